@@ -1,0 +1,53 @@
+"""When an answer ends, decided token by token: a round is cut exactly where plain decoding would have stopped."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from models.base import Vocab
+from models.text import AnswerText
+
+
+class Finish(StrEnum):
+    """Why an answer ended."""
+
+    END = "end"
+    """The model said so, with an end-of-generation token."""
+    STOP = "stop"
+    """A stop string was completed."""
+    LENGTH = "length"
+    """As many tokens as were asked for."""
+    CONTEXT = "context"
+    """The context is full."""
+    CANCELLED = "cancelled"
+    """The user stopped it."""
+
+
+class Ending:
+    """Watches the emitted tokens of one answer, and collects their text."""
+
+    def __init__(self, vocab: Vocab, *, stops: Sequence[str] = (), budget: int | None = None) -> None:
+        """Take the stop strings, and the most tokens to emit; None: no such limit."""
+        self._vocab = vocab
+        self._left = budget
+        self.text = AnswerText(vocab, stops)
+
+    def cap(self, limit: int) -> int:
+        """Return the draft length that still makes sense: a round emits one token more than it drafts."""
+        return limit if self._left is None else min(limit, self._left - 1)
+
+    def cut(self, emitted: Sequence[int]) -> tuple[tuple[int, ...], Finish | None]:
+        """Return the tokens that belong to the answer, and why it ends with the last of them; None: it goes on."""
+        for count, token in enumerate(emitted, start=1):
+            finish = self._feed(token)
+            if finish is not None:
+                return tuple(emitted[:count]), finish
+        return tuple(emitted), None
+
+    def _feed(self, token: int) -> Finish | None:
+        if self._vocab.is_end(token):
+            return Finish.END
+        if self._left is not None:
+            self._left -= 1
+        if self.text.feed(token):
+            return Finish.STOP
+        return Finish.LENGTH if self._left == 0 else None

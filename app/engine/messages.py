@@ -1,0 +1,65 @@
+"""What the engine thread tells its listeners: frozen values, no text dropped, in order."""
+
+from dataclasses import dataclass
+
+from app.engine.ending import Finish
+from app.engine.session import Reading
+from app.engine.speculate import Round
+from app.engine.stats import Snapshot
+from models.errors import LocalspecError
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """A model is being loaded."""
+
+    name: str
+    fraction: float
+    """Share of the weights read, 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The engine can answer."""
+
+    model: str
+    """The target's file name, without its ending."""
+    description: str
+    """Architecture, size and quantisation."""
+    drafter: str
+    context_size: int
+    notes: tuple[str, ...] = ()
+    """What the user should know about how it was loaded, such as why something fell back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A round ended."""
+
+    text: str
+    """Characters that became certain; "" when they are not yet."""
+    round: Round
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An answer is complete, or was stopped."""
+
+    text: str
+    """Characters that were held back until now."""
+    answer: str
+    """The whole answer."""
+    finish: Finish
+    stats: Snapshot
+    drafter: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The job could not be done; the engine goes on with the next."""
+
+    error: LocalspecError
+
+
+Message = Loading | Ready | Reading | Said | Ended | Failed
+"""Everything a listener can receive."""

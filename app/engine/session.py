@@ -1,0 +1,81 @@
+"""One conversation's place in the target's cache: every answer starts from the longest prefix it already holds.
+
+A new turn, a regenerated answer and an undone turn are one thing here: a prompt that shares its beginning with the
+cache.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from app.engine.control import Controller
+from app.engine.ending import Ending
+from app.engine.speculate import Clock, Round, generate
+from app.engine.stats import Stats
+from drafters.base import Drafter
+from models.base import LanguageModel, common_prefix
+from models.errors import context_full
+from models.sampling import Sampler
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Progress in reading the prompt."""
+
+    done: int
+    """Prompt tokens in the cache, reused ones included."""
+    total: int
+
+
+class Session:
+    """Answers prompts with one target and one drafter, keeping the cache between answers."""
+
+    def __init__(self, target: LanguageModel, drafter: Drafter, clock: Clock) -> None:
+        self.target = target
+        self.drafter = drafter
+        self.tokens: list[int] = []
+        """Tokens of the last prompt and answer; the cache holds the first `target.length` of them."""
+        self.stats = Stats()
+        """Counters of the answer that is running or was last."""
+        self._clock = clock
+
+    def answer(
+        self, prompt: Sequence[int], sampler: Sampler, ending: Ending, controller: Controller
+    ) -> Iterator[Reading | Round]:
+        """Yield the reading of the prompt, then the rounds of its answer.
+
+        Stopping early keeps what was read and said. Raises ContextFullError before anything is decoded.
+        """
+        started = self._clock()
+        if len(prompt) > self.target.context_size:
+            raise context_full(len(prompt) + 1, self.target.context_size)
+        reused = self._rewind_to_common(prompt)
+        self.stats = Stats(prompt_tokens=len(prompt), reused_tokens=reused)
+        yield from self._read()
+        self.stats.prompt_seconds = self._clock() - started
+        self.drafter.begin(self.tokens, sampler)
+        rounds = generate(self.target, self.drafter, sampler, self.tokens, ending, controller, self._clock)
+        for round_ in rounds:
+            self.stats.observe(round_)
+            if self.stats.first_token_seconds is None:
+                self.stats.first_token_seconds = self._clock() - started
+            yield round_
+
+    def _rewind_to_common(self, prompt: Sequence[int]) -> int:
+        """Cut the cache to what it shares with a prompt, and make the prompt the text; return the tokens saved."""
+        held = self.tokens[: self.target.length]
+        # The last token stays pending: its row is the first to be asked for.
+        same = min(common_prefix(held, prompt), len(prompt) - 1)
+        if not self.target.can_rewind(same):
+            same = 0
+        self.target.rewind(same)
+        self.tokens = list(prompt)
+        return same
+
+    def _read(self) -> Iterator[Reading]:
+        """Decode the prompt up to its last token, pass by pass, so that it can be watched and stopped."""
+        total = len(self.tokens)
+        while self.target.length < total - 1:
+            start = self.target.length
+            end = min(start + self.target.batch_size, total - 1)
+            self.target.decode(self.tokens[start:end], rows=0)
+            yield Reading(end, total)

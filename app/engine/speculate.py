@@ -1,0 +1,114 @@
+"""The one loop. Plain decoding is this loop with an empty draft.
+
+Invariants, asserted in every round:
+    I1  before a round the target's cache holds tokens[:-1]; the last token is pending
+    I2  the pass over [pending, *draft] gives k + 1 rows, and row i follows draft[:i]
+    I3  a round emits 1 to k + 1 tokens
+    I4  after a round, and after a round that was stopped or broken off, I1 holds again
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from app.engine.control import Controller
+from app.engine.ending import Ending, Finish
+from app.engine.verify import Verdict, verify
+from drafters.base import NO_DRAFT, Draft, Drafter
+from models.base import LanguageModel
+from models.sampling import Sampler
+
+Clock = Callable[[], float]
+"""Seconds, from any origin, never backwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round: draft, verify, accept, rewind."""
+
+    draft: Draft
+    verdict: Verdict
+    emitted: tuple[int, ...]
+    """Tokens added to the text: the accepted ones and the next, cut where the answer ends."""
+    prefix_length: int
+    """Tokens of prompt and answer before this round."""
+    draft_seconds: float
+    """Time in the drafter: guessing, and learning the outcome."""
+    verify_seconds: float
+    """Time of the target's pass."""
+    host_seconds: float
+    """Time of everything else: the accept rule, the text, the rewind."""
+    finish: Finish | None
+    """Why the answer ends with this round; None: it goes on."""
+
+    @property
+    def accepted(self) -> int:
+        """Draft tokens that became text; at the end of an answer this can be fewer than the verdict accepted."""
+        return min(self.verdict.accepted, len(self.emitted))
+
+
+def speculate(
+    target: LanguageModel,
+    drafter: Drafter,
+    sampler: Sampler,
+    tokens: list[int],
+    limit: int,
+    ending: Ending,
+    clock: Clock,
+) -> Round:
+    """Run one round: guess at most `limit` tokens, check them in one pass, and append what is emitted to `tokens`."""
+    prefix_length = len(tokens)
+    assert target.length == prefix_length - 1, "I1"
+    started = clock()
+    draft = drafter.propose(tokens, limit) if limit > 0 else NO_DRAFT
+    drafted = clock()
+    k = len(draft.tokens)
+    rows = target.decode([tokens[-1], *draft.tokens], rows=k + 1)
+    assert len(rows) == k + 1, "I2"
+    verified = clock()
+    verdict = verify(rows, draft, sampler, tokens)
+    emitted, finish = ending.cut((*draft.tokens[: verdict.accepted], verdict.next_token))
+    assert 1 <= len(emitted) <= k + 1, "I3"
+    tokens.extend(emitted)
+    target.rewind(len(tokens) - 1)
+    judged = clock()
+    drafter.accept(emitted, min(verdict.accepted, len(emitted)))
+    ended = clock()
+    assert target.length == len(tokens) - 1, "I4"
+    if finish is None and len(tokens) > target.context_size:
+        finish = Finish.CONTEXT
+    draft_seconds = (drafted - started) + (ended - judged)
+    return Round(draft, verdict, emitted, prefix_length, draft_seconds, verified - drafted, judged - verified, finish)
+
+
+def generate(
+    target: LanguageModel,
+    drafter: Drafter,
+    sampler: Sampler,
+    tokens: list[int],
+    ending: Ending,
+    controller: Controller,
+    clock: Clock,
+) -> Iterator[Round]:
+    """Yield rounds until the answer ends, growing `tokens`; stopping early, by any way, leaves I1 true.
+
+    The target's cache must hold `tokens[:-1]`, and the drafter must have begun with `tokens`.
+    """
+    try:
+        while True:
+            limit = draft_room(target, tokens, ending, controller.limit())
+            round_ = speculate(target, drafter, sampler, tokens, limit, ending, clock)
+            controller.observe(round_)
+            yield round_
+            if round_.finish is not None:
+                return
+    finally:
+        if target.length >= len(tokens):
+            target.rewind(len(tokens) - 1)
+
+
+def draft_room(target: LanguageModel, tokens: Sequence[int], ending: Ending, wanted: int) -> int:
+    """Return the draft length that the pass, the context, the memory and the budget leave of the one wanted."""
+    limits = [wanted, target.max_rows - 1, target.batch_size - 1, target.context_size - len(tokens)]
+    if target.rewind_support.limit is not None:
+        limits.append(target.rewind_support.limit)
+    return ending.cap(min(limits))

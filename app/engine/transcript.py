@@ -1,0 +1,51 @@
+"""A conversation as tokens, such that what the cache holds stays a prefix of it."""
+
+from collections.abc import Sequence
+
+from models.base import LanguageModel
+from models.prompts import ChatTemplate, Message, render_plain
+
+
+class Transcript:
+    """Turns messages into prompt tokens, reusing the very tokens that were emitted in earlier answers.
+
+    A model may spell a word in other tokens than the tokenizer would; reading its answer back from text would then
+    change the history it remembers, and throw away the cache from there on.
+    """
+
+    def __init__(self, model: LanguageModel) -> None:
+        """Compile the model's chat template; raises LocalspecError when it is broken."""
+        self._vocab = model.vocab
+        self._template = ChatTemplate.of(model)
+        self._known: list[tuple[str, list[int]]] = []
+
+    @property
+    def has_template(self) -> bool:
+        """Whether the model knows turns of a conversation at all."""
+        return self._template is not None
+
+    def prompt(self, messages: Sequence[Message], *, raw: bool = False) -> list[int]:
+        """Return the tokens that ask for the next answer; never none."""
+        text = render_plain(messages) if raw or self._template is None else self._template.render(messages)
+        while self._known and not text.startswith(self._known[-1][0]):
+            self._known.pop()
+        read, tokens = self._known[-1] if self._known else ("", self._leading())
+        tokens = tokens + self._vocab.tokenize(text[len(read) :])
+        self._prompt = (text, self._without_second_bos(tokens))
+        return self._prompt[1] or self._vocab.tokenize(" ")
+
+    def keep(self, answer: str, emitted: Sequence[int]) -> None:
+        """Remember the tokens of an answer to the last prompt; an end token is no part of it."""
+        tokens = [token for token in emitted if not self._vocab.is_end(token)]
+        spelled = b"".join(self._vocab.piece(token) for token in tokens)
+        # Cut inside a character or by a stop string, tokens and text disagree: then the text counts.
+        if spelled == answer.encode():
+            self._known.append((self._prompt[0] + answer, self._prompt[1] + tokens))
+
+    def _leading(self) -> list[int]:
+        return [] if self._vocab.bos is None else [self._vocab.bos]
+
+    def _without_second_bos(self, tokens: list[int]) -> list[int]:
+        """Drop one of two leading BOS tokens: many templates write the one that the tokenizer adds."""
+        doubled = self._vocab.bos is not None and tokens[:2] == [self._vocab.bos] * 2
+        return tokens[1:] if doubled else tokens

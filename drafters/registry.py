@@ -1,0 +1,35 @@
+"""Names of drafters, as a user writes them, and what they stand for."""
+
+from dataclasses import dataclass
+
+from models.errors import UsageError
+
+HELP = "off, lookup, auto (the default), or a small GGUF of the same family"
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterSpec:
+    """A drafter asked for by name."""
+
+    kind: str
+    """One of "off", "lookup", "model", "auto"."""
+    model: str = ""
+    """Name or path of the draft model, for kind "model"."""
+
+    def __str__(self) -> str:
+        return f"model:{self.model}" if self.kind == "model" else self.kind
+
+
+def parse_drafter(text: str) -> DrafterSpec:
+    """Read "off", "lookup", "auto", "model:PATH" or a bare path."""
+    if text in ("off", "lookup", "auto"):
+        return DrafterSpec(text)
+    name = text.removeprefix("model:")
+    if name.isdigit():
+        raise UsageError(
+            f"--draft {text} is a number; it wants a drafter.",
+            hint=f"Did you mean --draft-max {text}? --draft takes: {HELP}.",
+        )
+    if not name:
+        raise UsageError("--draft names no drafter.", hint=f"It takes: {HELP}.")
+    return DrafterSpec("model", name)

@@ -1,0 +1,102 @@
+"""What the rest of localspec may know about a language model: tokens in, one row of logits a token out.
+
+A model owns one sequence of tokens, its cache. `decode` appends to it and `rewind` cuts it; nothing else changes it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Logits = NDArray[np.float32]
+"""Raw scores, float32, shape (rows, vocabulary size); a view that is valid until the next `decode`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RewindSupport:
+    """How far a model's memory can be cut back."""
+
+    limit: int | None
+    """Tokens that a rewind may drop after a decode; None: any number; 0: none at all."""
+    reason: str
+    """One clause for the user, such as "attention cache" or "recurrent state, no rollback"."""
+
+
+class Vocab(Protocol):
+    """The tokens of a model: ids, bytes and roles."""
+
+    size: int
+    """Number of rows of the output, padding rows included."""
+    kind: str
+    """Tokenizer family, such as "bpe" or "spm"; a pair must agree on it."""
+    bos: int | None
+    """Token that the model expects first, when the tokenizer adds it by itself."""
+
+    def tokenize(self, text: str, *, special: bool = True) -> list[int]:
+        """Turn text into ids; with `special`, the spelling of a control token becomes that token."""
+
+    def piece(self, token: int) -> bytes:
+        """Return the bytes that this token adds to the text; b"" for a control token."""
+
+    def text(self, token: int) -> str:
+        """Return the vocabulary's own spelling of a token, control tokens included."""
+
+    def is_end(self, token: int) -> bool:
+        """Tell whether this token ends the generation."""
+
+    def is_padding(self, token: int) -> bool:
+        """Tell whether this id only rounds the size up and stands for no token."""
+
+    def special(self, role: str) -> str:
+        """Return the spelling of the "bos" or "eos" token, which chat templates ask for; "" if there is none."""
+
+
+class LanguageModel(Protocol):
+    """One loaded model with one cache. Not safe to use from two threads."""
+
+    name: str
+    description: str
+    """Architecture, parameters and quantisation, in a few words."""
+    context_size: int
+    """Most tokens that the cache holds."""
+    batch_size: int
+    """Most tokens that one `decode` takes."""
+    max_rows: int
+    """Most rows of logits that one `decode` returns."""
+    rewind_support: RewindSupport
+    chat_template: str | None
+    """The model's own template, Jinja source; None for a model without one."""
+
+    @property
+    def vocab(self) -> Vocab:
+        """The tokens it speaks."""
+
+    @property
+    def length(self) -> int:
+        """Number of tokens in the cache."""
+
+    def decode(self, tokens: Sequence[int], rows: int) -> Logits:
+        """Append tokens to the cache; return the logits that follow each of the last `rows` tokens.
+
+        The result has shape (rows, vocab.size) and is overwritten by the next decode. Raises Cancelled, with
+        the cache as it was before the call, when the model's abort flag was raised in the meantime.
+        """
+
+    def rewind(self, length: int) -> None:
+        """Cut the cache to its first `length` tokens; 0 always works, else see `rewind_support`."""
+
+    def can_rewind(self, length: int) -> bool:
+        """Tell whether `rewind(length)` would work now."""
+
+    def close(self) -> None:
+        """Free everything; calling it twice is fine."""
+
+
+def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
+    """Return how many leading tokens two texts share: what a cache of one can save in reading the other."""
+    for place, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left != right:
+            return place
+    return min(len(one), len(other))

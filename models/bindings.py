@@ -1,0 +1,80 @@
+"""The door to llama.cpp: the right library or none, its log in ours, and nothing of it imported before it is needed."""
+
+import ctypes
+import logging
+from collections import deque
+from functools import cache
+from types import ModuleType
+
+from models.errors import LocalspecError
+
+VERSION = "0.3.36"
+"""The one release of llama-cpp-python whose structs this code was checked against."""
+_STRUCT_SIZES = {
+    "llama_model_params": 80,
+    "llama_context_params": 160,
+    "llama_batch": 56,
+}
+_LEVELS = {1: logging.DEBUG, 2: logging.INFO, 3: logging.WARNING, 4: logging.ERROR}
+_CONTINUES = 5
+_log = logging.getLogger("localspec.llama_cpp")
+# Without a handler Python would print warnings on stderr, across whatever screen is drawn there.
+_log.addHandler(logging.NullHandler())
+_recent_errors: deque[str] = deque(maxlen=8)
+
+
+@cache
+def llama_cpp() -> ModuleType:
+    """Return the low-level bindings, checked, with llama.cpp's log redirected and its back ends started."""
+    try:
+        # The package imports its high-level classes too; none of them is used.
+        from llama_cpp import __version__
+        from llama_cpp import llama_cpp as bindings
+    except (ImportError, OSError, RuntimeError, FileNotFoundError) as error:
+        raise _unusable(f"It can't be imported: {error}") from error
+    _refuse_other_abi(bindings, __version__)
+    bindings.llama_log_set(_log_callback(bindings), None)
+    bindings.llama_backend_init()
+    return bindings
+
+
+def recent_errors() -> str:
+    """Return what llama.cpp last complained about, one line; "" if nothing; and forget it."""
+    text = "; ".join(dict.fromkeys(_recent_errors))
+    _recent_errors.clear()
+    return text
+
+
+def _refuse_other_abi(bindings: ModuleType, version: str) -> None:
+    """Another library behind these structs would be silent memory corruption, so it is refused."""
+    if version != VERSION:
+        raise _unusable(f"It is version {version}; this localspec was checked against {VERSION} alone.")
+    for name, size in _STRUCT_SIZES.items():
+        seen = ctypes.sizeof(getattr(bindings, name))
+        if ctypes.sizeof(ctypes.c_void_p) == 8 and seen != size:
+            raise _unusable(f"Its {name} has {seen} bytes, not {size}.")
+
+
+def _unusable(cause: str) -> LocalspecError:
+    hint = f"Install it again: uv sync --reinstall-package llama-cpp-python, or pip install llama-cpp-python=={VERSION}"
+    return LocalspecError("The engine, llama-cpp-python, can't be used.", cause=cause, hint=hint)
+
+
+@cache
+def _log_callback(bindings: ModuleType) -> object:
+    """Return the callback, built once and never freed: llama.cpp keeps its address as long as the process lives."""
+    level_of_last = logging.INFO
+
+    def write(level: int, text: bytes, _: object) -> None:
+        nonlocal level_of_last
+        if level != _CONTINUES:
+            level_of_last = _LEVELS.get(level, logging.DEBUG)
+        line = text.decode("utf-8", errors="replace").strip()
+        # Lone dots are its progress bar.
+        if not line.strip("."):
+            return
+        if level_of_last >= logging.ERROR:
+            _recent_errors.append(line)
+        _log.log(level_of_last, "%s", line)
+
+    return bindings.llama_log_callback(write)

@@ -1,0 +1,69 @@
+"""Every failure a user can meet: what failed, the value seen, what to do next, and the exit code.
+
+Exit codes:
+    LocalspecError          1   anything that went wrong while running
+    +-- UsageError          2   a flag or its value makes no sense
+    +-- ModelFileError      3   the model is missing, or is no whole GGUF this engine knows
+    +-- PairError           4   this draft model can't speak for this target
+    +-- MemoryLimitError    5   it does not fit in this machine's memory
+    +-- ContextFullError    1   the prompt leaves no room to answer
+    +-- Cancelled         130   the user stopped it
+"""
+
+
+class LocalspecError(Exception):
+    """A failure told in three sentences: `title` (what failed), `cause` (the value seen), `hint` (what to do)."""
+
+    exit_code = 1
+
+    def __init__(self, title: str, *, cause: str = "", hint: str = "") -> None:
+        super().__init__(title)
+        self.title = title
+        self.cause = cause
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return "\n".join(part for part in (self.title, self.cause, self.hint) if part)
+
+
+class UsageError(LocalspecError):
+    """A flag, or the value given to it, makes no sense."""
+
+    exit_code = 2
+
+
+class ModelFileError(LocalspecError):
+    """The model is missing, or is no whole GGUF file of an architecture this engine knows."""
+
+    exit_code = 3
+
+
+class PairError(LocalspecError):
+    """The draft model and the target do not share one vocabulary."""
+
+    exit_code = 4
+
+
+class MemoryLimitError(LocalspecError):
+    """The weights and the cache do not fit in this machine's memory."""
+
+    exit_code = 5
+
+
+class ContextFullError(LocalspecError):
+    """The prompt leaves no room for an answer in the context window."""
+
+
+class Cancelled(LocalspecError):
+    """The user stopped it; what was done so far is kept."""
+
+    exit_code = 130
+
+
+def context_full(wanted: int, size: int) -> ContextFullError:
+    """Return the error for a text of `wanted` tokens in a context of `size`, with the way out."""
+    larger = 1 << max(wanted, size).bit_length()
+    return ContextFullError(
+        f"The context is full: {wanted:,} tokens are wanted, {size:,} fit.",
+        hint=f"Start with a larger one (-c {larger}), or clear the conversation (/clear).",
+    )

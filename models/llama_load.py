@@ -1,0 +1,166 @@
+"""Loading: weights into memory, a context over them, and every refusal explained before llama.cpp crashes on it."""
+
+import ctypes
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from models.abort import AbortFlag
+from models.bindings import llama_cpp, recent_errors
+from models.errors import Cancelled, MemoryLimitError, ModelFileError
+from models.gguf import check_file
+from models.machine import available_memory, physical_cores
+
+_DEFAULT_CONTEXT = 8192
+"""Context when the user names none: the model's own, but no more, since a cache is paid in memory at once."""
+_CACHE_TYPES = {"f32": 0, "f16": 1, "q8_0": 8}
+_BYTES_OF = {"f32": 4.0, "f16": 2.0, "q8_0": 34 / 32}
+
+
+@dataclass(frozen=True, slots=True)
+class LlamaOptions:
+    """How to load a model; None and 0 mean: choose for me."""
+
+    context_size: int = 0
+    """Tokens the cache holds; 0: the model's own, at most 8192."""
+    threads: int = 0
+    """Threads of a one-token pass; 0: physical cores."""
+    batch_threads: int = 0
+    """Threads of a wider pass, so of verifying too; 0: as `threads`."""
+    gpu_layers: int = -1
+    """Layers on the GPU, where the build has one; -1: all; 0: none."""
+    batch_size: int = 256
+    """Most tokens in one pass; wider ones read no faster on a processor, and their scratch memory grows with it."""
+    max_rows: int = 17
+    """Most rows of logits in one pass: the draft length and one. Few, since each costs memory in the graph."""
+    flash_attention: bool | None = None
+    """None: on a GPU llama.cpp decides, on a processor it is off, where it halves the speed of long chats."""
+    cache_type_k: str = "f16"
+    """Type of the cached keys: f32, f16 or q8_0."""
+    cache_type_v: str = "f16"
+    """Type of the cached values; q8_0 needs flash attention."""
+    extra_buffers: bool = True
+    """Allow rearranged weights and AMX, faster where they work."""
+
+
+def load_weights(
+    path: Path, options: LlamaOptions, abort: AbortFlag, on_progress: Callable[[float], None] | None
+) -> Any:
+    """Return llama.cpp's model for a file, or raise ModelFileError, MemoryLimitError or Cancelled."""
+    api = llama_cpp()
+    check_file(path)
+    params = api.llama_model_default_params()
+    params.n_gpu_layers = options.gpu_layers
+    params.use_extra_bufts = options.extra_buffers
+    callback = _progress_callback(abort, on_progress)
+    params.progress_callback = callback
+    recent_errors()
+    model = api.llama_model_load_from_file(str(path).encode(), params)
+    if not model:
+        if abort.is_set:
+            raise Cancelled("Loading was stopped.")
+        raise _load_error(path, recent_errors())
+    return model
+
+
+def new_context(model: Any, options: LlamaOptions, abort: AbortFlag, path: Path) -> Any:
+    """Return llama.cpp's context over a loaded model, after checking that its cache fits."""
+    api = llama_cpp()
+    params = _context_params(model, options)
+    needed = cache_bytes(model, params.n_ctx, options)
+    if not has_gpu(options) and needed > available_memory():
+        raise _too_large(path, params.n_ctx, needed)
+    params.abort_callback = _abort_callback()
+    params.abort_callback_data = ctypes.cast(abort.buffer, ctypes.c_void_p)
+    recent_errors()
+    context = api.llama_init_from_model(model, params)
+    if not context:
+        raise _too_large(path, params.n_ctx, needed, recent_errors())
+    return context
+
+
+def cache_bytes(model: Any, context_size: int, options: LlamaOptions) -> int:
+    """Estimate the bytes of an attention cache of this many tokens; an upper bound for windows and recurrent layers."""
+    api = llama_cpp()
+    heads = max(1, api.llama_model_n_head(model))
+    width = api.llama_model_n_embd(model) // heads * api.llama_model_n_head_kv(model)
+    per_value = _BYTES_OF[options.cache_type_k] + _BYTES_OF[options.cache_type_v]
+    return int(context_size * api.llama_model_n_layer(model) * width * per_value)
+
+
+def has_gpu(options: LlamaOptions) -> bool:
+    """Tell whether layers will go to a GPU."""
+    return bool(llama_cpp().llama_supports_gpu_offload()) and options.gpu_layers != 0
+
+
+def _context_params(model: Any, options: LlamaOptions) -> Any:
+    api = llama_cpp()
+    params = api.llama_context_default_params()
+    params.n_ctx = options.context_size or min(_DEFAULT_CONTEXT, api.llama_model_n_ctx_train(model))
+    # A recurrent memory asserts that a pass is wider than the snapshots it keeps.
+    params.n_batch = params.n_ubatch = max(min(options.batch_size, params.n_ctx), options.max_rows + 1)
+    params.n_seq_max = 1
+    params.n_outputs_max = options.max_rows
+    if api.llama_model_is_recurrent(model) or api.llama_model_is_hybrid(model):
+        params.n_rs_seq = options.max_rows - 1
+    params.n_threads = options.threads or physical_cores()
+    params.n_threads_batch = options.batch_threads or params.n_threads
+    params.type_k = _CACHE_TYPES[options.cache_type_k]
+    params.type_v = _CACHE_TYPES[options.cache_type_v]
+    params.flash_attn_type = _flash_attention(options)
+    params.no_perf = True
+    return params
+
+
+def _flash_attention(options: LlamaOptions) -> int:
+    api = llama_cpp()
+    quantised = options.cache_type_v not in ("f16", "f32")
+    if options.flash_attention is None and has_gpu(options):
+        return int(api.LLAMA_FLASH_ATTN_TYPE_AUTO)
+    wanted = quantised if options.flash_attention is None else options.flash_attention
+    return int(api.LLAMA_FLASH_ATTN_TYPE_ENABLED if wanted else api.LLAMA_FLASH_ATTN_TYPE_DISABLED)
+
+
+def _progress_callback(abort: AbortFlag, on_progress: Callable[[float], None] | None) -> Any:
+    def report(fraction: float, _: object) -> bool:
+        if on_progress is not None:
+            on_progress(fraction)
+        return not abort.is_set
+
+    return llama_cpp().llama_progress_callback(report)
+
+
+@cache
+def _abort_callback() -> Any:
+    """Return libc's strlen in the shape of an abort callback: nonzero, so stop, once the flag's string is not empty."""
+    libc = ctypes.CDLL("msvcrt" if sys.platform == "win32" else None)
+    return ctypes.cast(libc.strlen, llama_cpp().ggml_abort_callback)
+
+
+def _load_error(path: Path, complaint: str) -> ModelFileError:
+    if "unknown model architecture" in complaint:
+        name = complaint.split("unknown model architecture:")[-1].split(";")[0].strip().strip("'")
+        return ModelFileError(
+            f"{path.name}: architecture '{name}' is not supported by this engine.",
+            hint="Look for the same model in a supported architecture, or update localspec.",
+        )
+    if "not within the file bounds" in complaint or "failed to read" in complaint:
+        return ModelFileError(
+            f"{path.name} is cut short: the file has {path.stat().st_size:,} bytes, its tensors reach beyond.",
+            hint="The download was not finished. Fetch it again, and compare its size with the publisher's.",
+        )
+    return ModelFileError(f"{path} can't be loaded.", cause=complaint, hint="Try another file or quantisation.")
+
+
+def _too_large(path: Path, context_size: int, needed: int, complaint: str = "") -> MemoryLimitError:
+    free = available_memory()
+    cause = f"The cache of {context_size:,} tokens needs {needed / 2**30:.1f} GiB; {free / 2**30:.1f} GiB are free."
+    fitting = max(256, int(context_size * free / max(needed, 1) * 0.8) // 256 * 256)
+    return MemoryLimitError(
+        f"{path.name} does not fit in memory.",
+        cause=f"{cause} {complaint}".strip(),
+        hint=f"Ask for less context (-c {min(fitting, context_size // 2)}), or a smaller model or quantisation.",
+    )

@@ -1,0 +1,36 @@
+"""What this machine has: processor cores to use, memory to spare, and a name to remember measurements by."""
+
+import hashlib
+import os
+import platform
+from functools import cache
+from pathlib import Path
+
+import psutil
+
+
+def physical_cores() -> int:
+    """Return the number of physical cores this process may use; decoding on hyper-threads only adds waiting."""
+    cores = psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
+    return max(1, min(cores, allowed))
+
+
+def available_memory() -> int:
+    """Return the bytes that a new process could use without swapping."""
+    return int(psutil.virtual_memory().available)
+
+
+@cache
+def machine_id() -> str:
+    """Return a short name of the processor, the same on machines that run the same instructions."""
+    return hashlib.sha256(_processor().encode()).hexdigest()[:16]
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        lines = [line for line in text.splitlines() if line.startswith(("model name", "flags", "Features", "CPU part"))]
+        return platform.machine() + "".join(sorted(set(lines)))
+    except OSError:
+        return f"{platform.machine()} {platform.processor()} {platform.version()}"

@@ -1,0 +1,92 @@
+"""A first decode in a child process: what would kill the terminal kills the child, and becomes a sentence.
+
+A build can contain instructions that this processor lacks, or that a compiler got wrong (AMX under GCC 12). The first
+time a build, a machine and a model meet, a child decodes a few tokens; a good result is remembered.
+"""
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from models.bindings import VERSION, llama_cpp
+from models.errors import LocalspecError
+from models.machine import machine_id
+
+_SECONDS = 600
+
+
+def choose_extra_buffers(path: Path, memory: Path, command: Sequence[str] | None = None) -> bool:
+    """Tell whether the engine's fast weight layout (AMX, rearranged weights) is safe for this model here.
+
+    `memory` is the file of remembered results. `command` starts the child; by default it is this module. Raises
+    LocalspecError with the remedy when the engine can't decode at all on this machine.
+    """
+    key = _key(path)
+    known = _read(memory)
+    if key not in known:
+        known[key] = _try_both(path, command or (sys.executable, "-m", "models.probe"))
+        _write(memory, known)
+    return known[key]
+
+
+def _try_both(path: Path, command: Sequence[str]) -> bool:
+    for extra in (True, False):
+        code = _run([*command, str(path), str(int(extra))])
+        if code >= 0:
+            # It lived; a complaint about the file is better told by the real load.
+            return extra
+    raise LocalspecError(
+        "The engine crashes on this processor.",
+        cause=f"A test decode of {path.name} in a child process died of signal {-code} (4 is an illegal instruction).",
+        hint="Build it again on this machine: uv sync --reinstall-package llama-cpp-python",
+    )
+
+
+def _run(command: Sequence[str]) -> int:
+    try:
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS).returncode
+    except subprocess.TimeoutExpired:
+        return 0
+
+
+def _key(path: Path) -> str:
+    library = Path(llama_cpp().__file__ or "").parent / "lib"
+    stamps = sorted(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in library.glob("*"))
+    model = path.stat()
+    text = "\n".join([VERSION, machine_id(), *stamps, str(path.resolve()), str(model.st_size), str(model.st_mtime_ns)])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _read(memory: Path) -> dict[str, bool]:
+    try:
+        known = json.loads(memory.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _write(memory: Path, known: dict[str, bool]) -> None:
+    try:
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        memory.write_text(json.dumps(known, indent=1), encoding="utf-8")
+    except OSError:
+        # A cache folder that can't be written costs a second at each start, nothing else.
+        return
+
+
+def _decode_a_little(path: Path, *, extra_buffers: bool) -> None:
+    """Run one wide and one narrow pass: they take different kernels."""
+    from models.llama import LlamaModel
+    from models.llama_load import LlamaOptions
+
+    model = LlamaModel(path, LlamaOptions(context_size=256, batch_size=64, extra_buffers=extra_buffers))
+    model.decode([1] * 32, rows=4)
+    model.decode([1], rows=1)
+    model.close()
+
+
+if __name__ == "__main__":
+    _decode_a_little(Path(sys.argv[1]), extra_buffers=sys.argv[2] == "1")

@@ -1,0 +1,72 @@
+"""From a conversation to the text that a model was trained to answer: its own chat template, in a sandbox."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, NoReturn
+
+from jinja2 import Template, TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from models.base import LanguageModel
+from models.errors import LocalspecError
+
+Role = Literal["system", "user", "assistant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation."""
+
+    role: Role
+    text: str
+
+
+class ChatTemplate:
+    """A model's chat template, compiled once; it comes from the model file, so it runs in Jinja's sandbox."""
+
+    def __init__(self, source: str, *, bos: str = "", eos: str = "") -> None:
+        """Compile a template; raises LocalspecError when it is no valid Jinja."""
+        self._specials = {"bos_token": bos, "eos_token": eos}
+        # The options templates are written for: those of the library their authors test with.
+        extensions = ["jinja2.ext.loopcontrols"]
+        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=extensions)
+        environment.globals["raise_exception"] = _refuse
+        environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
+        try:
+            self._template: Template = environment.from_string(source)
+        except TemplateError as error:
+            raise _bad_template(error) from error
+
+    @classmethod
+    def of(cls, model: LanguageModel) -> "ChatTemplate | None":
+        """Return the template of a model; None for a model without one."""
+        if not model.chat_template:
+            return None
+        return cls(model.chat_template, bos=model.vocab.special("bos"), eos=model.vocab.special("eos"))
+
+    def render(self, messages: Sequence[Message]) -> str:
+        """Return the prompt that asks for the next assistant message."""
+        turns = [{"role": message.role, "content": message.text} for message in messages]
+        try:
+            return self._template.render(messages=turns, add_generation_prompt=True, **self._specials)
+        # The template is code from a stranger: whatever it raises is its own mistake.
+        except Exception as error:
+            raise _bad_template(error) from error
+
+
+def render_plain(messages: Sequence[Message]) -> str:
+    """Return the messages' bare text, for a model without a template and for --raw."""
+    return "\n".join(message.text for message in messages)
+
+
+def _refuse(reason: str) -> NoReturn:
+    raise TemplateError(reason)
+
+
+def _bad_template(error: Exception) -> LocalspecError:
+    return LocalspecError(
+        "The model's chat template can't be used.",
+        cause=f"{type(error).__name__}: {error}",
+        hint="Use --raw to send your text as it is, or another copy of this model.",
+    )

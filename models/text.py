@@ -1,0 +1,53 @@
+"""From tokens to text: bytes become characters when they are complete, and nothing of a stop string is ever shown."""
+
+import codecs
+from collections.abc import Sequence
+
+from models.base import Vocab
+
+
+class AnswerText:
+    """The text of one answer, fed token by token.
+
+    A character may be spread over tokens, and a stop string may begin in one and end in another, or not come true after
+    all. `take` gives out only what can no longer change.
+    """
+
+    def __init__(self, vocab: Vocab, stops: Sequence[str] = ()) -> None:
+        self._vocab = vocab
+        self._stops = tuple(stop for stop in stops if stop)
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._held = ""
+        self._ready = ""
+        self._stopped = False
+
+    def feed(self, token: int) -> bool:
+        """Add one emitted token; return True when it completes a stop string, from which on the text is dropped."""
+        if self._stopped:
+            return True
+        self._held += self._decoder.decode(self._vocab.piece(token))
+        found = [place for stop in self._stops if (place := self._held.find(stop)) >= 0]
+        keep = min(found) if found else len(self._held) - self._possible_stop()
+        self._ready += self._held[:keep]
+        self._held = "" if found else self._held[keep:]
+        self._stopped = bool(found)
+        return self._stopped
+
+    def finish(self) -> None:
+        """Give out what was held back: no more tokens will come."""
+        if not self._stopped:
+            self._ready += self._held + self._decoder.decode(b"", final=True)
+            self._held = ""
+
+    def take(self) -> str:
+        """Return the text that became certain since the last call."""
+        text, self._ready = self._ready, ""
+        return text
+
+    def _possible_stop(self) -> int:
+        """Return the length of the longest end of the text that begins a stop string."""
+        longest = max((len(stop) for stop in self._stops), default=0) - 1
+        for size in range(min(longest, len(self._held)), 0, -1):
+            if any(stop.startswith(self._held[-size:]) for stop in self._stops):
+                return size
+        return 0

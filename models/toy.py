@@ -1,0 +1,143 @@
+"""ToyModel: a language model small enough to read in one sitting. Start here.
+
+It speaks 32 tokens (letters, a space, the two halves of "é", an end). The row of logits after a token comes from a
+seeded table of word pairs, so the text repeats itself as real text does, plus a little noise drawn from *every* token
+in the cache: a single stale, missing or misplaced token shows at once. Tests of the whole loop run on it in
+milliseconds.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.abort import AbortFlag
+from models.base import Logits, RewindSupport
+from models.errors import Cancelled, context_full
+
+_LETTERS = "etaoinshrdlucmfwypvbgkjxqz .\n"
+_PIECES = [*(letter.encode() for letter in _LETTERS), b"\xc3", b"\xa9"]
+_MASK = (1 << 64) - 1
+
+
+class ToyVocab:
+    """32 tokens and, if asked for, padding rows; see `models.base.Vocab`."""
+
+    kind: str = "toy"
+    bos: int | None = None
+
+    def __init__(self, padding: int = 0) -> None:
+        self._pieces = [*_PIECES, b"", *[b""] * padding]
+        self.end = len(_PIECES)
+        self.size = len(self._pieces)
+
+    def tokenize(self, text: str, *, special: bool = True) -> list[int]:
+        """Return one token a byte; "<end>" is the end token where `special`, and unknown bytes are spaces."""
+        parts = text.split("<end>") if special else [text]
+        ids: list[int] = []
+        for i, part in enumerate(parts):
+            ids += [self.end] * (i > 0)
+            ids += [self._id(bytes([byte])) for byte in part.lower().encode()]
+        return ids
+
+    def piece(self, token: int) -> bytes:
+        """Return the byte of a token; the end token has none."""
+        return self._pieces[token]
+
+    def text(self, token: int) -> str:
+        """Return the token's spelling."""
+        if token == self.end:
+            return "<end>"
+        return self._pieces[token].decode("latin-1") if token < self.end else f"[PAD{token}]"
+
+    def is_padding(self, token: int) -> bool:
+        """Tell whether this id stands for no token."""
+        return token > self.end
+
+    def special(self, role: str) -> str:
+        """Return the spelling of the end token; there is no other."""
+        return "<end>" if role == "eos" else ""
+
+    def is_end(self, token: int) -> bool:
+        """Tell whether this token ends the generation."""
+        return token == self.end
+
+    def _id(self, byte: bytes) -> int:
+        return _PIECES.index(byte) if byte in _PIECES else _LETTERS.index(" ")
+
+
+class ToyModel:
+    """A seeded model over `ToyVocab`; see `models.base.LanguageModel`."""
+
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        unlikeness: float = 0.0,
+        context_size: int = 512,
+        rewind_limit: int | None = None,
+        padding: int = 0,
+        abort: AbortFlag | None = None,
+    ) -> None:
+        """Make a model; `unlikeness` moves its logits away from those of the same seed (0: the same model)."""
+        self.name = f"toy-{seed}"
+        self.description = "toy, 32 tokens, no weights"
+        self.vocab = ToyVocab(padding)
+        self.context_size = context_size
+        self.batch_size = 64
+        self.max_rows = 17
+        self.rewind_support = RewindSupport(rewind_limit, "a list of tokens")
+        self.chat_template: str | None = None
+        self.decoded = 0
+        """Tokens that went through `decode` in all, for tests that count work."""
+        self._abort = abort or AbortFlag()
+        self._cache: list[int] = []
+        self._seed = seed
+        self._unlikeness = unlikeness
+        table = np.random.default_rng(seed)
+        self._pairs = table.gumbel(scale=2.0, size=(self.vocab.size, self.vocab.size)).astype(np.float32)
+        self._pairs[:, self.vocab.end] -= 4.0
+        self._pairs[:, self.vocab.end + 1 :] = -1e4
+
+    @property
+    def length(self) -> int:
+        """Number of tokens in the cache."""
+        return len(self._cache)
+
+    def decode(self, tokens: Sequence[int], rows: int) -> Logits:
+        """Append tokens to the cache; return the logits after each of the last `rows`, shape (rows, vocab.size)."""
+        if not 1 <= len(tokens) <= self.batch_size or not 0 <= rows <= min(len(tokens), self.max_rows):
+            raise ValueError(f"{len(tokens)} tokens with {rows} rows in one pass")
+        if self.length + len(tokens) > self.context_size:
+            raise context_full(self.length + len(tokens), self.context_size)
+        if self._abort.is_set:
+            raise Cancelled("Stopped.")
+        self.decoded += len(tokens)
+        self._cache += tokens
+        ends = range(self.length - rows + 1, self.length + 1)
+        return np.array([self._row(end) for end in ends], np.float32).reshape(rows, self.vocab.size)
+
+    def rewind(self, length: int) -> None:
+        """Cut the cache to its first `length` tokens."""
+        if not self.can_rewind(length):
+            raise ValueError(f"can't rewind a cache of {self.length} tokens to {length}")
+        del self._cache[length:]
+
+    def can_rewind(self, length: int) -> bool:
+        """Tell whether `rewind(length)` would work."""
+        limit = self.rewind_support.limit
+        return length == 0 or (0 < length <= self.length and (limit is None or self.length - length <= limit))
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._cache.clear()
+
+    def _row(self, end: int) -> NDArray[np.float32]:
+        """Return the logits after the first `end` tokens of the cache."""
+        state = self._seed
+        for token in self._cache[:end]:
+            state = (state * 6364136223846793005 + token + 1442695040888963407) & _MASK
+        noise = np.random.default_rng(state).normal(size=(2, self.vocab.size)).astype(np.float32)
+        row: NDArray[np.float32] = self._pairs[self._cache[end - 1]] + np.float32(0.3) * noise[0]
+        row += np.float32(self._unlikeness) * noise[1]
+        return row
