@@ -22,8 +22,8 @@ from models.toy import ToyModel
 TOY = "toy"
 """Name of the model that needs no file, for a first look and for tests."""
 _SLOW_PATH = (
-    "This build of llama.cpp crashes on this processor's fast path (a known fault of AMX under GCC 12), so the slow one "
-    "is used. To mend it: uv sync --reinstall-package llama-cpp-python"
+    "This build of llama.cpp crashes on this processor's fast path (a known fault of AMX under GCC 12), so the slow "
+    "one is used. To mend it: uv sync --reinstall-package llama-cpp-python"
 )
 Progress = Callable[[str, float], None]
 """Receives the name of what is loading, and the share of it that was read."""

@@ -10,15 +10,6 @@ from models.errors import LocalspecError
 
 
 @dataclass(frozen=True, slots=True)
-class Loading:
-    """A model is being loaded."""
-
-    name: str
-    fraction: float
-    """Share of the weights read, 0 to 1."""
-
-
-@dataclass(frozen=True, slots=True)
 class Ready:
     """The engine can answer."""
 
@@ -61,5 +52,5 @@ class Failed:
     error: LocalspecError
 
 
-Message = Loading | Ready | Reading | Said | Ended | Failed
+Message = Ready | Reading | Said | Ended | Failed
 """Everything a listener can receive."""

@@ -1,0 +1,27 @@
+"""The entry point: `localspec`, and `python -m app` from a checkout."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+_PACKAGES = ("models", "drafters")
+
+
+def main() -> None:
+    """Run the command line, unless another package of the same name stands in our way."""
+    home = Path(__file__).resolve().parent.parent
+    for name in _PACKAGES:
+        spec = importlib.util.find_spec(name)
+        found = Path(spec.origin).resolve().parent if spec and spec.origin else None
+        if found != home / name:
+            sys.exit(
+                f"localspec: the package '{name}' beside it is not its own, but {found or 'missing'}.\n"
+                "Install localspec on its own: uv tool install localspec, or pipx install localspec."
+            )
+    from app.cli import run_command_line
+
+    run_command_line()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""The chat at the keyboard: reading turns, multi-line text, history, and what Ctrl-C means at each moment."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from app.chat import Chat
+from app.commands import LeaveChat, run_command
+from app.line_engine import LineEngine
+from app.paths import history_file
+from app.request import Request
+from app.terminal import Terminal
+from models.errors import LocalspecError
+
+_INTERRUPTED = 130
+_FENCE = '"""'
+
+
+def run_chat(request: Request) -> int:
+    """Chat until the user leaves; return the exit code."""
+    terminal = Terminal(quiet=request.quiet)
+    engine = LineEngine(request.plan, terminal)
+    try:
+        chat = Chat.start(request, terminal, engine)
+        terminal.tell("/help lists the commands.")
+        with _history():
+            return _converse(chat)
+    finally:
+        terminal.clear_progress()
+        engine.close()
+
+
+def _converse(chat: Chat) -> int:
+    interrupted = False
+    while True:
+        try:
+            text = _read_turn()
+        except EOFError:
+            chat.terminal.show("")
+            return 0
+        except KeyboardInterrupt:
+            if interrupted:
+                chat.terminal.show("")
+                return _INTERRUPTED
+            chat.terminal.show("\nCtrl-C again leaves.")
+            interrupted = True
+            continue
+        try:
+            _respond(chat, text)
+        except LeaveChat:
+            return 0
+        except KeyboardInterrupt:
+            return _INTERRUPTED
+        except LocalspecError as error:
+            chat.terminal.fail(error)
+        interrupted = chat.engine.interrupts > 0
+
+
+def _respond(chat: Chat, text: str) -> None:
+    chat.engine.interrupts = 0
+    if text.startswith("/"):
+        run_command(chat, text)
+    elif text.strip():
+        chat.ask(text)
+
+
+def _read_turn() -> str:
+    """Read one message: a line, lines joined by a trailing backslash, or a text between triple quotes."""
+    line = input("> ")
+    if line.lstrip().startswith(_FENCE):
+        return _read_fenced(line.lstrip().removeprefix(_FENCE))
+    lines = [line]
+    while lines[-1].endswith("\\"):
+        lines[-1] = lines[-1][:-1]
+        lines.append(input(". "))
+    return "\n".join(lines)
+
+
+def _read_fenced(first: str) -> str:
+    lines = [first]
+    while not lines[-1].rstrip().endswith(_FENCE):
+        lines.append(input(". "))
+    lines[-1] = lines[-1].rstrip().removesuffix(_FENCE)
+    return "\n".join(lines).strip("\n")
+
+
+@contextmanager
+def _history() -> Iterator[None]:
+    """Give `input` line editing and yesterday's lines, where the platform has them."""
+    try:
+        import readline
+    except ImportError:
+        yield
+        return
+    path = history_file()
+    readline.set_history_length(1000)
+    with suppress(OSError):
+        readline.read_history_file(path)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # What was asked is nobody else's business: the file is private before it has content.
+            path.touch(mode=0o600)
+            readline.write_history_file(path)

@@ -1,0 +1,106 @@
+"""The command line. Nothing heavy is imported before a command runs: `--help` must be instant."""
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from app import __version__
+from app.completions import SHELLS, script
+from app.options import ModelName, SectionedCommand, run_options
+from models.errors import LocalspecError
+
+_BROKEN_PIPE = 141
+_INTERRUPTED = 130
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+_EPILOG = (
+    "Exit codes: 0 ok; 1 failure; 2 usage; 3 model not found or corrupt; 4 incompatible pair; "
+    "5 does not fit in memory; 130 interrupted."
+)
+
+
+def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from app.paths import log_file
+
+        click.echo(f"localspec {__version__}, log file {log_file()}")
+        context.exit()
+
+
+@click.group(context_settings=_SETTINGS, epilog=_EPILOG)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show version and log file.",
+)
+def command_line() -> None:
+    """Fast, exact, offline language models: GGUF files, sped up by guessing ahead, checked by the model itself."""
+
+
+@command_line.command(cls=SectionedCommand, epilog=_EPILOG)
+@click.argument("model", required=False, type=ModelName("starter"), envvar="LOCALSPEC_MODEL")
+@click.argument("prompt", nargs=-1)
+@run_options
+@click.pass_context
+def run(context: click.Context, /, model: str | None, prompt: tuple[str, ...], **flags: Any) -> None:
+    r"""Chat with MODEL, or answer PROMPT once.
+
+    \b
+      localspec run                                   chat with the embedded starter model
+      localspec run big.gguf --draft tiny.gguf        chat, tiny guessing for big
+      localspec run big.gguf "Why is the sky blue?"   one answer on stdout
+      git diff | localspec run big.gguf "Summarize:"  a pipe is added to the question
+
+    MODEL is a .gguf file, or "starter". Same seed, same text: a drafter changes the speed and nothing else.
+    """
+    from app.chat_loop import run_chat
+    from app.log import open_log
+    from app.oneshot import run_once
+    from app.request import read_request
+
+    open_log()
+    request = read_request(model, prompt, flags)
+    context.exit(run_chat(request) if request.prompt is None else run_once(request))
+
+
+@command_line.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+def completions(shell: str) -> None:
+    r"""Print the completion script of a shell.
+
+    \b
+      bash        eval "$(localspec completions bash)"            in ~/.bashrc
+      zsh         eval "$(localspec completions zsh)"             in ~/.zshrc
+      fish        localspec completions fish | source             in config.fish
+      powershell  localspec completions powershell | Out-String | Invoke-Expression
+    """
+    click.echo(script(command_line, shell))
+
+
+def run_command_line() -> None:
+    """Run, and leave with the exit code that says how it went."""
+    sys.exit(_exit_code())
+
+
+def _exit_code() -> int:
+    try:
+        code = command_line(prog_name="localspec", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except LocalspecError as error:
+        from app.terminal import Terminal
+
+        Terminal().fail(error)
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # The reader has seen enough; Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE

@@ -1,0 +1,87 @@
+"""The engine as a line program uses it: one job at a time, and Ctrl-C stops the job, not the program."""
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from app.engine.load import LoadPlan
+from app.engine.messages import Ended, Failed, Message, Ready, Said
+from app.engine.session import Reading
+from app.engine.thread import Engine, Job, Ticket
+from app.engine.worker import Question, Worker
+from app.terminal import Terminal
+from drafters.registry import DrafterSpec
+
+_WORTH_SHOWING = 256
+"""Tokens of a prompt above which reading it shows its progress."""
+
+
+class LineEngine:
+    """Runs jobs to their end; failures are raised, interrupts become cancellations."""
+
+    def __init__(self, plan: LoadPlan, terminal: Terminal) -> None:
+        self._engine = Engine(lambda abort: Worker(plan, abort, time.perf_counter))
+        self._terminal = terminal
+        self._ticket: Ticket | None = None
+        self.interrupts = 0
+        """Ctrl-C pressed during the job that runs or was last."""
+
+    def load(self) -> Ready:
+        """Load target and drafter; raises LocalspecError."""
+        return self._ready(lambda worker: worker.load(self._show_loading))
+
+    def use_drafter(self, spec: DrafterSpec) -> Ready:
+        """Change the drafter; raises LocalspecError, and then the old one stays."""
+        return self._ready(lambda worker: worker.use_drafter(spec, self._show_loading))
+
+    def answer(self, question: Question) -> Iterator[Said | Ended]:
+        """Yield the rounds of an answer and its end; raises LocalspecError."""
+        for message in self._run(lambda worker: worker.answer(question)):
+            if isinstance(message, Said | Ended):
+                yield message
+
+    def close(self) -> None:
+        """Free the models."""
+        self._engine.close()
+
+    def _ready(self, job: Job) -> Ready:
+        for message in self._run(job):
+            if isinstance(message, Ready):
+                for note in message.notes:
+                    self._terminal.warn(note)
+                return message
+        raise AssertionError("a load ends with Ready or fails")
+
+    def _run(self, job: Job) -> Iterator[Message]:
+        self.interrupts = 0
+        with self._interruptible():
+            for message in self._engine.stream(job, self._started):
+                if isinstance(message, Failed):
+                    raise message.error
+                if isinstance(message, Reading) and message.total > _WORTH_SHOWING:
+                    self._terminal.progress(f"reading {message.done:,} of {message.total:,} tokens")
+                yield message
+
+    def _show_loading(self, name: str, fraction: float) -> None:
+        # Called on the engine's thread, while this one waits for it and writes nothing.
+        self._terminal.progress(f"loading {name} {fraction:4.0%}")
+
+    def _started(self, ticket: Ticket) -> None:
+        self._ticket = ticket
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        def on_interrupt(_: int, __: FrameType | None) -> None:
+            self.interrupts += 1
+            if self.interrupts > 1:
+                raise KeyboardInterrupt
+            if self._ticket is not None:
+                self._engine.cancel(self._ticket)
+
+        before = signal.signal(signal.SIGINT, on_interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)

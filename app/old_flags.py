@@ -1,0 +1,71 @@
+"""Flags of other llama.cpp programs: translated where they mean something here, and never in silence."""
+
+from collections.abc import Sequence
+
+_RENAMED = {
+    "--draft-n": "--draft-max",
+    "--spec-draft-n-max": "--draft-max",
+    "--spec-draft-model": "--draft",
+    "--model-draft": "--draft",
+    "--n-predict": "--predict",
+    "--reverse-prompt": "--stop",
+    "-r": "--stop",
+    "-no-cnv": "--raw",
+    "--no-conversation": "--raw",
+    "--system": "--system-prompt",
+    "--presence_penalty": "--presence-penalty",
+    "--frequency_penalty": "--frequency-penalty",
+}
+_FLAGS_WITHOUT_EFFECT = {
+    "-cnv": "a chat is what `run` opens by itself",
+    "--conversation": "a chat is what `run` opens by itself",
+    "-i": "a chat is what `run` opens by itself",
+    "--interactive": "a chat is what `run` opens by itself",
+    "--color": "colour follows the terminal and NO_COLOR",
+    "-co": "colour follows the terminal and NO_COLOR",
+    "--simple-io": "see --plain",
+    "--no-display-prompt": "the prompt is never repeated",
+    "-e": "prompts are taken as they are",
+    "--escape": "prompts are taken as they are",
+    "--jinja": "the model's own chat template is always used",
+    "--no-mmap": "weights are always mapped",
+}
+_VALUES_WITHOUT_EFFECT = {
+    "--draft-min": "short drafts are welcome",
+    "--spec-draft-n-min": "short drafts are welcome",
+    "--draft-p-min": "no draft is thrown away for its probability",
+    "--spec-draft-p-min": "no draft is thrown away for its probability",
+    "--draft-p-split": "drafts are chains",
+    "--spec-type": "--draft chooses the drafter",
+    "-ub": "chosen by localspec",
+    "--ubatch-size": "chosen by localspec",
+    "-b": "chosen by localspec",
+    "--batch-size": "chosen by localspec",
+    "-td": "the draft model uses -t",
+    "--threads-draft": "the draft model uses -t",
+    "-ngld": "the draft model uses -ngl",
+}
+
+
+def translate(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return (arguments in today's spelling, one note for each old one); what follows "--" stays as it is."""
+    result: list[str] = []
+    notes: list[str] = []
+    rest = list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        if argument == "--":
+            return [*result, argument, *rest], notes
+        flag, equals, value = argument.partition("=")
+        if flag in _RENAMED:
+            notes.append(f"{flag} is now {_RENAMED[flag]}.")
+            result.append(_RENAMED[flag] + equals + value)
+        elif flag in _FLAGS_WITHOUT_EFFECT:
+            notes.append(f"{flag} has no effect: {_FLAGS_WITHOUT_EFFECT[flag]}.")
+        elif flag in _VALUES_WITHOUT_EFFECT:
+            notes.append(f"{flag} has no effect: {_VALUES_WITHOUT_EFFECT[flag]}.")
+            if not equals and rest:
+                rest.pop(0)
+        else:
+            result.append(argument)
+    return result, notes

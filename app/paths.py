@@ -1,0 +1,32 @@
+"""Where localspec keeps its files on this system."""
+
+from pathlib import Path
+
+import platformdirs
+
+_APP = "localspec"
+
+
+def cache_folder() -> Path:
+    """Return the folder for what can be measured or fetched again."""
+    return Path(platformdirs.user_cache_dir(_APP, appauthor=False))
+
+
+def state_folder() -> Path:
+    """Return the folder for logs and prompt history."""
+    return Path(platformdirs.user_state_dir(_APP, appauthor=False))
+
+
+def log_file() -> Path:
+    """Return the file that llama.cpp's log and unexpected errors go to."""
+    return state_folder() / "localspec.log"
+
+
+def history_file() -> Path:
+    """Return the file of the lines typed in the chat."""
+    return state_folder() / "prompt-history"
+
+
+def probe_memory() -> Path:
+    """Return the file that remembers which builds were seen to decode on this machine."""
+    return cache_folder() / "probes.json"

@@ -1,0 +1,151 @@
+"""Numbers in words: the line after an answer, the table of /stats, the records of --json."""
+
+from dataclasses import asdict
+from typing import Any
+
+from app.engine.ending import Finish
+from app.engine.messages import Ended, Ready, Said
+from app.engine.stats import Snapshot
+from models.errors import LocalspecError
+from models.sampling import SamplingParams
+
+
+def summary(ended: Ended) -> str:
+    """Return the one line that follows an answer."""
+    stats = ended.stats
+    parts = [_count(stats.emitted, "token"), _speed(stats)]
+    if stats.first_token_seconds is not None:
+        parts.append(f"first after {stats.first_token_seconds:.2f} s")
+    parts += _speculation(ended)
+    if stats.reused_tokens:
+        parts.append(f"{stats.reused_tokens:,} of {stats.prompt_tokens:,} prompt tokens reused")
+    return " · ".join(part for part in parts if part)
+
+
+def ending_note(finish: Finish) -> str | None:
+    """Return what the user should know about an answer that did not end by itself; None for one that did."""
+    if finish is Finish.CONTEXT:
+        return "The context is full, so the answer ends here. Start with a larger one (-c), or /clear."
+    return "Stopped." if finish is Finish.CANCELLED else None
+
+
+def table(stats: Snapshot, drafter: str) -> str:
+    """Return all counters of an answer, one a line, with the rates' definitions."""
+    rows = [
+        ("prompt", f"{stats.prompt_tokens:,} tokens, {stats.reused_tokens:,} reused, {stats.prompt_seconds:.2f} s"),
+        ("answer", f"{stats.emitted:,} tokens in {stats.rounds:,} rounds"),
+        ("speed", _speed(stats) or "-"),
+        ("drafter", f"{drafter}, drafted in {stats.drafts:,} rounds (coverage {_percent(stats.coverage)})"),
+        ("accepted", f"{stats.accepted:,} of {stats.drafted:,} drafted ({_percent(stats.acceptance_rate)})"),
+        ("by position", _by_position(stats) or "-"),
+        ("mean length", f"{_number(stats.mean_acceptance_length)} emitted a round that drafted"),
+        ("time", _times(stats)),
+    ]
+    return "\n".join(f"  {name:<12}{value}" for name, value in rows)
+
+
+def start_record(ready: Ready, sampling: SamplingParams) -> dict[str, Any]:
+    """Return the first JSON line."""
+    return {"type": "start", **asdict(ready), "sampling": asdict(sampling)}
+
+
+def round_record(said: Said) -> dict[str, Any]:
+    """Return the JSON line of a round."""
+    round_ = said.round
+    return {
+        "type": "round",
+        "text": said.text,
+        "tokens": round_.emitted,
+        "draft": round_.draft.tokens,
+        "source": round_.draft.source,
+        "accepted": round_.accepted,
+        "draft_seconds": round_.draft_seconds,
+        "verify_seconds": round_.verify_seconds,
+        "host_seconds": round_.host_seconds,
+    }
+
+
+def end_record(ended: Ended) -> dict[str, Any]:
+    """Return the last JSON line: the texts of all rounds and of this line are the answer."""
+    stats = ended.stats
+    return {
+        "type": "end",
+        "text": ended.text,
+        "answer": ended.answer,
+        "finish": ended.finish,
+        "usage": {
+            "prompt_tokens": stats.prompt_tokens,
+            "completion_tokens": stats.emitted,
+            "total_tokens": stats.prompt_tokens + stats.emitted,
+            "prompt_tokens_details": {"cached_tokens": stats.reused_tokens},
+            "completion_tokens_details": {
+                "accepted_prediction_tokens": stats.accepted,
+                "rejected_prediction_tokens": stats.drafted - stats.accepted,
+            },
+        },
+        "timings": {
+            "prompt_seconds": stats.prompt_seconds,
+            "first_token_seconds": stats.first_token_seconds,
+            "draft_seconds": stats.draft_seconds,
+            "verify_seconds": stats.verify_seconds,
+            "host_seconds": stats.host_seconds,
+            "tokens_per_second": stats.tokens_per_second,
+        },
+        "speculation": {
+            "drafter": ended.drafter,
+            "rounds": stats.rounds,
+            "drafts": stats.drafts,
+            "draft_n": stats.drafted,
+            "draft_n_accepted": stats.accepted,
+            "drafted_per_position": stats.drafted_at,
+            "accepted_per_position": stats.accepted_at,
+            "acceptance_rate": stats.acceptance_rate,
+            "mean_acceptance_length": stats.mean_acceptance_length,
+            "coverage": stats.coverage,
+        },
+    }
+
+
+def error_record(error: LocalspecError) -> dict[str, Any]:
+    """Return the JSON line of a failure."""
+    return {
+        "type": "error",
+        "title": error.title,
+        "cause": error.cause,
+        "hint": error.hint,
+        "exit_code": error.exit_code,
+    }
+
+
+def _speculation(ended: Ended) -> list[str]:
+    stats = ended.stats
+    if not stats.drafts:
+        return [f"drafter {ended.drafter}" + (", drafted nothing" if ended.drafter != "off" else "")]
+    length = _number(stats.mean_acceptance_length)
+    return [f"{ended.drafter} {stats.accepted}/{stats.drafted} accepted", f"{length} tokens a drafted round"]
+
+
+def _speed(stats: Snapshot) -> str:
+    return "" if stats.tokens_per_second is None else f"{stats.tokens_per_second:.1f} tokens/s"
+
+
+def _by_position(stats: Snapshot) -> str:
+    pairs = zip(stats.accepted_at, stats.drafted_at, strict=True)
+    return "  ".join(f"{place}: {_percent(right / all_)}" for place, (right, all_) in enumerate(pairs, start=1))
+
+
+def _times(stats: Snapshot) -> str:
+    parts = (("draft", stats.draft_seconds), ("verify", stats.verify_seconds), ("host", stats.host_seconds))
+    return ", ".join(f"{name} {seconds:.2f} s" for name, seconds in parts)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.0%}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

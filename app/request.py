@@ -1,0 +1,107 @@
+"""From flags to what the engine understands; what makes no sense is refused here, before anything is loaded."""
+
+import secrets
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.engine.load import LoadPlan
+from app.paths import probe_memory
+from drafters.registry import parse_drafter
+from models.catalog import STARTER
+from models.errors import UsageError
+from models.llama_load import LlamaOptions
+from models.sampling import SamplingParams
+
+_FLASH = {"auto": None, "on": True, "off": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Everything that one `run` was asked for."""
+
+    plan: LoadPlan
+    sampling: SamplingParams
+    prompt: str | None
+    """None: open a chat."""
+    system: str | None
+    raw: bool
+    stops: tuple[str, ...]
+    max_tokens: int | None
+    draft_length: int
+    as_json: bool
+    quiet: bool
+
+
+def read_request(model: str | None, words: tuple[str, ...], flags: dict[str, Any]) -> Request:
+    """Read the arguments and flags of `run`; `words` are what follows the model. Raises UsageError."""
+    if flags["model_option"] is not None:
+        words = (model, *words) if model is not None else words
+        model = flags["model_option"]
+    return Request(
+        plan=_plan(model or STARTER, flags),
+        sampling=_sampling(flags),
+        prompt=_prompt(words, flags),
+        system=flags["system_prompt"],
+        raw=flags["raw"],
+        stops=flags["stop"],
+        max_tokens=flags["predict"],
+        draft_length=flags["draft_max"],
+        as_json=flags["as_json"],
+        quiet=flags["quiet"],
+    )
+
+
+def _plan(model: str, flags: dict[str, Any]) -> LoadPlan:
+    if flags["flash_attn"] == "off" and flags["cache_type_v"] == "q8_0":
+        raise UsageError("-ctv q8_0 needs flash attention, and -fa is off.", hint="Leave out one of the two.")
+    options = LlamaOptions(
+        context_size=flags["ctx_size"],
+        threads=flags["threads"],
+        batch_threads=flags["threads_batch"],
+        gpu_layers=flags["gpu_layers"],
+        max_rows=max(17, flags["draft_max"] + 1),
+        flash_attention=_FLASH[flags["flash_attn"]],
+        cache_type_k=flags["cache_type_k"],
+        cache_type_v=flags["cache_type_v"],
+    )
+    return LoadPlan(model, parse_drafter(flags["draft"]), options, probe_memory())
+
+
+def _sampling(flags: dict[str, Any]) -> SamplingParams:
+    return SamplingParams(
+        temperature=flags["temp"],
+        top_k=flags["top_k"],
+        top_p=flags["top_p"],
+        min_p=flags["min_p"],
+        repeat_penalty=flags["repeat_penalty"],
+        frequency_penalty=flags["frequency_penalty"],
+        presence_penalty=flags["presence_penalty"],
+        penalty_window=flags["repeat_last_n"],
+        seed=flags["seed"] if flags["seed"] >= 0 else secrets.randbits(32),
+    )
+
+
+def _prompt(words: tuple[str, ...], flags: dict[str, Any]) -> str | None:
+    """Join what was given as words, -p, -f and a pipe; None when nothing was, on a terminal."""
+    parts = [" ".join(words), flags["prompt_option"] or ""]
+    if flags["file"]:
+        parts.append(_read_file(Path(flags["file"])))
+    piped = not sys.stdin.isatty()
+    if piped:
+        parts.append(sys.stdin.buffer.read().decode("utf-8", errors="replace"))
+    text = "\n\n".join(part for part in parts if part.strip())
+    if text:
+        # A trailing line end is the shell's, not the question's.
+        return text if flags["raw"] else text.rstrip("\n")
+    if piped or flags["file"] or flags["as_json"]:
+        raise UsageError("There is nothing to answer.", hint='Give a prompt: localspec run MODEL "PROMPT", or -f FILE.')
+    return None
+
+
+def _read_file(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"-f {path} can't be read.", cause=str(error.strerror), hint="Check the path.") from error
