@@ -1,0 +1,203 @@
+"""The line chat, driven through a pseudo-terminal as a person would."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyte
+import pytest
+from run_localspec import ROOT, environment
+
+
+class Terminal:
+    """localspec on a terminal of 100 x 50 cells."""
+
+    def __init__(self, home: Path, *arguments: str) -> None:
+        self.screen = pyte.Screen(100, 50)
+        self._stream = pyte.ByteStream(self.screen)
+        self._own, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "app", "run", *arguments],
+            cwd=ROOT,
+            env=environment(home, {"TERM": "xterm"}),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            close_fds=True,
+        )
+        os.close(theirs)
+        os.set_blocking(self._own, False)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(line.rstrip() for line in self.screen.display)
+
+    def type(self, text: str) -> None:
+        os.write(self._own, text.encode())
+
+    def wait_for(self, words: str, seconds: float = 20.0) -> None:
+        self.wait_until(lambda: words in self.text, seconds)
+
+    def wait_until(self, condition: object, seconds: float = 20.0) -> None:
+        end = time.monotonic() + seconds
+        while not condition():  # type: ignore[operator]
+            assert time.monotonic() < end, f"waited in vain; the screen:\n{self.text}"
+            self._read()
+            time.sleep(0.02)
+
+    def ready(self, turns: int) -> None:
+        """Wait for the prompt that follows this many turns."""
+        self.wait_until(lambda: sum(line.startswith(">") for line in self.screen.display) > turns)
+
+    def interrupt(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+
+    def exit_code(self) -> int:
+        end = time.monotonic() + 60
+        while self.process.poll() is None and time.monotonic() < end:
+            self._read()
+            time.sleep(0.01)
+        return self.process.wait(1)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._own)
+
+    def _read(self) -> None:
+        try:
+            self._stream.feed(os.read(self._own, 65536))
+        except (BlockingIOError, OSError):
+            return
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Iterator[Terminal]:
+    terminal = Terminal(tmp_path, "toy", "-n", "30", "--seed", "1", "-c", "4096")
+    terminal.ready(0)
+    yield terminal
+    terminal.close()
+
+
+def test_a_turn_is_answered_and_the_next_reuses_the_first(chat: Terminal) -> None:
+    chat.type("hello\n")
+    chat.ready(1)
+    assert "30 tokens" in chat.text
+    chat.type("again\n")
+    chat.ready(2)
+    assert "prompt tokens reused" in chat.text
+
+
+def test_unknown_commands_never_reach_the_model(chat: Terminal) -> None:
+    chat.type("/frobnicate\n")
+    chat.wait_for("/frobnicate is no command")
+    assert "tokens/s" not in chat.text
+
+
+def test_regen_answers_anew_and_undo_forgets(chat: Terminal) -> None:
+    chat.type("hello\n")
+    chat.ready(1)
+    chat.type("/regen\n")
+    chat.ready(2)
+    assert chat.text.count("30 tokens") == 2
+    chat.type("/undo\n")
+    chat.wait_for("Forgot the last turn.")
+    chat.type("/regen\n")
+    chat.wait_for("Nothing was asked yet.")
+
+
+def test_settings_are_shown_changed_and_refused(chat: Terminal) -> None:
+    chat.type("/set temp 0.25\n")
+    chat.wait_for("temp is 0.25.")
+    chat.type("/set temp warm\n")
+    chat.wait_for("temp can't be 'warm'")
+    chat.type("/set top-p 7\n")
+    chat.wait_for("top-p is 7.0")
+    chat.type("/set\n")
+    chat.wait_for("top-p             0.95")
+    assert "temp              0.25" in chat.text
+
+
+def test_the_drafter_changes_in_mid_chat_and_a_bad_one_leaves_the_old(chat: Terminal) -> None:
+    chat.type("/draft toy\n")
+    chat.wait_for("Drafter: model:toy-0")
+    chat.type("/draft nope.gguf\n")
+    chat.wait_for("no file nope.gguf")
+    chat.type("/draft\n")
+    chat.wait_until(lambda: chat.text.count("Drafter: model:toy-0") == 2)
+    chat.type("hello\n")
+    chat.wait_for("accepted")
+    chat.type("/stats\n")
+    chat.wait_for("by position")
+
+
+def test_multi_line_input_is_one_message(chat: Terminal) -> None:
+    chat.type("one\\\n")
+    chat.wait_for("\n.")
+    chat.type("two\n")
+    chat.ready(1)
+    chat.type('"""first\n')
+    chat.type("second\n")
+    chat.type('third"""\n')
+    chat.ready(2)
+    assert chat.text.count("30 tokens") == 2
+
+
+def test_interrupt_keeps_what_was_said_and_a_second_one_leaves_with_130(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, "toy", "--seed", "3", "-c", "200000", "--temp", "0", "--draft", "off", "--stop", "~")
+    terminal.ready(0)
+    terminal.type("hello\n")
+    terminal.wait_until(lambda: len(terminal.text) > 300)
+    terminal.interrupt()
+    terminal.wait_for("Stopped.")
+    terminal.interrupt()
+    assert terminal.exit_code() == 130
+    terminal.close()
+
+
+def test_interrupt_at_the_prompt_leaves_the_second_time_only(chat: Terminal) -> None:
+    chat.interrupt()
+    chat.wait_for("Ctrl-C again leaves.")
+    chat.type("hello\n")
+    chat.ready(2)
+    chat.interrupt()
+    chat.wait_until(lambda: chat.text.count("Ctrl-C again leaves.") == 2)
+    assert chat.process.poll() is None
+    chat.interrupt()
+    assert chat.exit_code() == 130
+
+
+@pytest.mark.parametrize("farewell", ["/quit\n", "/bye\n", "\x04"])
+def test_leaving_is_no_failure(chat: Terminal, farewell: str) -> None:
+    chat.type(farewell)
+    assert chat.exit_code() == 0
+
+
+def test_a_question_that_does_not_fit_is_refused_and_the_chat_goes_on(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, "toy", "-n", "5", "-c", "40")
+    terminal.ready(0)
+    terminal.type("this is a question of many more than forty tokens\n")
+    terminal.wait_for("The context is full")
+    terminal.type("short\n")
+    terminal.wait_for("5 tokens")
+    terminal.close()
+
+
+def test_typed_lines_are_remembered_in_a_private_file(tmp_path: Path) -> None:
+    for line in ("remember me\n", "me too\n"):
+        terminal = Terminal(tmp_path, "toy", "-n", "3")
+        terminal.ready(0)
+        terminal.type(line)
+        terminal.ready(1)
+        terminal.type("/quit\n")
+        assert terminal.exit_code() == 0
+        terminal.close()
+    (history,) = tmp_path.rglob("prompt-history")
+    assert history.read_text().split("\n")[:3:2] == ["remember me", "me too"]
+    assert history.stat().st_mode & 0o777 == 0o600

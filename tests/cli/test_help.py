@@ -1,0 +1,69 @@
+"""Help and completion: complete, quick, and printed without loading anything heavy."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from run_localspec import ROOT, environment, localspec
+
+FLAGS = "-m -p -f -c -t -tb -ngl -n -sys --temp --top-k --top-p --min-p --seed --draft --draft-max"
+HEAVY = ("llama_cpp", "textual", "numpy", "jinja2", "huggingface_hub")
+
+
+@pytest.mark.parametrize("command", [["--help"], ["run", "--help"], ["completions", "--help"], ["--version"]])
+def test_help_imports_nothing_heavy(tmp_path: Path, command: list[str]) -> None:
+    code = (
+        "import sys; from app.cli import command_line\n"
+        f"try: command_line({command!r})\n"
+        "except SystemExit: pass\n"
+        f"print('HEAVY', [name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment(tmp_path), capture_output=True, text=True, check=True
+    )
+    assert done.stdout.endswith("HEAVY []\n")
+    assert len(done.stdout.splitlines()) > 1
+
+
+def test_readme_and_help_name_the_same_flags(tmp_path: Path) -> None:
+    shown = localspec("run", "--help", home=tmp_path).stdout
+    for flag in FLAGS.split():
+        assert f"{flag}," in shown or f"{flag} " in shown, flag
+
+
+def test_every_exit_code_is_documented(tmp_path: Path) -> None:
+    from models import errors
+
+    codes = {
+        kind.exit_code
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, errors.LocalspecError)
+    }
+    shown = localspec("--help", home=tmp_path).stdout
+    readme = (ROOT / "README.md").read_text()
+    for code in codes:
+        assert f" {code} " in shown.replace("\n", " ")
+        assert f"{code} " in readme
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
+def test_each_shell_gets_a_script(tmp_path: Path, shell: str) -> None:
+    done = localspec("completions", shell, home=tmp_path)
+    assert done.returncode == 0
+    assert "_LOCALSPEC_COMPLETE" in done.stdout
+
+
+def test_bash_completes_commands_flags_and_drafters(tmp_path: Path) -> None:
+    for words, expected in (
+        ("localspec ru", "run"),
+        ("localspec run --dra", "--draft-max"),
+        ("localspec run --draft lo", "lookup"),
+    ):
+        extra = {"_LOCALSPEC_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        assert expected in localspec(home=tmp_path, extra=extra).stdout
+
+
+def test_powershell_completes_commands(tmp_path: Path) -> None:
+    extra = {"_LOCALSPEC_COMPLETE": "powershell_complete", "LOCALSPEC_WORDS": "localspec ru", "LOCALSPEC_WORD": "ru"}
+    assert "plain\trun\t" in localspec(home=tmp_path, extra=extra).stdout
