@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field, replace
 
-from app.engine.ending import Finish
 from app.engine.messages import Ended, Ready
 from app.engine.worker import Question
 from app.line_engine import LineEngine
@@ -11,7 +10,6 @@ from app.request import Request
 from app.terminal import Terminal
 from models.errors import LocalspecError
 from models.prompts import Message
-from models.sampling import SamplingParams
 
 
 @dataclass(slots=True)
@@ -20,12 +18,9 @@ class Chat:
 
     engine: LineEngine
     terminal: Terminal
-    sampling: SamplingParams
+    settings: Question
+    """How to answer; its turns are filled in for each question."""
     system: str | None
-    raw: bool
-    stops: tuple[str, ...]
-    max_tokens: int | None
-    draft_length: int
     drafter: str = "off"
     """Name of the drafter in use."""
     turns: list[Message] = field(default_factory=list)
@@ -37,10 +32,7 @@ class Chat:
     def start(cls, request: Request, terminal: Terminal, engine: LineEngine) -> "Chat":
         """Load the models and return the chat over them."""
         ready: Ready = engine.load()
-        chat = cls(
-            engine, terminal, request.sampling, request.system, request.raw, request.stops,
-            request.max_tokens, request.draft_length, ready.drafter,
-        )  # fmt: skip
+        chat = cls(engine, terminal, request.settings, request.system, ready.drafter)
         chat.terminal.tell(
             f"{ready.model}: {ready.description}, context {ready.context_size:,}, drafter {ready.drafter}"
         )
@@ -60,7 +52,8 @@ class Chat:
         if not self.turns:
             return False
         old = self.turns.pop()
-        self.sampling = replace(self.sampling, seed=self.sampling.seed + 1)
+        sampling = self.settings.sampling
+        self.settings = replace(self.settings, sampling=replace(sampling, seed=sampling.seed + 1))
         try:
             self._answer()
         except LocalspecError:
@@ -91,11 +84,6 @@ class Chat:
             self.terminal.tell(note)
         self.terminal.tell(summary(ended))
 
-    @property
-    def was_stopped(self) -> bool:
-        """Whether the last answer was stopped by the user."""
-        return self.last is not None and self.last.finish is Finish.CANCELLED
-
     def _question(self) -> Question:
         turns = (Message("system", self.system), *self.turns) if self.system else tuple(self.turns)
-        return Question(turns, self.sampling, self.raw, self.stops, self.max_tokens, self.draft_length)
+        return replace(self.settings, turns=turns)

@@ -73,7 +73,7 @@ def _stats(chat: Chat, _: str) -> None:
 def _draft(chat: Chat, argument: str) -> None:
     if argument:
         chat.drafter = chat.engine.use_drafter(parse_drafter(argument)).drafter
-    chat.terminal.show(f"Drafter: {chat.drafter}, at most {chat.draft_length} tokens a round.")
+    chat.terminal.show(f"Drafter: {chat.drafter}, at most {chat.settings.draft_length} tokens a round.")
 
 
 def _set(chat: Chat, argument: str) -> None:
@@ -98,20 +98,21 @@ _SAMPLING = {
 
 
 def _settings(chat: Chat) -> dict[str, object]:
-    sampling = {name: getattr(chat.sampling, attribute) for name, attribute in _SAMPLING.items()}
-    return {**sampling, "draft-max": chat.draft_length, "predict": chat.max_tokens}
+    sampling = {name: getattr(chat.settings.sampling, attribute) for name, attribute in _SAMPLING.items()}
+    return {**sampling, "draft-max": chat.settings.draft_length, "predict": chat.settings.max_tokens}
 
 
 def _change(chat: Chat, name: str, value: str) -> None:
     try:
         if name == "draft-max":
-            chat.draft_length = max(0, int(value))
+            chat.settings = replace(chat.settings, draft_length=max(0, int(value)))
         elif name == "predict":
-            chat.max_tokens = int(value) if int(value) > 0 else None
+            chat.settings = replace(chat.settings, max_tokens=int(value) if int(value) > 0 else None)
         else:
             attribute = _SAMPLING[name]
-            kind = type(getattr(chat.sampling, attribute))
-            chat.sampling = replace(chat.sampling, **{attribute: kind(value)})
+            sampling = chat.settings.sampling
+            changed = replace(sampling, **{attribute: type(getattr(sampling, attribute))(value)})
+            chat.settings = replace(chat.settings, sampling=changed)
     except ValueError:
         raise UsageError(f"{name} can't be '{value}'.", hint="It wants a number.") from None
 

@@ -1,6 +1,7 @@
 """`localspec run MODEL "PROMPT"`: one answer on stdout, or JSON lines; everything else on stderr."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from app.engine.ending import Finish
@@ -49,7 +50,7 @@ def _as_text(engine: LineEngine, terminal: Terminal, request: Request) -> int:
 
 
 def _as_json(engine: LineEngine, terminal: Terminal, ready: Ready, request: Request) -> int:
-    _write(terminal, start_record(ready, request.sampling))
+    _write(terminal, start_record(ready, request.settings.sampling))
     for message in engine.answer(_question(request)):
         if isinstance(message, Said):
             _write(terminal, round_record(message))
@@ -63,9 +64,7 @@ def _question(request: Request) -> Question:
     turns = [Message("user", request.prompt or "")]
     if request.system:
         turns.insert(0, Message("system", request.system))
-    return Question(
-        tuple(turns), request.sampling, request.raw, request.stops, request.max_tokens, request.draft_length
-    )
+    return replace(request.settings, turns=tuple(turns))
 
 
 def _write(terminal: Terminal, record: dict[str, Any]) -> None:

@@ -67,9 +67,10 @@ def _option(section: str, *names: str, **settings: Any) -> Callable[[Command], C
 
 _COUNT = click.IntRange(min=1)
 _SIZE = click.IntRange(min=0)
-_CACHE = click.Choice(["f32", "f16", "q8_0"])
+_CACHE = click.Choice(["auto", "f32", "f16", "q8_0"])
 _FLASH = click.Choice(["auto", "on", "off"])
 _GPU_HELP = "Layers on the GPU, where the build has one; -1: all, 0: none."
+_ROUNDING_HELP = "Draft longer than this machine is bit-exact for; near-ties may fall otherwise."
 _INPUT, _MODEL, _DRAFT, _SAMPLING, _OUTPUT = "Input", "Model and machine", "Speculation", "Sampling", "Output"
 
 _RUN_OPTIONS = (
@@ -84,9 +85,11 @@ _RUN_OPTIONS = (
     _option(_MODEL, "-t", "--threads", default=0, type=_SIZE, help="Threads; 0: one a physical core."),
     _option(_MODEL, "-tb", "--threads-batch", default=0, type=_SIZE, help="Threads to read and verify; 0: as -t."),
     _option(_MODEL, "-ngl", "--gpu-layers", "--n-gpu-layers", default=-1, type=int, help=_GPU_HELP),
-    _option(_MODEL, "-fa", "--flash-attn", default="auto", type=_FLASH, help="Flash attention; auto: on a GPU."),
-    _option(_MODEL, "-ctk", "--cache-type-k", default="f16", type=_CACHE, help="Type of the cached keys."),
-    _option(_MODEL, "-ctv", "--cache-type-v", default="f16", type=_CACHE, help="... values; q8_0 needs -fa."),
+    _option(
+        _MODEL, "-fa", "--flash-attn", default="auto", type=_FLASH, help="Flash attention; auto: on where it works."
+    ),
+    _option(_MODEL, "-ctk", "--cache-type-k", default="auto", type=_CACHE, help="Type of cached keys; auto: exact."),
+    _option(_MODEL, "-ctv", "--cache-type-v", default="auto", type=_CACHE, help="Type of cached values."),
     _option(
         _DRAFT,
         "-md",
@@ -98,6 +101,7 @@ _RUN_OPTIONS = (
         help=f"Who guesses: {DRAFTERS}.",
     ),
     _option(_DRAFT, "--draft-max", default=3, type=click.IntRange(0, 64), help="Most tokens to guess in a round."),
+    _option(_DRAFT, "--allow-rounding", is_flag=True, help=_ROUNDING_HELP),
     _option(_SAMPLING, "--temp", default=0.8, type=float, help="Temperature; 0: always the likeliest token."),
     _option(_SAMPLING, "--top-k", default=40, type=int, help="Keep the likeliest k tokens; 0: all."),
     _option(_SAMPLING, "--top-p", default=0.95, type=float, help="Keep this much probability; 1: all."),

@@ -27,6 +27,6 @@ def history_file() -> Path:
     return state_folder() / "prompt-history"
 
 
-def probe_memory() -> Path:
-    """Return the file that remembers which builds were seen to decode on this machine."""
-    return cache_folder() / "probes.json"
+def machine_memory() -> Path:
+    """Return the file that remembers what was found out about models on this machine."""
+    return cache_folder() / "machine.json"

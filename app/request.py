@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from app.engine.load import LoadPlan
-from app.paths import probe_memory
+from app.engine.worker import Question
+from app.paths import machine_memory
 from drafters.registry import parse_drafter
 from models.catalog import STARTER
 from models.errors import UsageError
@@ -22,14 +23,11 @@ class Request:
     """Everything that one `run` was asked for."""
 
     plan: LoadPlan
-    sampling: SamplingParams
+    settings: Question
+    """How to answer; its turns are still to come."""
     prompt: str | None
     """None: open a chat."""
     system: str | None
-    raw: bool
-    stops: tuple[str, ...]
-    max_tokens: int | None
-    draft_length: int
     as_json: bool
     quiet: bool
 
@@ -41,13 +39,9 @@ def read_request(model: str | None, words: tuple[str, ...], flags: dict[str, Any
         model = flags["model_option"]
     return Request(
         plan=_plan(model or STARTER, flags),
-        sampling=_sampling(flags),
+        settings=_settings(flags),
         prompt=_prompt(words, flags),
         system=flags["system_prompt"],
-        raw=flags["raw"],
-        stops=flags["stop"],
-        max_tokens=flags["predict"],
-        draft_length=flags["draft_max"],
         as_json=flags["as_json"],
         quiet=flags["quiet"],
     )
@@ -66,7 +60,19 @@ def _plan(model: str, flags: dict[str, Any]) -> LoadPlan:
         cache_type_k=flags["cache_type_k"],
         cache_type_v=flags["cache_type_v"],
     )
-    return LoadPlan(model, parse_drafter(flags["draft"]), options, probe_memory())
+    return LoadPlan(model, parse_drafter(flags["draft"]), options, machine_memory())
+
+
+def _settings(flags: dict[str, Any]) -> Question:
+    return Question(
+        turns=(),
+        sampling=_sampling(flags),
+        raw=flags["raw"],
+        stops=flags["stop"],
+        max_tokens=flags["predict"],
+        draft_length=flags["draft_max"],
+        allow_rounding=flags["allow_rounding"],
+    )
 
 
 def _sampling(flags: dict[str, Any]) -> SamplingParams:

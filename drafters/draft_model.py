@@ -40,8 +40,7 @@ class DraftModel:
     def begin(self, prompt: Sequence[int], sampler: Sampler) -> None:
         """Rewind to what this prompt has in common with the last; the rest is read at the first `propose`."""
         self._sampler = sampler
-        # The last token must be decoded anyway, for its logits.
-        same = min(common_prefix(self._cached, prompt), len(prompt) - 1)
+        same = common_prefix(self._cached, prompt)
         del self._cached[same:]
         self.model.rewind(same)
 
@@ -50,9 +49,14 @@ class DraftModel:
         limit = min(limit, self.model.context_size - len(context))
         if limit <= 0:
             return NO_DRAFT
-        # A round that was stopped leaves guesses that nobody confirmed.
+        # A round that was stopped leaves guesses that nobody confirmed; the last token is read again, for its logits.
+        del self._cached[len(context) - 1 :]
         self.model.rewind(len(self._cached))
-        rows = self._read(context[len(self._cached) :])
+        unseen = context[len(self._cached) :]
+        if max(unseen) >= self.model.vocab.size:
+            # One of the target's padding rows, for which this model has none: there is nothing to say after it.
+            return NO_DRAFT
+        rows = self._read(unseen)
         guesses: list[int] = []
         while True:
             guesses.append(self._sampler.pick(rows[0, : self._shared], context, guesses))

@@ -108,6 +108,7 @@ class LlamaModel:
 
     def rewind(self, length: int) -> None:
         """Cut the cache to its first `length` tokens."""
+        self._check_open()
         if not self.can_rewind(length):
             raise LocalspecError(
                 f"{self.name}: its memory can't go back from {self._length} tokens to {length}.",
@@ -165,14 +166,17 @@ class LlamaModel:
 
     def _check(self, count: int, rows: int) -> None:
         """Mirror llama.cpp's assertions, each of which would end the process."""
-        if self._context is None:
-            raise ValueError("the model is closed")
+        self._check_open()
         if not 1 <= count <= self.batch_size:
             raise ValueError(f"{count} tokens in one pass; 1 to {self.batch_size} fit")
         if not 0 <= rows <= min(count, self.max_rows):
             raise ValueError(f"{rows} rows asked of {count} tokens; at most {self.max_rows} can be had")
         if self._length + count > self.context_size:
             raise context_full(self._length + count, self.context_size)
+
+    def _check_open(self) -> None:
+        if self._context is None:
+            raise ValueError("the model is closed")
 
     def _fail(self, code: int, count: int) -> None:
         """Put the cache back to what it was before the pass, and say what happened."""

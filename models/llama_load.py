@@ -18,6 +18,12 @@ _DEFAULT_CONTEXT = 8192
 """Context when the user names none: the model's own, but no more, since a cache is paid in memory at once."""
 _CACHE_TYPES = {"f32": 0, "f16": 1, "q8_0": 8}
 _BYTES_OF = {"f32": 4.0, "f16": 2.0, "q8_0": 34 / 32}
+_BLOCK = 32
+"""Values that q8_0 stores together: a head must hold whole blocks."""
+
+
+_SIGNS_OF_A_CUT = ("failed to read", "failed to seek", "exceeds remaining file size", "not within the file bounds")
+"""What llama.cpp says of a file that ends too early: in its header, between header and weights, in its weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +43,11 @@ class LlamaOptions:
     max_rows: int = 17
     """Most rows of logits in one pass: the draft length and one. Few, since each costs memory in the graph."""
     flash_attention: bool | None = None
-    """None: on a GPU llama.cpp decides, on a processor it is off, where it halves the speed of long chats."""
-    cache_type_k: str = "f16"
-    """Type of the cached keys: f32, f16 or q8_0."""
-    cache_type_v: str = "f16"
-    """Type of the cached values; q8_0 needs flash attention."""
+    """None: on a processor it is on, on a GPU llama.cpp decides."""
+    cache_type_k: str = "auto"
+    """Type of the cached keys: f32, f16 or q8_0; auto: one for which passes of different widths agree."""
+    cache_type_v: str = "auto"
+    """Type of the cached values, as for keys; q8_0 needs flash attention."""
     extra_buffers: bool = True
     """Allow rearranged weights and AMX, faster where they work."""
 
@@ -85,10 +91,9 @@ def new_context(model: Any, options: LlamaOptions, abort: AbortFlag, path: Path)
 def cache_bytes(model: Any, context_size: int, options: LlamaOptions) -> int:
     """Estimate the bytes of an attention cache of this many tokens; an upper bound for windows and recurrent layers."""
     api = llama_cpp()
-    heads = max(1, api.llama_model_n_head(model))
-    width = api.llama_model_n_embd(model) // heads * api.llama_model_n_head_kv(model)
-    per_value = _BYTES_OF[options.cache_type_k] + _BYTES_OF[options.cache_type_v]
-    return int(context_size * api.llama_model_n_layer(model) * width * per_value)
+    width = _head_width(model) * api.llama_model_n_head_kv(model)
+    types = (_cache_type(model, options, chosen) for chosen in (options.cache_type_k, options.cache_type_v))
+    return int(context_size * api.llama_model_n_layer(model) * width * sum(_BYTES_OF[kind] for kind in types))
 
 
 def has_gpu(options: LlamaOptions) -> bool:
@@ -108,8 +113,8 @@ def _context_params(model: Any, options: LlamaOptions) -> Any:
         params.n_rs_seq = options.max_rows - 1
     params.n_threads = options.threads or physical_cores()
     params.n_threads_batch = options.batch_threads or params.n_threads
-    params.type_k = _CACHE_TYPES[options.cache_type_k]
-    params.type_v = _CACHE_TYPES[options.cache_type_v]
+    params.type_k = _CACHE_TYPES[_cache_type(model, options, options.cache_type_k)]
+    params.type_v = _CACHE_TYPES[_cache_type(model, options, options.cache_type_v)]
     params.flash_attn_type = _flash_attention(options)
     params.no_perf = True
     return params
@@ -117,11 +122,27 @@ def _context_params(model: Any, options: LlamaOptions) -> Any:
 
 def _flash_attention(options: LlamaOptions) -> int:
     api = llama_cpp()
-    quantised = options.cache_type_v not in ("f16", "f32")
     if options.flash_attention is None and has_gpu(options):
         return int(api.LLAMA_FLASH_ATTN_TYPE_AUTO)
-    wanted = quantised if options.flash_attention is None else options.flash_attention
+    wanted = options.flash_attention is not False
     return int(api.LLAMA_FLASH_ATTN_TYPE_ENABLED if wanted else api.LLAMA_FLASH_ATTN_TYPE_DISABLED)
+
+
+def _cache_type(model: Any, options: LlamaOptions, chosen: str) -> str:
+    """Return the type of cached keys or values: the one chosen, or for "auto" one that is exact at every width.
+
+    On a processor, flash attention over floats sums a one-token pass in parts, thread by thread, once the cache holds
+    more than 256 tokens, and a wider pass in one go: the two disagree in the last bits. Over q8_0 there is one way.
+    """
+    if chosen != "auto":
+        return chosen
+    flash_on_processor = options.flash_attention is not False and not has_gpu(options)
+    return "q8_0" if flash_on_processor and _head_width(model) % _BLOCK == 0 else "f16"
+
+
+def _head_width(model: Any) -> int:
+    api = llama_cpp()
+    return int(api.llama_model_n_embd(model) // max(1, api.llama_model_n_head(model)))
 
 
 def _progress_callback(abort: AbortFlag, on_progress: Callable[[float], None] | None) -> Any:
@@ -147,7 +168,9 @@ def _load_error(path: Path, complaint: str) -> ModelFileError:
             f"{path.name}: architecture '{name}' is not supported by this engine.",
             hint="Look for the same model in a supported architecture, or update localspec.",
         )
-    if "not within the file bounds" in complaint or "failed to read" in complaint:
+    # The first complaint is the cause; "failed to read" after another one only passes it on.
+    first = complaint.split(";")[0]
+    if any(sign in first for sign in _SIGNS_OF_A_CUT):
         return ModelFileError(
             f"{path.name} is cut short: the file has {path.stat().st_size:,} bytes, its tensors reach beyond.",
             hint="The download was not finished. Fetch it again, and compare its size with the publisher's.",

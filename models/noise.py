@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 _STEP = 0x9E3779B97F4A7C15
 _MIX_1 = 0xBF58476D1CE4E5B9
 _MIX_2 = 0x94D049BB133111EB
+_SHIFT_1, _SHIFT_2, _SHIFT_3 = np.uint64(30), np.uint64(27), np.uint64(31)
+_FACTOR_1, _FACTOR_2 = np.uint64(_MIX_1), np.uint64(_MIX_2)
+_NEXT, _FACTOR = np.uint64(1), np.uint64(_STEP)
+_LARGEST = 1 - 2.0**-53
 _MASK = (1 << 64) - 1
 
 
@@ -29,7 +33,7 @@ def _gumbel_of(hashes: NDArray[np.uint64]) -> NDArray[np.float64]:
     # resolution.
     uniform = (hashes.astype(np.float64) + 0.5) * 2.0**-64
     # A hash at the very top rounds to 1, whose noise would be minus infinity.
-    exponential = -np.log1p(-np.minimum(uniform, 1 - 2.0**-53))
+    exponential = -np.log1p(-np.minimum(uniform, _LARGEST))
     return -np.log(exponential)
 
 
@@ -42,7 +46,7 @@ def _stream(seed: int, position: int) -> np.uint64:
 
 
 def _steps(ids: NDArray[np.int64]) -> NDArray[np.uint64]:
-    return (ids.astype(np.uint64) + np.uint64(1)) * np.uint64(_STEP)
+    return (ids.astype(np.uint64) + _NEXT) * _FACTOR
 
 
 @lru_cache(maxsize=4)
@@ -52,11 +56,11 @@ def _steps_below(size: int) -> NDArray[np.uint64]:
 
 def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Apply SplitMix64's finaliser in place."""
-    bits ^= bits >> np.uint64(30)
-    bits *= np.uint64(_MIX_1)
-    bits ^= bits >> np.uint64(27)
-    bits *= np.uint64(_MIX_2)
-    bits ^= bits >> np.uint64(31)
+    bits ^= bits >> _SHIFT_1
+    bits *= _FACTOR_1
+    bits ^= bits >> _SHIFT_2
+    bits *= _FACTOR_2
+    bits ^= bits >> _SHIFT_3
     return bits
 
 

@@ -5,7 +5,6 @@ time a build, a machine and a model meet, a child decodes a few tokens; a good r
 """
 
 import hashlib
-import json
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from models.bindings import VERSION, llama_cpp
 from models.errors import LocalspecError
 from models.machine import machine_id
+from models.remembered import Remembered
 
 _SECONDS = 600
 
@@ -24,12 +24,21 @@ def choose_extra_buffers(path: Path, memory: Path, command: Sequence[str] | None
     `memory` is the file of remembered results. `command` starts the child; by default it is this module. Raises
     LocalspecError with the remedy when the engine can't decode at all on this machine.
     """
-    key = _key(path)
-    known = _read(memory)
-    if key not in known:
-        known[key] = _try_both(path, command or (sys.executable, "-m", "models.probe"))
-        _write(memory, known)
-    return known[key]
+    known, key = Remembered(memory), f"extra buffers {identity(path)}"
+    if (good := known.get(key)) is None:
+        # -P: without it a folder "models" in the user's own project would be imported, and run, in place of this one.
+        good = _try_both(path, command or (sys.executable, "-P", "-m", "models.probe"))
+        known.put(key, good)
+    return bool(good)
+
+
+def identity(path: Path) -> str:
+    """Return a short name for this model under this build on this machine, which changes when one of them does."""
+    library = Path(llama_cpp().__file__ or "").parent / "lib"
+    stamps = sorted(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in library.glob("*"))
+    model = path.stat()
+    text = "\n".join([VERSION, machine_id(), *stamps, str(path.resolve()), str(model.st_size), str(model.st_mtime_ns)])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _try_both(path: Path, command: Sequence[str]) -> bool:
@@ -50,31 +59,6 @@ def _run(command: Sequence[str]) -> int:
         return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS).returncode
     except subprocess.TimeoutExpired:
         return 0
-
-
-def _key(path: Path) -> str:
-    library = Path(llama_cpp().__file__ or "").parent / "lib"
-    stamps = sorted(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in library.glob("*"))
-    model = path.stat()
-    text = "\n".join([VERSION, machine_id(), *stamps, str(path.resolve()), str(model.st_size), str(model.st_mtime_ns)])
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def _read(memory: Path) -> dict[str, bool]:
-    try:
-        known = json.loads(memory.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return known if isinstance(known, dict) else {}
-
-
-def _write(memory: Path, known: dict[str, bool]) -> None:
-    try:
-        memory.parent.mkdir(parents=True, exist_ok=True)
-        memory.write_text(json.dumps(known, indent=1), encoding="utf-8")
-    except OSError:
-        # A cache folder that can't be written costs a second at each start, nothing else.
-        return
 
 
 def _decode_a_little(path: Path, *, extra_buffers: bool) -> None:

@@ -35,7 +35,8 @@ class ChatTemplate:
         environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
         try:
             self._template: Template = environment.from_string(source)
-        except TemplateError as error:
+        # Not only TemplateError: nesting too deep for Python comes out as Python's own SyntaxError or RecursionError.
+        except Exception as error:
             raise _bad_template(error) from error
 
     @classmethod

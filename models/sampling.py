@@ -11,6 +11,7 @@ drafts (coupled sampling: Daliri et al. 2024, arXiv 2408.07978). Temperature 0 i
 noise.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ from models.noise import gumbel, strongest_gumbel
 
 _GRID = 64
 """Rows of the grid whose column maxima bound the k-th largest logit; any number is right, this one is quick."""
+_DEEPEST = 1e4
+"""Nats below the largest logit where a search gives up on depth and takes everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,9 @@ class SamplingParams:
             ("top_k", self.top_k >= 0, "0 or more"),
             ("top_p", 0 < self.top_p <= 1, "above 0, at most 1"),
             ("min_p", 0 <= self.min_p <= 1, "from 0 to 1"),
-            ("repeat_penalty", self.repeat_penalty > 0, "above 0"),
+            ("repeat_penalty", 0 < self.repeat_penalty < np.inf, "above 0"),
+            ("frequency_penalty", np.isfinite(self.frequency_penalty), "a number"),
+            ("presence_penalty", np.isfinite(self.presence_penalty), "a number"),
             ("penalty_window", self.penalty_window >= -1, "-1 or more"),
             ("temperature", np.isfinite(self.temperature), "a number"),
         )
@@ -117,6 +122,7 @@ class Sampler:
         """Return (ids, keys), best first: the emitted token is the first, the gap to the second says how narrowly."""
         row = self._penalised(row, tokens, drafted)
         if self.params.greedy:
+            _check_numbers(row.max())
             ids = np.argsort(-row, kind="stable")
             return ids, row[ids].astype(np.float64)
         candidates = serve(row, self.params)
@@ -153,17 +159,19 @@ def serve(row: NDArray[np.float32], params: SamplingParams) -> Candidates:
     """Apply top-k, top-p, min-p and temperature, in this order, to a row of logits (temperature above 0)."""
     ids, logits = _top_k(row, params.top_k)
     if params.top_p < 1:
-        ids, logits = _top_p(ids, logits, params.top_p)
+        total = np.exp(logits - logits.max()).sum()
+        if params.top_k == 0:
+            ids, logits = _sorted_top(ids, logits, params.top_p * total)
+        ids, logits = _top_p(ids, logits, params.top_p * total)
     if params.min_p > 0:
-        kept = logits >= logits.max() + np.log(params.min_p)
+        kept = logits >= logits.max() + math.log(params.min_p)
         ids, logits = ids[kept], logits[kept]
     return Candidates(ids, logits / params.temperature)
 
 
 def _likeliest(row: NDArray[np.float32]) -> int:
     token = int(row.argmax())
-    if np.isnan(row[token]):
-        raise _not_a_number()
+    _check_numbers(row[token])
     return token
 
 
@@ -179,11 +187,12 @@ def _penalise(row: NDArray[np.float32], window: Sequence[int], params: SamplingP
 
 
 def _top_k(row: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the k largest, largest first, equal ones by id; all of them, by id, when k is 0 or covers the row."""
-    if k == 0 or k >= len(row):
-        return np.arange(len(row)), _numbers(row)
+    """Return the k largest, largest first, equal ones by id; all of them, by id, when k is 0."""
+    if k == 0:
+        _check_numbers(row.max())
+        return np.arange(len(row)), row.astype(np.float64)
     ids = _at_least_top(row, k)
-    logits = _numbers(row[ids])
+    logits = row[ids].astype(np.float64)
     order = np.argsort(-logits, kind="stable")[:k]
     return ids[order], logits[order]
 
@@ -191,36 +200,50 @@ def _top_k(row: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray
 def _at_least_top(row: NDArray[np.float32], k: int) -> NDArray[np.int64]:
     """Return, in order of id, k or more ids with the k largest logits among them.
 
-    Laid out as a grid, each column's maximum is an entry, so the k-th largest maximum has k entries at or above it,
-    all of them in columns that reach it: one pass over the row, where a partition of 150,000 logits costs four.
+    Laid out as a grid, each column's maximum is an entry, so the k-th largest maximum has k entries at or above it, all
+    of them in columns that reach it: one pass over the row, where a partition of 150,000 logits costs four.
     """
     width = len(row) // _GRID
     if width < k:
+        _check_numbers(row.max())
         return np.arange(len(row))
-    grid = row[: _GRID * width].reshape(_GRID, width)
+    grid, rest = row[: _GRID * width].reshape(_GRID, width), row[_GRID * width :]
     peaks = grid.max(axis=0)
+    _check_numbers(np.maximum(peaks.max(), rest.max(initial=-np.inf)))
     floor = np.partition(peaks, width - k)[width - k]
     columns = np.flatnonzero(peaks >= floor)
-    lines, places = np.nonzero(grid[:, columns] >= floor)
-    rest = np.flatnonzero(row[_GRID * width :] >= floor) + _GRID * width
-    return np.sort(np.concatenate((lines * width + columns[places], rest)))
+    lines, places = np.divmod(np.flatnonzero(grid[:, columns] >= floor), len(columns))
+    beyond = np.flatnonzero(rest >= floor) + _GRID * width
+    ids = np.concatenate((lines * width + columns[places], beyond))
+    ids.sort()
+    return ids
 
 
 def _top_p(
     ids: NDArray[np.int64], logits: NDArray[np.float64], share: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Keep the likeliest tokens up to and including the one whose cumulative probability reaches `share`."""
-    weights = np.exp(logits - logits.max())
-    total = weights.sum()
+    """Keep, of candidates sorted by logit, those up to and including the one whose summed weight reaches `share`.
+
+    The weight of a logit is its exponential over that of the largest.
+    """
+    reached = np.exp(logits - logits[0]).cumsum()
+    count = int(reached.searchsorted(share)) + 1
+    return ids[:count], logits[:count]
+
+
+def _sorted_top(
+    ids: NDArray[np.int64], logits: NDArray[np.float64], share: float
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return, largest first, enough of the largest logits that their weights sum up to `share`."""
+    largest = logits.max()
     depth = 8.0
-    # Only the top few nats matter as a rule: sort those, and go deeper while they don't hold the share.
-    chosen = np.flatnonzero(logits >= logits.max() - depth)
-    while weights[chosen].sum() < share * total and len(chosen) < len(ids):
+    chosen = np.flatnonzero(logits >= largest - depth)
+    # Only the top few nats matter as a rule, and sorting all 150,000 would cost more than everything else together.
+    while np.exp(logits[chosen] - largest).sum() < share and len(chosen) < len(ids):
         depth *= 2
-        chosen = np.flatnonzero(logits >= logits.max() - depth) if depth < 1e4 else np.arange(len(ids))
+        chosen = np.flatnonzero(logits >= largest - depth) if depth < _DEEPEST else np.arange(len(ids))
     chosen = chosen[np.argsort(-logits[chosen], kind="stable")]
-    count = int(np.searchsorted(np.cumsum(weights[chosen]), share * total)) + 1
-    return ids[chosen[:count]], logits[chosen[:count]]
+    return ids[chosen], logits[chosen]
 
 
 def _able_to_win(row: NDArray[np.float32], params: SamplingParams, position: int) -> Candidates:
@@ -229,22 +252,18 @@ def _able_to_win(row: NDArray[np.float32], params: SamplingParams, position: int
     With nothing ruled out this is the whole vocabulary's exact winner, without a logarithm per token.
     """
     best = _likeliest(row)
-    to_beat = row[best] / params.temperature + gumbel(params.seed, position, np.array([best]))[0]
+    # In Python's float: a float32 quotient can round up, and rule out a winner by a hair.
+    to_beat = float(row[best]) / params.temperature + gumbel(params.seed, position, np.array([best]))[0]
     floor = (to_beat - strongest_gumbel(params.seed, position, len(row))) * params.temperature
     # One step down: the comparison is in float32, and rounding the floor up would rule out a possible winner.
     ids = np.flatnonzero(row >= np.nextafter(np.float32(floor), np.float32(-np.inf)))
     return Candidates(ids, row[ids].astype(np.float64) / params.temperature)
 
 
-def _numbers(values: NDArray[np.float32]) -> NDArray[np.float64]:
-    exact = values.astype(np.float64)
-    if np.isnan(exact.max()):
-        raise _not_a_number()
-    return exact
-
-
-def _not_a_number() -> LocalspecError:
-    return LocalspecError(
-        "The model returned numbers that are not numbers (NaN).",
-        hint="The file may be damaged, or this quantisation may not work on this device: try another one, or -ngl 0.",
-    )
+def _check_numbers(largest: np.float32) -> None:
+    """Raise LocalspecError unless the largest logit of a row, NaN if it has one, is a finite number."""
+    if not np.isfinite(largest):
+        raise LocalspecError(
+            "The model returned numbers that are not numbers (NaN or infinity).",
+            hint="The file may be damaged, or its quantisation may not work on this device: try another, or -ngl 0.",
+        )

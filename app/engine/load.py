@@ -13,10 +13,12 @@ from models.abort import AbortFlag
 from models.base import LanguageModel
 from models.catalog import find_model
 from models.errors import PairError
+from models.exact_width import exact_width
 from models.gguf import check_file
 from models.llama import LlamaModel
 from models.llama_load import LlamaOptions
-from models.probe import choose_extra_buffers
+from models.probe import choose_extra_buffers, identity
+from models.remembered import Remembered
 from models.toy import ToyModel
 
 TOY = "toy"
@@ -37,8 +39,8 @@ class LoadPlan:
     """Name or path of the target."""
     drafter: DrafterSpec
     options: LlamaOptions
-    probe_memory: Path
-    """File that remembers which builds can decode which models on this machine."""
+    memory: Path
+    """File that remembers what was found out about models on this machine."""
 
 
 class Loader:
@@ -53,6 +55,17 @@ class Loader:
     def target(self) -> LanguageModel:
         """Load the target; raises LocalspecError."""
         return self._load(self.plan.model, self.plan.options)
+
+    def exact_width(self, target: LanguageModel) -> int:
+        """Return the widest pass that this machine computes as it would one token at a time, measured at first use."""
+        if not isinstance(target, LlamaModel):
+            return exact_width(target)
+        known, key = Remembered(self.plan.memory), f"exact width {target.options} {identity(target.path)}"
+        if (width := known.get(key)) is None:
+            self._on_progress(f"{target.name}: measuring", 1.0)
+            width = exact_width(target)
+            known.put(key, width)
+        return width
 
     def drafter(self, spec: DrafterSpec, target: LanguageModel) -> Drafter:
         """Make the drafter asked for; raises PairError or ModelFileError for one that can't work, except for auto."""
@@ -87,7 +100,7 @@ class Loader:
         path = find_model(name)
         check_file(path)
         self._on_progress(path.stem, 0.0)
-        if options.extra_buffers and not choose_extra_buffers(path, self.plan.probe_memory):
+        if options.extra_buffers and not choose_extra_buffers(path, self.plan.memory):
             options = replace(options, extra_buffers=False)
             self.notes.append(_SLOW_PATH)
         report = partial(self._on_progress, path.stem)

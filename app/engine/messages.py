@@ -19,6 +19,8 @@ class Ready:
     """Architecture, size and quantisation."""
     drafter: str
     context_size: int
+    exact_draft: int | None
+    """Longest draft whose pass is, bit for bit, what one token at a time would give here; None: no drafter."""
     notes: tuple[str, ...] = ()
     """What the user should know about how it was loaded, such as why something fell back."""
 

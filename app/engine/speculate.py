@@ -4,7 +4,8 @@ Invariants, asserted in every round:
     I1  before a round the target's cache holds tokens[:-1]; the last token is pending
     I2  the pass over [pending, *draft] gives k + 1 rows, and row i follows draft[:i]
     I3  a round emits 1 to k + 1 tokens
-    I4  after a round, and after a round that was stopped or broken off, I1 holds again
+    I4  after a round, and after a round that was stopped or broken off, I1 holds again; only a memory that can't go
+        back over a broken round is empty then
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -102,8 +103,9 @@ def generate(
             if round_.finish is not None:
                 return
     finally:
-        if target.length >= len(tokens):
-            target.rewind(len(tokens) - 1)
+        confirmed = len(tokens) - 1
+        if target.length > confirmed:
+            target.rewind(confirmed if target.can_rewind(confirmed) else 0)
 
 
 def draft_room(target: LanguageModel, tokens: Sequence[int], ending: Ending, wanted: int) -> int:

@@ -39,13 +39,17 @@ class Engine:
         self._jobs: queue.SimpleQueue[Ticket | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._current: Ticket | None = None
+        self._closing = False
         self._thread = threading.Thread(target=self._run, args=(make_worker,), name="engine", daemon=True)
         self._thread.start()
 
     def submit(self, job: Job, listener: Callable[[Message | None], None]) -> Ticket:
         """Queue a job; the listener receives its messages, then None when it is over."""
         ticket = Ticket(job, listener)
-        self._jobs.put(ticket)
+        with self._lock:
+            if self._closing:
+                raise RuntimeError("the engine is closed")
+            self._jobs.put(ticket)
         return ticket
 
     def cancel(self, ticket: Ticket) -> None:
@@ -63,11 +67,10 @@ class Engine:
             yield message
 
     def close(self, timeout: float = 10.0) -> None:
-        """Stop what is running, free the models and end the thread."""
+        """Stop what is running and what is waiting, free the models and end the thread."""
         with self._lock:
-            if self._current is not None:
-                self._current.cancelled = True
-                self._abort.set()
+            self._closing = True
+            self._abort.set()
         self._jobs.put(None)
         self._thread.join(timeout)
 
@@ -93,7 +96,7 @@ class Engine:
         with self._lock:
             self._current = ticket
             self._abort.clear()
-            if ticket.cancelled:
+            if ticket.cancelled or self._closing:
                 self._abort.set()
 
 

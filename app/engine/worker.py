@@ -10,13 +10,18 @@ from app.engine.messages import Ended, Message, Ready, Said
 from app.engine.session import Reading, Session
 from app.engine.speculate import Clock, Round
 from app.engine.transcript import Transcript
-from drafters.base import NullDrafter
+from drafters.base import Drafter, NullDrafter
 from drafters.registry import DrafterSpec
 from models.abort import AbortFlag
 from models.base import LanguageModel
 from models.errors import Cancelled
 from models.prompts import Message as Turn
 from models.sampling import Sampler, SamplingParams
+
+_NEVER_EXACT = (
+    "This device rounds every pass over several tokens differently from one token at a time, so with drafting a "
+    "near-tie between two tokens can fall the other way. For text that is equal to the last bit use --draft off."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,8 @@ class Question:
     """None: until the model ends it, or the context is full."""
     draft_length: int = 3
     """Most tokens to guess in a round."""
+    allow_rounding: bool = False
+    """Draft longer than this machine's arithmetic is exact for: a near-tie may then fall the other way."""
 
 
 class Worker:
@@ -43,6 +50,7 @@ class Worker:
         self._abort = abort
         self._clock = clock
         self._session: Session | None = None
+        self._exact_draft: int | None = None
 
     def load(self, on_progress: Progress) -> Iterator[Message]:
         """Load the target and the drafter that the plan names."""
@@ -55,6 +63,7 @@ class Worker:
             target.close()
             raise
         self._session = Session(target, drafter, self._clock)
+        self._exact_draft = self._measured_exactness(loader, target, drafter)
         if not self._transcript.has_template:
             loader.notes.append(f"{target.name} has no chat template: your text is sent as it is.")
         yield self._ready(target, tuple(loader.notes))
@@ -64,8 +73,13 @@ class Worker:
         session = self._loaded()
         loader = Loader(replace(self._plan, drafter=spec), self._abort, on_progress)
         drafter = loader.drafter(spec, session.target)
+        try:
+            exact_draft = self._measured_exactness(loader, session.target, drafter)
+        except BaseException:
+            drafter.close()
+            raise
         session.drafter.close()
-        session.drafter = drafter
+        session.drafter, self._exact_draft = drafter, exact_draft
         yield self._ready(session.target, tuple(loader.notes))
 
     def answer(self, question: Question) -> Iterator[Message]:
@@ -73,7 +87,7 @@ class Worker:
         session = self._loaded()
         prompt = self._transcript.prompt(question.turns, raw=question.raw)
         ending = Ending(session.target.vocab, stops=question.stops, budget=question.max_tokens)
-        rounds = session.answer(prompt, Sampler(question.sampling), ending, FixedLength(question.draft_length))
+        rounds = session.answer(prompt, Sampler(question.sampling), ending, FixedLength(self._length(question)))
         answer: list[str] = []
         finish = Finish.CANCELLED
         try:
@@ -96,6 +110,22 @@ class Worker:
             self._session.target.close()
             self._session = None
 
+    def _measured_exactness(self, loader: Loader, target: LanguageModel, drafter: Drafter) -> int | None:
+        """Return how long drafts may be without changing a bit; None when nothing is drafted.
+
+        The first time for a model the cache is emptied, and the conversation read again when it goes on.
+        """
+        if isinstance(drafter, NullDrafter):
+            return None
+        exact_draft = loader.exact_width(target) - 1
+        if exact_draft == 0:
+            loader.notes.append(_NEVER_EXACT)
+        return exact_draft
+
+    def _length(self, question: Question) -> int:
+        exact = self._exact_draft
+        return question.draft_length if question.allow_rounding or not exact else min(question.draft_length, exact)
+
     def _tell(self, event: Reading | Round, ending: Ending, answer: list[str]) -> Message:
         if isinstance(event, Reading):
             return event
@@ -108,4 +138,4 @@ class Worker:
 
     def _ready(self, target: LanguageModel, notes: tuple[str, ...]) -> Ready:
         drafter = self._session.drafter.name if self._session else NullDrafter.name
-        return Ready(target.name, target.description, drafter, target.context_size, notes)
+        return Ready(target.name, target.description, drafter, target.context_size, self._exact_draft, notes)

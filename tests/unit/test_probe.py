@@ -1,0 +1,172 @@
+"""A child process decodes first: what kills it becomes an answer or a sentence, and is remembered."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from tiny_gguf import write_llama
+
+import models.probe
+from models.errors import LocalspecError
+from models.probe import choose_extra_buffers
+
+ARGUMENTS = "import os, resource, signal, sys, time; path, extra = sys.argv[1:]; "
+# A crash on purpose need not leave a core file behind.
+DIE = "(resource.setrlimit(resource.RLIMIT_CORE, (0, 0)), os.kill(os.getpid(), signal.{}))"
+posix_only = pytest.mark.skipif(sys.platform == "win32", reason="signals and resource limits are POSIX")
+
+
+def child(code: str) -> tuple[str, ...]:
+    """Return the command of a child that does `code` with a path and `extra`, "1" or "0"."""
+    return (sys.executable, "-S", "-c", ARGUMENTS + code)
+
+
+GOOD = child("pass")
+DIES_WITH_EXTRA_BUFFERS = child(f"extra == '1' and {DIE.format('SIGILL')}")
+ALWAYS_DIES = child(DIE.format("SIGILL"))
+MUST_NOT_RUN = ("this-program-does-not-exist",)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return write_llama(tmp_path / "tiny.gguf")
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Path:
+    return tmp_path / "cache" / "probes.json"
+
+
+def test_a_real_child_decodes_and_its_success_is_remembered(model: Path, memory: Path) -> None:
+    assert choose_extra_buffers(model, memory) is True
+    assert list(json.loads(memory.read_text()).values()) == [True]
+    assert choose_extra_buffers(model, memory, MUST_NOT_RUN) is True
+
+
+def test_a_command_that_can_not_run_is_noticed(model: Path, memory: Path) -> None:
+    # The control of the one before: with nothing remembered, the command is run.
+    with pytest.raises(FileNotFoundError):
+        choose_extra_buffers(model, memory, MUST_NOT_RUN)
+
+
+def test_the_child_says_nothing(model: Path) -> None:
+    command = [sys.executable, "-P", "-m", "models.probe", str(model), "0"]
+    done = subprocess.run(command, capture_output=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_a_folder_of_the_users_named_models_is_never_run(
+    model: Path, memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "models").mkdir()
+    for name in ("__init__.py", "probe.py"):
+        (tmp_path / "models" / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    assert choose_extra_buffers(model, memory) is True
+    assert not (tmp_path / "ran").exists()
+    # Without the flag it would have been.
+    subprocess.run([sys.executable, "-m", "models.probe", str(model), "1"], timeout=120)
+    assert (tmp_path / "ran").exists()
+
+
+def test_the_child_is_told_the_model_and_first_asked_to_try_with_extra_buffers(model: Path, memory: Path) -> None:
+    told = memory.parent.parent / "told"
+    assert choose_extra_buffers(model, memory, child(f"open({str(told)!r}, 'a').write(path + ' ' + extra)"))
+    assert told.read_text() == f"{model} 1"
+
+
+@posix_only
+def test_a_crash_with_extra_buffers_alone_leaves_them_out(model: Path, memory: Path) -> None:
+    assert choose_extra_buffers(model, memory, DIES_WITH_EXTRA_BUFFERS) is False
+    assert choose_extra_buffers(model, memory, MUST_NOT_RUN) is False
+
+
+@posix_only
+@pytest.mark.parametrize(("signal", "number"), [("SIGILL", 4), ("SIGSEGV", 11), ("SIGABRT", 6)])
+def test_a_crash_either_way_is_told_with_its_signal_and_the_remedy(
+    model: Path, memory: Path, signal: str, number: int
+) -> None:
+    with pytest.raises(LocalspecError) as failure:
+        choose_extra_buffers(model, memory, child(DIE.format(signal)))
+    assert failure.value.exit_code == 1
+    assert "crashes on this processor" in failure.value.title
+    assert f"signal {number} " in failure.value.cause
+    assert "tiny.gguf" in failure.value.cause
+    assert "--reinstall-package llama-cpp-python" in failure.value.hint
+
+
+@posix_only
+def test_a_crash_is_not_remembered_since_a_new_build_may_mend_it(model: Path, memory: Path) -> None:
+    with pytest.raises(LocalspecError):
+        choose_extra_buffers(model, memory, ALWAYS_DIES)
+    assert choose_extra_buffers(model, memory, GOOD) is True
+
+
+def test_a_child_that_only_complains_lets_the_real_load_tell(model: Path, memory: Path) -> None:
+    assert choose_extra_buffers(model, memory, child("sys.exit(3)")) is True
+
+
+def test_a_child_that_takes_too_long_lives(model: Path, memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models.probe, "_SECONDS", 0.3)
+    assert choose_extra_buffers(model, memory, child("time.sleep(60)")) is True
+
+
+@posix_only
+def test_another_model_or_another_machine_is_tried_anew(
+    model: Path, memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert choose_extra_buffers(model, memory, GOOD) is True
+    other = write_llama(tmp_path / "other.gguf", seed=1)
+    assert choose_extra_buffers(other, memory, DIES_WITH_EXTRA_BUFFERS) is False
+    assert choose_extra_buffers(model, memory, MUST_NOT_RUN) is True
+    monkeypatch.setattr(models.probe, "machine_id", lambda: "another")
+    assert choose_extra_buffers(model, memory, DIES_WITH_EXTRA_BUFFERS) is False
+
+
+@posix_only
+@pytest.mark.parametrize("change", ["nothing", "model", "version", "build"])
+def test_a_changed_model_version_or_build_is_tried_anew(
+    model: Path, memory: Path, change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = tmp_path / "lib" / "libllama.so"
+    library.parent.mkdir()
+    library.write_bytes(b"one build")
+    bindings = ModuleType("llama_cpp")
+    bindings.__file__ = str(tmp_path / "llama_cpp.py")
+    monkeypatch.setattr(models.probe, "llama_cpp", lambda: bindings)
+    assert choose_extra_buffers(model, memory, GOOD) is True
+    if change == "model":
+        write_llama(model, n_layer=1)
+    elif change == "version":
+        monkeypatch.setattr(models.probe, "VERSION", "0.0.0")
+    elif change == "build":
+        library.write_bytes(b"another build")
+    assert choose_extra_buffers(model, memory, DIES_WITH_EXTRA_BUFFERS) is (change == "nothing")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\x00", b"[]", b"7", b"null", b'{"other": true}'])
+def test_a_damaged_memory_is_as_good_as_none(model: Path, memory: Path, content: bytes) -> None:
+    memory.parent.mkdir()
+    memory.write_bytes(content)
+    assert choose_extra_buffers(model, memory, GOOD) is True
+    assert choose_extra_buffers(model, memory, MUST_NOT_RUN) is True
+
+
+def test_what_others_remembered_is_kept(model: Path, memory: Path) -> None:
+    memory.parent.mkdir()
+    memory.write_text('{"other": false}')
+    choose_extra_buffers(model, memory, GOOD)
+    assert json.loads(memory.read_text())["other"] is False
+
+
+def test_a_memory_that_can_not_be_written_costs_only_another_try(model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (tmp_path / "file").touch()
+    for memory in (folder, tmp_path / "file" / "probes.json"):
+        assert choose_extra_buffers(model, memory, GOOD) is True
+        with pytest.raises(FileNotFoundError):
+            choose_extra_buffers(model, memory, MUST_NOT_RUN)

@@ -1,0 +1,162 @@
+"""A model's own chat template is rendered as its authors meant it, and can do nothing else."""
+
+from datetime import datetime
+
+import pytest
+from tiny_gguf import BROKEN_TEMPLATE, CHATML_TEMPLATE
+
+from models.errors import LocalspecError
+from models.prompts import ChatTemplate, Message, render_plain
+from models.toy import ToyModel
+
+TALK = (Message("system", "Be brief."), Message("user", "Hi"), Message("assistant", "Hello"), Message("user", "Bye"))
+
+
+def rendered(source: str, *messages: Message) -> str:
+    return ChatTemplate(source).render(messages or (Message("user", "Hi"),))
+
+
+def failure_of(source: str) -> LocalspecError:
+    with pytest.raises(LocalspecError) as failure:
+        rendered(source)
+    assert failure.value.title == "The model's chat template can't be used."
+    assert "--raw" in failure.value.hint
+    return failure.value
+
+
+def test_chatml_is_rendered_to_the_letter() -> None:
+    assert rendered(CHATML_TEMPLATE, *TALK) == (
+        "<|im_start|>system\nBe brief.<|im_end|>\n"
+        "<|im_start|>user\nHi<|im_end|>\n"
+        "<|im_start|>assistant\nHello<|im_end|>\n"
+        "<|im_start|>user\nBye<|im_end|>\n"
+        "<|im_start|>assistant\n"
+    )
+
+
+def test_text_is_not_escaped_nor_read_as_a_template() -> None:
+    text = "<b>\"&' {{ 1 + 1 }} {% raw %} \n\n é"
+    assert rendered("{{ messages[0].content }}", Message("user", text)) == text
+
+
+def test_roles_and_texts_can_be_read_either_way() -> None:
+    assert rendered("{{ messages[0]['role'] }}{{ messages[0].role }}") == "useruser"
+
+
+def test_the_generation_prompt_is_asked_for() -> None:
+    assert rendered("{{ add_generation_prompt }}") == "True"
+
+
+def test_special_tokens_are_the_models_own() -> None:
+    template = ChatTemplate("{{ bos_token }}|{{ eos_token }}", bos="<s>", eos="</s>")
+    assert template.render([Message("user", "Hi")]) == "<s>|</s>"
+
+
+def test_whitespace_is_trimmed_as_template_authors_expect() -> None:
+    source = (
+        "{% for message in messages %}\n    {% if true %}\n{{ message.content }}\n    {% endif %}\n{% endfor %}\nend"
+    )
+    assert rendered(source) == "Hi\nend"
+
+
+def test_loops_can_be_left() -> None:
+    skip, leave = "{% if i == 1 %}{% continue %}{% endif %}", "{% if i == 4 %}{% break %}{% endif %}"
+    assert rendered("{% for i in range(9) %}" + skip + leave + "{{ i }}{% endfor %}") == "023"
+
+
+def test_the_date_is_todays() -> None:
+    before = datetime.now().strftime("%d %b %Y")
+    assert rendered("{{ strftime_now('%d %b %Y') }}") in (before, datetime.now().strftime("%d %b %Y"))
+
+
+def test_a_template_can_refuse_a_conversation_in_its_own_words() -> None:
+    assert "System role not supported" in failure_of("{{ raise_exception('System role not supported') }}").cause
+
+
+def test_a_template_can_be_rendered_again_and_again() -> None:
+    count = "{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}"
+    template = ChatTemplate("{% set ns = namespace(n=0) %}" + count + "{{ ns.n }}")
+    assert [template.render(TALK[:end]) for end in (1, 4, 2)] == ["1", "4", "2"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ ''.__class__.__mro__ }}",
+        "{{ messages.__class__.__base__.__subclasses__() }}",
+        "{{ '{0.__class__.__mro__}'.format('') }}",
+        "{{ ('{0.' + '__class__' + '.__mro__}').format('') }}",
+        "{{ raise_exception.__globals__['datetime'] }}",
+        "{{ strftime_now.__code__.co_consts }}",
+    ],
+)
+def test_a_template_can_not_reach_pythons_insides(source: str) -> None:
+    assert "SecurityError" in failure_of(source).cause
+
+
+@pytest.mark.parametrize("source", ["{{ ''.__class__ }}", "{{ ''|attr('__class__')|attr('__mro__') }}"])
+def test_what_a_template_may_not_see_is_nothing(source: str) -> None:
+    assert rendered(source) == ""
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ messages.append(1) }}",
+        "{{ messages.pop() }}",
+        "{{ messages.clear() }}",
+        "{{ messages[0].update({'role': 'system'}) }}",
+        "{{ messages[0].pop('role') }}",
+        "{{ messages[0].setdefault('x', 1) }}",
+    ],
+)
+def test_a_template_can_not_change_the_conversation(source: str) -> None:
+    assert "SecurityError" in failure_of(source).cause
+
+
+def test_jinja_without_the_sandbox_would_let_all_that_pass() -> None:
+    from jinja2 import Environment
+
+    assert "object" in Environment().from_string("{{ ''.__class__.__mro__ }}").render()
+    assert Environment().from_string("{{ messages.pop() }}").render(messages=["x"]) == "x"
+
+
+@pytest.mark.parametrize(
+    ("source", "cause"),
+    [
+        (BROKEN_TEMPLATE, "TemplateSyntaxError"),
+        ("{% if %}", "TemplateSyntaxError"),
+        ("{% nosuchtag %}", "unknown tag 'nosuchtag'"),
+        ("{{ messages|nosuchfilter }}", "nosuchfilter"),
+        ("{{ 1 / 0 }}", "ZeroDivisionError"),
+        ("{{ nothing.at.all }}", "'nothing' is undefined"),
+        ("{{ messages[0].content + 1 }}", "TypeError"),
+        ("{{ range(10000000)|length }}", "OverflowError"),
+        ("{% include 'other' %}", "loader"),
+        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "RecursionError"),
+        ("{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}", "RecursionError"),
+        ("{% for m in messages %}" * 25 + "x" + "{% endfor %}" * 25, "SyntaxError"),
+    ],
+)
+def test_whatever_is_wrong_with_a_template_is_told_as_its_fault(source: str, cause: str) -> None:
+    assert cause in failure_of(source).cause
+
+
+def test_a_broken_template_is_refused_before_there_is_a_conversation() -> None:
+    with pytest.raises(LocalspecError):
+        ChatTemplate(BROKEN_TEMPLATE)
+
+
+def test_a_model_brings_its_template_and_its_special_tokens() -> None:
+    model = ToyModel()
+    assert ChatTemplate.of(model) is None
+    model.chat_template = "{{ eos_token }}{{ bos_token }}{{ messages[0].content }}"
+    template = ChatTemplate.of(model)
+    assert template is not None
+    assert template.render([Message("user", "Hi")]) == "<end>Hi"
+
+
+def test_plain_text_is_the_texts_alone() -> None:
+    assert render_plain([Message("user", "def f():")]) == "def f():"
+    assert render_plain(TALK[:2]) == "Be brief.\nHi"
+    assert render_plain([]) == ""

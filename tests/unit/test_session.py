@@ -1,0 +1,229 @@
+"""A conversation's place in the cache: what is read again, what is not, and what a stop leaves."""
+
+from collections.abc import Sequence
+
+import pytest
+from fakes import Answer, Case, FakeClock, OracleDrafter, ScriptedDrafter, StoppingModel, difference, plain, run_in
+
+from app.engine.control import FixedLength
+from app.engine.ending import Ending, Finish
+from app.engine.session import Reading, Session
+from app.engine.speculate import Round
+from drafters.base import Drafter, NullDrafter
+from drafters.draft_model import DraftModel
+from drafters.prompt_lookup import PromptLookup
+from models.errors import Cancelled, ContextFullError
+from models.sampling import Sampler, SamplingParams
+from models.toy import ToyModel, ToyVocab
+
+VOCAB = ToyVocab()
+QUESTION = VOCAB.tokenize("what did the cat do? ")
+FOLLOW_UP = VOCAB.tokenize(" and then? ")
+LONG = VOCAB.tokenize("the cat sat on the mat. ") * 8
+SAMPLING = SamplingParams(seed=9)
+
+
+def session_of(target: ToyModel | None = None, drafter: Drafter | None = None) -> Session:
+    return Session(target or ToyModel(), drafter or NullDrafter(), FakeClock())
+
+
+def ask(session: Session, prompt: Sequence[int], budget: int = 12) -> Answer:
+    """Make an answer, and check that a new session would have given the same."""
+    case = Case(tuple(prompt), SAMPLING, budget=budget, context_size=session.target.context_size)
+    got = run_in(session, case, draft_length=4)
+    assert not difference(plain(case), got)
+    return got
+
+
+def events(session: Session, prompt: Sequence[int], budget: int = 12) -> list[Reading | Round]:
+    ending = Ending(VOCAB, budget=budget)
+    return list(session.answer(prompt, Sampler(SAMPLING), ending, FixedLength(4)))
+
+
+def test_the_first_answer_reads_the_whole_prompt() -> None:
+    session = session_of()
+    stats = ask(session, QUESTION).stats
+    assert (stats.prompt_tokens, stats.reused_tokens) == (len(QUESTION), 0)
+
+
+def test_a_new_turn_reads_the_new_words_and_the_token_that_was_pending() -> None:
+    target = ToyModel()
+    session = session_of(target)
+    ask(session, QUESTION)
+    for _ in range(3):
+        held = len(session.tokens) - 1
+        prompt = [*session.tokens, *FOLLOW_UP]
+        decoded = target.decoded
+        stats = ask(session, prompt).stats
+        assert (stats.prompt_tokens, stats.reused_tokens) == (len(prompt), held)
+        # The prompt's last token is decoded in the first round; the answer's last one never.
+        assert target.decoded - decoded == (len(prompt) - 1 - held) + 12
+
+
+def test_the_same_prompt_again_reads_nothing() -> None:
+    session = session_of()
+    first = ask(session, LONG)
+    assert not any(isinstance(event, Reading) for event in events(session, LONG))
+    again = ask(session, LONG)
+    assert again == first
+    assert again.stats.reused_tokens == len(LONG) - 1
+
+
+def test_an_undone_turn_reads_nothing_of_what_came_before_it() -> None:
+    session = session_of()
+    ask(session, QUESTION)
+    second = [*session.tokens, *FOLLOW_UP]
+    ask(session, second)
+    other = [*second[: len(QUESTION) + 12], *VOCAB.tokenize("no, before that? ")]
+    assert ask(session, other).stats.reused_tokens == len(QUESTION) + 12
+    assert ask(session, QUESTION).stats.reused_tokens == len(QUESTION) - 1
+
+
+def test_a_prompt_with_nothing_in_common_starts_over() -> None:
+    session = session_of()
+    ask(session, QUESTION)
+    assert ask(session, VOCAB.tokenize("tell me")).stats.reused_tokens == 0
+
+
+def test_a_prompt_of_one_token_reads_nothing_and_is_answered() -> None:
+    session = session_of()
+    assert not any(isinstance(event, Reading) for event in events(session, QUESTION[:1]))
+    assert ask(session, QUESTION[:1]).stats.reused_tokens == 0
+
+
+def test_reading_is_told_pass_by_pass() -> None:
+    target = ToyModel()
+    readings = [event for event in events(session_of(target), LONG) if isinstance(event, Reading)]
+    ends = [*range(target.batch_size, len(LONG) - 1, target.batch_size), len(LONG) - 1]
+    assert readings == [Reading(end, len(LONG)) for end in ends]
+
+
+def test_reading_a_follow_up_counts_what_was_reused_as_done() -> None:
+    session = session_of()
+    ask(session, LONG)
+    prompt = [*session.tokens, *LONG]
+    first = next(event for event in events(session, prompt) if isinstance(event, Reading))
+    assert first == Reading(len(LONG) + 11 + session.target.batch_size, len(prompt))
+
+
+def test_a_prompt_longer_than_the_context_is_refused_before_anything_is_decoded() -> None:
+    target = ToyModel(context_size=64)
+    drafter = ScriptedDrafter()
+    session = session_of(target, drafter)
+    ask(session, QUESTION)
+    decoded, tokens, stats = target.decoded, list(session.tokens), session.stats
+    with pytest.raises(ContextFullError, match="66 tokens are wanted, 64 fit"):
+        events(session, LONG[:65])
+    assert (target.decoded, session.tokens, session.stats) == (decoded, tokens, stats)
+    assert len(drafter.begun) == 1
+    assert ask(session, [*tokens, *FOLLOW_UP]).stats.reused_tokens == len(tokens) - 1
+
+
+def test_a_prompt_that_fills_the_context_gets_one_token() -> None:
+    session = session_of(ToyModel(context_size=64))
+    answer = ask(session, LONG[:64])
+    assert answer.finish is Finish.CONTEXT
+    assert len(answer.tokens) == 1
+
+
+def test_a_stop_while_reading_keeps_what_was_read() -> None:
+    target = StoppingModel(stop_at=3)
+    session = session_of(target)
+    with pytest.raises(Cancelled):
+        events(session, LONG)
+    assert session.tokens == LONG
+    assert session.stats.first_token_seconds is None
+    assert ask(session, LONG).stats.reused_tokens == 2 * target.batch_size
+
+
+def test_a_consumer_that_leaves_while_the_prompt_is_read_keeps_what_was_read() -> None:
+    session = session_of()
+    answer = session.answer(LONG, Sampler(SAMPLING), Ending(VOCAB, budget=5), FixedLength(4))
+    next(answer)
+    answer.close()
+    assert ask(session, LONG).stats.reused_tokens == session.target.batch_size
+
+
+@pytest.mark.parametrize("stop_at", range(1, 16))
+@pytest.mark.parametrize("drafting", ["off", "lookup", "model"])
+def test_after_a_stop_anywhere_the_next_answer_equals_that_of_a_new_session(drafting: str, stop_at: int) -> None:
+    target = StoppingModel(stop_at=stop_at)
+    drafters = {
+        "off": NullDrafter(),
+        "lookup": PromptLookup(VOCAB.is_end, 1),
+        "model": DraftModel(ToyModel(unlikeness=0.5), VOCAB),
+    }
+    session = session_of(target, drafters[drafting])
+    try:
+        events(session, LONG, budget=50)
+    except Cancelled:
+        assert len(target.passes) == stop_at
+    said = session.tokens[len(LONG) :]
+    assert tuple(said) == plain(Case(tuple(LONG), SAMPLING, budget=50)).tokens[: len(said)]
+    target.stop_at = 0
+    ask(session, [*session.tokens, *FOLLOW_UP])
+    ask(session, LONG)
+
+
+def test_a_stop_in_the_draft_model_leaves_the_session_in_order() -> None:
+    model = StoppingModel(unlikeness=0.5, stop_at=8)
+    session = session_of(drafter=DraftModel(model, VOCAB))
+    with pytest.raises(Cancelled):
+        events(session, LONG, budget=50)
+    assert len(session.tokens) > len(LONG)
+    assert session.target.length == len(session.tokens) - 1
+    ask(session, [*session.tokens, *FOLLOW_UP])
+
+
+def test_a_target_that_can_not_go_back_reads_a_changed_prompt_again() -> None:
+    session = session_of(ToyModel(rewind_limit=0))
+    ask(session, QUESTION)
+    assert ask(session, [*QUESTION, *FOLLOW_UP]).stats.reused_tokens == 0
+    assert ask(session, [*QUESTION, *FOLLOW_UP]).stats.reused_tokens == 0
+
+
+def test_a_target_that_can_not_go_back_still_goes_on() -> None:
+    session = session_of(ToyModel(rewind_limit=0))
+    ask(session, QUESTION)
+    held = len(session.tokens) - 1
+    assert ask(session, [*session.tokens, *FOLLOW_UP]).stats.reused_tokens == held
+
+
+def test_a_target_with_a_bounded_memory_goes_back_as_far_as_it_can() -> None:
+    session = session_of(ToyModel(rewind_limit=5), OracleDrafter([]))
+    ask(session, QUESTION)
+    near = [*session.tokens[:-4], *FOLLOW_UP]
+    assert ask(session, near).stats.reused_tokens >= len(near) - len(FOLLOW_UP)
+    far = [*session.tokens[:-10], *FOLLOW_UP]
+    assert ask(session, far).stats.reused_tokens == 0
+
+
+def test_the_drafter_begins_each_answer_with_its_prompt() -> None:
+    drafter = ScriptedDrafter()
+    session = session_of(drafter=drafter)
+    ask(session, QUESTION)
+    prompt = [*session.tokens, *FOLLOW_UP]
+    ask(session, prompt)
+    assert drafter.begun == [tuple(QUESTION), tuple(prompt)]
+
+
+def test_counters_start_anew_with_each_answer() -> None:
+    session = session_of()
+    first = ask(session, QUESTION).stats
+    second = ask(session, [*session.tokens, *FOLLOW_UP], budget=3).stats
+    assert first is not second
+    assert (first.emitted, second.emitted) == (12, 3)
+
+
+def test_times_are_those_of_the_clock_and_reading_is_apart_from_answering() -> None:
+    target = ToyModel()
+    # A clock on which each decoded token takes a second.
+    session = Session(target, NullDrafter(), lambda: float(target.decoded))
+    stats = ask(session, LONG).stats
+    assert stats.prompt_seconds == len(LONG) - 1
+    assert stats.first_token_seconds == len(LONG)
+    assert stats.verify_seconds == 12
+    assert stats.draft_seconds == stats.host_seconds == 0
+    assert stats.tokens_per_second == 1
+    again = ask(session, LONG).stats
+    assert (again.prompt_seconds, again.first_token_seconds) == (0, 1)

@@ -1,0 +1,225 @@
+"""A conversation as tokens: what was emitted is never spelled anew, unless the text says something else."""
+
+from collections.abc import Sequence
+
+import pytest
+from checking import FIXED
+from fakes import END
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.engine.transcript import Transcript
+from models.errors import LocalspecError
+from models.prompts import Message
+from models.toy import ToyModel, ToyVocab
+
+TH, BOS = END + 1, END + 2
+BARE = ToyVocab()
+T, H, E = BARE.tokenize("the")
+E_ACUTE = BARE.tokenize("é")
+TEMPLATE = (
+    "{% for message in messages %}{{ message['role'][0] }}.{{ message['content'] }}<end>{% endfor %}"
+    "{% if add_generation_prompt %}a.{% endif %}"
+)
+
+
+class WordVocab(ToyVocab):
+    """The toy's vocabulary with a token for "th", which the tokenizer always uses, and one for "<bos>"."""
+
+    def __init__(self, bos: int | None = None) -> None:
+        super().__init__(padding=2)
+        self._pieces[TH] = b"th"
+        self.bos = bos
+
+    def tokenize(self, text: str, *, special: bool = True) -> list[int]:
+        parts = text.split("<bos>")
+        ids: list[int] = []
+        for i, part in enumerate(parts):
+            ids += [BOS] * (i > 0) + self._with_words(super().tokenize(part, special=special))
+        return ids
+
+    def special(self, role: str) -> str:
+        return "<bos>" if role == "bos" else super().special(role)
+
+    @staticmethod
+    def _with_words(letters: Sequence[int]) -> list[int]:
+        ids: list[int] = []
+        for letter in letters:
+            if letter == H and ids and ids[-1] == T:
+                ids[-1] = TH
+            else:
+                ids.append(letter)
+        return ids
+
+
+def transcript_of(template: str | None = TEMPLATE, bos: int | None = None) -> Transcript:
+    model = ToyModel()
+    model.vocab = WordVocab(bos)
+    model.chat_template = template
+    return Transcript(model)
+
+
+def conversation(*texts: str) -> list[Message]:
+    """Return turns of user and assistant, one after the other."""
+    return [Message("assistant" if place % 2 else "user", text) for place, text in enumerate(texts)]
+
+
+def tokens_of(text: str) -> list[int]:
+    return WordVocab().tokenize(text)
+
+
+def test_the_first_prompt_is_the_template_in_tokens() -> None:
+    assert transcript_of().prompt(conversation("hi")) == tokens_of("u.hi<end>a.")
+
+
+def test_emitted_tokens_come_back_as_they_were_and_not_as_the_tokenizer_spells_them() -> None:
+    transcript = transcript_of()
+    first = transcript.prompt(conversation("hi"))
+    transcript.keep("the", [T, H, E])
+    second = transcript.prompt(conversation("hi", "the", "so"))
+    assert second == [*first, T, H, E, *tokens_of("<end>u.so<end>a.")]
+    assert second != tokens_of("u.hi<end>a.the<end>u.so<end>a.")
+
+
+def test_all_answers_of_a_long_conversation_come_back_as_they_were() -> None:
+    transcript = transcript_of()
+    texts = ["hi"]
+    wanted: list[int] = []
+    for _ in range(4):
+        prompt = transcript.prompt(conversation(*texts))
+        assert prompt[: len(wanted)] == wanted
+        transcript.keep("th", [T, H])
+        wanted = [*prompt, T, H]
+        texts += ["th", "so"]
+
+
+def test_the_end_token_is_the_templates_to_write_and_comes_once() -> None:
+    transcript = transcript_of()
+    first = transcript.prompt(conversation("hi"))
+    transcript.keep("th", [T, H, END])
+    assert transcript.prompt(conversation("hi", "th", "so")) == [*first, T, H, *tokens_of("<end>u.so<end>a.")]
+
+
+def test_undoing_a_turn_forgets_its_tokens_and_keeps_those_before() -> None:
+    transcript = transcript_of()
+    first = transcript.prompt(conversation("hi"))
+    transcript.keep("th", [T, H])
+    second = transcript.prompt(conversation("hi", "th", "so"))
+    transcript.keep("the", [T, H, E])
+    assert transcript.prompt(conversation("hi", "th", "so")) == second
+    assert transcript.prompt(conversation("hi", "th", "no")) == [*first, T, H, *tokens_of("<end>u.no<end>a.")]
+    assert transcript.prompt(conversation("hi")) == first
+    # The answer was undone, so its tokens are not remembered for text that is typed anew.
+    assert transcript.prompt(conversation("hi", "th", "so")) == tokens_of("u.hi<end>a.th<end>u.so<end>a.")
+
+
+def test_an_answer_made_again_replaces_the_one_before() -> None:
+    transcript = transcript_of()
+    first = transcript.prompt(conversation("hi"))
+    transcript.keep("th", [T, H])
+    assert transcript.prompt(conversation("hi")) == first
+    transcript.keep("the", [TH, E])
+    assert transcript.prompt(conversation("hi", "the", "so")) == [*first, TH, E, *tokens_of("<end>u.so<end>a.")]
+
+
+def test_an_answer_that_was_edited_is_read_from_its_text() -> None:
+    transcript = transcript_of()
+    transcript.prompt(conversation("hi"))
+    transcript.keep("th", [T, H])
+    assert transcript.prompt(conversation("hi", "no", "so")) == tokens_of("u.hi<end>a.no<end>u.so<end>a.")
+
+
+def test_an_answer_cut_by_a_stop_string_is_read_from_its_text() -> None:
+    transcript = transcript_of()
+    transcript.prompt(conversation("hi"))
+    transcript.keep("th", [T, H, E])
+    assert transcript.prompt(conversation("hi", "th", "so")) == tokens_of("u.hi<end>a.th<end>u.so<end>a.")
+
+
+def test_an_answer_cut_inside_a_character_is_read_from_its_text() -> None:
+    transcript = transcript_of()
+    transcript.prompt(conversation("hi"))
+    transcript.keep("th\ufffd", [T, H, E_ACUTE[0]])
+    assert transcript.prompt(conversation("hi", "th\ufffd", "so")) == tokens_of("u.hi<end>a.th\ufffd<end>u.so<end>a.")
+
+
+def test_a_whole_character_of_two_tokens_comes_back_as_it_was() -> None:
+    transcript = transcript_of()
+    first = transcript.prompt(conversation("hi"))
+    transcript.keep("thé", [T, H, *E_ACUTE])
+    assert transcript.prompt(conversation("hi", "thé", "so"))[: len(first) + 4] == [*first, T, H, *E_ACUTE]
+
+
+def test_an_answer_stopped_before_its_first_token_changes_nothing() -> None:
+    transcript = transcript_of()
+    first = transcript.prompt(conversation("hi"))
+    transcript.keep("", [])
+    assert transcript.prompt(conversation("hi")) == first
+
+
+def test_a_template_that_strips_answers_falls_back_to_the_text() -> None:
+    stripping = TEMPLATE.replace("message['content']", "message['content'] | trim")
+    transcript = transcript_of(stripping)
+    transcript.prompt(conversation("hi"))
+    transcript.keep(" th", [*tokens_of(" "), T, H])
+    assert transcript.prompt(conversation("hi", " th", "so")) == tokens_of("u.hi<end>a.th<end>u.so<end>a.")
+
+
+@pytest.mark.parametrize("template", [TEMPLATE, "{{ bos_token }}" + TEMPLATE], ids=["silent", "writes it"])
+def test_the_first_token_is_there_once_whoever_writes_it(template: str) -> None:
+    transcript = transcript_of(template, bos=BOS)
+    first = transcript.prompt(conversation("hi"))
+    assert first == [BOS, *tokens_of("u.hi<end>a.")]
+    transcript.keep("th", [T, H])
+    second = transcript.prompt(conversation("hi", "th", "so"))
+    assert second == [*first, T, H, *tokens_of("<end>u.so<end>a.")]
+    assert transcript.prompt(conversation("hi", "no", "so")).count(BOS) == 1
+
+
+def test_a_model_that_wants_no_first_token_gets_none() -> None:
+    assert BOS not in transcript_of().prompt(conversation("hi"))
+
+
+def test_without_a_template_the_bare_text_is_sent() -> None:
+    transcript = transcript_of(None)
+    assert not transcript.has_template
+    assert transcript.prompt(conversation("hi")) == tokens_of("hi")
+    transcript.keep("th", [T, H])
+    assert transcript.prompt(conversation("hith")) == [*tokens_of("hi"), T, H]
+
+
+def test_raw_text_passes_the_template_by() -> None:
+    transcript = transcript_of()
+    assert transcript.has_template
+    assert transcript.prompt(conversation("hi the"), raw=True) == tokens_of("hi the")
+
+
+@pytest.mark.parametrize("bos", [None, BOS])
+def test_a_prompt_is_never_empty(bos: int | None) -> None:
+    prompt = transcript_of(None, bos=bos).prompt(conversation(""))
+    assert prompt == ([BOS] if bos else tokens_of(" "))
+
+
+def test_a_broken_template_is_told_when_the_transcript_is_made() -> None:
+    with pytest.raises(LocalspecError, match="template"):
+        transcript_of("{% for %}")
+
+
+answers = st.lists(st.sampled_from([T, H, E, TH]), min_size=1, max_size=6)
+
+
+@given(st.lists(st.tuples(st.text("the ", min_size=1, max_size=4), answers), min_size=1, max_size=5))
+@FIXED
+def test_what_the_cache_holds_is_a_prefix_of_the_next_prompt(turns: list[tuple[str, list[int]]]) -> None:
+    transcript = transcript_of(bos=BOS)
+    texts: list[str] = []
+    cache: list[int] = []
+    for question, emitted in turns:
+        texts.append(question)
+        prompt = transcript.prompt(conversation(*texts))
+        assert prompt[: len(cache)] == cache
+        pieces = b"".join(WordVocab().piece(token) for token in emitted)
+        assert b"".join(WordVocab().piece(token) for token in prompt).endswith(b"u." + question.encode() + b"a.")
+        transcript.keep(pieces.decode(), [*emitted, END])
+        texts.append(pieces.decode())
+        cache = [*prompt, *emitted]

@@ -1,0 +1,335 @@
+"""The whole engine without a file: load the toy, answer, change the drafter, stop."""
+
+from codecs import getincrementaldecoder
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import FakeClock, StoppingModel
+
+from app.engine import load
+from app.engine.ending import Finish
+from app.engine.load import Loader, LoadPlan
+from app.engine.messages import Ended, Message, Ready, Said
+from app.engine.session import Reading
+from app.engine.thread import Engine, Ticket
+from app.engine.transcript import Transcript
+from app.engine.worker import Question, Worker
+from drafters.base import NullDrafter
+from drafters.draft_model import DraftModel
+from drafters.prompt_lookup import PromptLookup
+from drafters.registry import DrafterSpec, parse_drafter
+from models.abort import AbortFlag
+from models.errors import Cancelled, ContextFullError, ModelFileError, PairError
+from models.llama_load import LlamaOptions
+from models.prompts import Message as Turn
+from models.sampling import SamplingParams
+from models.toy import ToyModel, ToyVocab
+
+SAMPLING = SamplingParams(seed=5)
+
+
+@pytest.fixture(autouse=True)
+def folder_for_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let what the engine remembers of this machine fall into a folder that is thrown away."""
+    monkeypatch.chdir(tmp_path)
+
+
+def plan(drafter: str = "off", model: str = "toy", context_size: int = 0) -> LoadPlan:
+    return LoadPlan(model, parse_drafter(drafter), LlamaOptions(context_size=context_size), Path("memory.json"))
+
+
+def silent(name: str, fraction: float) -> None:
+    """Ignore the progress of a load."""
+
+
+def loaded(drafter: str = "off", context_size: int = 0, abort: AbortFlag | None = None) -> Worker:
+    worker = Worker(plan(drafter, context_size=context_size), abort or AbortFlag(), FakeClock())
+    list(worker.load(silent))
+    return worker
+
+
+def ready(messages: Iterator[Message]) -> Ready:
+    (message,) = messages
+    assert isinstance(message, Ready)
+    return message
+
+
+def question(*texts: str, **options: object) -> Question:
+    turns = tuple(Turn("assistant" if place % 2 else "user", text) for place, text in enumerate(texts))
+    return Question(turns, SAMPLING, **{"max_tokens": 40, **options})  # type: ignore[arg-type]
+
+
+def ended(messages: list[Message]) -> Ended:
+    assert isinstance(messages[-1], Ended)
+    return messages[-1]
+
+
+def ask(worker: Worker, asked: Question) -> Ended:
+    return ended(list(worker.answer(asked)))
+
+
+@pytest.mark.parametrize(
+    ("drafter", "name"), [("off", "off"), ("lookup", "lookup"), ("auto", "lookup"), ("toy", "model:toy-0")]
+)
+def test_loading_tells_what_was_loaded(drafter: str, name: str) -> None:
+    worker = Worker(plan(drafter), AbortFlag(), FakeClock())
+    message = ready(worker.load(silent))
+    assert (message.model, message.drafter, message.context_size) == ("toy-0", name, 512)
+    assert message.description == "toy, 32 tokens, no weights"
+    assert message.notes == ("toy-0 has no chat template: your text is sent as it is.",)
+
+
+def test_the_context_asked_for_is_the_context_loaded() -> None:
+    worker = Worker(plan("toy", context_size=100), AbortFlag(), FakeClock())
+    assert ready(worker.load(silent)).context_size == 100
+
+
+def test_a_target_that_is_not_there_is_refused() -> None:
+    worker = Worker(plan(model="nowhere/none.gguf"), AbortFlag(), FakeClock())
+    with pytest.raises(ModelFileError, match=r"none\.gguf"):
+        list(worker.load(silent))
+    worker.close()
+
+
+def test_a_drafter_that_can_not_be_loaded_fails_the_load_and_frees_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+    monkeypatch.setattr(ToyModel, "close", lambda self: closed.append(self.name))
+    worker = Worker(plan("nowhere/none.gguf"), AbortFlag(), FakeClock())
+    with pytest.raises(ModelFileError, match=r"none\.gguf"):
+        list(worker.load(silent))
+    assert closed == ["toy-0"]
+
+
+def test_an_answer_is_told_round_by_round_and_no_text_is_lost() -> None:
+    messages = list(loaded("lookup").answer(question("the cat sat on the mat. " * 8)))
+    end = ended(messages)
+    kinds = [type(message) for message in messages]
+    assert kinds == sorted(kinds, key=[Reading, Said, Ended].index), "reading, then rounds, then the end"
+    assert Reading in kinds
+    said = [message for message in messages if isinstance(message, Said)]
+    assert "".join(message.text for message in said) + end.text == end.answer
+    pieces = [b"".join(ToyVocab().piece(token) for token in message.round.emitted) for message in said]
+    decoder = getincrementaldecoder("utf-8")(errors="replace")
+    texts = [decoder.decode(piece) for piece in pieces]
+    assert [message.text for message in said] == texts, "each round tells its own text at once"
+    assert sum(len(message.round.emitted) for message in said) == end.stats.emitted == 40
+    assert (end.finish, end.drafter) == (Finish.LENGTH, "lookup")
+
+
+@pytest.mark.parametrize("drafter", ["lookup", "auto", "toy"])
+@pytest.mark.parametrize("draft_length", [1, 5, 16])
+def test_the_text_is_the_same_whatever_drafts(drafter: str, draft_length: int) -> None:
+    plain = ask(loaded(), question("the cat sat. the cat", max_tokens=100, draft_length=0))
+    drafted = ask(loaded(drafter), question("the cat sat. the cat", max_tokens=100, draft_length=draft_length))
+    assert (drafted.answer, drafted.finish) == (plain.answer, plain.finish)
+    assert drafted.stats.drafted > 0 == plain.stats.drafted
+
+
+def test_text_that_could_begin_a_stop_string_is_told_at_the_end() -> None:
+    whole = ask(loaded(), question("the cat", max_tokens=20)).answer
+    end = ask(loaded(), question("the cat", max_tokens=20, stops=(whole[-2:] + "never",)))
+    assert end.text.endswith(whole[-1])
+    assert end.answer == whole
+
+
+def test_a_stop_string_ends_the_answer_and_is_no_part_of_it() -> None:
+    whole = ask(loaded(), question("the cat", max_tokens=20)).answer
+    end = ask(loaded("toy"), question("the cat", max_tokens=20, stops=(whole[5:7],)))
+    assert (end.finish, end.answer) == (Finish.STOP, whole[: whole.index(whole[5:7])])
+
+
+def test_the_next_turn_reads_only_what_is_new() -> None:
+    worker = loaded("lookup")
+    first = ask(worker, question("the cat sat"))
+    assert first.answer.isascii(), "a character that is cut in two would be read from its text"
+    # Without a template turns are joined by line ends; a text that goes on where the answer ended shares all of it.
+    longer = question("the cat sat" + first.answer + " and")
+    second = ask(worker, longer)
+    assert second.stats.reused_tokens == 11 + 40 - 1
+    assert second.stats.prompt_tokens == 11 + 40 + 4
+    assert second.answer == ask(loaded(), longer).answer
+
+
+def test_the_transcript_keeps_the_very_tokens_that_were_emitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[tuple[str, list[int]]] = []
+    monkeypatch.setattr(Transcript, "keep", lambda _, answer, emitted: kept.append((answer, list(emitted))))
+    messages = list(loaded("lookup").answer(question("the cat sat")))
+    emitted = [token for message in messages if isinstance(message, Said) for token in message.round.emitted]
+    assert kept == [(ended(messages).answer, emitted)]
+
+
+class TemplatedToy(ToyModel):
+    """A toy with a chat template."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.chat_template = "{% for message in messages %}u.{{ message.content }}<end>{% endfor %}a."
+
+
+def test_a_chat_template_is_used_except_for_raw_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = ask(loaded(), question("the cat"))
+    monkeypatch.setattr(load, "ToyModel", TemplatedToy)
+    worker = Worker(plan(), AbortFlag(), FakeClock())
+    assert ready(worker.load(silent)).notes == ()
+    assert ask(worker, question("the cat")).stats.prompt_tokens == len("u.") + len("the cat") + 1 + len("a.")
+    raw = ask(worker, question("the cat", raw=True))
+    assert raw.stats.prompt_tokens == len("the cat")
+    assert raw.answer == bare.answer
+
+
+def test_changing_the_drafter_frees_the_old_one_and_keeps_the_conversation(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = loaded("toy")
+    first = ask(worker, question("the cat sat"))
+    closed: list[str] = []
+    monkeypatch.setattr(DraftModel, "close", lambda self: closed.append(self.name))
+    message = ready(worker.use_drafter(parse_drafter("lookup"), silent))
+    assert (message.model, message.drafter) == ("toy-0", "lookup")
+    assert closed == ["model:toy-0"]
+    again = ask(worker, question("the cat sat"))
+    assert (again.answer, again.drafter) == (first.answer, "lookup")
+
+
+@pytest.mark.parametrize("stop_at", [1, 2, 3, 9, 14, 20])
+def test_a_change_of_the_drafter_that_is_stopped_leaves_nothing_in_the_cache(
+    monkeypatch: pytest.MonkeyPatch, stop_at: int
+) -> None:
+    monkeypatch.setattr(load, "ToyModel", lambda **options: StoppingModel(context_size=options["context_size"]))
+    worker = loaded()
+    first = ask(worker, question("the cat sat"))
+    target = worker._loaded().target
+    assert isinstance(target, StoppingModel)
+    target.stop_at = len(target.passes) + stop_at
+    with suppress(Cancelled):
+        list(worker.use_drafter(parse_drafter("lookup"), silent))
+    target.stop_at = 0
+    assert ask(worker, question("the cat sat")).answer == first.answer
+
+
+def test_a_drafter_that_is_refused_leaves_the_old_one_in_place() -> None:
+    worker = loaded("toy")
+    with pytest.raises(ModelFileError):
+        list(worker.use_drafter(DrafterSpec("model", "nowhere/none.gguf"), silent))
+    end = ask(worker, question("the cat sat"))
+    assert end.drafter == "model:toy-0"
+    assert end.stats.acceptance_rate == 1
+
+
+def test_a_prompt_that_is_too_long_is_refused_and_the_next_is_answered() -> None:
+    worker = loaded(context_size=64)
+    with pytest.raises(ContextFullError, match="71 tokens are wanted, 64 fit"):
+        list(worker.answer(question("a" * 70)))
+    assert ask(worker, question("a cat")).answer == ask(loaded(), question("a cat")).answer
+
+
+def test_an_answer_that_fills_the_context_says_so() -> None:
+    assert ask(loaded(context_size=64), question("a cat", max_tokens=None)).finish is Finish.CONTEXT
+
+
+def test_an_answer_stopped_half_way_ends_in_order_and_what_was_said_stays_said() -> None:
+    abort = AbortFlag()
+    worker = loaded("lookup", abort=abort)
+    messages: list[Message] = []
+    for message in worker.answer(question("the cat sat")):
+        messages.append(message)
+        if len(messages) == 12:
+            abort.set()
+    end = ended(messages)
+    assert end.finish is Finish.CANCELLED
+    whole = ask(loaded(), question("the cat sat")).answer
+    assert 0 < len(end.answer) < len(whole)
+    assert whole.startswith(end.answer)
+    abort.clear()
+    assert ask(worker, question("the cat sat")).answer == whole
+
+
+def test_a_question_stopped_before_it_is_read_is_an_empty_answer() -> None:
+    abort = AbortFlag()
+    worker = loaded(abort=abort)
+    abort.set()
+    end = ask(worker, question("the cat sat"))
+    assert (end.finish, end.answer, end.stats.emitted) == (Finish.CANCELLED, "", 0)
+    assert end.stats.tokens_per_second is None
+    abort.clear()
+    assert ask(worker, question("the cat sat")).answer == ask(loaded(), question("the cat sat")).answer
+
+
+def test_closing_frees_target_and_drafter_and_may_be_done_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[float] = []
+    monkeypatch.setattr(ToyModel, "close", lambda self: closed.append(self._unlikeness))
+    worker = loaded("toy")
+    worker.close()
+    worker.close()
+    assert len(closed) == 2
+
+
+def test_closing_before_loading_is_fine() -> None:
+    Worker(plan(), AbortFlag(), FakeClock()).close()
+
+
+def drafter_for(spec: str, target: ToyModel) -> tuple[object, list[str]]:
+    loader = Loader(plan(), AbortFlag(), silent)
+    return loader.drafter(parse_drafter(spec), target), loader.notes
+
+
+def test_each_name_makes_its_drafter() -> None:
+    assert isinstance(drafter_for("off", ToyModel())[0], NullDrafter)
+    assert isinstance(drafter_for("lookup", ToyModel())[0], PromptLookup)
+    assert isinstance(drafter_for("auto", ToyModel())[0], PromptLookup)
+    assert isinstance(drafter_for("model:toy", ToyModel())[0], DraftModel)
+
+
+def test_a_draft_model_gets_the_context_of_its_target() -> None:
+    drafter, _ = drafter_for("toy", ToyModel(context_size=77))
+    assert isinstance(drafter, DraftModel)
+    assert drafter.model.context_size == 77
+
+
+def test_a_target_that_can_not_go_back_runs_plain_under_auto_and_says_why() -> None:
+    drafter, notes = drafter_for("auto", ToyModel(rewind_limit=0))
+    assert isinstance(drafter, NullDrafter)
+    assert notes == ["No drafting: toy-0 can't take back a wrong guess (a list of tokens)."]
+    assert drafter_for("off", ToyModel(rewind_limit=0))[1] == []
+
+
+@pytest.mark.parametrize("spec", ["lookup", "toy"])
+def test_a_drafter_asked_for_by_name_is_refused_by_a_target_that_can_not_go_back(spec: str) -> None:
+    with pytest.raises(PairError, match="can't take back a wrong guess") as caught:
+        drafter_for(spec, ToyModel(rewind_limit=0))
+    assert caught.value.title.startswith(f"--draft {parse_drafter(spec)} can't be used")
+    assert "--draft off" in caught.value.hint
+
+
+def test_a_target_with_a_bounded_memory_is_drafted_for() -> None:
+    assert isinstance(drafter_for("auto", ToyModel(rewind_limit=4))[0], PromptLookup)
+
+
+def test_a_draft_model_of_another_vocabulary_is_refused_and_freed(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+    monkeypatch.setattr(ToyModel, "close", lambda self: closed.append(self.name))
+    target = ToyModel(1)
+    monkeypatch.setattr(target.vocab, "kind", "other")
+    with pytest.raises(PairError, match="toy-0 can't draft for this target"):
+        drafter_for("toy", target)
+    assert closed == ["toy-0"]
+
+
+def test_the_engine_thread_answers_stops_and_answers_again() -> None:
+    engine = Engine(lambda abort: Worker(plan("lookup"), abort, FakeClock()))
+    try:
+        (message,) = engine.stream(lambda worker: worker.load(silent))
+        assert isinstance(message, Ready)
+        tickets: list[Ticket] = []
+        messages: list[Message] = []
+        for message in engine.stream(lambda worker: worker.answer(question("a", max_tokens=None)), tickets.append):
+            messages.append(message)
+            if len(messages) == 5:
+                engine.cancel(tickets[0])
+        stopped = ended(messages)
+        assert stopped.finish is Finish.CANCELLED
+        again = ended(list(engine.stream(lambda worker: worker.answer(question("a")))))
+        assert again.answer == ask(loaded(), question("a")).answer
+    finally:
+        engine.close()
