@@ -8,7 +8,6 @@ from app.line_engine import LineEngine
 from app.report import ending_note, summary
 from app.request import Request
 from app.terminal import Terminal
-from models.errors import LocalspecError
 from models.prompts import Message
 
 
@@ -39,26 +38,17 @@ class Chat:
         return chat
 
     def ask(self, text: str) -> None:
-        """Answer a message; on failure the conversation is as it was before."""
-        self.turns.append(Message("user", text))
-        try:
-            self._answer()
-        except LocalspecError:
-            self.turns.pop()
-            raise
+        """Answer a message; on failure, or stopped before the first word, the conversation is as it was before."""
+        before = list(self.turns)
+        self._answer([*before, Message("user", text)], otherwise=before)
 
     def again(self) -> bool:
-        """Answer the last message anew, with the next seed; False when there is none."""
+        """Answer the last message anew, with the next seed; False when there is none. Else as `ask`."""
         if not self.turns:
             return False
-        old = self.turns.pop()
         sampling = self.settings.sampling
         self.settings = replace(self.settings, sampling=replace(sampling, seed=sampling.seed + 1))
-        try:
-            self._answer()
-        except LocalspecError:
-            self.turns.append(old)
-            raise
+        self._answer(self.turns[:-1], otherwise=list(self.turns))
         return True
 
     def undo(self) -> bool:
@@ -68,22 +58,25 @@ class Chat:
         del self.turns[-2:]
         return True
 
-    def _answer(self) -> None:
-        for message in self.engine.answer(self._question()):
+    def _answer(self, turns: list[Message], *, otherwise: list[Message]) -> None:
+        """Answer the last of `turns`, and make them the conversation, or `otherwise` if nothing was said."""
+        self.turns = otherwise
+        for message in self.engine.answer(self._question(turns)):
             self.terminal.say(message.text)
             if isinstance(message, Ended):
-                self._end(message)
+                if message.answer:
+                    self.turns = [*turns, Message("assistant", message.answer)]
+                self._tell_end(message)
 
-    def _end(self, ended: Ended) -> None:
+    def _tell_end(self, ended: Ended) -> None:
         self.last = ended
-        self.turns.append(Message("assistant", ended.answer))
-        if not ended.answer.endswith("\n"):
+        if ended.answer and not ended.answer.endswith("\n"):
             self.terminal.say("\n")
-        note = ending_note(ended.finish)
-        if note is not None:
-            self.terminal.tell(note)
+        notes = [ending_note(ended.finish), None if ended.answer else "Nothing was said, so the message is forgotten."]
+        if any(notes):
+            self.terminal.tell(" ".join(note for note in notes if note))
         self.terminal.tell(summary(ended))
 
-    def _question(self) -> Question:
-        turns = (Message("system", self.system), *self.turns) if self.system else tuple(self.turns)
-        return replace(self.settings, turns=turns)
+    def _question(self, turns: list[Message]) -> Question:
+        system = (Message("system", self.system),) if self.system else ()
+        return replace(self.settings, turns=(*system, *turns))

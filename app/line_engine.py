@@ -14,9 +14,6 @@ from app.engine.worker import Question, Worker
 from app.terminal import Terminal
 from drafters.registry import DrafterSpec
 
-_WORTH_SHOWING = 256
-"""Tokens of a prompt above which reading it shows its progress."""
-
 
 class LineEngine:
     """Runs jobs to their end; failures are raised, interrupts become cancellations."""
@@ -60,7 +57,7 @@ class LineEngine:
             for message in self._engine.stream(job, self._started):
                 if isinstance(message, Failed):
                     raise message.error
-                if isinstance(message, Reading) and message.total > _WORTH_SHOWING:
+                if isinstance(message, Reading) and message.done < message.total - 1:
                     self._terminal.progress(f"reading {message.done:,} of {message.total:,} tokens")
                 yield message
 

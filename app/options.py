@@ -66,7 +66,7 @@ def _option(section: str, *names: str, **settings: Any) -> Callable[[Command], C
 
 
 _COUNT = click.IntRange(min=1)
-_SIZE = click.IntRange(min=0)
+_SIZE = click.IntRange(min=0, max=1 << 24)
 _CACHE = click.Choice(["auto", "f32", "f16", "q8_0"])
 _FLASH = click.Choice(["auto", "on", "off"])
 _GPU_HELP = "Layers on the GPU, where the build has one; -1: all, 0: none."

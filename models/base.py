@@ -80,8 +80,9 @@ class LanguageModel(Protocol):
     def decode(self, tokens: Sequence[int], rows: int) -> Logits:
         """Append tokens to the cache; return the logits that follow each of the last `rows` tokens.
 
-        The result has shape (rows, vocab.size) and is overwritten by the next decode. Raises Cancelled, with
-        the cache as it was before the call, when the model's abort flag was raised in the meantime.
+        The result has shape (rows, vocab.size) and is overwritten by the next decode. Raises Cancelled when
+        the model's abort flag was raised in the meantime: the cache is then as it was before the call, or empty where
+        the memory can't go back.
         """
 
     def rewind(self, length: int) -> None:

@@ -192,7 +192,7 @@ class LlamaModel:
         )
 
     def _restore(self) -> None:
-        # A stopped pass leaves a recurrent state half changed, though llama.cpp reports the old length: start over.
+        # A stopped pass leaves a recurrent state half changed, and no way back: start over.
         whole = self._length > 0 and self.rewind_support.limit is None
         if not (whole and self._api.llama_memory_seq_rm(self._memory, 0, self._length, -1)):
             self._clear()

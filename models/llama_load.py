@@ -10,7 +10,7 @@ from typing import Any
 
 from models.abort import AbortFlag
 from models.bindings import llama_cpp, recent_errors
-from models.errors import Cancelled, MemoryLimitError, ModelFileError
+from models.errors import Cancelled, LocalspecError, MemoryLimitError, ModelFileError
 from models.gguf import check_file
 from models.machine import available_memory, physical_cores
 
@@ -84,14 +84,15 @@ def new_context(model: Any, options: LlamaOptions, abort: AbortFlag, path: Path)
     recent_errors()
     context = api.llama_init_from_model(model, params)
     if not context:
-        raise _too_large(path, params.n_ctx, needed, recent_errors())
+        raise _no_context(path, params.n_ctx, needed, recent_errors())
     return context
 
 
 def cache_bytes(model: Any, context_size: int, options: LlamaOptions) -> int:
     """Estimate the bytes of an attention cache of this many tokens; an upper bound for windows and recurrent layers."""
     api = llama_cpp()
-    width = _head_width(model) * api.llama_model_n_head_kv(model)
+    # A hybrid's first layer may have no attention, and then says 0 heads for all.
+    width = _head_width(model) * (api.llama_model_n_head_kv(model) or api.llama_model_n_head(model))
     types = (_cache_type(model, options, chosen) for chosen in (options.cache_type_k, options.cache_type_v))
     return int(context_size * api.llama_model_n_layer(model) * width * sum(_BYTES_OF[kind] for kind in types))
 
@@ -141,8 +142,17 @@ def _cache_type(model: Any, options: LlamaOptions, chosen: str) -> str:
 
 
 def _head_width(model: Any) -> int:
+    """Return the values of one head's key, or value if that is wider."""
     api = llama_cpp()
-    return int(api.llama_model_n_embd(model) // max(1, api.llama_model_n_head(model)))
+    even = api.llama_model_n_embd(model) // max(1, api.llama_model_n_head(model))
+    kind = _metadata(model, "general.architecture")
+    return max(int(_metadata(model, f"{kind}.attention.{part}_length") or even) for part in ("key", "value"))
+
+
+def _metadata(model: Any, key: str) -> str:
+    buffer = ctypes.create_string_buffer(128)
+    llama_cpp().llama_model_meta_val_str(model, key.encode(), buffer, len(buffer))
+    return buffer.value.decode("utf-8", errors="replace")
 
 
 def _progress_callback(abort: AbortFlag, on_progress: Callable[[float], None] | None) -> Any:
@@ -176,6 +186,13 @@ def _load_error(path: Path, complaint: str) -> ModelFileError:
             hint="The download was not finished. Fetch it again, and compare its size with the publisher's.",
         )
     return ModelFileError(f"{path} can't be loaded.", cause=complaint, hint="Try another file or quantisation.")
+
+
+def _no_context(path: Path, context_size: int, needed: int, complaint: str) -> LocalspecError:
+    if "alloc" in complaint or not complaint:
+        return _too_large(path, context_size, needed, complaint)
+    hint = "Try without the flags that change the cache or attention (-ctk, -ctv, -fa)."
+    return LocalspecError(f"{path.name} can't be set up as asked.", cause=complaint, hint=hint)
 
 
 def _too_large(path: Path, context_size: int, needed: int, complaint: str = "") -> MemoryLimitError:

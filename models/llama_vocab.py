@@ -24,7 +24,8 @@ class LlamaVocab:
 
     def tokenize(self, text: str, *, special: bool = True) -> list[int]:
         """Turn text into ids; with `special`, the spelling of a control token becomes that token."""
-        data = text.encode("utf-8")
+        # A command line can carry bytes that are no text; they come as lone surrogates.
+        data = text.encode("utf-8", errors="replace")
         # No tokenizer makes more tokens than bytes, but some add a leading one of their own.
         room = len(data) + 8
         ids = (ctypes.c_int32 * room)()

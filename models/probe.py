@@ -16,6 +16,8 @@ from models.machine import machine_id
 from models.remembered import Remembered
 
 _SECONDS = 600
+_WINDOWS_EXCEPTIONS = 0xC0000000
+_TIMED_OUT = 1
 
 
 def choose_extra_buffers(path: Path, memory: Path, command: Sequence[str] | None = None) -> bool:
@@ -25,11 +27,27 @@ def choose_extra_buffers(path: Path, memory: Path, command: Sequence[str] | None
     LocalspecError with the remedy when the engine can't decode at all on this machine.
     """
     known, key = Remembered(memory), f"extra buffers {identity(path)}"
-    if (good := known.get(key)) is None:
-        # -P: without it a folder "models" in the user's own project would be imported, and run, in place of this one.
-        good = _try_both(path, command or (sys.executable, "-P", "-m", "models.probe"))
-        known.put(key, good)
-    return bool(good)
+    if (good := known.get(key)) is not None:
+        return bool(good)
+    # -P: without it a folder "models" in the user's own project would be imported, and run, in place of this one.
+    command = command or (sys.executable, "-P", "-m", "models.probe")
+    for extra in (True, False):
+        code = _run([*command, str(path), str(int(extra))])
+        if code == 0:
+            known.put(key, extra)
+        if not _crashed(code):
+            # It failed in order: the real load will say better what is wrong with the file.
+            return extra
+    raise LocalspecError(
+        "The engine crashes on this processor.",
+        cause=f"A test decode of {path.name} in a child process died of signal {-code} (4 is an illegal instruction).",
+        hint="Build it again on this machine: uv sync --reinstall-package llama-cpp-python",
+    )
+
+
+def _crashed(code: int) -> bool:
+    """Tell whether an exit code is a signal's, or one of Windows' exceptions."""
+    return code < 0 or code >= _WINDOWS_EXCEPTIONS
 
 
 def identity(path: Path) -> str:
@@ -41,24 +59,11 @@ def identity(path: Path) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _try_both(path: Path, command: Sequence[str]) -> bool:
-    for extra in (True, False):
-        code = _run([*command, str(path), str(int(extra))])
-        if code >= 0:
-            # It lived; a complaint about the file is better told by the real load.
-            return extra
-    raise LocalspecError(
-        "The engine crashes on this processor.",
-        cause=f"A test decode of {path.name} in a child process died of signal {-code} (4 is an illegal instruction).",
-        hint="Build it again on this machine: uv sync --reinstall-package llama-cpp-python",
-    )
-
-
 def _run(command: Sequence[str]) -> int:
     try:
         return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS).returncode
     except subprocess.TimeoutExpired:
-        return 0
+        return _TIMED_OUT
 
 
 def _decode_a_little(path: Path, *, extra_buffers: bool) -> None:

@@ -1,11 +1,15 @@
 """From a conversation to the text that a model was trained to answer: its own chat template, in a sandbox."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NoReturn
 
 from jinja2 import Template, TemplateError
+from jinja2.ext import Extension
+from jinja2.nodes import Node
+from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from models.base import LanguageModel
@@ -22,6 +26,17 @@ class Message:
     text: str
 
 
+class _GenerationBlock(Extension):
+    """`{% generation %}...{% endgeneration %}`, which marks answers for training: its content, as it is."""
+
+    tags = {"generation"}  # noqa: RUF012
+
+    def parse(self, parser: Parser) -> list[Node]:
+        """Return the statements between the two tags."""
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
 class ChatTemplate:
     """A model's chat template, compiled once; it comes from the model file, so it runs in Jinja's sandbox."""
 
@@ -29,8 +44,10 @@ class ChatTemplate:
         """Compile a template; raises LocalspecError when it is no valid Jinja."""
         self._specials = {"bos_token": bos, "eos_token": eos}
         # The options templates are written for: those of the library their authors test with.
-        extensions = ["jinja2.ext.loopcontrols"]
+        extensions = ["jinja2.ext.loopcontrols", _GenerationBlock]
         environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=extensions)
+        # Jinja's own escapes what HTML must not contain; a prompt is no HTML.
+        environment.filters["tojson"] = _to_json
         environment.globals["raise_exception"] = _refuse
         environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
         try:
@@ -59,6 +76,10 @@ class ChatTemplate:
 def render_plain(messages: Sequence[Message]) -> str:
     """Return the messages' bare text, for a model without a template and for --raw."""
     return "\n".join(message.text for message in messages)
+
+
+def _to_json(value: object, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
 def _refuse(reason: str) -> NoReturn:

@@ -59,7 +59,7 @@ class SamplingParams:
             ("frequency_penalty", np.isfinite(self.frequency_penalty), "a number"),
             ("presence_penalty", np.isfinite(self.presence_penalty), "a number"),
             ("penalty_window", self.penalty_window >= -1, "-1 or more"),
-            ("temperature", np.isfinite(self.temperature), "a number"),
+            ("temperature", np.isfinite(self.temperature) and not 0 < self.temperature < 1e-3, "0, or 0.001 or more"),
         )
         for name, right, wanted in limits:
             if not right:
@@ -214,9 +214,7 @@ def _at_least_top(row: NDArray[np.float32], k: int) -> NDArray[np.int64]:
     columns = np.flatnonzero(peaks >= floor)
     lines, places = np.divmod(np.flatnonzero(grid[:, columns] >= floor), len(columns))
     beyond = np.flatnonzero(rest >= floor) + _GRID * width
-    ids = np.concatenate((lines * width + columns[places], beyond))
-    ids.sort()
-    return ids
+    return np.concatenate((lines * width + columns[places], beyond))
 
 
 def _top_p(

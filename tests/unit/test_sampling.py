@@ -402,6 +402,46 @@ def test_taking_the_best_of_each_column_for_the_best_of_all_is_caught(monkeypatc
         test_top_k_of_a_large_vocabulary_is_the_start_of_a_sort("smooth")
 
 
+def deep_rows() -> dict[str, Row]:
+    rng = np.random.default_rng(1)
+    size = 152_064
+    flat = rng.normal(size=size).astype(np.float32)
+    peaked = flat.copy()
+    # A third of the probability in one token, and the rest so far below that no single other one matters.
+    peaked[77] = 12.0
+    ruled_out = flat.copy()
+    ruled_out[::2] = -np.inf
+    return {"flat": flat, "peaked": peaked, "half ruled out": ruled_out, "far apart": 1000 * flat}
+
+
+def sorted_top_p(row: Row, share: float) -> set[int]:
+    """Sort the whole vocabulary and sum it up."""
+    order = np.argsort(-row, kind="stable")
+    weight = np.exp(row[order].astype(np.float64) - float(row.max()))
+    reached = np.cumsum(weight / weight.sum())
+    return set(order[: int((reached < share).sum()) + 1].tolist())
+
+
+@pytest.mark.parametrize("name", ["flat", "peaked", "half ruled out", "far apart"])
+def test_top_p_of_a_large_vocabulary_is_a_sort_and_a_sum(name: str) -> None:
+    row = deep_rows()[name]
+    for share in (0.1, 0.3, 0.5, 0.9, 0.999):
+        assert set(serve(row, replace(UNTRUNCATED, top_p=share)).ids.tolist()) == sorted_top_p(row, share)
+
+
+def test_looking_at_the_top_alone_for_top_p_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shallow(
+        ids: NDArray[np.int64], logits: NDArray[np.float64], _: float
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        order = np.argsort(-logits, kind="stable")
+        order = order[logits[order] >= logits.max() - 8.0]
+        return ids[order], logits[order]
+
+    monkeypatch.setattr(models.sampling, "_sorted_top", shallow)
+    with caught():
+        test_top_p_of_a_large_vocabulary_is_a_sort_and_a_sum("peaked")
+
+
 # --- picking ----------------------------------------------------------------------------------------------------------
 
 

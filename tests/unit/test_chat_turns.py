@@ -1,0 +1,86 @@
+"""What becomes of the conversation when an answer fails, is stopped, or says nothing."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app.chat import Chat
+from app.engine.ending import Finish
+from app.engine.messages import Ended
+from app.engine.stats import Stats
+from app.engine.worker import Question
+from app.terminal import Terminal
+from models.errors import LocalspecError
+from models.prompts import Message
+from models.sampling import SamplingParams
+
+ASKED, ANSWERED = Message("user", "first"), Message("assistant", "one")
+
+
+class Answers:
+    """An engine that gives prepared answers and keeps the questions."""
+
+    def __init__(self, *answers: tuple[str, Finish] | LocalspecError) -> None:
+        self.answers = list(answers)
+        self.questions: list[Question] = []
+
+    def answer(self, question: Question) -> Iterator[Ended]:
+        self.questions.append(question)
+        prepared = self.answers.pop(0)
+        if isinstance(prepared, LocalspecError):
+            raise prepared
+        text, finish = prepared
+        yield Ended(text, text, finish, Stats().snapshot(), "off")
+
+
+def chat_over(*answers: Any, system: str | None = None) -> tuple[Chat, Answers]:
+    engine = Answers(*answers)
+    settings = Question((), SamplingParams(seed=5))
+    chat = Chat(engine, Terminal(quiet=True), settings, system)  # type: ignore[arg-type]
+    chat.turns = [ASKED, ANSWERED]
+    return chat, engine
+
+
+def test_a_stopped_answer_keeps_what_was_said() -> None:
+    chat, _ = chat_over(("half a", Finish.CANCELLED))
+    chat.ask("second")
+    assert chat.turns == [ASKED, ANSWERED, Message("user", "second"), Message("assistant", "half a")]
+
+
+@pytest.mark.parametrize("finish", [Finish.CANCELLED, Finish.END])
+def test_a_message_that_got_no_word_is_forgotten(finish: Finish) -> None:
+    chat, _ = chat_over(("", finish))
+    chat.ask("second")
+    assert chat.turns == [ASKED, ANSWERED]
+
+
+def test_a_message_that_failed_is_forgotten() -> None:
+    chat, _ = chat_over(LocalspecError("no"))
+    with pytest.raises(LocalspecError):
+        chat.ask("second")
+    assert chat.turns == [ASKED, ANSWERED]
+
+
+def test_regenerating_asks_the_same_with_the_next_seed() -> None:
+    chat, engine = chat_over(("uno", Finish.END), system="be brief")
+    assert chat.again()
+    assert chat.turns == [ASKED, Message("assistant", "uno")]
+    assert engine.questions[0].turns == (Message("system", "be brief"), ASKED)
+    assert engine.questions[0].sampling.seed == 6
+
+
+@pytest.mark.parametrize("broken", [("", Finish.CANCELLED), LocalspecError("no")])
+def test_regenerating_in_vain_keeps_the_old_answer(broken: Any) -> None:
+    chat, _ = chat_over(broken)
+    try:
+        chat.again()
+    except LocalspecError:
+        assert isinstance(broken, LocalspecError)
+    assert chat.turns == [ASKED, ANSWERED]
+
+
+def test_nothing_can_be_regenerated_or_undone_in_a_new_chat() -> None:
+    chat, engine = chat_over()
+    chat.turns = []
+    assert (chat.again(), chat.undo(), engine.questions) == (False, False, [])
