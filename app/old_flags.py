@@ -28,7 +28,7 @@ _FLAGS_WITHOUT_EFFECT = {
     "-e": "prompts are taken as they are",
     "--escape": "prompts are taken as they are",
     "--jinja": "the model's own chat template is always used",
-    "--no-mmap": "weights are always mapped",
+    "--no-mmap": "on a processor weights are never mapped",
 }
 _VALUES_WITHOUT_EFFECT = {
     "--draft-min": "short drafts are welcome",

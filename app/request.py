@@ -12,6 +12,7 @@ from app.paths import machine_memory
 from drafters.registry import parse_drafter
 from models.catalog import STARTER
 from models.errors import UsageError
+from models.exact_width import WIDEST
 from models.llama_load import LlamaOptions
 from models.sampling import SamplingParams
 
@@ -55,7 +56,7 @@ def _plan(model: str, flags: dict[str, Any]) -> LoadPlan:
         threads=flags["threads"],
         batch_threads=flags["threads_batch"],
         gpu_layers=flags["gpu_layers"],
-        max_rows=max(17, flags["draft_max"] + 1),
+        max_rows=max(WIDEST, flags["draft_max"] + 1),
         flash_attention=_FLASH[flags["flash_attn"]],
         cache_type_k=flags["cache_type_k"],
         cache_type_v=flags["cache_type_v"],

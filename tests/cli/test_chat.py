@@ -41,10 +41,10 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._own, text.encode())
 
-    def wait_for(self, words: str, seconds: float = 20.0) -> None:
+    def wait_for(self, words: str, seconds: float = 90.0) -> None:
         self.wait_until(lambda: words in self.text, seconds)
 
-    def wait_until(self, condition: object, seconds: float = 20.0) -> None:
+    def wait_until(self, condition: object, seconds: float = 90.0) -> None:
         end = time.monotonic() + seconds
         while not condition():  # type: ignore[operator]
             assert time.monotonic() < end, f"waited in vain; the screen:\n{self.text}"

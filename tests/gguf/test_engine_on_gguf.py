@@ -38,7 +38,7 @@ NEAR_TIE = 0.05
 """Gap of the two best keys that rounding may close; a wrong row moves them by whole units."""
 DRAFT_LENGTHS = (1, 3, 4, 8, 16)
 # Every file is so small that threads would only wait for each other.
-OPTIONS = LlamaOptions(context_size=256, threads=1, extra_buffers=False)
+OPTIONS = LlamaOptions(context_size=256, batch_size=256, threads=1, extra_buffers=False)
 SAMPLINGS = {
     "greedy": SamplingParams(temperature=0),
     "whole": SamplingParams(temperature=0.8, top_k=0, top_p=1, min_p=0, seed=1),

@@ -25,7 +25,7 @@ from models.base import RewindSupport
 from models.bindings import _log_callback, llama_cpp
 from models.errors import Cancelled, LocalspecError, MemoryLimitError, ModelFileError
 from models.llama import LlamaModel
-from models.llama_load import LlamaOptions, cache_bytes
+from models.llama_load import LlamaOptions, cache_bytes, load_weights
 
 ONE_THREAD = LlamaOptions(threads=1)
 
@@ -248,6 +248,7 @@ def test_a_refusal_tells_nothing_of_an_earlier_complaint(path: Path) -> None:
 def test_a_context_that_does_not_fit_is_refused_before_it_is_allocated(
     path: Path, freed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(models.llama_load, "_check_weights_fit", lambda _: None)
     monkeypatch.setattr(models.llama_load, "available_memory", lambda: 100_000)
     monkeypatch.setattr(llama_cpp(), "llama_init_from_model", lambda *_: pytest.fail("it was allocated"))
     with pytest.raises(MemoryLimitError) as failure:
@@ -259,9 +260,20 @@ def test_a_context_that_does_not_fit_is_refused_before_it_is_allocated(
     assert freed == ["weights"]
 
 
+def test_weights_that_do_not_fit_are_refused_before_they_are_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = path.stat().st_size
+    monkeypatch.setattr(models.llama_load, "available_memory", lambda: size - 1)
+    monkeypatch.setattr(llama_cpp(), "llama_model_load_from_file", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(MemoryLimitError) as failure:
+        LlamaModel(path, ONE_THREAD)
+    assert failure.value.exit_code == 5
+    assert "Its weights need" in failure.value.cause
+
+
 def test_a_context_that_fits_is_not_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Two layers of two heads of 16, keys and values, two bytes each: 256 bytes a token.
     options = LlamaOptions(context_size=512, cache_type_k="f16", cache_type_v="f16", threads=1)
+    monkeypatch.setattr(models.llama_load, "_check_weights_fit", lambda _: None)
     monkeypatch.setattr(models.llama_load, "available_memory", lambda: 256 * 512)
     LlamaModel(path, options).close()
     monkeypatch.setattr(models.llama_load, "available_memory", lambda: 256 * 512 - 1)
@@ -270,6 +282,7 @@ def test_a_context_that_fits_is_not_refused(path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_proposed_context_fits(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models.llama_load, "_check_weights_fit", lambda _: None)
     monkeypatch.setattr(models.llama_load, "available_memory", lambda: 256 * 10_000)
     with pytest.raises(MemoryLimitError) as failure:
         LlamaModel(path, LlamaOptions(context_size=100_000, threads=1))
@@ -374,3 +387,24 @@ def test_loading_and_closing_many_times_gives_the_memory_back(path: Path) -> Non
     assert growth(path, 30, kept) > 16  # what it would be if nothing were freed
     for model in kept:
         model.close()
+
+
+def test_a_hybrid_whose_first_layer_has_no_attention_still_has_a_cache(tmp_path: Path) -> None:
+    path = write_hybrid(tmp_path / "hybrid.gguf")
+    model = load_weights(path, LlamaOptions(), AbortFlag(), None)
+    assert cache_bytes(model, 1024, LlamaOptions()) > 0
+    llama_cpp().llama_model_free(model)
+
+
+def test_a_cache_that_can_not_be_set_up_is_no_lack_of_memory(tmp_path: Path) -> None:
+    path = write_llama(tmp_path / "tiny.gguf", n_embd=64)
+    with pytest.raises(LocalspecError) as caught:
+        LlamaModel(path, LlamaOptions(cache_type_v="q8_0", context_size=64))
+    assert caught.value.exit_code == 1
+    assert caught.value.cause
+
+
+def test_bytes_that_are_no_text_are_tokenised_all_the_same(tmp_path: Path) -> None:
+    model = LlamaModel(write_llama(tmp_path / "tiny.gguf"), LlamaOptions(context_size=64))
+    assert model.vocab.tokenize("a\udcff") == model.vocab.tokenize("a?")
+    model.close()

@@ -170,3 +170,8 @@ def test_a_memory_that_can_not_be_written_costs_only_another_try(model: Path, tm
         assert choose_extra_buffers(model, memory, GOOD) is True
         with pytest.raises(FileNotFoundError):
             choose_extra_buffers(model, memory, MUST_NOT_RUN)
+
+
+def test_a_child_that_failed_in_order_is_asked_again(model: Path, memory: Path) -> None:
+    assert choose_extra_buffers(model, memory, child("sys.exit(3)")) is True
+    assert choose_extra_buffers(model, memory, DIES_WITH_EXTRA_BUFFERS) is False

@@ -160,3 +160,12 @@ def test_plain_text_is_the_texts_alone() -> None:
     assert render_plain([Message("user", "def f():")]) == "def f():"
     assert render_plain(TALK[:2]) == "Be brief.\nHi"
     assert render_plain([]) == ""
+
+
+def test_training_marks_are_no_part_of_the_prompt() -> None:
+    template = ChatTemplate("{% for m in messages %}{% generation %}{{ m.content }};{% endgeneration %}{% endfor %}")
+    assert template.render([Message("user", "a"), Message("assistant", "b")]) == "a;b;"
+
+
+def test_json_in_a_prompt_is_not_escaped_for_html() -> None:
+    assert ChatTemplate("{{ messages[0].content | tojson }}").render([Message("user", "a<b é")]) == '"a<b é"'
