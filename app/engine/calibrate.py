@@ -1,0 +1,106 @@
+"""What a pass costs on this machine: T(w), seconds for one pass over w tokens, measured and kept fresh.
+
+The curve is jagged (kernels work in blocks of four rows, some processors and cards have cliffs), so it is a table of
+measured widths, never a fitted line. A table made at one depth of the context is corrected by every real pass: a
+factor common to all widths, and one of each width's own, which fades while the width goes unused.
+"""
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from models.base import LanguageModel
+
+if TYPE_CHECKING:
+    from app.engine.speculate import Clock
+
+QUICK_WIDTHS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 32)
+"""Widths that a first load measures; between them the cost is interpolated."""
+_REPEATS = 3
+_COMMON, _OWN = 0.08, 0.12
+"""Share of a new observation in the common factor, and in a width's own."""
+_FADE = 0.995
+"""What is left of a width's own factor after a pass of another width: a price once seen too high is looked at again."""
+
+
+class VerifyCurve:
+    """T(w), from measurements and from every real pass since."""
+
+    def __init__(self, seconds: Mapping[int, float]) -> None:
+        """Take measured seconds by width; width 1 must be among them."""
+        self.measured = dict(sorted(seconds.items()))
+        """The table as measured: seconds by width."""
+        self._common = 1.0
+        self._own: dict[int, float] = {}
+
+    def seconds(self, width: int) -> float:
+        """Return the expected seconds of a pass over `width` tokens now."""
+        return self._common * self._own.get(width, 1.0) * self._interpolated(width)
+
+    def ratio(self, width: int) -> float:
+        """Return T(width) / T(1)."""
+        return self.seconds(width) / self.seconds(1)
+
+    def observe(self, width: int, seconds: float) -> None:
+        """Learn from a real pass."""
+        if seconds <= 0:
+            return
+        # One pass that waited for another program must not move the curve: what it tells is capped.
+        ratio = min(max(seconds / self.seconds(width), 0.5), 2.0)
+        for other in self._own:
+            self._own[other] **= _FADE
+        self._common *= ratio**_COMMON
+        if width > 1:
+            self._own[width] = self._own.get(width, 1.0) * ratio**_OWN
+
+    def _interpolated(self, width: int) -> float:
+        if width in self.measured:
+            return self.measured[width]
+        widths = list(self.measured)
+        below = max(known for known in widths if known < width)
+        above = min((known for known in widths if known > width), default=None)
+        if above is None:
+            # Beyond the table a pass goes on at the price of its widest part.
+            return self.measured[below] * width / below
+        share = (width - below) / (above - below)
+        return self.measured[below] + share * (self.measured[above] - self.measured[below])
+
+
+def measure(
+    model: LanguageModel, clock: "Clock", widths: Sequence[int] = QUICK_WIDTHS, repeats: int = _REPEATS
+) -> dict[int, float]:
+    """Return the median seconds of passes of each width, taken where the cache stands and leaving it as it is."""
+    times: dict[int, list[float]] = {}
+    for width, seconds in timed_passes(model, clock, widths, repeats):
+        times.setdefault(width, []).append(seconds)
+    return {width: statistics.median(taken) for width, taken in sorted(times.items())}
+
+
+def timed_passes(
+    model: LanguageModel, clock: "Clock", widths: Sequence[int], repeats: int
+) -> Iterator[tuple[int, float]]:
+    """Yield (width, seconds) of one pass after another, all widths in turn, so that a slow moment hits them all.
+
+    Widths that the model or the room left in its context can't take are left out.
+    """
+    depth = model.length
+    widest = min(model.max_rows, model.batch_size, model.context_size - depth)
+    fitting = [width for width in widths if width <= widest]
+    try:
+        # The first pass touches memory that no later one has to fetch.
+        _seconds_of_pass(model, 1, clock)
+        for _ in range(repeats):
+            for width in fitting:
+                yield width, _seconds_of_pass(model, width, clock)
+    finally:
+        model.rewind(depth)
+
+
+def _seconds_of_pass(model: LanguageModel, width: int, clock: "Clock") -> float:
+    depth = model.length
+    token = model.vocab.bos or 0
+    started = clock()
+    model.decode([token] * width, rows=width)
+    seconds = clock() - started
+    model.rewind(depth)
+    return seconds
