@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from drafters.base import Draft, Drafter, NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.prompt_lookup import PromptLookup
+from drafters.suffix import SuffixDrafter
 from models.sampling import Sampler, SamplingParams
 from models.toy import ToyModel, ToyVocab
 
@@ -44,6 +45,8 @@ KINDS = {
     "off": Kind(NullDrafter),
     "lookup": Kind(lambda: PromptLookup(VOCAB.is_end)),
     "eager lookup": Kind(lambda: PromptLookup(VOCAB.is_end, shortest=1)),
+    "suffix": Kind(lambda: SuffixDrafter(VOCAB.is_end), learns=True),
+    "forgetful suffix": Kind(lambda: SuffixDrafter(VOCAB.is_end, most_tokens=16), learns=True),
     "draft model": Kind(lambda: DraftModel(ToyModel(context_size=CONTEXT), VOCAB)),
     "unlike model": Kind(lambda: DraftModel(ToyModel(unlikeness=2.0, context_size=CONTEXT), VOCAB)),
     # A toy that often says the end token.

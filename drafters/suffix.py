@@ -1,0 +1,157 @@
+"""Suffix index: what followed the longest repeat of the text's end goes on, from prompt, earlier turns and references.
+
+As in SuffixDecoding (Oliaro et al. 2024) and SAM-Decoding (Hu et al. 2024), but with one index of all texts, and with a
+pointer that follows a copy across its changes. Among equally long matches the latest is copied: the most frequent
+continuation was accepted no more than .5 % more often.
+"""
+
+import math
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+
+from drafters.automaton import BORDER, SuffixAutomaton
+from drafters.base import NO_DRAFT, Draft
+from drafters.source_pointer import Resumption, SourcePointer
+from models.sampling import Sampler
+
+_LENGTHS = (1, 2, 3, 4, 5, 8, 12)
+_MISSED = (0.68, 0.52, 0.38, 0.32, 0.21, 0.14, 0.02)
+"""Share of tokens rejected after a match of so many tokens up to the next length, that was seen once before."""
+_EVIDENCE = (1, 2, 3, 4, 8)
+_RESUMED = (0.33, 0.55, 0.78, 0.88, 0.93)
+"""Share of tokens accepted where a copy was resumed, by the tokens that speak for the place."""
+
+_Guess = tuple[int, float]
+"""A token, and the chance that it is accepted given the ones before."""
+
+
+def chance_of_match(length: int, count: int, followed: int) -> float:
+    """Return how often the next token is right after a match of `length` tokens that occurred `count` times.
+
+    `followed` of those times that token came next. Where others came too, the length hardly matters. Else the chance
+    never falls with a longer match or with one more occurrence. Fitted on 62 recorded answers of nine kinds, half of
+    them sampled at temperature .7.
+    """
+    if followed < count:
+        return 0.05 + 0.2 * followed / count
+    return 1 - _MISSED[bisect_right(_LENGTHS, length) - 1] / math.sqrt(count)
+
+
+def chance_of_resumption(evidence: int) -> float:
+    """Return how often the next token is right where a copy goes on, by the evidence for that place, from 1 on."""
+    return _RESUMED[bisect_right(_EVIDENCE, evidence) - 1]
+
+
+class SuffixDrafter:
+    """Drafts by copying after the longest, then latest, earlier match of the text's end, or on from a change in a copy.
+
+    At a million tokens the index takes 110 to 140 bytes a token. A token costs some microseconds to add or to draft.
+    """
+
+    name = "suffix"
+
+    def __init__(self, is_end: Callable[[int], bool], most_tokens: int = 1_000_000) -> None:
+        """Take the target's end-of-generation test, and how many tokens to keep.
+
+        A text that does not fit any more makes room for itself: all but the latest half of `most_tokens` is forgotten,
+        which takes microseconds for each token kept. An answer never waits for that: it may go past `most_tokens`.
+        """
+        self._is_end = is_end
+        self._most_tokens = most_tokens
+        self._forget()
+
+    @property
+    def size(self) -> int:
+        """Tokens indexed, and one more for each border between texts."""
+        return len(self._index.tokens)
+
+    def learn(self, tokens: Sequence[int]) -> None:
+        """Add a text to copy from, such as a file; of one too long, the end. For between answers."""
+        kept = tokens[-max(1, self._most_tokens // 2) :]
+        if self.size + len(kept) > self._most_tokens:
+            self._drop_oldest()
+        self._start_text()
+        self._index.extend(kept)
+        self._start_text()
+
+    def begin(self, prompt: Sequence[int], sampler: Sampler) -> None:  # noqa: ARG002
+        """Index a prompt, or only its new end when it continues the latest text; nothing older is forgotten."""
+        text = self._index.tokens[self._text :]
+        continues = array("i", prompt[: len(text)]) == text
+        added = len(prompt) - len(text) if continues else len(prompt)
+        if self.size + added > self._most_tokens:
+            self._drop_oldest()
+            continues = False
+        if not continues:
+            self._start_text()
+        self._index.extend(prompt[self.size - self._text :])
+        self._pointer.forget()
+
+    def propose(self, context: Sequence[int], limit: int) -> Draft:  # noqa: ARG002
+        """Return up to `limit` tokens that followed the longest match, or those after a change if likelier."""
+        drafts = [self._cut(self._after_match(), limit), self._cut(self._after_change(), limit)]
+        guesses = max(drafts, key=lambda draft: draft[0][1] if draft else 0.0)
+        if not guesses:
+            return NO_DRAFT
+        tokens, chances = zip(*guesses, strict=True)
+        return Draft(tokens, confidence=chances, source=self.name)
+
+    def accept(self, emitted: Sequence[int], accepted: int) -> None:  # noqa: ARG002
+        """Index the emitted tokens, and follow what they copy."""
+        for token in emitted:
+            self._index.extend((token,))
+            match = self._index.longest_match()
+            self._pointer.follow(token, self._index.length[match], self._index.latest[match])
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._forget()
+
+    def _forget(self) -> None:
+        self._index = SuffixAutomaton()
+        self._pointer = SourcePointer(self._index.tokens)
+        self._text = 0
+
+    def _drop_oldest(self) -> None:
+        kept = self._index.tokens[max(0, self.size - self._most_tokens // 2) :]
+        self._forget()
+        self._index.extend(kept)
+
+    def _start_text(self) -> None:
+        self._index.end_text()
+        self._text = self.size
+
+    def _cut(self, guesses: Iterator[_Guess], limit: int) -> list[_Guess]:
+        """Return the first guesses, with nothing after an end token."""
+        cut: list[_Guess] = []
+        for guess in islice(guesses, max(0, limit)):
+            cut.append(guess)
+            if self._is_end(guess[0]):
+                break
+        return cut
+
+    def _after_match(self) -> Iterator[_Guess]:
+        """Yield what follows the longest match; a period goes on past the end of the text."""
+        index = self._index
+        state = index.longest_match()
+        length = index.length[state]
+        while state:
+            token = index.tokens[index.latest[state]]
+            after = index.step(state, token)
+            count = index.count[state]
+            followed = count if index.is_unanimous(state) else min(count - 1, index.count[after])
+            yield token, chance_of_match(length, count, followed)
+            # The match grows by each guess. Where it ran into the end of a text, a shorter one goes on.
+            state = index.continued(after)
+            length = min(length + 1, index.length[state])
+
+    def _after_change(self) -> Iterator[_Guess]:
+        """Yield the source of a copy from where it is likely to go on after a change."""
+        resumption = self._pointer.best() or Resumption(self.size, 0)
+        for step, place in enumerate(range(resumption.place, self.size)):
+            token = self._index.tokens[place]
+            if token == BORDER:
+                return
+            yield token, chance_of_resumption(resumption.evidence + step)
