@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 from app.chat import Chat
+from app.explanation import explanation_text
 from app.report import table
 from drafters.registry import HELP as DRAFTERS
 from drafters.registry import parse_drafter
@@ -73,7 +74,13 @@ def _stats(chat: Chat, _: str) -> None:
 def _draft(chat: Chat, argument: str) -> None:
     if argument:
         chat.drafter = chat.engine.use_drafter(parse_drafter(argument)).drafter
-    chat.terminal.show(f"Drafter: {chat.drafter}, at most {chat.settings.draft_length} tokens a round.")
+    longest = chat.settings.draft_length
+    length = "as many tokens as pay" if longest is None else f"at most {longest} tokens"
+    chat.terminal.show(f"Drafter: {chat.drafter}, {length} a round.")
+
+
+def _spec(chat: Chat, _: str) -> None:
+    chat.terminal.show(explanation_text(chat.engine.explain()))
 
 
 def _set(chat: Chat, argument: str) -> None:
@@ -99,13 +106,14 @@ _SAMPLING = {
 
 def _settings(chat: Chat) -> dict[str, object]:
     sampling = {name: getattr(chat.settings.sampling, attribute) for name, attribute in _SAMPLING.items()}
-    return {**sampling, "draft-max": chat.settings.draft_length, "predict": chat.settings.max_tokens}
+    longest = chat.settings.draft_length
+    return {**sampling, "draft-max": -1 if longest is None else longest, "predict": chat.settings.max_tokens}
 
 
 def _change(chat: Chat, name: str, value: str) -> None:
     try:
         if name == "draft-max":
-            chat.settings = replace(chat.settings, draft_length=max(0, int(value)))
+            chat.settings = replace(chat.settings, draft_length=int(value) if int(value) >= 0 else None)
         elif name == "predict":
             chat.settings = replace(chat.settings, max_tokens=int(value) if int(value) > 0 else None)
         else:
@@ -125,6 +133,7 @@ COMMANDS = {
     "system": Command(_system, "[TEXT|off]", "show or change what the model is told first"),
     "stats": Command(_stats, "", "all numbers of the last answer"),
     "draft": Command(_draft, "[DRAFTER]", f"show or change who guesses: {DRAFTERS}"),
+    "spec": Command(_spec, "", "what guessing costs here, what came of it, and what is decided therefore"),
     "set": Command(_set, "[NAME VALUE]", "show or change sampling, draft-max, predict"),
     "quit": Command(_quit, "", "leave (also Ctrl-D, or Ctrl-C twice)"),
 }

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from app.engine.explain import Explanation
 from app.engine.load import LoadPlan
-from app.engine.messages import Ended, Failed, Message, Ready, Said
+from app.engine.messages import Ended, Explained, Failed, Message, Ready, Said
 from app.engine.session import Reading
 from app.engine.thread import Engine, Job, Ticket
 from app.engine.worker import Question, Worker
@@ -38,6 +39,13 @@ class LineEngine:
         for message in self._run(lambda worker: worker.answer(question)):
             if isinstance(message, Said | Ended):
                 yield message
+
+    def explain(self) -> Explanation | None:
+        """Return what guessing costs here and what came of it; None when nobody guesses."""
+        for message in self._run(lambda worker: worker.explain()):
+            if isinstance(message, Explained):
+                return message.explanation
+        raise AssertionError("a question after the controller ends with its explanation")
 
     def close(self) -> None:
         """Free the models."""

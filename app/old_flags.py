@@ -7,7 +7,7 @@ _RENAMED = {
     "--spec-draft-n-max": "--draft-max",
     "--spec-draft-model": "--draft",
     "--model-draft": "--draft",
-    "--n-predict": "--predict",
+    "--prediction": "--predict",
     "--reverse-prompt": "--stop",
     "-r": "--stop",
     "-no-cnv": "--raw",
@@ -57,7 +57,10 @@ def translate(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         if argument == "--":
             return [*result, argument, *rest], notes
         flag, equals, value = argument.partition("=")
-        if flag in _RENAMED:
+        if flag == "--predict" and (value if equals else rest[0] if rest else "").isdigit():
+            # llama.cpp's spelling of -n; a file here.
+            result.append("--n-predict" + equals + value)
+        elif flag in _RENAMED:
             notes.append(f"{flag} is now {_RENAMED[flag]}.")
             result.append(_RENAMED[flag] + equals + value)
         elif flag in _FLAGS_WITHOUT_EFFECT:

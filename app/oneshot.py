@@ -7,6 +7,7 @@ from typing import Any
 from app.engine.ending import Finish
 from app.engine.messages import Ended, Ready, Said
 from app.engine.worker import Question
+from app.explanation import explanation_text
 from app.line_engine import LineEngine
 from app.report import end_record, ending_note, error_record, round_record, start_record, summary
 from app.request import Request
@@ -45,6 +46,8 @@ def _as_text(engine: LineEngine, terminal: Terminal, request: Request) -> int:
             if note is not None:
                 terminal.warn(note)
             terminal.tell(summary(message))
+            if request.settings.explain:
+                terminal.show(explanation_text(message.explanation))
             return _exit_code(message)
     raise AssertionError("an answer ends with Ended or fails")
 

@@ -6,6 +6,7 @@ from typing import Any
 from app.engine.ending import Finish
 from app.engine.messages import Ended, Ready, Said
 from app.engine.stats import Snapshot
+from app.explanation import explanation_record
 from models.errors import LocalspecError
 from models.sampling import SamplingParams
 
@@ -103,6 +104,7 @@ def end_record(ended: Ended) -> dict[str, Any]:
             "mean_acceptance_length": stats.mean_acceptance_length,
             "coverage": stats.coverage,
         },
+        "explanation": explanation_record(ended.explanation) if ended.explanation else None,
     }
 
 

@@ -2,21 +2,34 @@
 
 Its cache is kept between rounds: only tokens it has not seen are decoded, so a draft of k tokens costs k passes, or k
 with one token more after full acceptance, when its own last guess and the bonus token are both new to it.
+
+It need not have read the whole context. A long prompt can take longer to read than its guesses ever save; told to
+`focus`, it reads only the end. Measured on the 0.5B of Qwen2.5-Coder, share of the 1.5B's greedy tokens it guesses
+from the last 32, 64 and all tokens: chat .69 .69 .72, code .84 .91 .95, math .83 .87 .91; but .27 against .97 where the
+answer repeats what is further up, which is an index's work.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from drafters.base import NO_DRAFT, Draft
 from models.base import LanguageModel, Logits, Vocab, common_prefix
 from models.errors import PairError
 from models.pair import check_pair
-from models.sampling import Sampler, SamplingParams
+from models.sampling import Sampler, SamplingParams, share
+
+GoesOn = Callable[[tuple[float, ...]], bool]
+"""Hears how sure each guess so far was; tells whether another is wanted."""
+
+
+Hindsight = Sequence[tuple[float, bool]]
+"""Of tokens that are known by now: how sure this model would have been of its guess, and whether it would be right."""
 
 
 class DraftModel:
     """Drafts with a language model that shares the target's vocabulary; owns that model, and closes it.
 
-    Between rounds the model's cache holds `context[:n]` for some n: what was confirmed, never a guess.
+    Between rounds the model's cache holds the first tokens of its view of the context, the context without a stretch
+    that is skipped: what was confirmed, never a guess.
     """
 
     def __init__(self, model: LanguageModel, target_vocab: Vocab) -> None:
@@ -36,33 +49,69 @@ class DraftModel:
         self._shared = min(target_vocab.size, model.vocab.size)
         self._sampler = Sampler(SamplingParams())
         self._cached: list[int] = []
+        # Some models lose their mind without the token that every text began with in training.
+        self._head = 0 if target_vocab.bos is None else 1
+        self.skipped = 0
+        """Tokens of the context that it leaves unread."""
 
     def begin(self, prompt: Sequence[int], sampler: Sampler) -> None:
         """Rewind to what this prompt has in common with the last; the rest is read at the first `propose`."""
         self._sampler = sampler
-        same = common_prefix(self._cached, prompt)
+        same = common_prefix(self._cached, self._view(prompt))
         del self._cached[same:]
         self.model.rewind(same)
 
     def propose(self, context: Sequence[int], limit: int) -> Draft:
         """Return the tokens this model would emit in the target's place."""
-        limit = min(limit, self.model.context_size - len(context))
-        if limit <= 0:
+        return self.extend(context, (), limit, _always)
+
+    def unread(self, context: Sequence[int]) -> int:
+        """Return how many tokens of the context it would have to read before it can guess."""
+        viewed = len(self._view(context))
+        return viewed - min(len(self._cached), viewed - 1)
+
+    def focus(self, context: Sequence[int], window: int) -> None:
+        """Forget what was read, and read no more of the context than its last `window` tokens."""
+        self.skipped = max(0, len(context) - self._head - window)
+        same = common_prefix(self._cached, self._view(context))
+        del self._cached[same:]
+        self.model.rewind(same)
+
+    def catch_up(self, context: Sequence[int], said: int) -> Hindsight:
+        """Read all that is unread up to the last token; return what this model would have said in place of `said`.
+
+        As many of the last tokens are judged as one pass gives rows for; what was read before is not.
+        """
+        unseen = self._unseen(self._view(context))[:-1]
+        judged = min(said - 1, len(unseen), self.model.max_rows, self.model.batch_size)
+        if judged <= 0 or max(unseen) >= self.model.vocab.size:
+            return ()
+        rows = self._decode(unseen, judged)[:, : self._shared]
+        places = range(len(context) - judged, len(context))
+        picks = [self._sampler.pick(row, context[:place]) for place, row in zip(places, rows, strict=True)]
+        return tuple(
+            (share(row, pick), pick == context[place]) for place, row, pick in zip(places, rows, picks, strict=True)
+        )
+
+    def extend(self, context: Sequence[int], given: Sequence[int], limit: int, goes_on: GoesOn) -> Draft:
+        """Return the `given` guesses as far as this model agrees, read in one pass, and its own ones after them.
+
+        `goes_on` hears the sureness of all guesses so far before each further pass.
+        """
+        view = self._view(context)
+        limit = min(limit, self.model.context_size - len(view))
+        given = given[: min(limit, self.model.max_rows) - 1] if limit > 0 else ()
+        unseen = self._unseen(view)
+        if limit <= 0 or max((*unseen, *given)) >= self.model.vocab.size:
+            # The context is full, or holds one of the target's padding rows, for which this model has none.
             return NO_DRAFT
-        # A round that was stopped leaves guesses that nobody confirmed; the last token is read again, for its logits.
-        del self._cached[len(context) - 1 :]
-        self.model.rewind(len(self._cached))
-        unseen = context[len(self._cached) :]
-        if max(unseen) >= self.model.vocab.size:
-            # One of the target's padding rows, for which this model has none: there is nothing to say after it.
-            return NO_DRAFT
-        rows = self._read(unseen)
-        guesses: list[int] = []
-        while True:
-            guesses.append(self._sampler.pick(rows[0, : self._shared], context, guesses))
-            if len(guesses) == limit or self._is_end(guesses[-1]):
-                return Draft(tuple(guesses), source=self.name)
-            rows = self.model.decode(guesses[-1:], rows=1)
+        guesses, sureness = self._agreed(self._read(unseen, given), context, given)
+        self.model.rewind(len(view) + len(guesses) - 1)
+        while len(guesses) < limit and not self._is_end(guesses[-1]) and goes_on(tuple(sureness)):
+            row = self.model.decode(guesses[-1:], rows=1)[0, : self._shared]
+            guesses.append(self._sampler.pick(row, context, guesses))
+            sureness.append(share(row, guesses[-1]))
+        return Draft(tuple(guesses), confidence=tuple(sureness), source=self.name)
 
     def accept(self, emitted: Sequence[int], accepted: int) -> None:
         """Keep the guesses that came true, and take the others out of the cache."""
@@ -74,10 +123,48 @@ class DraftModel:
         """Free the model."""
         self.model.close()
 
-    def _read(self, unseen: Sequence[int]) -> Logits:
-        """Decode tokens of the context; return the row after the last, shape (1, vocabulary)."""
-        for start in range(0, len(unseen), self.model.batch_size):
-            chunk = unseen[start : start + self.model.batch_size]
-            rows = self.model.decode(chunk, rows=int(start + len(chunk) == len(unseen)))
-            self._cached += chunk
+    def _view(self, context: Sequence[int]) -> Sequence[int]:
+        return [*context[: self._head], *context[self._head + self.skipped :]] if self.skipped else context
+
+    def _unseen(self, view: Sequence[int]) -> Sequence[int]:
+        """Return what is to be read; a round that was stopped leaves guesses that nobody confirmed, cut here."""
+        # The last token is read again even when it is known, for its row.
+        del self._cached[len(view) - 1 :]
+        self.model.rewind(len(self._cached))
+        return view[len(self._cached) :]
+
+    def _read(self, unseen: Sequence[int], given: Sequence[int]) -> Logits:
+        """Decode context and given guesses; return the rows after its last and after each, shape (given + 1, ...)."""
+        rows = self._decode([*unseen, *given], len(given) + 1)
+        del self._cached[len(self._cached) - len(given) :]
         return rows
+
+    def _decode(self, tokens: Sequence[int], rows: int) -> Logits:
+        """Read tokens, pass by pass, and return the last rows; what was read stays, also when it is stopped."""
+        size = self.model.batch_size
+        # The last pass has room for all rows.
+        last = max((len(tokens) - rows) // size * size, len(tokens) - size)
+        for start in range(0, last, size):
+            chunk = tokens[start : min(start + size, last)]
+            self.model.decode(chunk, rows=0)
+            self._cached += chunk
+        result = self.model.decode(tokens[last:], rows=rows)
+        self._cached += tokens[last:]
+        return result
+
+    def _agreed(
+        self, rows: Logits, context: Sequence[int], given: Sequence[int]
+    ) -> tuple[list[int], list[float]]:
+        """Return this model's own guesses up to the first that differs from a given one, and their sureness."""
+        guesses: list[int] = []
+        sureness: list[float] = []
+        for place, row in enumerate(rows[:, : self._shared]):
+            guesses.append(self._sampler.pick(row, context, guesses))
+            sureness.append(share(row, guesses[-1]))
+            if self._is_end(guesses[-1]) or guesses[-1:] != list(given[place : place + 1]):
+                break
+        return guesses, sureness
+
+
+def _always(_: tuple[float, ...]) -> bool:
+    return True

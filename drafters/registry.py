@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from models.errors import UsageError
 
-HELP = "off, lookup, auto (the default), or a small GGUF of the same family"
+HELP = "off, lookup, suffix, auto (the default), a small GGUF of the same family, or model:GGUF for it alone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,17 +12,17 @@ class DrafterSpec:
     """A drafter asked for by name."""
 
     kind: str
-    """One of "off", "lookup", "model", "auto"."""
+    """One of "off", "lookup", "suffix", "model" (a draft model alone), "auto" (whatever pays)."""
     model: str = ""
-    """Name or path of the draft model, for kind "model"."""
+    """Name or path of the draft model: of kind "model", and of "auto" when one was given."""
 
     def __str__(self) -> str:
-        return f"model:{self.model}" if self.kind == "model" else self.kind
+        return f"model:{self.model}" if self.kind == "model" else self.model or self.kind
 
 
 def parse_drafter(text: str) -> DrafterSpec:
-    """Read "off", "lookup", "auto", "model:PATH" or a bare path."""
-    if text in ("off", "lookup", "auto"):
+    """Read "off", "lookup", "suffix", "auto", "model:PATH" or a bare path."""
+    if text in ("off", "lookup", "suffix", "auto"):
         return DrafterSpec(text)
     name = text.removeprefix("model:")
     if name.isdigit():
@@ -32,4 +32,4 @@ def parse_drafter(text: str) -> DrafterSpec:
         )
     if not name:
         raise UsageError("--draft names no drafter.", hint=f"It takes: {HELP}.")
-    return DrafterSpec("model", name)
+    return DrafterSpec("auto" if name == text else "model", name)

@@ -6,12 +6,19 @@ drafting that stays within it can't change the text. It depends on processor, bu
 never assumed.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from models.base import LanguageModel
 
-WIDEST = 9
+WIDEST = 32
 """Wider passes are not looked at: the check has to be over in a second or two."""
+_STAGES = (range(2, 10), (12, 16, 17, 24, WIDEST))
+"""Widths looked at, the wide ones only where the others agree.
+
+A kernel takes over at some width and stays, so those between two that agree are taken to agree.
+"""
 _PREFIX = 4
 _TEXT = "The quick brown fox jumps over the lazy dog; 3 of 7 dogs don't mind (much)."
 
@@ -21,21 +28,47 @@ def exact_width(model: LanguageModel) -> int:
 
     Leaves the cache empty, also when it is stopped.
     """
-    widest = min(WIDEST, model.max_rows, model.batch_size, model.context_size - _PREFIX)
-    tokens = (model.vocab.tokenize(_TEXT, special=False) * WIDEST)[: _PREFIX + widest]
+    prefix = _text(model, _PREFIX)
+
+    def read_anew() -> None:
+        model.rewind(0)
+        model.decode(prefix, rows=0)
+
     try:
-        return _widest_exact(model, tokens[:_PREFIX], tokens[_PREFIX:])
+        return _widest_exact(model, _text(model, _widest(model, _PREFIX) + _PREFIX)[_PREFIX:], read_anew)
     finally:
         model.rewind(0)
 
 
-def _widest_exact(model: LanguageModel, prefix: list[int], text: list[int]) -> int:
-    model.rewind(0)
-    model.decode(prefix, rows=0)
-    narrow = [model.decode([token], rows=1)[0].copy() for token in text]
-    for width in range(2, len(text) + 1):
-        model.rewind(0)
-        model.decode(prefix, rows=0)
-        if not np.array_equal(model.decode(text[:width], rows=width), narrow[:width]):
-            return width - 1
-    return len(text)
+def exact_width_here(model: LanguageModel) -> int:
+    """Return the same, measured after what the cache holds, which stays; for a memory that goes back any number.
+
+    Attention has its own kernels, and some change with the depth: agreement at the start promises nothing there.
+    """
+    depth = model.length
+    try:
+        return _widest_exact(model, _text(model, _widest(model, depth)), lambda: model.rewind(depth))
+    finally:
+        model.rewind(depth)
+
+
+def _widest(model: LanguageModel, depth: int) -> int:
+    return min(WIDEST, model.max_rows, model.batch_size, model.context_size - depth)
+
+
+def _text(model: LanguageModel, length: int) -> list[int]:
+    return (model.vocab.tokenize(_TEXT, special=False) * WIDEST)[:length]
+
+
+def _widest_exact(model: LanguageModel, text: list[int], restore: Callable[[], None]) -> int:
+    widest = 1
+    for stage in _STAGES:
+        widths = [width for width in stage if width <= len(text)]
+        restore()
+        narrow = [model.decode([token], rows=1)[0].copy() for token in text[: max(widths, default=0)]]
+        for width in widths:
+            restore()
+            if not np.array_equal(model.decode(text[:width], rows=width), narrow[:width]):
+                return widest
+            widest = width
+    return widest

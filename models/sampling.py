@@ -169,6 +169,18 @@ def serve(row: NDArray[np.float32], params: SamplingParams) -> Candidates:
     return Candidates(ids, logits / params.temperature)
 
 
+def share(row: NDArray[np.float32], token: int) -> float:
+    """Return about the probability of a token before temperature and cuts: how sure this row is of it, 0 to 1.
+
+    Counted against the column maxima of `_at_least_top`'s grid: a twentieth of the time of a whole softmax, and never
+    under the truth for the likeliest token. Good enough to learn from, not to sample from.
+    """
+    width = len(row) // _GRID
+    peaks = row[: _GRID * width].reshape(_GRID, width).max(axis=0) if width else row
+    rivals = np.exp(np.append(peaks, row[_GRID * width :]) - row[token])
+    return float(1 / max(1.0, rivals.sum(dtype=np.float64)))
+
+
 def _likeliest(row: NDArray[np.float32]) -> int:
     token = int(row.argmax())
     _check_numbers(row[token])

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 QUICK_WIDTHS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 32)
 """Widths that a first load measures; between them the cost is interpolated."""
-_REPEATS = 3
+_REPEATS = 5
+"""Passes of each width, time allowing."""
 _COMMON, _OWN = 0.08, 0.12
 """Share of a new observation in the common factor, and in a width's own."""
 _FADE = 0.995
@@ -28,10 +29,15 @@ class VerifyCurve:
 
     def __init__(self, seconds: Mapping[int, float]) -> None:
         """Take measured seconds by width; width 1 must be among them."""
-        self.measured = dict(sorted(seconds.items()))
-        """The table as measured: seconds by width."""
+        self.measured: dict[int, float] = {}
+        """The table as measured: seconds by width, ascending."""
+        self.add(seconds)
         self._common = 1.0
         self._own: dict[int, float] = {}
+
+    def add(self, seconds: Mapping[int, float]) -> None:
+        """Take measurements of further widths, or newer ones."""
+        self.measured = dict(sorted({**self.measured, **seconds}.items()))
 
     def seconds(self, width: int) -> float:
         """Return the expected seconds of a pass over `width` tokens now."""
@@ -53,6 +59,10 @@ class VerifyCurve:
         if width > 1:
             self._own[width] = self._own.get(width, 1.0) * ratio**_OWN
 
+    def rescale(self, ratio: float) -> None:
+        """Learn from several passes at once, that took `ratio` times what was expected of them."""
+        self._common *= min(max(ratio, 0.5), 2.0) ** _COMMON
+
     def _interpolated(self, width: int) -> float:
         if width in self.measured:
             return self.measured[width]
@@ -67,40 +77,41 @@ class VerifyCurve:
 
 
 def measure(
-    model: LanguageModel, clock: "Clock", widths: Sequence[int] = QUICK_WIDTHS, repeats: int = _REPEATS
+    model: LanguageModel, clock: "Clock", widths: Sequence[int] = QUICK_WIDTHS, seconds: float = 2.0
 ) -> dict[int, float]:
-    """Return the median seconds of passes of each width, taken where the cache stands and leaving it as it is."""
+    """Return the median seconds of passes of each width, taken where the cache stands and leaving it as it is.
+
+    Widths that the model or the room left in its context can't take are left out. Every other is timed once, and again
+    in turn, so that a slow moment hits them all, as long as the time given is not used up.
+    """
     times: dict[int, list[float]] = {}
-    for width, seconds in timed_passes(model, clock, widths, repeats):
-        times.setdefault(width, []).append(seconds)
+    started = clock()
+    for width, taken in timed_passes(model, clock, widths, _REPEATS):
+        if clock() - started > seconds and width in times:
+            break
+        times.setdefault(width, []).append(taken)
     return {width: statistics.median(taken) for width, taken in sorted(times.items())}
 
 
 def timed_passes(
     model: LanguageModel, clock: "Clock", widths: Sequence[int], repeats: int
 ) -> Iterator[tuple[int, float]]:
-    """Yield (width, seconds) of one pass after another, all widths in turn, so that a slow moment hits them all.
-
-    Widths that the model or the room left in its context can't take are left out.
-    """
-    depth = model.length
-    widest = min(model.max_rows, model.batch_size, model.context_size - depth)
+    """Yield (width, seconds) of one pass after another, in turns, `repeats` of each width; the cache stays as it is."""
+    widest = min(model.max_rows, model.batch_size, model.context_size - model.length)
     fitting = [width for width in widths if width <= widest]
-    try:
-        # The first pass touches memory that no later one has to fetch.
-        _seconds_of_pass(model, 1, clock)
-        for _ in range(repeats):
-            for width in fitting:
-                yield width, _seconds_of_pass(model, width, clock)
-    finally:
-        model.rewind(depth)
+    # The first pass touches memory that no later one has to fetch.
+    _seconds_of_pass(model, 1, clock)
+    for _ in range(repeats):
+        for width in fitting:
+            yield width, _seconds_of_pass(model, width, clock)
 
 
 def _seconds_of_pass(model: LanguageModel, width: int, clock: "Clock") -> float:
     depth = model.length
     token = model.vocab.bos or 0
     started = clock()
-    model.decode([token] * width, rows=width)
-    seconds = clock() - started
-    model.rewind(depth)
-    return seconds
+    try:
+        model.decode([token] * width, rows=width)
+        return clock() - started
+    finally:
+        model.rewind(depth)

@@ -1,19 +1,27 @@
-"""From names to a loaded target and its drafter. What was asked for by name works or is refused; "auto" never fails."""
+"""From names to a loaded target and who guesses for it.
 
-from collections.abc import Callable
+What was asked for by name works or is refused; "auto" never fails.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from app.engine.adaptive import Adaptive, ModelCost
+from app.engine.calibrate import QUICK_WIDTHS, VerifyCurve, measure
+from app.engine.speculate import Clock
 from drafters.base import Drafter, NullDrafter
 from drafters.draft_model import DraftModel
+from drafters.hybrid import Hybrid
 from drafters.prompt_lookup import PromptLookup
 from drafters.registry import DrafterSpec
+from drafters.suffix import SuffixDrafter
 from models.abort import AbortFlag
 from models.base import LanguageModel
 from models.catalog import find_model
 from models.errors import PairError
-from models.exact_width import exact_width
+from models.exact_width import WIDEST, exact_width
 from models.gguf import check_file
 from models.llama import LlamaModel
 from models.llama_load import LlamaOptions
@@ -27,6 +35,13 @@ _SLOW_PATH = (
     "This build of llama.cpp crashes on this processor's fast path (a known fault of AMX under GCC 12), so the slow "
     "one is used. To mend it: uv sync --reinstall-package llama-cpp-python"
 )
+_NEVER_EXACT = (
+    "This device rounds every pass over several tokens differently from one token at a time, so with drafting a "
+    "near-tie between two tokens can fall the other way. For text that is equal to the last bit use --draft off."
+)
+_DRAFT_WIDTHS = (1, 2, 4, 16)
+"""Widths of a draft model's passes: single steps, and what it reads at once."""
+_MEASURING_SECONDS = 1.5
 Progress = Callable[[str, float], None]
 """Receives the name of what is loading, and the share of it that was read."""
 
@@ -43,51 +58,90 @@ class LoadPlan:
     """File that remembers what was found out about models on this machine."""
 
 
+@dataclass(frozen=True, slots=True)
+class Guessing:
+    """Who guesses for a target, and who decides when and how long."""
+
+    drafter: Drafter
+    adaptive: Adaptive | None = None
+    """None: nobody guesses."""
+    exact_draft: int | None = None
+    """Longest draft whose pass gives, bit for bit, what one token at a time would; None: nobody guesses."""
+
+
 class Loader:
     """Loads models on the engine's thread; collects what the user should know about it."""
 
-    def __init__(self, plan: LoadPlan, abort: AbortFlag, on_progress: Progress) -> None:
+    def __init__(self, plan: LoadPlan, abort: AbortFlag, clock: Clock, on_progress: Progress) -> None:
         self.plan = plan
         self.notes: list[str] = []
         self._abort = abort
+        self._clock = clock
         self._on_progress = on_progress
+        self._known = Remembered(plan.memory)
 
     def target(self) -> LanguageModel:
         """Load the target; raises LocalspecError."""
         return self._load(self.plan.model, self.plan.options)
 
+    def guessing(self, spec: DrafterSpec, target: LanguageModel) -> Guessing:
+        """Make who was asked for; raises PairError or ModelFileError for one that can't work, except for auto.
+
+        The first time for a model passes are timed and compared: the cache is then empty, and a conversation is read
+        again when it goes on.
+        """
+        if spec.kind == "off" or (target.rewind_support.limit == 0 and self._refused(spec, target)):
+            return Guessing(NullDrafter())
+        model = self.draft_model(spec.model, target) if spec.model else None
+        try:
+            exact = self.exact_width(target)
+            curve = VerifyCurve(self.curve(target, [width for width in QUICK_WIDTHS if exact == 1 or width <= exact]))
+            cost = ModelCost(model.name, VerifyCurve(self.curve(model.model, _DRAFT_WIDTHS))) if model else None
+        except BaseException:
+            if model:
+                model.close()
+            raise
+        if exact == 1:
+            self.notes.append(_NEVER_EXACT)
+        adaptive = Adaptive(curve, target.max_rows - 1, cost)
+        return Guessing(Hybrid(_free(spec, target), model, adaptive), adaptive, exact - 1)
+
     def exact_width(self, target: LanguageModel) -> int:
         """Return the widest pass that this machine computes as it would one token at a time, measured at first use."""
         if not isinstance(target, LlamaModel):
             return exact_width(target)
-        known, key = Remembered(self.plan.memory), f"exact width {target.options} {identity(target.path)}"
-        if (width := known.get(key)) is None:
+        key = f"exact width {WIDEST} {target.options} {identity(target.path)}"
+        if (width := self._known.get(key)) is None:
             self._on_progress(f"{target.name}: measuring", 1.0)
             width = exact_width(target)
-            known.put(key, width)
+            self._known.put(key, width)
         return width
 
-    def drafter(self, spec: DrafterSpec, target: LanguageModel) -> Drafter:
-        """Make the drafter asked for; raises PairError or ModelFileError for one that can't work, except for auto."""
-        if spec.kind == "off":
-            return NullDrafter()
-        if target.rewind_support.limit == 0:
-            return self._without_rewind(spec, target)
-        if spec.kind == "model":
-            return self._draft_model(spec.model, target)
-        return PromptLookup(target.vocab.is_end)
+    def curve(self, model: LanguageModel, widths: Sequence[int]) -> dict[int, float]:
+        """Return the seconds of passes of these widths, as far as the model takes them, measured at first use."""
+        key = f"curve {model.options} {identity(model.path)}" if isinstance(model, LlamaModel) else ""
+        known = _numbers(self._known.get_table(key) or {})
+        missing = [width for width in widths if width not in known and width <= min(model.max_rows, model.batch_size)]
+        if missing:
+            self._on_progress(f"{model.name}: measuring", 1.0)
+            # Width 1 comes along, so that all were measured in the same minute.
+            known |= measure(model, self._clock, sorted({1, *missing}), _MEASURING_SECONDS)
+            if key:
+                self._known.put(key, {str(width): seconds for width, seconds in known.items()})
+        return known
 
-    def _without_rewind(self, spec: DrafterSpec, target: LanguageModel) -> Drafter:
+    def _refused(self, spec: DrafterSpec, target: LanguageModel) -> bool:
+        """Say why a target that can't go back is not guessed for; raises PairError where that was asked for."""
         reason = f"{target.name} can't take back a wrong guess ({target.rewind_support.reason})"
-        if spec.kind != "auto":
+        if spec.kind != "auto" or spec.model:
             raise PairError(f"--draft {spec} can't be used: {reason}.", hint="Use --draft off with this model.")
         self.notes.append(f"No drafting: {reason}.")
-        return NullDrafter()
+        return True
 
-    def _draft_model(self, name: str, target: LanguageModel) -> Drafter:
-        # One row a pass is all a draft model is asked for, and its text is never longer than the target's.
-        options = replace(self.plan.options, context_size=target.context_size, max_rows=1)
-        model = self._load(name, options)
+    def draft_model(self, name: str, target: LanguageModel) -> DraftModel:
+        """Load a draft model for a target; raises ModelFileError, and PairError where it does not fit."""
+        # Its text is never longer than the target's.
+        model = self._load(name, replace(self.plan.options, context_size=target.context_size))
         try:
             return DraftModel(model, target.vocab)
         except BaseException:
@@ -105,3 +159,14 @@ class Loader:
             self.notes.append(_SLOW_PATH)
         report = partial(self._on_progress, path.stem)
         return LlamaModel(path, options, abort=self._abort, on_progress=report)
+
+
+def _free(spec: DrafterSpec, target: LanguageModel) -> list[Drafter]:
+    """Return the drafters that cost nothing, of those asked for."""
+    if spec.kind == "lookup":
+        return [PromptLookup(target.vocab.is_end)]
+    return [] if spec.kind == "model" else [SuffixDrafter(target.vocab.is_end)]
+
+
+def _numbers(table: dict) -> dict[int, float]:  # type: ignore[type-arg]
+    return {int(width): seconds for width, seconds in table.items()}

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from app.engine.ending import Finish
+from app.engine.explain import Explanation
 from app.engine.session import Reading
 from app.engine.speculate import Round
 from app.engine.stats import Snapshot
@@ -45,6 +46,16 @@ class Ended:
     finish: Finish
     stats: Snapshot
     drafter: str
+    explanation: Explanation | None = None
+    """What drafting cost and gained, when it was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """The answer to why drafting does what it does."""
+
+    explanation: Explanation | None
+    """None: nobody guesses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,5 +65,5 @@ class Failed:
     error: LocalspecError
 
 
-Message = Ready | Reading | Said | Ended | Failed
+Message = Ready | Reading | Said | Ended | Explained | Failed
 """Everything a listener can receive."""

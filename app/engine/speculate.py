@@ -47,6 +47,10 @@ class Round:
         return min(self.verdict.accepted, len(self.emitted))
 
 
+def _whole(draft: Draft) -> Draft:
+    return draft
+
+
 def speculate(
     target: LanguageModel,
     drafter: Drafter,
@@ -55,12 +59,16 @@ def speculate(
     limit: int,
     ending: Ending,
     clock: Clock,
+    trim: Callable[[Draft], Draft] = _whole,
 ) -> Round:
-    """Run one round: guess at most `limit` tokens, check them in one pass, and append what is emitted to `tokens`."""
+    """Run one round: guess at most `limit` tokens, check them in one pass, and append what is emitted to `tokens`.
+
+    `trim` has the last word on how much of a draft is checked.
+    """
     prefix_length = len(tokens)
     assert target.length == prefix_length - 1, "I1"
     started = clock()
-    draft = drafter.propose(tokens, limit) if limit > 0 else NO_DRAFT
+    draft = trim(drafter.propose(tokens, limit)) if limit > 0 else NO_DRAFT
     drafted = clock()
     k = len(draft.tokens)
     rows = target.decode([tokens[-1], *draft.tokens], rows=k + 1)
@@ -94,10 +102,11 @@ def generate(
 
     The target's cache must hold `tokens[:-1]`, and the drafter must have begun with `tokens`.
     """
+    controller.begin()
     try:
         while True:
             limit = draft_room(target, tokens, ending, controller.limit())
-            round_ = speculate(target, drafter, sampler, tokens, limit, ending, clock)
+            round_ = speculate(target, drafter, sampler, tokens, limit, ending, clock, controller.trim)
             controller.observe(round_)
             yield round_
             if round_.finish is not None:

@@ -3,14 +3,16 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from app.engine.control import FixedLength
+from app.engine.control import Controller, FixedLength
 from app.engine.ending import Ending, Finish
-from app.engine.load import Loader, LoadPlan, Progress
-from app.engine.messages import Ended, Message, Ready, Said
+from app.engine.explain import Explanation, explain
+from app.engine.load import Guessing, Loader, LoadPlan, Progress
+from app.engine.messages import Ended, Explained, Message, Ready, Said
 from app.engine.session import Reading, Session
 from app.engine.speculate import Clock, Round
 from app.engine.transcript import Transcript
-from drafters.base import Drafter, NullDrafter
+from drafters.base import NullDrafter
+from drafters.hybrid import Eager, Hybrid
 from drafters.registry import DrafterSpec
 from models.abort import AbortFlag
 from models.base import LanguageModel
@@ -18,10 +20,9 @@ from models.errors import Cancelled
 from models.prompts import Message as Turn
 from models.sampling import Sampler, SamplingParams
 
-_NEVER_EXACT = (
-    "This device rounds every pass over several tokens differently from one token at a time, so with drafting a "
-    "near-tie between two tokens can fall the other way. For text that is equal to the last bit use --draft off."
-)
+_EAGER = Eager()
+_FIXED_LENGTH = 3
+"""Draft length of those who want no adapting and name none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,14 @@ class Question:
     """Strings that end the answer and are not part of it."""
     max_tokens: int | None = None
     """None: until the model ends it, or the context is full."""
-    draft_length: int = 3
-    """Most tokens to guess in a round."""
+    draft_length: int | None = None
+    """Most tokens to guess in a round; None: as many as pay, or 3 without adapting."""
+    adapt: bool = True
+    """Guess when and as long as it pays; else always `draft_length`."""
+    prediction: str = ""
+    """A text like the answer that is expected: guesses may be taken from it."""
+    explain: bool = False
+    """Tell in the end what drafting cost here, and what came of it."""
     allow_rounding: bool = False
     """Draft longer than this machine's arithmetic is exact for: a near-tie may then fall the other way."""
 
@@ -50,20 +57,20 @@ class Worker:
         self._abort = abort
         self._clock = clock
         self._session: Session | None = None
-        self._exact_draft: int | None = None
+        self._guessing = Guessing(NullDrafter())
+        self._predicted = ""
 
     def load(self, on_progress: Progress) -> Iterator[Message]:
         """Load the target and the drafter that the plan names."""
-        loader = Loader(self._plan, self._abort, on_progress)
+        loader = Loader(self._plan, self._abort, self._clock, on_progress)
         target = loader.target()
         try:
             self._transcript = Transcript(target)
-            drafter = loader.drafter(self._plan.drafter, target)
+            self._guessing = loader.guessing(self._plan.drafter, target)
         except BaseException:
             target.close()
             raise
-        self._session = Session(target, drafter, self._clock)
-        self._exact_draft = self._measured_exactness(loader, target, drafter)
+        self._session = Session(target, self._guessing.drafter, self._clock)
         if not self._transcript.has_template:
             loader.notes.append(f"{target.name} has no chat template: your text is sent as it is.")
         yield self._ready(target, tuple(loader.notes))
@@ -71,23 +78,24 @@ class Worker:
     def use_drafter(self, spec: DrafterSpec, on_progress: Progress) -> Iterator[Message]:
         """Change the drafter; one that can't be used leaves the old one in place."""
         session = self._loaded()
-        loader = Loader(replace(self._plan, drafter=spec), self._abort, on_progress)
-        drafter = loader.drafter(spec, session.target)
-        try:
-            exact_draft = self._measured_exactness(loader, session.target, drafter)
-        except BaseException:
-            drafter.close()
-            raise
+        loader = Loader(replace(self._plan, drafter=spec), self._abort, self._clock, on_progress)
+        guessing = loader.guessing(spec, session.target)
         session.drafter.close()
-        session.drafter, self._exact_draft = drafter, exact_draft
+        session.drafter, self._guessing = guessing.drafter, guessing
+        self._predicted = ""
         yield self._ready(session.target, tuple(loader.notes))
+
+    def explain(self) -> Iterator[Message]:
+        """Tell what drafting costs here, what came of it, and what is decided therefore."""
+        yield Explained(self._explanation())
 
     def answer(self, question: Question) -> Iterator[Message]:
         """Answer a question; stopped half-way, it ends in order, and what was said stays said."""
         session = self._loaded()
         prompt = self._transcript.prompt(question.turns, raw=question.raw)
+        self._learn(question.prediction)
         ending = Ending(session.target.vocab, stops=question.stops, budget=question.max_tokens)
-        rounds = session.answer(prompt, Sampler(question.sampling), ending, FixedLength(self._length(question)))
+        rounds = session.answer(prompt, Sampler(question.sampling), ending, self._controller(question))
         answer: list[str] = []
         finish = Finish.CANCELLED
         try:
@@ -101,7 +109,8 @@ class Worker:
         rest = ending.text.take()
         text = "".join([*answer, rest])
         self._transcript.keep(text, session.tokens[len(prompt) :])
-        yield Ended(rest, text, finish, session.stats.snapshot(), session.drafter.name)
+        explanation = self._explanation() if question.explain else None
+        yield Ended(rest, text, finish, session.stats.snapshot(), session.drafter.name, explanation)
 
     def close(self) -> None:
         """Free the models."""
@@ -110,21 +119,32 @@ class Worker:
             self._session.target.close()
             self._session = None
 
-    def _measured_exactness(self, loader: Loader, target: LanguageModel, drafter: Drafter) -> int | None:
-        """Return how long drafts may be without changing a bit; None when nothing is drafted.
+    def _controller(self, question: Question) -> Controller:
+        """Return who decides in this answer, within what this machine is exact for."""
+        adaptive = self._guessing.adaptive
+        if adaptive is None:
+            return FixedLength(0)
+        adaptive.longest = self._longest(question)
+        if isinstance(self._guessing.drafter, Hybrid):
+            self._guessing.drafter.appraiser = adaptive if question.adapt else _EAGER
+        return adaptive if question.adapt else FixedLength(adaptive.longest)
 
-        The first time for a model the cache is emptied, and the conversation read again when it goes on.
-        """
-        if isinstance(drafter, NullDrafter):
-            return None
-        exact_draft = loader.exact_width(target) - 1
-        if exact_draft == 0:
-            loader.notes.append(_NEVER_EXACT)
-        return exact_draft
+    def _learn(self, prediction: str) -> None:
+        """Let the drafter copy from an expected answer; each text once."""
+        drafter = self._guessing.drafter
+        if prediction and prediction != self._predicted and isinstance(drafter, Hybrid):
+            drafter.learn(self._loaded().target.vocab.tokenize(prediction, special=False))
+            self._predicted = prediction
 
-    def _length(self, question: Question) -> int:
-        exact = self._exact_draft
-        return question.draft_length if question.allow_rounding or not exact else min(question.draft_length, exact)
+    def _longest(self, question: Question) -> int:
+        wanted = question.draft_length
+        if wanted is None:
+            wanted = self._loaded().target.max_rows - 1 if question.adapt else _FIXED_LENGTH
+        exact = self._guessing.exact_draft
+        return wanted if question.allow_rounding or not exact else min(wanted, exact)
+
+    def _explanation(self) -> Explanation | None:
+        return explain(self._guessing.adaptive) if self._guessing.adaptive else None
 
     def _tell(self, event: Reading | Round, ending: Ending, answer: list[str]) -> Message:
         if isinstance(event, Reading):
@@ -137,5 +157,5 @@ class Worker:
         return self._session
 
     def _ready(self, target: LanguageModel, notes: tuple[str, ...]) -> Ready:
-        drafter = self._session.drafter.name if self._session else NullDrafter.name
-        return Ready(target.name, target.description, drafter, target.context_size, self._exact_draft, notes)
+        drafter = self._guessing.drafter.name
+        return Ready(target.name, target.description, drafter, target.context_size, self._guessing.exact_draft, notes)

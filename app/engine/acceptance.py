@@ -1,0 +1,123 @@
+"""How often guesses come true: learnt online, by who guessed, how sure it was, and how deep in the draft.
+
+Two views of the same observations. `chance` speaks of a guess that is on the table, and starts from the drafter's own
+confidence; `at` speaks of a place before anybody has guessed, and starts hopeful: a source that is never tried can't
+show what it is worth.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from drafters.base import Draft
+from drafters.draft_model import Hindsight
+
+_PRIOR = 4.0
+"""Observations that a drafter's own word, or hope, counts for."""
+_MEMORY = 0.97
+"""Weight of the past in a cell, an observation: a text changes from prose to code and back within tens of tokens."""
+_BETWEEN_ANSWERS = 0.5
+"""Weight of the past when a new answer begins."""
+_UNSEEN = 0.8
+_SURENESS = (0.15, 0.3, 0.45, 0.6, 0.7, 0.8, 0.88, 0.94, 0.975, 0.99)
+"""Borders between cells: finer near 1, where long drafts are decided."""
+_PLACES = (1, 2, 4, 8)
+"""First places, after place 0, of the groups that share a cell."""
+_NO_OPINION = 0.5
+
+
+@dataclass(slots=True)
+class _Cell:
+    """A running share that forgets."""
+
+    hits: float = 0.0
+    weight: float = 0.0
+
+    def observe(self, hit: bool) -> None:
+        self.hits = _MEMORY * self.hits + hit
+        self.weight = _MEMORY * self.weight + 1
+
+    def share(self, prior: float) -> float:
+        return (self.hits + _PRIOR * prior) / (self.weight + _PRIOR)
+
+    def fade(self) -> None:
+        self.hits *= _BETWEEN_ANSWERS
+        self.weight *= _BETWEEN_ANSWERS
+
+
+@dataclass(slots=True)
+class SourceCount:
+    """What a source was seen to do since the models were loaded: whole numbers, for screens."""
+
+    guessed_at: list[int] = field(default_factory=list)
+    """Guesses at each place whose predecessors all came true: index 0 is a draft's first token."""
+    right_at: list[int] = field(default_factory=list)
+
+    def observe(self, place: int, right: bool) -> None:
+        """Count a guess."""
+        if place == len(self.guessed_at):
+            self.guessed_at.append(0)
+            self.right_at.append(0)
+        self.guessed_at[place] += 1
+        self.right_at[place] += right
+
+
+class Acceptance:
+    """Chances that a guessed token is accepted, given that all before it in the draft were."""
+
+    def __init__(self) -> None:
+        self.counts: defaultdict[str, SourceCount] = defaultdict(SourceCount)
+        """By source; guesses that were not sent to the target count too, as far as the text decided them."""
+        self._by_evidence: defaultdict[tuple[str, int, int], _Cell] = defaultdict(_Cell)
+        self._by_place: defaultdict[tuple[str, int], _Cell] = defaultdict(_Cell)
+
+    def begin(self) -> None:
+        """Start an answer: what earlier ones taught counts half."""
+        for cell in (*self._by_evidence.values(), *self._by_place.values()):
+            cell.fade()
+
+    def chances(self, draft: Draft) -> list[float]:
+        """Return the chance of each token of a draft."""
+        return [
+            self._by_evidence[draft.source, bisect_right(_SURENESS, sure), _group(place)].share(sure)
+            for place, sure in enumerate(confidence_of(draft))
+        ]
+
+    def at(self, source: str, place: int, like: str = "") -> float:
+        """Return the chance of a source's guess at `place` (0: the first) before it is made.
+
+        A source that has shown little yet is taken to be like the one named.
+        """
+        prior = self.at(like, place) if like else _UNSEEN
+        return self._by_place[source, _group(place)].share(prior)
+
+    def knows(self, source: str) -> bool:
+        """Tell whether a source has shown more than its prior is worth."""
+        return self._by_place[source, 0].weight > _PRIOR
+
+    def learn(self, source: str, hindsight: Hindsight) -> None:
+        """Learn from guesses that were never part of a draft: they stand for every place in one."""
+        for sure, right in hindsight:
+            for group in range(len(_PLACES) + 1):
+                self._by_evidence[source, bisect_right(_SURENESS, sure), group].observe(right)
+                self._by_place[source, group].observe(right)
+
+    def observe(self, draft: Draft, emitted: Sequence[int]) -> None:
+        """Learn about every guess that the emitted tokens decide, whether it was checked or not."""
+        for place, (guess, sure, token) in enumerate(zip(draft.tokens, confidence_of(draft), emitted, strict=False)):
+            right = guess == token
+            self._by_evidence[draft.source, bisect_right(_SURENESS, sure), _group(place)].observe(right)
+            self._by_place[draft.source, _group(place)].observe(right)
+            self.counts[draft.source].observe(place, right)
+            if not right:
+                return
+
+
+def confidence_of(draft: Draft) -> Sequence[float]:
+    """Return a draft's confidence, or none either way for a drafter without opinion."""
+    return draft.confidence or (_NO_OPINION,) * len(draft.tokens)
+
+
+def _group(place: int) -> int:
+    return bisect_right(_PLACES, place)

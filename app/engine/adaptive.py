@@ -1,0 +1,246 @@
+"""The controller: measured costs, learnt chances, one rule. It needs no setting, and never drafts for long at a loss.
+
+A free guess (the suffix index) is asked for in every round, checked or not: what was cut off still shows how often it
+would have been right, so nothing has to be tried at a loss to be learnt. A draft model has a price even before it is
+checked: it must be expected to pay for its passes and for reading what it has not seen, and when it does not, it is
+tried again only as often as a hundredth of the time allows.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from app.engine.acceptance import Acceptance
+from app.engine.calibrate import VerifyCurve
+from app.engine.value import MARGIN, Seconds, best_length, no_time
+from drafters.base import NO_DRAFT, Draft
+from drafters.draft_model import Hindsight
+from drafters.hybrid import Ask, Wish, checked_source
+from models.base import common_prefix
+
+if TYPE_CHECKING:
+    from app.engine.speculate import Round
+
+_MEMORY = 0.93
+"""Weight of the past in the achieved rate, a round."""
+_PROBE_SHARE = 0.01
+"""Share of the time that may go into asking a draft model that does not pay now."""
+_PROBE_LENGTH = 2
+_UNREAD_A_ROUND = 4
+"""Unread tokens whose price one round has to bear."""
+_STAKE_TOKENS, _STAKE, _SAVINGS_STAKE = 1.0, 0.03, 0.5
+"""What may be lost: the time of so many tokens, a share of the answer's time, and a share of what it saved so far."""
+_FIRST_LENGTH, _GROWTH = 4, 2
+"""Longest first draft of a copy, and how many tokens each one that came true allows the next."""
+_WINDOWS = (32, 48, 64, 96, 128, 192, 256, 512, 1024)
+"""Tokens at the end of a context that a draft model may read instead of all; fewer leave it guessing at random."""
+_SMALLEST_WINDOW = 16
+"""Unread tokens that are always read, all of them."""
+_HORIZON = 60
+"""Rounds that an answer is expected to go on, at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCost:
+    """A draft model, and what its passes cost."""
+
+    name: str
+    """Its source in drafts."""
+    curve: VerifyCurve
+    """Seconds of its passes by tokens read."""
+
+    def reading(self, tokens: int) -> float:
+        """Return the seconds to read tokens it has not seen."""
+        return self.curve.seconds(max(1, tokens))
+
+    def drafting(self, unread: int, given: int, length: int) -> float:
+        """Return the seconds of a draft of `length` tokens, `given` of which it only checks."""
+        own_steps = max(0, length - given - 1)
+        return self.reading(unread + min(given, length)) + own_steps * self.curve.seconds(1)
+
+
+class Adaptive:
+    """Chooses source and length of every draft; a Controller, and the Appraiser of the hybrid drafter."""
+
+    def __init__(self, curve: VerifyCurve, longest: int, model: ModelCost | None = None) -> None:
+        """Take the target's curve, the most tokens to draft in a round, and the draft model's price if there is one."""
+        self.curve = curve
+        self.longest = longest
+        self.model = model
+        self.acceptance = Acceptance()
+        self._asked = False
+        self._emitted = 0.0
+        self._seconds = 0.0
+        self._rounds = 0
+        self._answered = 0
+        self._answer_seconds = 0.0
+        self._credit = 0.0
+        self._guess = NO_DRAFT
+        self._run = 0
+        self._expected_draft_seconds = 0.0
+
+    def begin(self) -> None:
+        """Start an answer: the rate starts anew, and what was learnt counts half."""
+        self.acceptance.begin()
+        self._emitted = self._seconds = 0.0
+        self._rounds = self._answered = 0
+        self._answer_seconds = 0.0
+
+    @property
+    def price(self) -> float:
+        """Tokens a second that rounds achieve now; never less than plain decoding would."""
+        plain = 1 / self.curve.seconds(1)
+        return max(plain, self._emitted / self._seconds) if self._seconds > 0 else plain
+
+    def limit(self) -> int:
+        """Return the most tokens that are ever worth asking for."""
+        return self.longest
+
+    def worth(self, draft: Draft) -> float:
+        """Return what the best beginning of a draft is worth, in tokens; 0 for one not worth checking."""
+        return best_length(self._trusted(draft), self.curve, self.price)[1]
+
+    def wish(self, free: Draft, unread: int, limit: int) -> Wish:
+        """Return how to use the draft model: what it is expected to add must pay for its time."""
+        self._expected_draft_seconds = 0.0
+        # The first token of an answer waits for nobody.
+        if self.model is None or self._rounds == 0:
+            return Wish()
+        read, free_worth = self._affordable(unread), self.worth(free)
+        # Who has shown nothing yet is not tried where a free draft is worth something already.
+        if not read or (free_worth > 0 and not self.acceptance.knows(self.model.name)):
+            return Wish()
+        wishes = [self._valued(self.model.name, Ask.DRAFT, read, 0, limit)]
+        if free.tokens:
+            source = checked_source(self.model.name, free.source)
+            wishes.append(self._valued(source, Ask.CHECK, read, len(free.tokens), limit))
+        gain, wish = max(wishes, key=lambda valued: valued[0])
+        if wish.length == 0 or gain <= free_worth + MARGIN:
+            wish = self._probe(read, limit)
+        if wish.ask is not Ask.NOTHING and read < unread:
+            wish = replace(wish, window=read)
+        self._asked = wish.ask is not Ask.NOTHING
+        if wish.ask is Ask.DRAFT:
+            self._expected_draft_seconds = self.model.drafting(unread, 0, 1)
+        return wish
+
+    def learn(self, source: str, hindsight: Hindsight) -> None:
+        """Learn what a draft model would have guessed of a text that is known."""
+        self.acceptance.learn(source, hindsight)
+
+    def goes_on(self, source: str, sureness: tuple[float, ...]) -> bool:
+        """Tell whether one more step of the draft model pays after guesses of this sureness."""
+        assert self.model is not None, "only a draft model asks"
+        so_far = Draft(tokens=(0,) * len(sureness), confidence=sureness, source=source)
+        chances = self.acceptance.chances(so_far)
+        done, step = len(sureness), self.model.curve.seconds(1)
+        more: Seconds = lambda n: step * max(0, n - done)  # noqa: E731
+        longest = self._affordable_length(self.longest, more)
+        ahead = [self.acceptance.at(source, place) for place in range(done, longest)]
+        longer = best_length([*chances, *ahead][:longest], self.curve, self.price, more)[0]
+        return longer > done
+
+    def trim(self, draft: Draft) -> Draft:
+        """Return the beginning of a draft that is worth checking; what is cut off still teaches."""
+        self._guess = draft
+        length, _ = best_length(self._trusted(draft), self.curve, self.price)
+        if length == len(draft.tokens):
+            return draft
+        return replace(draft, tokens=draft.tokens[:length], confidence=draft.confidence[:length])
+
+    def observe(self, round_: "Round") -> None:
+        """Learn what the passes cost, what they emit, and which guesses came true."""
+        self.curve.observe(len(round_.draft.tokens) + 1, round_.verify_seconds)
+        seconds = round_.draft_seconds + round_.verify_seconds + round_.host_seconds
+        self._emitted = _MEMORY * self._emitted + len(round_.emitted)
+        self._seconds = _MEMORY * self._seconds + seconds
+        self._rounds += 1
+        self._answered += len(round_.emitted)
+        self._answer_seconds += seconds
+        self._credit += _PROBE_SHARE * seconds
+        self.acceptance.observe(self._guess, round_.emitted)
+        self._observe_draft_seconds(round_.draft_seconds)
+        self._observe_run(round_.emitted)
+        self._guess = NO_DRAFT
+
+    def rounds_to_next_try(self) -> int | None:
+        """Return the rounds until a draft model that does not pay is tried again; None: it pays, or never can."""
+        if self.model is None or self._asked or not self._could_pay(partial(self.model.drafting, 1, 0)):
+            return None
+        a_round = _PROBE_SHARE * (self._seconds * (1 - _MEMORY) or self.curve.seconds(1))
+        return max(0, math.ceil((self._probe_cost(1, _PROBE_LENGTH) - self._credit) / a_round))
+
+    def _valued(self, source: str, ask: Ask, unread: int, given: int, limit: int) -> tuple[float, Wish]:
+        """Return what asking the draft model is worth in tokens, and the wish that says so."""
+        assert self.model is not None, "only a draft model has a price"
+        places = min(limit, given) if ask is Ask.CHECK else limit
+        chances = [self.acceptance.at(source, place) for place in range(places)]
+        places = min(limit, given) if ask is Ask.CHECK else limit
+        chances = [self.acceptance.at(source, place) for place in range(places)]
+        if self.model.reading(unread) > self._stake():
+            return 0.0, Wish()
+        length, gain = best_length(chances, self.curve, self.price, partial(self.model.drafting, 1, given))
+        # What is read now serves later rounds too: its price is spread over them, more of them the more there is.
+        rounds = min(max(unread / _UNREAD_A_ROUND, 1.0), max(_HORIZON, self._rounds))
+        gain -= self.price * (self.model.reading(unread) - self.model.reading(1)) / rounds
+        return gain, Wish(ask, length)
+
+    def _affordable(self, unread: int) -> int:
+        """Return how many of the last unread tokens to read: all, or what may be lost, or 0 where that is too few."""
+        assert self.model is not None, "only a draft model reads"
+        stake = self._stake()
+        if unread <= _SMALLEST_WINDOW or self.model.reading(unread) <= stake:
+            return unread
+        fitting = [window for window in _WINDOWS if window < unread and self.model.reading(window) <= stake]
+        return max(fitting, default=0)
+
+    def _trusted(self, draft: Draft) -> list[float]:
+        """Return the chances of as much of a draft as may be checked at all."""
+        longest = len(draft.tokens)
+        if self.model is None or not draft.source.startswith(self.model.name):
+            # A long copy shows by being copied: what is left of a phrase just met again breaks off together.
+            longest = min(longest, max(_FIRST_LENGTH, _GROWTH * self._run))
+        return self.acceptance.chances(draft)[: self._affordable_length(longest, no_time)]
+
+    def _affordable_length(self, longest: int, draft_seconds: Seconds) -> int:
+        """Return the longest draft whose failure would leave the answer within what it may lose."""
+        most = self.curve.seconds(1) + self._stake()
+        lengths = range(longest, 0, -1)
+        return next((n for n in lengths if self.curve.seconds(n + 1) + draft_seconds(n) <= most), 0)
+
+    def _stake(self) -> float:
+        """Return the seconds that may be lost now.
+
+        Part of what was saved in this answer, or else, with what was lost before, a small share of its time: whenever
+        it ends, it has not taken longer than plain decoding by more than that share and a token or so.
+        """
+        saved = self._answered * self.curve.seconds(1) - self._answer_seconds
+        risked = saved if saved < 0 else _SAVINGS_STAKE * saved
+        return _STAKE_TOKENS * self.curve.seconds(1) + _STAKE * self._answer_seconds + risked
+
+    def _probe(self, unread: int, limit: int) -> Wish:
+        assert self.model is not None, "only a draft model is probed"
+        length = min(_PROBE_LENGTH, limit)
+        if self._credit < self._probe_cost(unread, length) or not self._could_pay(partial(self.model.drafting, 1, 0)):
+            return Wish()
+        self._credit = 0.0
+        return Wish(Ask.DRAFT, length)
+
+    def _probe_cost(self, unread: int, length: int) -> float:
+        assert self.model is not None, "only a draft model is probed"
+        return self.model.drafting(unread, 0, length) + self.curve.seconds(length + 1) - self.curve.seconds(1)
+
+    def _could_pay(self, draft_seconds: Seconds) -> bool:
+        """Tell whether a draft that is always right would be worth its time."""
+        return best_length([1.0] * self.longest, self.curve, self.price, draft_seconds)[0] > 0
+
+    def _observe_run(self, emitted: tuple[int, ...]) -> None:
+        right = common_prefix(self._guess.tokens, emitted)
+        unbroken = right > 0 and right in (len(emitted), len(self._guess.tokens))
+        self._run = self._run + right if unbroken else right // 2
+
+    def _observe_draft_seconds(self, seconds: float) -> None:
+        if self.model is not None and self._expected_draft_seconds > 0 and self._guess.tokens:
+            steps = (len(self._guess.tokens) - 1) * self.model.curve.seconds(1)
+            self.model.curve.rescale(seconds / (self._expected_draft_seconds + steps))

@@ -1,0 +1,61 @@
+"""What a draft is worth, in tokens: the rule that decides every draft length.
+
+A round that checks n guesses emits 1 + P_1 + ... + P_n tokens on average, P_i being the chance that the first i are all
+accepted, and takes T(n + 1) seconds, and the drafter's own. With lambda, the tokens a second that rounds achieve
+anyway, seconds have a price in tokens, and the best n maximises
+
+    (1 + P_1 + ... + P_n) - lambda (T(n + 1) + draft seconds)
+
+n = 0, plain decoding, is one of the candidates: switching off is no special case. (Renewal reward, Dinkelbach 1967; the
+price of a second is what is achieved now, not what plain decoding would.) Every n is looked at, as T is jagged: four
+tokens can cost less than three.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from operator import mul
+
+from app.engine.calibrate import VerifyCurve
+
+MARGIN = 0.03
+"""Tokens that a draft must be worth more than none: estimates err, and plain decoding does not."""
+_HALVINGS = 20
+
+Seconds = Callable[[int], float]
+"""Seconds that a drafter takes for a draft of so many tokens."""
+
+
+def no_time(length: int) -> float:  # noqa: ARG001
+    """Return what a draft costs that is already there."""
+    return 0.0
+
+
+def best_length(
+    chances: Sequence[float], curve: VerifyCurve, price: float, draft_seconds: Seconds = no_time
+) -> tuple[int, float]:
+    """Return the draft length worth most, and how many tokens more than plain decoding it is worth; (0, 0.0) for none.
+
+    `chances[i]` is that of guess i given the ones before; `price` is in tokens a second.
+    """
+    best, best_gain = 0, 0.0
+    extra = 0.0
+    for n, prefix in enumerate(accumulate(chances, mul), start=1):
+        extra += prefix
+        gain = extra - price * (curve.seconds(n + 1) - curve.seconds(1) + draft_seconds(n))
+        if gain > max(best_gain, MARGIN):
+            best, best_gain = n, gain
+    return best, best_gain
+
+
+def break_even(longest: int, curve: VerifyCurve, price: float, draft_seconds: Seconds = no_time) -> float | None:
+    """Return the chance a token from which on drafting pays; None where it never does."""
+    low, high = 0.0, 1.0
+    if best_length([high] * longest, curve, price, draft_seconds)[0] == 0:
+        return None
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if best_length([middle] * longest, curve, price, draft_seconds)[0] == 0:
+            low = middle
+        else:
+            high = middle
+    return high

@@ -1,0 +1,79 @@
+"""Why drafting does what it does, in words: what passes cost, what each source was worth, and what it would need."""
+
+from typing import Any
+
+from app.engine.explain import Explanation, SourceAccount
+
+_PLACES_SHOWN = 8
+_NOBODY = "Nobody guesses: plain decoding."
+
+
+def explanation_text(explanation: Explanation | None) -> str:
+    """Return the lines of /spec and --explain."""
+    if explanation is None:
+        return _NOBODY
+    costs = "  ".join(f"{cost.width}: {cost.ratio:.2f}" for cost in explanation.widths)
+    one = explanation.widths[0].seconds
+    lines = [
+        f"  plain       {explanation.plain_rate:.1f} tokens/s, {1e3 * one:.1f} ms a token; {_rate(explanation)}",
+        f"  pass cost   of one over w tokens, over that of one token: {costs}",
+        f"  longest     {explanation.longest} tokens a draft",
+        *(line for account in explanation.sources for line in _source(account, explanation)),
+    ]
+    if explanation.model and all(account.name != explanation.model for account in explanation.sources):
+        lines.append(f"  {explanation.model}: {_not_tried(explanation)}")
+    return "\n".join(lines)
+
+
+def explanation_record(explanation: Explanation) -> dict[str, Any]:
+    """Return the same for --json."""
+    return {
+        "plain_tokens_per_second": explanation.plain_rate,
+        "tokens_per_second": explanation.rate,
+        "longest_draft": explanation.longest,
+        "pass_seconds": {str(cost.width): cost.seconds for cost in explanation.widths},
+        "model_step_ratio": explanation.model_step_ratio,
+        "next_try_in_rounds": explanation.next_try,
+        "sources": [
+            {
+                "name": account.name,
+                "guessed_at": account.guessed_at,
+                "right_at": account.right_at,
+                "chance": account.chance,
+                "needed": account.needed,
+            }
+            for account in explanation.sources
+        ],
+    }
+
+
+def _rate(explanation: Explanation) -> str:
+    gain = explanation.rate / explanation.plain_rate
+    return f"{explanation.rate:.1f} lately ({gain:.2f} of plain)"
+
+
+def _source(account: SourceAccount, explanation: Explanation) -> list[str]:
+    pairs = list(zip(account.right_at, account.guessed_at, strict=True))[:_PLACES_SHOWN]
+    places = "  ".join(f"{place}: {right / all_:.0%}" for place, (right, all_) in enumerate(pairs, start=1))
+    return [
+        f"  {account.name}: {_state(account, explanation)}",
+        f"    right by place, all before it right: {places}; {account.guessed_at[0]:,} drafts looked at",
+    ]
+
+
+def _state(account: SourceAccount, explanation: Explanation) -> str:
+    """Return whether a source pays here and now, and what it would need."""
+    if account.needed is None:
+        return "off: at this price no draft of it pays, however often it is right"
+    figures = f"{account.chance:.0%} accepted, {account.needed:.0%} needed"
+    if account.name == explanation.model and explanation.next_try is not None:
+        return f"paused: {figures}; next try in {explanation.next_try} rounds"
+    # Each draft is judged by its own evidence: below the mark on average, the best of them still pay.
+    return figures + ("" if account.chance >= account.needed else " on average: only its surest drafts are checked")
+
+
+def _not_tried(explanation: Explanation) -> str:
+    step = f"its step costs {explanation.model_step_ratio:.2f} of the target's"
+    if explanation.next_try is None:
+        return f"not asked: {step}, so no draft of it pays here, however often it is right"
+    return f"not asked yet: {step}; next try in {explanation.next_try} rounds"

@@ -1,0 +1,201 @@
+"""Recorded answers, played back through the real engine in virtual time: a controller is judged in seconds.
+
+The target says what it said when it was recorded; the draft model guesses what it guessed then, as sure as it was. A
+pass takes what a cost curve says, on a clock that nothing else moves. Drafters, controller and rounds are the real ones.
+"""
+
+import gzip
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from app.engine.control import Controller
+from app.engine.ending import Ending
+from app.engine.session import Session
+from app.engine.speculate import Round
+from app.engine.stats import Snapshot
+from drafters.base import Drafter
+from models.base import Logits, RewindSupport
+from models.sampling import Sampler, SamplingParams
+
+FORGETS = {"edit": 0.38, "rag": 0.55, "summarize": 0.7}
+"""Share of a draft model's guesses that are lost with the beginning of the context, by class; .05 in the others.
+
+Measured on Qwen2.5-Coder 0.5B for 1.5B: all of the context against its last 64 tokens.
+"""
+Cost = Callable[[int, int], float]
+"""Seconds of a pass over (width, depth) tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A prompt, the target's answer, and what the draft model would have said at each of its places."""
+
+    name: str
+    kind: str
+    prompt: tuple[int, ...]
+    answer: tuple[int, ...]
+    guess: tuple[int, ...]
+    sure: tuple[float, ...]
+    size: int
+    """Ids run from 0 to size - 1."""
+
+
+def load(path: Path, temperature: float) -> list[Trace]:
+    """Read the traces of one temperature, with ids renumbered so that rows stay small."""
+    opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
+    with opened as lines:
+        records = [json.loads(line) for line in lines]
+    return [_trace(record) for record in records if record["t"] == temperature]
+
+
+def _trace(record: dict) -> Trace:
+    known: dict[int, int] = {}
+    renumbered = [
+        tuple(known.setdefault(token, len(known)) for token in record[field]) for field in ("prompt", "answer", "guess")
+    ]
+    return Trace(record["id"], record["class"], *renumbered, sure=tuple(record["sure"]), size=len(known))
+
+
+class VirtualClock:
+    """Seconds that pass only when somebody says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class _Vocab:
+    kind = "bpe"
+    bos = None
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def tokenize(self, text: str, *, special: bool = True) -> list[int]:
+        raise NotImplementedError
+
+    def piece(self, token: int) -> bytes:
+        return b"%d " % token
+
+    def text(self, token: int) -> str:
+        return str(token)
+
+    def is_end(self, token: int) -> bool:
+        return False
+
+    def is_padding(self, token: int) -> bool:
+        return False
+
+    def special(self, role: str) -> str:
+        return ""
+
+
+class ReplayModel:
+    """Says `said[i]` after the first `i + 1` tokens of a text, and nobody cares what it says elsewhere."""
+
+    chat_template = None
+    context_size = 1 << 20
+    batch_size = 64
+    max_rows = 64
+    rewind_support = RewindSupport(None, "recorded")
+
+    def __init__(self, name: str, trace: Trace, cost: Cost, clock: VirtualClock) -> None:
+        self.name = self.description = name
+        self.vocab = _Vocab(trace.size)
+        self.length = 0
+        self._said: Sequence[int] = (0,) * (len(trace.prompt) - 1) + trace.answer
+        self._sure: Sequence[float] = (1.0,) * len(self._said)
+        self._cost = cost
+        self._clock = clock
+        self.skipped: Callable[[], int] = lambda: 0
+        """Tokens of the text that its reader left out: places in the cache are that many short of those in the text."""
+        self.forgets = 0.0
+        """Share of guesses that come out wrong while something is left out."""
+
+    @classmethod
+    def draft(cls, trace: Trace, cost: Cost, clock: VirtualClock) -> "ReplayModel":
+        """Return the draft model of a trace."""
+        model = cls("draft", trace, cost, clock)
+        model._said = (0,) * (len(trace.prompt) - 1) + trace.guess
+        model._sure = (1.0,) * (len(trace.prompt) - 1) + trace.sure
+        model.forgets = FORGETS.get(trace.kind, 0.05)
+        return model
+
+    def decode(self, tokens: Sequence[int], rows: int) -> Logits:
+        self._clock.now += self._cost(len(tokens), self.length)
+        self.length += len(tokens)
+        result = np.zeros((rows, self.vocab.size), dtype=np.float32)
+        skipped = self.skipped()
+        for row, place in zip(result, range(self.length - rows + skipped, self.length + skipped), strict=True):
+            if place < len(self._said):
+                self._fill(row, place, lost=skipped > 0 and place * 0.618034 % 1 < self.forgets)
+        return result
+
+    def _fill(self, row: Logits, place: int, lost: bool) -> None:
+        sure = min(self._sure[place], 0.9999) * (0.5 if lost else 1)
+        token = (self._said[place] + lost) % self.vocab.size
+        row[token] = np.log(sure / (1 - sure) * (self.vocab.size - 1)) if sure > 0 else 0.1
+
+    def can_rewind(self, length: int) -> bool:
+        return True
+
+    def rewind(self, length: int) -> None:
+        assert length <= self.length
+        self.length = length
+
+    def close(self) -> None:
+        pass
+
+
+Arm = Callable[[ReplayModel, ReplayModel], tuple[Drafter, Controller]]
+"""Makes the drafter and the controller of one run from target and draft model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """An answer played back."""
+
+    trace: Trace
+    seconds: float
+    plain_seconds: float
+    stats: Snapshot
+    rounds: tuple[Round, ...]
+
+    @property
+    def speedup(self) -> float:
+        """Against plain decoding on the same curve."""
+        return self.plain_seconds / self.seconds
+
+
+def play(trace: Trace, arm: Arm, cost: Cost, draft_cost: Cost) -> Played:
+    """Answer a recorded prompt, the prompt's reading not counted, and check that the text is the recorded one."""
+    clock = VirtualClock()
+    target = ReplayModel("target", trace, cost, clock)
+    drafter, controller = arm(target, ReplayModel.draft(trace, draft_cost, clock))
+    session = Session(target, drafter, clock)
+    rounds = list(_rounds(session, trace, controller))
+    emitted = [token for round_ in rounds for token in round_.emitted]
+    assert emitted == list(trace.answer)
+    depth = len(trace.prompt) - 1
+    plain = sum(cost(1, depth + place) for place in range(len(trace.answer)))
+    return Played(trace, session.stats.seconds, plain, session.stats.snapshot(), tuple(rounds))
+
+
+def _rounds(session: Session, trace: Trace, controller: Controller) -> Iterator[Round]:
+    ending = Ending(session.target.vocab, budget=len(trace.answer))
+    events = session.answer(trace.prompt, Sampler(SamplingParams(temperature=0)), ending, controller)
+    return (event for event in events if isinstance(event, Round))
+
+
+def class_speedups(played: Iterable[Played]) -> dict[str, float]:
+    """Return plain seconds over seconds, by class of prompt."""
+    by_class: dict[str, list[Played]] = {}
+    for one in played:
+        by_class.setdefault(one.trace.kind, []).append(one)
+    return {kind: sum(p.plain_seconds for p in all_) / sum(p.seconds for p in all_) for kind, all_ in by_class.items()}
