@@ -7,8 +7,10 @@ from typing import Any
 import click
 
 from app import __version__
+from app.bench.options import bench_options
 from app.completions import SHELLS, script
 from app.options import ModelName, SectionedCommand, run_options
+from app.tune.options import tune_options
 from models.errors import LocalspecError
 
 _BROKEN_PIPE = 141
@@ -16,7 +18,7 @@ _INTERRUPTED = 130
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 _EPILOG = (
     "Exit codes: 0 ok; 1 failure; 2 usage; 3 model not found or corrupt; 4 incompatible pair; "
-    "5 does not fit in memory; 130 interrupted."
+    "5 does not fit in memory; 6 outputs diverged; 130 interrupted."
 )
 
 
@@ -47,7 +49,7 @@ def command_line() -> None:
 @run_options
 @click.pass_context
 def run(context: click.Context, /, model: str | None, prompt: tuple[str, ...], **flags: Any) -> None:
-    r"""Chat with MODEL, or answer PROMPT once.
+    """Chat with MODEL, or answer PROMPT once.
 
     \b
       localspec run                                   chat with the embedded starter model
@@ -67,10 +69,59 @@ def run(context: click.Context, /, model: str | None, prompt: tuple[str, ...], *
     context.exit(run_chat(request) if request.prompt is None else run_once(request))
 
 
+@command_line.command(cls=SectionedCommand, epilog=_EPILOG)
+@click.argument("model", required=False, type=ModelName("starter"), envvar="LOCALSPEC_MODEL")
+@bench_options
+@click.pass_context
+def bench(context: click.Context, /, model: str | None, **flags: Any) -> None:
+    """Measure what drafting gains on this machine: arms beside plain decoding, on the same prompts.
+
+    \b
+      localspec bench big.gguf --draft tiny.gguf           auto, lookup and tiny against plain decoding
+      localspec bench big.gguf --class edit,code --limit 4 --vs lookup:3,lookup:7
+      localspec bench big.gguf --prompts mine.jsonl --json > figures.json
+      localspec bench big.gguf --temp 0,0.7 --plot figures.svg
+
+    A prompt file has one JSON object a line: {"id": "a", "class": "chat", "turns": ["Hi", "And then?"]}, or "prefix"
+    and "suffix" around a hole instead of "turns". All turns are asked, each on top of the plain answers. Ends with a
+    verdict for each class: promote an arm when the 95th percentile of its gaps is better than plain's, its speed at
+    least 0.95 of plain's, and its text the same.
+    """
+    from app.bench.command import run_bench
+    from app.bench.request import read_bench
+    from app.log import open_log
+
+    open_log()
+    context.exit(run_bench(read_bench(model, flags)))
+
+
+@command_line.command(cls=SectionedCommand, epilog=_EPILOG)
+@click.argument("model", required=False, type=ModelName("starter"), envvar="LOCALSPEC_MODEL")
+@tune_options
+@click.pass_context
+def tune(context: click.Context, /, model: str | None, **flags: Any) -> None:
+    """Measure how MODEL runs best on this machine, in under a minute; later runs use what was found.
+
+    \b
+      localspec tune big.gguf                            threads, attention, weights, the cost of each width
+      localspec tune big.gguf --draft tiny.gguf          and how the draft model runs best
+      localspec tune big.gguf --draft tiny.gguf --keep   and keep a copy of it that is quicker
+
+    The text stays exact: a quicker setting is never taken for the price of shorter exact drafts, unless
+    --allow-rounding says so. A flag given to `run` wins over what is stored. Ctrl-C shows what is done and stores
+    nothing.
+    """
+    from app.log import open_log
+    from app.tune.command import read_tune, run_tune
+
+    open_log()
+    context.exit(run_tune(read_tune(model, flags)))
+
+
 @command_line.command()
 @click.argument("shell", type=click.Choice(SHELLS))
 def completions(shell: str) -> None:
-    r"""Print the completion script of a shell.
+    """Print the completion script of a shell.
 
     \b
       bash        eval "$(localspec completions bash)"            in ~/.bashrc

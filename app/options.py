@@ -1,6 +1,9 @@
-"""The flags of `run`, by section, declared once: parsing, help and shell completion all read them here."""
+"""The flags of `run`, by section, declared once: parsing, help and shell completion all read them here.
 
-from collections.abc import Callable
+Other commands that load a model take whole groups from here.
+"""
+
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -61,7 +64,8 @@ class ModelName(click.ParamType[str]):
         return [*names, CompletionItem(incomplete, type="file")]
 
 
-def _option(section: str, *names: str, **settings: Any) -> Callable[[Command], Command]:
+def option(section: str, *names: str, **settings: Any) -> Callable[[Command], Command]:
+    """Declare an option in a section of the help."""
     return click.option(*names, cls=SectionedOption, section=section, show_default=True, **settings)
 
 
@@ -71,54 +75,74 @@ _CACHE = click.Choice(["auto", "f32", "f16", "q8_0"])
 _FLASH = click.Choice(["auto", "on", "off"])
 _GPU_HELP = "Layers on the GPU, where the build has one; -1: all, 0: none."
 _ROUNDING_HELP = "Draft longer than this machine is bit-exact for; near-ties may fall otherwise."
+_COUNT_HELP = "Most tokens to answer.  [default: until it ends]"
+_MAX_HELP = "Most tokens to guess in a round.  [default: as many as pay; 3 with --no-adapt]"
+_PREDICTION_HELP = "The answer you expect, such as the file to be rewritten: guesses are taken from it."
 _INPUT, _MODEL, _DRAFT, _SAMPLING, _OUTPUT = "Input", "Model and machine", "Speculation", "Sampling", "Output"
 
-_RUN_OPTIONS = (
-    _option(_INPUT, "-p", "--prompt", "prompt_option", help="The question; without one, on a terminal, a chat."),
-    _option(_INPUT, "-f", "--file", type=click.Path(), help="Read (more of) the question from a file."),
-    _option(_INPUT, "-sys", "--system-prompt", help="What the model should be told first."),
-    _option(_INPUT, "--raw", is_flag=True, help="Send the bare text, without the model's chat template."),
-    _option(_INPUT, "--stop", multiple=True, metavar="TEXT", help="End the answer before this text. Repeatable."),
-    _option(_INPUT, "-n", "--predict", type=_COUNT, help="Most tokens to answer.  [default: until it ends]"),
-    _option(_MODEL, "-m", "--model", "model_option", type=ModelName("starter"), help="The model, as the argument."),
-    _option(_MODEL, "-c", "--ctx-size", default=0, type=_SIZE, help="Tokens of context; 0: the model's, up to 8192."),
-    _option(_MODEL, "-t", "--threads", default=0, type=_SIZE, help="Threads; 0: one a physical core."),
-    _option(_MODEL, "-tb", "--threads-batch", default=0, type=_SIZE, help="Threads to read and verify; 0: as -t."),
-    _option(_MODEL, "-ngl", "--gpu-layers", "--n-gpu-layers", default=-1, type=int, help=_GPU_HELP),
-    _option(
+_INPUT_OPTIONS = (
+    option(_INPUT, "-p", "--prompt", "prompt_option", help="The question; without one, on a terminal, a chat."),
+    option(_INPUT, "-f", "--file", type=click.Path(), help="Read (more of) the question from a file."),
+    option(_INPUT, "-sys", "--system-prompt", help="What the model should be told first."),
+    option(_INPUT, "--raw", is_flag=True, help="Send the bare text, without the model's chat template."),
+    option(_INPUT, "--stop", multiple=True, metavar="TEXT", help="End the answer before this text. Repeatable."),
+    option(_INPUT, "-n", "--n-predict", "predict", type=_COUNT, help=_COUNT_HELP),
+)
+MODEL_OPTIONS = (
+    option(_MODEL, "-m", "--model", "model_option", type=ModelName("starter"), help="The model, as the argument."),
+    option(_MODEL, "-c", "--ctx-size", default=0, type=_SIZE, help="Tokens of context; 0: the model's, up to 8192."),
+    option(_MODEL, "-t", "--threads", default=0, type=_SIZE, help="Threads; 0: one a physical core."),
+    option(_MODEL, "-tb", "--threads-batch", default=0, type=_SIZE, help="Threads to read and verify; 0: as -t."),
+    option(_MODEL, "-ngl", "--gpu-layers", "--n-gpu-layers", default=-1, type=int, help=_GPU_HELP),
+    option(
         _MODEL, "-fa", "--flash-attn", default="auto", type=_FLASH, help="Flash attention; auto: on where it works."
     ),
-    _option(_MODEL, "-ctk", "--cache-type-k", default="auto", type=_CACHE, help="Type of cached keys; auto: exact."),
-    _option(_MODEL, "-ctv", "--cache-type-v", default="auto", type=_CACHE, help="Type of cached values."),
-    _option(
+    option(_MODEL, "-ctk", "--cache-type-k", default="auto", type=_CACHE, help="Type of cached keys; auto: exact."),
+    option(_MODEL, "-ctv", "--cache-type-v", default="auto", type=_CACHE, help="Type of cached values."),
+)
+_DRAFT_OPTIONS = (
+    option(
         _DRAFT,
         "-md",
         "--draft",
         default="auto",
         envvar="LOCALSPEC_DRAFT",
-        type=ModelName("auto", "lookup", "off"),
+        type=ModelName("auto", "lookup", "suffix", "off"),
         metavar="DRAFTER",
         help=f"Who guesses: {DRAFTERS}.",
     ),
-    _option(_DRAFT, "--draft-max", default=3, type=click.IntRange(0, 64), help="Most tokens to guess in a round."),
-    _option(_DRAFT, "--allow-rounding", is_flag=True, help=_ROUNDING_HELP),
-    _option(_SAMPLING, "--temp", default=0.8, type=float, help="Temperature; 0: always the likeliest token."),
-    _option(_SAMPLING, "--top-k", default=40, type=int, help="Keep the likeliest k tokens; 0: all."),
-    _option(_SAMPLING, "--top-p", default=0.95, type=float, help="Keep this much probability; 1: all."),
-    _option(_SAMPLING, "--min-p", default=0.05, type=float, help="Drop what is below this share of the likeliest."),
-    _option(_SAMPLING, "--repeat-penalty", default=1.0, type=float, help="Weaken what was said; 1: off."),
-    _option(_SAMPLING, "--repeat-last-n", default=64, type=int, help="How far back penalties look; -1: all."),
-    _option(_SAMPLING, "--presence-penalty", default=0.0, type=float, help="Subtract once from what was said."),
-    _option(_SAMPLING, "--frequency-penalty", default=0.0, type=float, help="Subtract each time it was said."),
-    _option(_SAMPLING, "-s", "--seed", default=-1, type=int, help="Same seed, same text; -1: a new one."),
-    _option(_OUTPUT, "--json", "as_json", is_flag=True, help="JSON lines: start, round, end; error."),
-    _option(_OUTPUT, "-q", "--quiet", is_flag=True, help="No progress, no statistics."),
-    _option(_OUTPUT, "--plain", is_flag=True, help="Chat line by line, for screen readers, dumb terminals and SSH."),
+    option(_DRAFT, "--draft-max", type=click.IntRange(0, 64), help=_MAX_HELP),
+    option(_DRAFT, "--no-adapt", is_flag=True, help="Guess --draft-max tokens in every round, paying or not."),
+    option(_DRAFT, "--allow-rounding", is_flag=True, help=_ROUNDING_HELP),
+    option(_DRAFT, "--predict", "prediction", type=click.Path(), metavar="FILE", help=_PREDICTION_HELP),
+    option(_DRAFT, "--explain", is_flag=True, help="Tell in the end what guessing cost, and what came of it."),
+)
+_TEMPERATURE = option(_SAMPLING, "--temp", default=0.8, type=float, help="Temperature; 0: always the likeliest token.")
+SHAPING_OPTIONS = (
+    option(_SAMPLING, "--top-k", default=40, type=int, help="Keep the likeliest k tokens; 0: all."),
+    option(_SAMPLING, "--top-p", default=0.95, type=float, help="Keep this much probability; 1: all."),
+    option(_SAMPLING, "--min-p", default=0.05, type=float, help="Drop what is below this share of the likeliest."),
+    option(_SAMPLING, "--repeat-penalty", default=1.0, type=float, help="Weaken what was said; 1: off."),
+    option(_SAMPLING, "--repeat-last-n", default=64, type=int, help="How far back penalties look; -1: all."),
+    option(_SAMPLING, "--presence-penalty", default=0.0, type=float, help="Subtract once from what was said."),
+    option(_SAMPLING, "--frequency-penalty", default=0.0, type=float, help="Subtract each time it was said."),
+)
+_SEED = option(_SAMPLING, "-s", "--seed", default=-1, type=int, help="Same seed, same text; -1: a new one.")
+_OUTPUT_OPTIONS = (
+    option(_OUTPUT, "--json", "as_json", is_flag=True, help="JSON lines: start, round, end; error."),
+    option(_OUTPUT, "-q", "--quiet", is_flag=True, help="No progress, no statistics."),
+    option(_OUTPUT, "--plain", is_flag=True, help="Chat line by line, for screen readers, dumb terminals and SSH."),
 )
 
 
 def run_options(command: Command) -> Command:
     """Add the flags of `run` to a command."""
-    for option in reversed(_RUN_OPTIONS):
-        command = option(command)
+    shared = (*MODEL_OPTIONS, *_DRAFT_OPTIONS, _TEMPERATURE, *SHAPING_OPTIONS, _SEED)
+    return add_options(command, (*_INPUT_OPTIONS, *shared, *_OUTPUT_OPTIONS))
+
+
+def add_options(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
+    """Add options to a command, in the order in which its help shows them."""
+    for declare in reversed(options):
+        command = declare(command)
     return command

@@ -30,3 +30,8 @@ def history_file() -> Path:
 def machine_memory() -> Path:
     """Return the file that remembers what was found out about models on this machine."""
     return cache_folder() / "machine.json"
+
+
+def draft_copies() -> Path:
+    """Return the folder of the re-quantised draft models that the user asked to keep."""
+    return cache_folder() / "drafts"

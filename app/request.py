@@ -39,7 +39,7 @@ def read_request(model: str | None, words: tuple[str, ...], flags: dict[str, Any
         words = (model, *words) if model is not None else words
         model = flags["model_option"]
     return Request(
-        plan=_plan(model or STARTER, flags),
+        plan=read_plan(model or STARTER, flags),
         settings=_settings(flags),
         prompt=_prompt(words, flags),
         system=flags["system_prompt"],
@@ -48,7 +48,8 @@ def read_request(model: str | None, words: tuple[str, ...], flags: dict[str, Any
     )
 
 
-def _plan(model: str, flags: dict[str, Any]) -> LoadPlan:
+def read_plan(model: str, flags: dict[str, Any]) -> LoadPlan:
+    """Read what to load, and how; raises UsageError."""
     if flags["flash_attn"] == "off" and flags["cache_type_v"] == "q8_0":
         raise UsageError("-ctv q8_0 needs flash attention, and -fa is off.", hint="Leave out one of the two.")
     options = LlamaOptions(
@@ -56,27 +57,31 @@ def _plan(model: str, flags: dict[str, Any]) -> LoadPlan:
         threads=flags["threads"],
         batch_threads=flags["threads_batch"],
         gpu_layers=flags["gpu_layers"],
-        max_rows=max(WIDEST, flags["draft_max"] + 1),
+        max_rows=max(WIDEST, (flags["draft_max"] or 0) + 1),
         flash_attention=_FLASH[flags["flash_attn"]],
         cache_type_k=flags["cache_type_k"],
         cache_type_v=flags["cache_type_v"],
     )
-    return LoadPlan(model, parse_drafter(flags["draft"]), options, machine_memory())
+    return LoadPlan(model, parse_drafter(flags["draft"]), options, machine_memory(), flags["allow_rounding"])
 
 
 def _settings(flags: dict[str, Any]) -> Question:
     return Question(
         turns=(),
-        sampling=_sampling(flags),
+        sampling=read_sampling(flags),
         raw=flags["raw"],
         stops=flags["stop"],
         max_tokens=flags["predict"],
         draft_length=flags["draft_max"],
+        adapt=not flags["no_adapt"],
         allow_rounding=flags["allow_rounding"],
+        prediction=_read_file("--predict", Path(flags["prediction"])) if flags["prediction"] else "",
+        explain=flags["explain"],
     )
 
 
-def _sampling(flags: dict[str, Any]) -> SamplingParams:
+def read_sampling(flags: dict[str, Any]) -> SamplingParams:
+    """Read how to sample; a seed below 0 asks for a new one. Raises UsageError."""
     return SamplingParams(
         temperature=flags["temp"],
         top_k=flags["top_k"],
@@ -94,7 +99,7 @@ def _prompt(words: tuple[str, ...], flags: dict[str, Any]) -> str | None:
     """Join what was given as words, -p, -f and a pipe; None when nothing was, on a terminal."""
     parts = [" ".join(words), flags["prompt_option"] or ""]
     if flags["file"]:
-        parts.append(_read_file(Path(flags["file"])))
+        parts.append(_read_file("-f", Path(flags["file"])))
     piped = not sys.stdin.isatty()
     if piped:
         parts.append(sys.stdin.buffer.read().decode("utf-8", errors="replace"))
@@ -107,8 +112,8 @@ def _prompt(words: tuple[str, ...], flags: dict[str, Any]) -> str | None:
     return None
 
 
-def _read_file(path: Path) -> str:
+def _read_file(flag: str, path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise UsageError(f"-f {path} can't be read.", cause=str(error.strerror), hint="Check the path.") from error
+        raise UsageError(f"{flag} {path} can't be read.", cause=str(error.strerror), hint="Check the path.") from error

@@ -14,6 +14,7 @@ _STRUCT_SIZES = {
     "llama_model_params": 80,
     "llama_context_params": 160,
     "llama_batch": 56,
+    "llama_model_quantize_params": 64,
 }
 _LEVELS = {1: logging.DEBUG, 2: logging.INFO, 3: logging.WARNING, 4: logging.ERROR}
 _CONTINUES = 5

@@ -6,6 +6,7 @@ Exit codes:
     +-- ModelFileError      3   the model is missing, or is no whole GGUF this engine knows
     +-- PairError           4   this draft model can't speak for this target
     +-- MemoryLimitError    5   it does not fit in this machine's memory
+    +-- DivergedError       6   a drafted text is not the plain one
     +-- ContextFullError    1   the prompt leaves no room to answer
     +-- Cancelled         130   the user stopped it
 """
@@ -48,6 +49,12 @@ class MemoryLimitError(LocalspecError):
     """The weights and the cache do not fit in this machine's memory."""
 
     exit_code = 5
+
+
+class DivergedError(LocalspecError):
+    """A text that was drafted differs from the one that plain decoding gives."""
+
+    exit_code = 6
 
 
 class ContextFullError(LocalspecError):

@@ -7,6 +7,7 @@ thread count; a rewind can be refused.
 
 import ctypes
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from models.abort import AbortFlag
 from models.base import Logits, RewindSupport
 from models.bindings import llama_cpp, recent_errors
 from models.errors import Cancelled, LocalspecError, context_full
-from models.llama_load import LlamaOptions, load_weights, new_context
+from models.llama_load import LlamaOptions, cache_types, load_weights, new_context
 from models.llama_vocab import LlamaVocab
 
 _ABORTED = 2
@@ -56,6 +57,7 @@ class LlamaModel:
         self._length = 0
         self._undoable = 0
         self.vocab = LlamaVocab(self._model)
+        self.cache_types = cache_types(self._model, self.options)
         self.context_size: int = self._api.llama_n_ctx(self._context)
         self.batch_size: int = self._api.llama_n_batch(self._context)
         self.max_rows = self.options.max_rows
@@ -131,8 +133,37 @@ class LlamaModel:
         bounded = self.rewind_support.limit is not None
         return 0 < length < self._length and (not bounded or dropped <= self._undoable)
 
+    def use_threads(self, threads: int, batch_threads: int) -> None:
+        """Take other numbers of threads, at least 1, for one-token and for wider passes; the cache stays."""
+        self._check_open()
+        self._api.llama_set_n_threads(self._context, threads, batch_threads)
+        self.options = replace(self.options, threads=threads, batch_threads=batch_threads)
+
+    def reopen(self, options: LlamaOptions) -> None:
+        """Start over with an empty cache as these options say, over the weights as they are in memory.
+
+        What is decided when weights are read (`gpu_layers`, `extra_buffers`) can't change. Raises as the constructor
+        does, and is then closed.
+        """
+        self._check_open()
+        self._free_context()
+        kept = self.options
+        self.options = replace(options, gpu_layers=kept.gpu_layers, extra_buffers=kept.extra_buffers)
+        try:
+            self._context = new_context(self._model, self.options, self._abort, self.path)
+            self._set_up()
+        except BaseException:
+            self.close()
+            raise
+
     def close(self) -> None:
         """Free the batch, the context and the weights; calling it twice is fine."""
+        self._free_context()
+        if self._model is not None:
+            self._api.llama_model_free(self._model)
+            self._model = None
+
+    def _free_context(self) -> None:
         if self._batch is not None:
             # The views point into the batch.
             self._tokens = self._positions = np.empty(0, np.int32)
@@ -142,9 +173,6 @@ class LlamaModel:
         if self._context is not None:
             self._api.llama_free(self._context)
             self._context = None
-        if self._model is not None:
-            self._api.llama_model_free(self._model)
-            self._model = None
 
     def _describe(self) -> str:
         buffer = ctypes.create_string_buffer(128)

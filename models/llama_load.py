@@ -15,6 +15,8 @@ from models.errors import Cancelled, LocalspecError, MemoryLimitError, ModelFile
 from models.gguf import check_file
 from models.machine import available_memory, physical_cores
 
+_SNAPSHOTS = 8
+"""States that a recurrent memory keeps to go back to: each is as large as the memory itself."""
 _DEFAULT_CONTEXT = 8192
 """Context when the user names none: the model's own, but no more, since a cache is paid in memory at once."""
 _CACHE_TYPES = {"f32": 0, "f16": 1, "q8_0": 8}
@@ -41,7 +43,7 @@ class LlamaOptions:
     """Layers on the GPU, where the build has one; -1: all; 0: none."""
     batch_size: int = 0
     """Most tokens in one pass; 0: 512 on a GPU, 64 on a processor, which reads no faster in larger bites."""
-    max_rows: int = 17
+    max_rows: int = 32
     """Most rows of logits in one pass: the draft length and one. Few, since each costs memory in the graph."""
     flash_attention: bool | None = None
     """None: on a processor it is on, on a GPU llama.cpp decides."""
@@ -99,8 +101,13 @@ def cache_bytes(model: Any, context_size: int, options: LlamaOptions) -> int:
     api = llama_cpp()
     # A hybrid's first layer may have no attention, and then says 0 heads for all.
     width = _head_width(model) * (api.llama_model_n_head_kv(model) or api.llama_model_n_head(model))
-    types = (_cache_type(model, options, chosen) for chosen in (options.cache_type_k, options.cache_type_v))
-    return int(context_size * api.llama_model_n_layer(model) * width * sum(_BYTES_OF[kind] for kind in types))
+    size = sum(_BYTES_OF[kind] for kind in cache_types(model, options))
+    return int(context_size * api.llama_model_n_layer(model) * width * size)
+
+
+def cache_types(model: Any, options: LlamaOptions) -> tuple[str, str]:
+    """Return the types of cached keys and values that these options stand for, "auto" resolved."""
+    return _cache_type(model, options, options.cache_type_k), _cache_type(model, options, options.cache_type_v)
 
 
 def has_gpu(options: LlamaOptions) -> bool:
@@ -118,11 +125,10 @@ def _context_params(model: Any, options: LlamaOptions) -> Any:
     params.n_seq_max = 1
     params.n_outputs_max = options.max_rows
     if api.llama_model_is_recurrent(model) or api.llama_model_is_hybrid(model):
-        params.n_rs_seq = options.max_rows - 1
+        params.n_rs_seq = min(options.max_rows - 1, _SNAPSHOTS)
     params.n_threads = options.threads or physical_cores()
     params.n_threads_batch = options.batch_threads or params.n_threads
-    params.type_k = _CACHE_TYPES[_cache_type(model, options, options.cache_type_k)]
-    params.type_v = _CACHE_TYPES[_cache_type(model, options, options.cache_type_v)]
+    params.type_k, params.type_v = (_CACHE_TYPES[kind] for kind in cache_types(model, options))
     params.flash_attn_type = _flash_attention(options)
     params.no_perf = True
     return params

@@ -1,7 +1,17 @@
-"""Measurements that need not be made twice: a small JSON file in the cache folder."""
+"""Measurements that need not be made twice: a small JSON file in the cache folder, values by key.
+
+Two processes may write at once: the later one wins and may drop what the other just added, which costs a measurement;
+but each writes a file of its own and renames it, so that nobody ever reads half of one.
+"""
 
 import json
+import os
+import tempfile
+from contextlib import suppress
 from pathlib import Path
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+"""What a value may be."""
 
 
 class Remembered:
@@ -11,23 +21,44 @@ class Remembered:
         self._path = path
 
     def get(self, key: str) -> int | None:
-        """Return what was put under a key; None for nothing."""
+        """Return the whole number or truth value put under a key; None for nothing, or for anything else."""
         value = self._all().get(key)
         return value if isinstance(value, int) else None
 
-    def put(self, key: str, value: int) -> None:
-        """Keep a value; a file that can't be written costs a measurement at the next start, and nothing else."""
-        partial = self._path.with_suffix(".partial")
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(json.dumps({**self._all(), key: value}, indent=1), encoding="utf-8")
-            partial.replace(self._path)
-        except OSError:
-            return
+    def get_number(self, key: str) -> float | None:
+        """Return the number put under a key; None for nothing, or for anything else."""
+        value = self._all().get(key)
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
-    def _all(self) -> dict[str, object]:
+    def get_table(self, key: str) -> dict[str, Json] | None:
+        """Return the table put under a key; None for nothing, or for anything else.
+
+        A number is a name by the time it comes back: JSON knows no other keys.
+        """
+        value = self._all().get(key)
+        return value if isinstance(value, dict) else None
+
+    def put(self, key: str, value: Json) -> None:
+        """Keep a value; a file that can't be written costs a measurement at the next start, and nothing else."""
+        text = json.dumps({**self._all(), key: value}, indent=1)
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._replace(text)
+
+    def _replace(self, text: str) -> None:
+        # mkstemp makes a name nobody else has, and a file that only its owner may read.
+        handle, partial = tempfile.mkstemp(prefix=self._path.name, suffix=".partial", dir=self._path.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(partial).replace(self._path)
+        except BaseException:
+            Path(partial).unlink(missing_ok=True)
+            raise
+
+    def _all(self) -> dict[str, Json]:
         try:
             known = json.loads(self._path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return known if isinstance(known, dict) else {}

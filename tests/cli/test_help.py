@@ -11,7 +11,10 @@ FLAGS = "-m -p -f -c -t -tb -ngl -n -sys --temp --top-k --top-p --min-p --seed -
 HEAVY = ("llama_cpp", "textual", "numpy", "jinja2", "huggingface_hub")
 
 
-@pytest.mark.parametrize("command", [["--help"], ["run", "--help"], ["completions", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "command",
+    [["--help"], ["run", "--help"], ["bench", "--help"], ["tune", "--help"], ["completions", "--help"], ["--version"]],
+)
 def test_help_imports_nothing_heavy(tmp_path: Path, command: list[str]) -> None:
     code = (
         "import sys; from app.cli import command_line\n"
@@ -30,6 +33,15 @@ def test_readme_and_help_name_the_same_flags(tmp_path: Path) -> None:
     shown = localspec("run", "--help", home=tmp_path).stdout
     for flag in FLAGS.split():
         assert f"{flag}," in shown or f"{flag} " in shown, flag
+
+
+@pytest.mark.parametrize("command", ["run", "bench", "tune", "completions"])
+def test_the_examples_stand_one_a_line(tmp_path: Path, command: str) -> None:
+    shown = localspec(command, "--help", home=tmp_path).stdout
+    assert "\\b" not in shown
+    examples = [line for line in shown.splitlines() if f"localspec {command} " in line and "Usage" not in line]
+    assert len(examples) > 2
+    assert all(line.count("localspec ") == 1 for line in examples)
 
 
 def test_every_exit_code_is_documented(tmp_path: Path) -> None:

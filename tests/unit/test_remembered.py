@@ -1,6 +1,8 @@
 """Measurements are kept in a file that may be missing, damaged or unwritable."""
 
 import json
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -50,3 +52,83 @@ def test_a_file_that_can_not_be_written_is_no_error(tmp_path: Path) -> None:
         memory = Remembered(path)
         memory.put("a", 1)
         assert memory.get("a") is None
+
+
+def test_each_getter_finds_its_own_kind_of_value(tmp_path: Path) -> None:
+    memory = Remembered(tmp_path / "file.json")
+    values = {"whole": 3, "part": 0.5, "yes": True, "table": {"1": 0.25}, "text": "3", "list": [1]}
+    for key, value in values.items():
+        memory.put(key, value)
+    found = {key: (memory.get(key), memory.get_number(key), memory.get_table(key)) for key in (*values, "none")}
+    assert found == {
+        "whole": (3, 3.0, None),
+        "part": (None, 0.5, None),
+        "yes": (True, None, None),
+        "table": (None, None, {"1": 0.25}),
+        "text": (None, None, None),
+        "list": (None, None, None),
+        "none": (None, None, None),
+    }
+
+
+def test_a_file_of_an_earlier_version_is_read_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    path.write_text('{\n "extra buffers ab": true,\n "exact width cd": 3\n}')
+    memory = Remembered(path)
+    memory.put("curve", {"1": 0.05})
+    assert (memory.get("extra buffers ab"), memory.get("exact width cd")) == (1, 3)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_nobody_else_may_read_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    path.write_text("{}")
+    path.chmod(0o644)
+    Remembered(path).put("a", 1)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_writers_at_once_never_leave_half_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    keys = [f"key {number}" for number in range(200)]
+    stop = threading.Event()
+    torn: list[str] = []
+
+    def read() -> None:
+        while not stop.is_set():
+            text = path.read_text() if path.exists() else "{}"
+            try:
+                json.loads(text)
+            except ValueError:
+                torn.append(text)
+
+    def write(mine: list[str]) -> None:
+        for key in mine:
+            Remembered(path).put(key, "x" * 500)
+
+    reader = threading.Thread(target=read)
+    writers = [threading.Thread(target=write, args=(keys[start::4],)) for start in range(4)]
+    for thread in (reader, *writers):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    stop.set()
+    reader.join()
+    assert torn == []
+    assert [file.name for file in tmp_path.iterdir()] == ["file.json"]
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file.json"
+    memory = Remembered(path)
+    memory.put("a", 1)
+
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Path, "replace", full)
+    memory.put("a", 2)
+    assert memory.get("a") == 1
+    assert [file.name for file in tmp_path.iterdir()] == ["file.json"]

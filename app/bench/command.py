@@ -1,0 +1,125 @@
+"""`localspec bench`: measures on a thread of its own, shows how far it is, and prints what there is, also at Ctrl-C."""
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from types import FrameType
+
+from app.bench.findings import Findings
+from app.bench.record import record
+from app.bench.report import report
+from app.bench.request import BenchRequest
+from app.engine.bench import BenchPrompt, Skipped
+from app.engine.bench_run import BenchRun
+from app.engine.load import Loader
+from app.terminal import Terminal
+from models.abort import AbortFlag
+from models.errors import Cancelled
+
+_INTERRUPTED = 130
+_BAR = 24
+
+
+def run_bench(request: BenchRequest) -> int:
+    """Measure and print; return the exit code. Raises LocalspecError, DivergedError where a text is not plain's."""
+    terminal = Terminal(quiet=request.quiet)
+    findings = Findings(request)
+    abort = AbortFlag()
+    try:
+        with _interruptible(abort.set), ThreadPoolExecutor(1, "bench") as engine:
+            # The main thread only waits: a signal reaches it at once, while the other one is inside llama.cpp.
+            engine.submit(_measure, findings, abort, terminal).result()
+    finally:
+        terminal.clear_progress()
+    _show(findings, terminal)
+    if not request.allow_rounding:
+        findings.check_texts()
+    return _INTERRUPTED if findings.interrupted else 0
+
+
+def _measure(findings: Findings, abort: AbortFlag, terminal: Terminal) -> None:
+    request = findings.request
+    clock = time.perf_counter
+    loader = Loader(request.plan, abort, clock, lambda name, share: terminal.progress(f"loading {name} {share:4.0%}"))
+    run = BenchRun(loader, clock, request.arms)
+    progress = _Progress(terminal, len(request.arms) * len(request.samplings) * _turns(request.prompts))
+    try:
+        findings.conditions = run.load(allow_rounding=request.allow_rounding)
+        for event in run.run(request.prompts, request.samplings, request.max_tokens, progress.on_answer):
+            if isinstance(event, Skipped):
+                findings.skipped.append(event)
+            else:
+                findings.answers += event
+    except Cancelled:
+        findings.interrupted = True
+    finally:
+        findings.notes = list(dict.fromkeys(loader.notes))
+        run.close()
+
+
+def _turns(prompts: tuple[BenchPrompt, ...]) -> int:
+    return sum(len(prompt.turns) or 1 for prompt in prompts)
+
+
+def _show(findings: Findings, terminal: Terminal) -> None:
+    for note in findings.notes:
+        terminal.warn(note)
+    if not findings.answers:
+        terminal.warn(_why_nothing(findings))
+        return
+    as_json = findings.request.as_json
+    terminal.say(json.dumps(record(findings), ensure_ascii=False) + "\n" if as_json else report(findings))
+    if findings.request.plot is not None:
+        from app.bench.plot import draw
+
+        draw(findings, findings.request.plot)
+        terminal.tell(f"Drawn: {findings.request.plot}")
+
+
+def _why_nothing(findings: Findings) -> str:
+    if findings.interrupted:
+        return "Stopped before all arms had answered one prompt."
+    return f"No prompt could be asked: {findings.skipped[0].reason}."
+
+
+class _Progress:
+    """The progress line: how many answers of how many, and how long the rest will take."""
+
+    def __init__(self, terminal: Terminal, answers: int) -> None:
+        self._terminal = terminal
+        self._answers = answers
+        self._done = 0
+        self._started: float | None = None
+
+    def on_answer(self, prompt: BenchPrompt, arm: str) -> None:
+        """Show that an answer begins."""
+        now = time.monotonic()
+        self._started = now if self._started is None else self._started
+        filled = _BAR * self._done // self._answers
+        bar = f"{'#' * filled}{'.' * (_BAR - filled)} {self._done}/{self._answers}"
+        self._terminal.progress(f"{bar}  {prompt.class_name}, {arm}  {self._left(now - self._started)}".rstrip())
+        self._done += 1
+
+    def _left(self, seconds: float) -> str:
+        if self._done == 0:
+            return ""
+        left = seconds / self._done * (self._answers - self._done)
+        return f"{left / 60:.0f} min left" if left > 90 else f"{left:.0f} s left"
+
+
+@contextmanager
+def _interruptible(stop: Callable[[], None]) -> Iterator[None]:
+    """Turn the first Ctrl-C into a stop; a second one ends the program."""
+
+    def on_interrupt(_: int, __: FrameType | None) -> None:
+        stop()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,44 @@
+"""What a benchmark has found so far: complete or not, it can be shown."""
+
+from dataclasses import dataclass, field
+
+from app.bench.request import BenchRequest
+from app.engine.bench import Answer, Skipped
+from app.engine.bench_results import Overall, Result, overall, results
+from app.engine.bench_run import Conditions
+from models.errors import DivergedError
+
+
+@dataclass(slots=True)
+class Findings:
+    """The request, and what came of it."""
+
+    request: BenchRequest
+    conditions: Conditions | None = None
+    """None until the models are loaded."""
+    notes: list[str] = field(default_factory=list)
+    """What the user should know about how the models were loaded."""
+    answers: list[Answer] = field(default_factory=list)
+    """Of the turns that every arm has answered."""
+    skipped: list[Skipped] = field(default_factory=list)
+    interrupted: bool = False
+
+    def results(self) -> list[Result]:
+        """Return the figures by temperature, class and arm."""
+        return results(self.answers, self.conditions.oracle if self.conditions else None)
+
+    def overall(self) -> list[Overall]:
+        """Return the speed-up of each arm over all classes."""
+        return overall(self.answers)
+
+    def check_texts(self) -> None:
+        """Raise DivergedError when an arm said something else than plain decoding."""
+        forked = [answer for answer in self.answers if answer.fork is not None]
+        if not forked:
+            return
+        first = forked[0]
+        raise DivergedError(
+            f"{len(forked)} of {len(self.answers)} answers differ from plain decoding.",
+            cause=f"{first.arm}, {first.prompt}, turn {first.turn + 1}: token {first.fork} is the first that differs.",
+            hint="A drafter may change the speed alone: please report it. --allow-rounding counts it as no failure.",
+        )

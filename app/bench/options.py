@@ -1,0 +1,51 @@
+"""The flags of `bench`: those of `run` that load a model and shape its distribution, and its own."""
+
+import click
+
+from app.options import MODEL_OPTIONS, SHAPING_OPTIONS, Command, ModelName, add_options, option
+
+_WHAT, _DRAFT, _SAMPLING, _OUTPUT = "What to measure", "Speculation", "Sampling", "Output"
+_COUNT = click.IntRange(min=1)
+_CLASS_HELP = "Classes of prompts, separated by commas.  [default: all]"
+_ARMS_HELP = (
+    "Arms to compare with plain decoding, separated by commas: auto, lookup, suffix, model; the last three also with a "
+    "draft length, as in lookup:7.  [default: auto; with a draft model auto,lookup,model]"
+)
+_DRAFT_MAX_HELP = "Draft length of arms that name none."
+_ROUNDING_HELP = "Let arms draft longer than this machine is bit-exact for; a text that forks is then no failure."
+_TEMPERATURE_HELP = "Temperatures, separated by commas; an arm forgets everything in between."
+_PLOT_HELP = "Draw the speed-ups and the cost of a pass; .svg or .png. Needs localspec[plot]."
+
+_WHAT_OPTIONS = (
+    option(_WHAT, "--prompts", type=click.Path(), metavar="FILE", help="JSON lines.  [default: those of localspec]"),
+    option(_WHAT, "--class", "classes", multiple=True, metavar="NAMES", help=_CLASS_HELP),
+    option(_WHAT, "--vs", multiple=True, metavar="ARMS", help=_ARMS_HELP),
+    option(_WHAT, "--limit", default=12, type=_COUNT, help="Most prompts of a class."),
+    option(_WHAT, "-n", "--predict", default=160, type=_COUNT, help="Most tokens of an answer."),
+)
+_DRAFT_OPTIONS = (
+    option(
+        _DRAFT,
+        "-md",
+        "--draft",
+        envvar="LOCALSPEC_DRAFT",
+        type=ModelName(),
+        metavar="FILE",
+        help="The draft model: a small GGUF of the same family.",
+    ),
+    option(_DRAFT, "--draft-max", default=3, type=click.IntRange(1, 64), help=_DRAFT_MAX_HELP),
+    option(_DRAFT, "--allow-rounding", is_flag=True, help=_ROUNDING_HELP),
+)
+_TEMPERATURES = option(_SAMPLING, "--temp", multiple=True, default=["0"], metavar="NUMBERS", help=_TEMPERATURE_HELP)
+_SEED = option(_SAMPLING, "-s", "--seed", default=1, type=click.IntRange(min=0), help="Same seed, same texts.")
+_OUTPUT_OPTIONS = (
+    option(_OUTPUT, "--json", "as_json", is_flag=True, help="One JSON object with every figure and every answer."),
+    option(_OUTPUT, "--plot", type=click.Path(), metavar="FILE", help=_PLOT_HELP),
+    option(_OUTPUT, "-q", "--quiet", is_flag=True, help="No progress, no notes."),
+)
+
+
+def bench_options(command: Command) -> Command:
+    """Add the flags of `bench` to a command."""
+    sampling = (_TEMPERATURES, *SHAPING_OPTIONS, _SEED)
+    return add_options(command, (*_WHAT_OPTIONS, *MODEL_OPTIONS, *_DRAFT_OPTIONS, *sampling, *_OUTPUT_OPTIONS))

@@ -1,0 +1,77 @@
+"""The figures of a benchmark as a drawing: speed-ups by class and arm, and what a pass costs. Needs matplotlib."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from app.bench.findings import Findings
+from app.engine.bench_results import Result
+from app.engine.bench_stats import geometric_mean
+from app.engine.calibrate import VerifyCurve
+
+_INCHES = (9.0, 3.2)
+"""Width of the drawing, and height of each part of it."""
+_BARS = 0.8
+"""Share of a class's place that its bars fill."""
+
+
+def draw(findings: Findings, path: Path) -> None:
+    """Write an SVG or PNG file, as the ending says: one part for each temperature, and one for the curve."""
+    by_temperature = [list(group) for _, group in groupby(findings.results(), key=lambda result: result.temperature)]
+    oracle = findings.conditions.oracle if findings.conditions else None
+    parts = len(by_temperature) + (oracle is not None)
+    figure = Figure(figsize=(_INCHES[0], _INCHES[1] * parts), layout="constrained")
+    axes: list[Axes] = list(figure.subplots(parts, 1, squeeze=False)[:, 0])
+    for results, part in zip(by_temperature, axes, strict=False):
+        _draw_speed_ups(part, results)
+    if oracle is not None:
+        _draw_curve(axes[-1], oracle.curve, oracle.widest)
+    # The same figures give the same file: no date, and no random names inside.
+    with mpl.rc_context({"svg.hashsalt": "localspec"}):
+        figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+
+
+def _draw_speed_ups(part: Axes, results: Sequence[Result]) -> None:
+    classes = list(dict.fromkeys(result.class_name for result in results))
+    arms = list(dict.fromkeys(result.arm for result in results if result.verdict is not None))
+    width = _BARS / max(1, len(arms))
+    for number, arm in enumerate(arms):
+        shown = [result for result in results if result.arm == arm and result.speed_up is not None]
+        places = [classes.index(result.class_name) + (number - (len(arms) - 1) / 2) * width for result in shown]
+        heights = [result.speed_up or 0.0 for result in shown]
+        mean = geometric_mean(heights)
+        label = arm if mean is None else f"{arm} ({mean:.2f})"
+        part.bar(places, heights, width, label=label, yerr=_errors(shown), capsize=2, error_kw={"linewidth": 0.8})
+    part.axhline(1.0, color="black", linewidth=0.8)
+    part.set_xticks(range(len(classes)), classes)
+    part.set_ylabel("speed-up over plain")
+    part.set_title(f"temperature {results[0].temperature:g}")
+    if arms:
+        part.legend(fontsize="small")
+
+
+def _errors(results: Sequence[Result]) -> list[list[float]]:
+    """Return how far the intervals reach below and above the bars; 0 where there is none."""
+    below, above = [], []
+    for result in results:
+        middle = result.speed_up or 0.0
+        low, high = result.interval or (middle, middle)
+        below.append(max(0.0, middle - low))
+        above.append(max(0.0, high - middle))
+    return [below, above]
+
+
+def _draw_curve(part: Axes, curve: VerifyCurve, widest: int) -> None:
+    widths = list(curve.measured)
+    part.plot(widths, [curve.ratio(width) for width in widths], marker="o", label="measured")
+    part.plot(widths, widths, linestyle=":", color="grey", label="one pass a token")
+    if widest < widths[-1]:
+        part.axvline(widest, color="grey", linewidth=0.8, label="widest pass allowed")
+    part.set_ylim(bottom=0, top=1.1 * max(curve.ratio(width) for width in widths))
+    part.set_xlabel("tokens in a pass (w)")
+    part.set_ylabel("T(w) / T(1)")
+    part.legend(fontsize="small")

@@ -1,0 +1,90 @@
+"""Prompt files: JSON lines with `id`, `class`, and either `turns` or, for a hole to fill, `prefix` and `suffix`."""
+
+import json
+from collections.abc import Iterable, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from app.engine.bench import BenchPrompt
+from models.errors import UsageError
+
+_BUILT_IN = "prompts.jsonl"
+
+
+def read_prompts(path: str | None) -> list[BenchPrompt]:
+    """Return the prompts of a file, or those that come with localspec; raises UsageError with the line."""
+    if path is None:
+        return _parse(resources.files("app.bench").joinpath(_BUILT_IN).read_text(encoding="utf-8"), _BUILT_IN)
+    try:
+        text = Path(path).expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--prompts {path} can't be read.", cause=str(error), hint="Check the path.") from error
+    return _parse(text, path)
+
+
+def choose(prompts: Sequence[BenchPrompt], classes: Sequence[str], limit: int) -> list[BenchPrompt]:
+    """Return the first `limit` prompts of each class named, of every class if none is; raises UsageError."""
+    there = list(dict.fromkeys(prompt.class_name for prompt in prompts))
+    unknown = [name for name in classes if name not in there]
+    if unknown:
+        raise UsageError(f"--class {unknown[0]} is no class of these prompts.", hint=f"There are: {', '.join(there)}.")
+    chosen: list[BenchPrompt] = []
+    for name in there:
+        if not classes or name in classes:
+            chosen += [prompt for prompt in prompts if prompt.class_name == name][:limit]
+    return chosen
+
+
+def _parse(text: str, name: str) -> list[BenchPrompt]:
+    prompts: list[BenchPrompt] = []
+    lines: dict[object, int] = {}
+    # Not splitlines: a line of JSON may hold the other characters that Python takes for a line end.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        prompt = _prompt(line, f"{name}, line {number}")
+        for known in (prompt.id, (prompt.turns, prompt.prefix, prompt.suffix)):
+            if known in lines:
+                # What remembers would know the answer, and a figure of an id would be two prompts'.
+                raise UsageError(f"{name}, line {number}: repeats line {lines[known]}.", hint=f"See {prompt.id!r}.")
+            lines[known] = number
+        prompts.append(prompt)
+    if not prompts:
+        raise UsageError(f"{name} has no prompts.", hint=_FORM)
+    return prompts
+
+
+_FORM = 'A line is {"id": "a", "class": "chat", "turns": ["Hi"]}, or has "prefix" and "suffix" in place of "turns".'
+
+
+def _prompt(line: str, where: str) -> BenchPrompt:
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        raise UsageError(f"{where}: not JSON.", cause=str(error), hint=_FORM) from error
+    if not isinstance(record, dict):
+        raise UsageError(f"{where}: not an object.", hint=_FORM)
+    name, class_name = _text(record, "id", where), _text(record, "class", where)
+    if "turns" not in record:
+        texts = [_text(record, key, where, may_be_empty=True) for key in ("prefix", "suffix")]
+        return BenchPrompt(name, class_name, prefix=texts[0], suffix=texts[1])
+    turns = record["turns"]
+    if not isinstance(turns, list) or not turns or not _all_texts(turns):
+        raise UsageError(f'{where}: "turns" is {_short(turns)}.', hint=f"It lists one text or more. {_FORM}")
+    return BenchPrompt(name, class_name, tuple(turns))
+
+
+def _text(record: dict[str, Any], key: str, where: str, *, may_be_empty: bool = False) -> str:
+    value = record.get(key)
+    if isinstance(value, str) and (value or may_be_empty):
+        return value
+    raise UsageError(f'{where}: "{key}" is {_short(value)}.' if key in record else f'{where}: no "{key}".', hint=_FORM)
+
+
+def _all_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(value, str) and value for value in values)
+
+
+def _short(value: object) -> str:
+    return json.dumps(value)[:40]

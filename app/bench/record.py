@@ -1,0 +1,47 @@
+"""The figures of a benchmark as one JSON object. `SCHEMA` goes up when a field changes its meaning or goes away."""
+
+from dataclasses import asdict
+from typing import Any
+
+from app import __version__
+from app.bench.findings import Findings
+from app.engine.bench import Answer
+
+SCHEMA = 1
+
+
+def record(findings: Findings) -> dict[str, Any]:
+    """Return conditions, results by temperature, class and arm, and every answer.
+
+    Speeds are tokens a second, times seconds. Fields are those of `Result`, `Overall`, `Conditions` and `Answer`;
+    `curve` is T(w) by width, `oracle_widest` the widest pass that the oracle was allowed.
+    """
+    request, conditions = findings.request, findings.conditions
+    assert conditions is not None, "answers come after loading"
+    oracle = conditions.oracle
+    return {
+        "schema": SCHEMA,
+        "localspec": __version__,
+        "interrupted": findings.interrupted,
+        "model": conditions.model,
+        "description": conditions.description,
+        "draft_model": conditions.draft,
+        "context_size": conditions.context_size,
+        "exact_draft": conditions.exact_draft,
+        "longest_draft": conditions.longest,
+        "allow_rounding": request.allow_rounding,
+        "predict": request.max_tokens,
+        "arms": [str(arm) for arm in request.arms],
+        "sampling": [asdict(sampling) for sampling in request.samplings],
+        "notes": findings.notes,
+        "skipped": [asdict(skipped) for skipped in findings.skipped],
+        "curve": oracle.curve.measured if oracle else None,
+        "oracle_widest": oracle.widest if oracle else None,
+        "results": [asdict(result) for result in findings.results()],
+        "overall": [asdict(arm) for arm in findings.overall()],
+        "answers": [_answer(answer) for answer in findings.answers],
+    }
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    return {**asdict(answer), "seconds": answer.seconds, "first_token_seconds": answer.first_token_seconds}

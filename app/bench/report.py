@@ -1,0 +1,143 @@
+"""The figures of a benchmark as text, at most 100 columns wide."""
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from app.bench.findings import Findings
+from app.engine.bench_results import Overall, Result
+from app.engine.bench_run import Conditions
+
+_WIDTH = 100
+_POSITIONS = 8
+"""Draft positions whose acceptance is shown; JSON has them all."""
+_COLUMNS = (
+    ("class", "<10"), ("arm", "<10"), ("tokens/s", ">8"), ("speed-up", ">8"), ("95 %", ">9"), ("worst", ">6"),
+    ("gap p50/p95", ">13"), ("first", ">7"), ("length", ">6"), ("cover", ">5"), ("oracle", ">6"),
+)  # fmt: skip
+_LEGEND = (
+    "speed-up: against off on the same prompts, geometric mean, its bootstrap interval, and the worst prompt. "
+    "gap: time a token, averaged over 8. first: time to the first token. length: tokens a round that drafted. "
+    "cover: rounds that drafted. oracle: share of the speed of a drafter that knows the answer."
+)
+
+
+def report(findings: Findings) -> str:
+    """Return tables and verdicts of all temperatures."""
+    assert findings.conditions is not None, "answers come after loading"
+    lines = [part for line in _head(findings, findings.conditions) for part in textwrap.wrap(line, _WIDTH)]
+    lines.append("")
+    overall = findings.overall()
+    for temperature, group in groupby(findings.results(), key=lambda result: result.temperature):
+        results = list(group)
+        arms = [arm for arm in overall if arm.temperature == temperature]
+        lines += [f"Temperature {temperature:g}", "", *_table(results), *_overall(arms), ""]
+        lines += ["Accepted of the drafts that reached a position", *_positions(results), ""]
+        lines += ["Verdict", *_verdicts(results), ""]
+    return "\n".join([*lines, *textwrap.wrap(_LEGEND, _WIDTH)]) + "\n"
+
+
+def _head(findings: Findings, conditions: Conditions) -> list[str]:
+    request = findings.request
+    lines = [f"{conditions.model} ({conditions.description})"]
+    if conditions.draft:
+        lines.append(f"draft model {conditions.draft}")
+    lines.append(f"answers of at most {request.max_tokens} tokens, seed {request.samplings[0].seed}")
+    lines.append(_drafts(conditions, allow_rounding=request.allow_rounding))
+    if findings.interrupted:
+        lines.append("Stopped: these are the prompts that every arm had answered until then.")
+    return lines + _skipped(findings)
+
+
+def _drafts(conditions: Conditions, *, allow_rounding: bool) -> str:
+    longest = f"drafts of at most {conditions.longest} tokens"
+    if allow_rounding:
+        return f"{longest}; up to {conditions.exact_draft} this machine computes as it does one at a time"
+    if conditions.exact_draft == 0:
+        return f"{longest}; this machine computes none of them exactly as one token at a time"
+    return f"{longest}, which this machine computes exactly as one at a time (longer: --allow-rounding)"
+
+
+def _skipped(findings: Findings) -> list[str]:
+    counts: dict[tuple[str, str], set[str]] = {}
+    for skipped in findings.skipped:
+        counts.setdefault((skipped.class_name, skipped.reason), set()).add(skipped.prompt)
+    return [f"left out of {name}: {len(prompts)}, {reason}" for (name, reason), prompts in counts.items()]
+
+
+def _table(results: Sequence[Result]) -> list[str]:
+    rows = [[name for name, _ in _COLUMNS]]
+    for _, members in groupby(results, key=lambda result: result.class_name):
+        group = list(members)
+        rows += [_cells(result, group[0].class_name if result is group[0] else "") for result in group]
+    return [
+        " ".join(f"{_cut(cell, form):{form}}" for cell, (_, form) in zip(row, _COLUMNS, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _cut(cell: str, form: str) -> str:
+    """Shorten a name that would move the columns after it; numbers are never cut."""
+    return cell[: int(form[1:])] if form.startswith("<") else cell
+
+
+def _cells(result: Result, class_name: str) -> list[str]:
+    plain = result.verdict is None
+    return [
+        class_name,
+        result.arm,
+        _number(result.tokens_per_second, 1),
+        _number(result.speed_up, 2),
+        "" if plain else _interval(result.interval),
+        "" if plain or result.worst is None else f"{result.worst[1]:.2f}",
+        f"{_milliseconds(result.gap_p50)}/{_milliseconds(result.gap_p95)} ms",
+        "-" if result.first_token_seconds is None else f"{result.first_token_seconds:.2f} s",
+        "" if plain else _number(result.mean_acceptance_length, 2),
+        "" if plain else _percent(result.coverage),
+        _percent(result.oracle_share),
+    ]
+
+
+def _overall(arms: Sequence[Overall]) -> list[str]:
+    names = ["all", *[""] * len(arms)]
+    return [
+        f"{name:<10} {_cut(arm.arm, '<10'):<10} {'':>8} {arm.speed_up:>8.2f} {_interval(arm.interval):>9}"
+        for name, arm in zip(names, arms, strict=False)
+    ]
+
+
+def _positions(results: Sequence[Result]) -> list[str]:
+    lines = []
+    for result in results:
+        pairs = list(zip(result.accepted_at, result.drafted_at, strict=True))
+        shares = [f"{place}: {_percent(right / all_)}" for place, (right, all_) in enumerate(pairs[:_POSITIONS], 1)]
+        if shares:
+            more = "  ..." if len(pairs) > _POSITIONS else ""
+            lines.append(f"{result.class_name[:10]:<10} {result.arm:<10} {'  '.join(shares)}{more}")
+    return lines or ["nothing was drafted"]
+
+
+def _verdicts(results: Sequence[Result]) -> Iterable[str]:
+    lines: list[str] = []
+    for result in results:
+        if result.verdict is not None:
+            word = "promote" if result.verdict.promote else "keep off"
+            text = f"{result.class_name[:10]:<10} {result.arm:<10} {word}: {'; '.join(result.verdict.reasons)}"
+            lines += textwrap.wrap(text, _WIDTH, subsequent_indent=" " * 22)
+    return lines or ["there is nothing to compare: name arms with --vs"]
+
+
+def _interval(bounds: tuple[float, float] | None) -> str:
+    return "-" if bounds is None else f"{bounds[0]:.2f}-{bounds[1]:.2f}"
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds * 1000:.3g}"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.0%}"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"

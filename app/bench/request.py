@@ -1,0 +1,103 @@
+"""From the flags of `bench` to what is to be measured; what makes no sense is refused before anything is loaded."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from app.bench.prompts import choose, read_prompts
+from app.engine.bench import BenchPrompt
+from app.engine.bench_arms import ArmSpec, parse_arms
+from app.engine.calibrate import QUICK_WIDTHS
+from app.engine.load import LoadPlan
+from app.request import read_plan, read_sampling
+from drafters.registry import DrafterSpec
+from models.catalog import STARTER
+from models.errors import UsageError
+from models.sampling import SamplingParams
+
+_PLOTS = (".svg", ".png")
+
+
+@dataclass(frozen=True, slots=True)
+class BenchRequest:
+    """Everything that one `bench` was asked for."""
+
+    plan: LoadPlan
+    arms: tuple[ArmSpec, ...]
+    prompts: tuple[BenchPrompt, ...]
+    samplings: tuple[SamplingParams, ...]
+    """One for each temperature."""
+    max_tokens: int
+    allow_rounding: bool
+    as_json: bool
+    plot: Path | None
+    quiet: bool
+
+
+def read_bench(model: str | None, flags: dict[str, Any]) -> BenchRequest:
+    """Read the argument and flags of `bench`; raises UsageError."""
+    # LOCALSPEC_MODEL comes as the argument, and -m is the more explicit of the two.
+    plan = _plan(flags["model_option"] or model or STARTER, flags)
+    arms = parse_arms(_names(flags["vs"]), flags["draft_max"], has_draft=bool(plan.drafter.model))
+    prompts = choose(read_prompts(flags["prompts"]), _names(flags["classes"]), flags["limit"])
+    return BenchRequest(
+        plan=_with_rows(plan, arms),
+        arms=tuple(arms),
+        prompts=tuple(prompts),
+        samplings=tuple(read_sampling({**flags, "temp": temperature}) for temperature in _temperatures(flags["temp"])),
+        max_tokens=flags["predict"],
+        allow_rounding=flags["allow_rounding"],
+        as_json=flags["as_json"],
+        plot=_plot(flags["plot"]),
+        quiet=flags["quiet"],
+    )
+
+
+def _plan(model: str, flags: dict[str, Any]) -> LoadPlan:
+    plan = read_plan(model, {**flags, "draft": flags["draft"] or "auto"})
+    if plan.drafter.model:
+        return plan
+    if plan.drafter.kind != "auto":
+        raise UsageError(
+            f"--draft {flags['draft']} is no draft model.", hint="--draft wants a GGUF file here; arms go to --vs."
+        )
+    return replace(plan, drafter=DrafterSpec("off"))
+
+
+def _with_rows(plan: LoadPlan, arms: Sequence[ArmSpec]) -> LoadPlan:
+    """Ask for passes as wide as the curve that is drawn, and as the longest draft."""
+    rows = max(plan.options.max_rows, QUICK_WIDTHS[-1], *(arm.length + 1 for arm in arms))
+    return replace(plan, options=replace(plan.options, max_rows=rows))
+
+
+def _names(values: Sequence[str]) -> list[str]:
+    """Split comma lists, each given once or more."""
+    return [name.strip() for value in values for name in value.split(",") if name.strip()]
+
+
+def _temperatures(values: Sequence[str]) -> list[float]:
+    try:
+        temperatures = [float(name) for name in _names(values)]
+    except ValueError as error:
+        raise UsageError(f"--temp {','.join(values)}: {error}.", hint="Give numbers, as in --temp 0,0.7.") from error
+    if not temperatures:
+        raise UsageError("--temp names no temperature.", hint="Give numbers, as in --temp 0,0.7.")
+    return list(dict.fromkeys(temperatures))
+
+
+def _plot(name: str | None) -> Path | None:
+    """Return where to draw; refused now what would fail after minutes of measuring."""
+    if name is None:
+        return None
+    path = Path(name).expanduser()
+    if path.suffix.lower() not in _PLOTS:
+        raise UsageError(f"--plot {name} is neither .svg nor .png.", hint="Give a file with one of these endings.")
+    if not path.parent.is_dir():
+        raise UsageError(f"--plot {name}: there is no folder {path.parent}.", hint="Make it, or give another file.")
+    if find_spec("matplotlib") is None:
+        raise UsageError(
+            "--plot needs matplotlib, and it is not installed.", hint='Install it: pip install "localspec[plot]".'
+        )
+    return path

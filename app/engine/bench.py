@@ -1,0 +1,226 @@
+"""Runs arms against plain decoding: the same prompts, side by side, over one target.
+
+An arm is a drafter with a controller. All arms answer a turn before the next turn is asked, and all of them from the
+same place: the target's cache holds the prompt up to its last token, read once, by whichever arm comes first. The
+conversation then goes on with the plain answer, so the next prompt is the same for all too. The order of the arms is
+turned round on every second prompt (ABBA), so that a machine that gets slower treats them alike.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from app.engine.control import Controller
+from app.engine.ending import Ending, Finish
+from app.engine.session import Session
+from app.engine.speculate import Clock, Round
+from app.engine.stats import Snapshot
+from app.engine.transcript import Transcript
+from drafters.base import Drafter, NullDrafter
+from models.base import LanguageModel, common_prefix
+from models.fim import fim_prompt
+from models.prompts import Message
+from models.sampling import Sampler, SamplingParams
+
+PLAIN = "off"
+"""Name of the arm that decodes without drafting, which the others are compared with."""
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One way to answer."""
+
+    name: str
+    drafter: Drafter
+    controller: Controller
+    ready: Callable[[], None] = _nothing
+    """Called before each answer, outside of its time: takes back what arms share."""
+
+
+@dataclass(frozen=True, slots=True)
+class BenchPrompt:
+    """One line of a prompt file."""
+
+    id: str
+    class_name: str
+    turns: tuple[str, ...] = ()
+    """What the user says, in order, in one conversation; empty for a hole to fill."""
+    prefix: str = ""
+    suffix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one arm answered to one turn, and when."""
+
+    arm: str
+    prompt: str
+    """Id of the prompt."""
+    class_name: str
+    turn: int
+    """Number of the turn in its conversation, from 0."""
+    temperature: float
+    seed: int
+    tokens: tuple[int, ...]
+    text: str
+    finish: Finish
+    reading_seconds: float
+    """Time to read the turn's prompt: read once, so the same number for every arm."""
+    rounds: tuple[tuple[float, int], ...]
+    """Seconds and emitted tokens of each round, as the consumer sees them; the first has the drafter's start in it."""
+    stats: Snapshot
+    fork: int | None = None
+    """First place where the tokens differ from the plain answer's; None: nowhere."""
+
+    @property
+    def seconds(self) -> float:
+        """Time from the prompt's being read to the last token."""
+        return sum(seconds for seconds, _ in self.rounds)
+
+    @property
+    def first_token_seconds(self) -> float:
+        """Time from the question to the first tokens."""
+        return self.reading_seconds + self.rounds[0][0]
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A prompt, or the rest of its turns, that this model can't be asked."""
+
+    prompt: str
+    class_name: str
+    reason: str
+
+
+Turn = tuple[Answer, ...]
+"""The answers of all arms to one turn, the plain one first."""
+OnAnswer = Callable[[BenchPrompt, str], None]
+"""Told before each answer: the prompt and the name of the arm."""
+
+
+class Bench:
+    """Asks every arm the same questions. The target is the caller's, and so is closing it."""
+
+    def __init__(self, target: LanguageModel, clock: Clock, max_tokens: int, on_answer: OnAnswer) -> None:
+        """Take the target, and the most tokens of an answer."""
+        self._target = target
+        self._clock = clock
+        self._max_tokens = max_tokens
+        self._on_answer = on_answer
+        self._session = Session(target, NullDrafter(), clock)
+        self._transcript = Transcript(target)
+
+    def run(
+        self, prompts: Sequence[BenchPrompt], make_arms: Callable[[], Sequence[Arm]], sampling: SamplingParams
+    ) -> Iterator[Turn | Skipped]:
+        """Yield each turn when all arms have answered it; one that is broken off is not yielded.
+
+        The arms are new ones, the first of them must be plain, and they are closed in the end. Raises ValueError for
+        a prompt that comes twice: an arm that remembers would know the answer.
+        """
+        arms = make_arms()
+        asked: set[tuple[str, ...]] = set()
+        try:
+            if not arms or arms[0].name != PLAIN:
+                raise ValueError("the first arm has to be plain decoding")
+            for number, prompt in enumerate(prompts):
+                said = (*prompt.turns, prompt.prefix, prompt.suffix)
+                if said in asked:
+                    raise ValueError(f"prompt {prompt.id} was asked before")
+                asked.add(said)
+                order = arms if number % 2 == 0 else arms[::-1]
+                # Another seed for each prompt: the same noise would make all answers begin alike.
+                yield from self._conversation(prompt, order, replace(sampling, seed=sampling.seed + number))
+        finally:
+            for arm in arms:
+                arm.drafter.close()
+
+    def _conversation(
+        self, prompt: BenchPrompt, order: Sequence[Arm], sampling: SamplingParams
+    ) -> Iterator[Turn | Skipped]:
+        turns: list[Message] = []
+        for number, question in enumerate(prompt.turns or [""]):
+            turns.append(Message("user", question))
+            tokens = self._tokens(prompt, turns)
+            if isinstance(tokens, Skipped):
+                yield tokens
+                return
+            answers = self._turn(prompt, number, tokens, order, sampling)
+            if prompt.turns:
+                turns.append(Message("assistant", answers[0].text))
+                self._transcript.keep(answers[0].text, answers[0].tokens)
+            yield answers
+
+    def _tokens(self, prompt: BenchPrompt, turns: Sequence[Message]) -> list[int] | Skipped:
+        if prompt.turns:
+            tokens: list[int] | None = self._transcript.prompt(turns)
+        else:
+            tokens = fim_prompt(self._target.vocab, prompt.prefix, prompt.suffix)
+        if tokens is None:
+            return Skipped(prompt.id, prompt.class_name, "the model has no fill-in-the-middle tokens")
+        if len(tokens) + self._max_tokens > self._target.context_size:
+            return Skipped(prompt.id, prompt.class_name, "too long for the context with its answer (a larger one: -c)")
+        return tokens
+
+    def _turn(
+        self, prompt: BenchPrompt, number: int, tokens: list[int], order: Sequence[Arm], sampling: SamplingParams
+    ) -> Turn:
+        """Return every arm's answer, plain first, with what is known only when all are there."""
+        answers = []
+        for arm in order:
+            self._on_answer(prompt, arm.name)
+            answers.append(self._answer(prompt, number, tokens, arm, sampling))
+        # Who found the prompt in the cache read nothing; without rewinding each arm has to read it.
+        read = [answer.stats.prompt_seconds for answer in answers if answer.stats.reused_tokens < len(tokens) - 1]
+        reading = median(read) if read else 0.0
+        if answers[0].arm != PLAIN:
+            answers.reverse()
+        plain = answers[0]
+        return tuple(
+            replace(answer, reading_seconds=reading, fork=first_fork(plain.tokens, answer.tokens)) for answer in answers
+        )
+
+    def _answer(
+        self, prompt: BenchPrompt, number: int, tokens: list[int], arm: Arm, sampling: SamplingParams
+    ) -> Answer:
+        arm.ready()
+        session = self._session
+        session.drafter = arm.drafter
+        ending = Ending(self._target.vocab, budget=self._max_tokens)
+        rounds: list[Round] = []
+        arrivals = [self._clock()]
+        for event in session.answer(tokens, Sampler(sampling), ending, arm.controller):
+            if isinstance(event, Round):
+                rounds.append(event)
+                arrivals.append(self._clock())
+        arrivals[0] += session.stats.prompt_seconds
+        ending.text.finish()
+        finish = rounds[-1].finish
+        assert finish is not None, "an answer ends by itself, by its budget, or is broken off by an error"
+        return Answer(
+            arm=arm.name,
+            prompt=prompt.id,
+            class_name=prompt.class_name,
+            turn=number,
+            temperature=sampling.temperature,
+            seed=sampling.seed,
+            tokens=tuple(session.tokens[len(tokens) :]),
+            text=ending.text.take(),
+            finish=finish,
+            reading_seconds=session.stats.prompt_seconds,
+            rounds=tuple(
+                (after - before, len(round_.emitted))
+                for before, after, round_ in zip(arrivals, arrivals[1:], rounds, strict=False)
+            ),
+            stats=session.stats.snapshot(),
+        )
+
+
+def first_fork(plain: Sequence[int], other: Sequence[int]) -> int | None:
+    """Return the first place where two answers differ, in tokens or in length; None for equal ones."""
+    same = common_prefix(plain, other)
+    return None if same == len(plain) == len(other) else same

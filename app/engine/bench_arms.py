@@ -1,0 +1,121 @@
+"""Arms by name: "off", "auto", "lookup:3", "model:7". Names become specs at once, arms when the models are there."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from app.engine.adaptive import Adaptive, ModelCost
+from app.engine.bench import PLAIN, Arm
+from app.engine.bench_lend import LentModel
+from app.engine.calibrate import VerifyCurve
+from app.engine.control import FixedLength
+from drafters.base import NullDrafter
+from drafters.draft_model import DraftModel
+from drafters.hybrid import Hybrid
+from drafters.prompt_lookup import PromptLookup
+from drafters.suffix import SuffixDrafter
+from models.base import LanguageModel
+from models.errors import PairError, UsageError
+
+LONGEST = 64
+"""Longest draft that an arm can be asked for."""
+HELP = "off, auto, lookup, suffix, model; the last three also with a draft length, as in lookup:7"
+_FIXED = ("lookup", "suffix", "model")
+
+
+@dataclass(frozen=True, slots=True)
+class ArmSpec:
+    """An arm asked for by name."""
+
+    kind: str
+    """One of "off", "auto", "lookup", "suffix", "model"."""
+    length: int = 0
+    """Draft length of a fixed arm."""
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.length}" if self.kind in _FIXED else self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class ArmKit:
+    """What arms are made of."""
+
+    target: LanguageModel
+    curve: VerifyCurve | None
+    """T(w) as measured at the start; None for a memory that can't go back, with which nothing is drafted."""
+    longest: int
+    """Most tokens that any arm may draft in a round."""
+    lend_draft: Callable[[], LentModel] | None = None
+    """Lends the draft model; None without one."""
+    draft_curve: VerifyCurve | None = None
+    """Cost of the draft model's passes; None without one."""
+
+    def length(self, wanted: int) -> int:
+        """Return the draft length within what every arm keeps to."""
+        return min(wanted, self.longest)
+
+
+def parse_arms(names: Sequence[str], draft_max: int, *, has_draft: bool) -> list[ArmSpec]:
+    """Read arm names; plain decoding always comes first, and no arm comes twice. Raises UsageError."""
+    if not names:
+        names = ["auto", "lookup", "model"] if has_draft else ["auto"]
+    specs = [ArmSpec(PLAIN), *(_parse(name, draft_max) for name in names)]
+    if not has_draft and any(spec.kind == "model" for spec in specs):
+        raise UsageError("--vs names the arm model, and there is no draft model.", hint="Name one with --draft FILE.")
+    return list(dict.fromkeys(specs))
+
+
+def make_arms(specs: Sequence[ArmSpec], kit: ArmKit) -> list[Arm]:
+    """Make new arms, which remember nothing; raises PairError for one that can't draft for this target."""
+    arms: list[Arm] = []
+    try:
+        arms.extend(_make(spec, kit) for spec in specs)
+    except BaseException:
+        for arm in arms:
+            arm.drafter.close()
+        raise
+    return arms
+
+
+def auto_arm(kit: ArmKit) -> Arm:
+    """Return the arm that `--draft auto` is: the suffix index, a draft model where there is one, and the controller."""
+    if kit.curve is None:
+        return Arm("auto", NullDrafter(), FixedLength(0))
+    # Curves of its own: it learns from its rounds, and another temperature begins with what was measured.
+    curve = VerifyCurve(kit.curve.measured)
+    free = [SuffixDrafter(kit.target.vocab.is_end)]
+    if kit.lend_draft is None or kit.draft_curve is None:
+        alone = Adaptive(curve, kit.longest)
+        return Arm("auto", Hybrid(free, None, alone), alone)
+    lent = kit.lend_draft()
+    model = DraftModel(lent, kit.target.vocab)
+    adaptive = Adaptive(curve, kit.longest, ModelCost(model.name, VerifyCurve(kit.draft_curve.measured)))
+    return Arm("auto", Hybrid(free, model, adaptive), adaptive, lent.take)
+
+
+def _parse(name: str, draft_max: int) -> ArmSpec:
+    kind, colon, length = name.partition(":")
+    if not colon and kind in (PLAIN, "auto"):
+        return ArmSpec(kind)
+    if kind in _FIXED and not colon:
+        return ArmSpec(kind, draft_max)
+    if kind in _FIXED and length.isascii() and length.isdigit() and 1 <= int(length) <= LONGEST:
+        return ArmSpec(kind, int(length))
+    raise UsageError(f"--vs {name} is no arm.", hint=f"Arms are: {HELP}, from 1 to {LONGEST}.")
+
+
+def _make(spec: ArmSpec, kit: ArmKit) -> Arm:
+    if spec.kind == PLAIN:
+        return Arm(str(spec), NullDrafter(), FixedLength(0))
+    if spec.kind == "auto":
+        return auto_arm(kit)
+    if kit.target.rewind_support.limit == 0:
+        reason = f"{kit.target.name} can't take back a wrong guess ({kit.target.rewind_support.reason})"
+        raise PairError(f"The arm {spec} can't be used: {reason}.", hint="Use --vs auto or off with this model.")
+    controller = FixedLength(kit.length(spec.length))
+    if spec.kind == "lookup":
+        return Arm(str(spec), PromptLookup(kit.target.vocab.is_end), controller)
+    if spec.kind == "suffix":
+        return Arm(str(spec), SuffixDrafter(kit.target.vocab.is_end), controller)
+    assert kit.lend_draft is not None, "the command line asks for a draft model first"
+    lent = kit.lend_draft()
+    return Arm(str(spec), DraftModel(lent, kit.target.vocab), controller, lent.take)

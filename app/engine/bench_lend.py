@@ -1,0 +1,91 @@
+"""One loaded draft model, lent to several arms in turn: weights are loaded once, and no arm finds another's text.
+
+Each borrower sees a model of its own. Whoever takes it after somebody else has its text read again first; done between
+answers (`LentModel.take`), that costs no arm any of its time.
+"""
+
+from collections.abc import Sequence
+
+from models.base import LanguageModel, Logits, RewindSupport, Vocab
+
+_WARM_UP = 3
+
+
+class Lender:
+    """Owns the draft model, and knows who has it."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        """Take a loaded model, and touch its memory once, so that its first borrower does not pay for that."""
+        self.model = model
+        self.holder: LentModel | None = None
+        for _ in range(_WARM_UP):
+            model.decode([model.vocab.bos or 0], rows=1)
+        model.rewind(0)
+
+    def lend(self) -> "LentModel":
+        """Return a model that looks like the owner's alone, with an empty cache."""
+        return LentModel(self)
+
+    def close(self) -> None:
+        """Free the model."""
+        self.model.close()
+
+
+class LentModel:
+    """The model as one borrower sees it; see `models.base.LanguageModel`."""
+
+    def __init__(self, lender: Lender) -> None:
+        model = lender.model
+        self.name: str = model.name
+        self.description: str = model.description
+        self.context_size: int = model.context_size
+        self.batch_size: int = model.batch_size
+        self.max_rows: int = model.max_rows
+        self.rewind_support: RewindSupport = model.rewind_support
+        self.chat_template: str | None = model.chat_template
+        self._lender = lender
+        self._tokens: list[int] = []
+
+    @property
+    def vocab(self) -> Vocab:
+        """The tokens it speaks."""
+        return self._lender.model.vocab
+
+    @property
+    def length(self) -> int:
+        """Number of tokens in this borrower's cache."""
+        return len(self._tokens)
+
+    def take(self) -> None:
+        """Make the shared cache hold this borrower's text."""
+        if self._lender.holder is self:
+            return
+        # Nobody's until it is read: a stop on the way leaves half a text.
+        self._lender.holder = None
+        self._lender.model.rewind(0)
+        for start in range(0, len(self._tokens), self.batch_size):
+            self._lender.model.decode(self._tokens[start : start + self.batch_size], rows=0)
+        self._lender.holder = self
+
+    def decode(self, tokens: Sequence[int], rows: int) -> Logits:
+        """Append tokens; return the logits after the last `rows` of them."""
+        self.take()
+        logits = self._lender.model.decode(tokens, rows)
+        self._tokens += tokens
+        return logits
+
+    def rewind(self, length: int) -> None:
+        """Cut this borrower's cache to its first `length` tokens."""
+        if self._lender.holder is self:
+            self._lender.model.rewind(length)
+        del self._tokens[length:]
+
+    def can_rewind(self, length: int) -> bool:
+        """Tell whether `rewind(length)` would work now."""
+        return 0 <= length <= len(self._tokens)
+
+    def close(self) -> None:
+        """Give the model back, and forget the text."""
+        if self._lender.holder is self:
+            self._lender.holder = None
+        self._tokens.clear()

@@ -1,0 +1,110 @@
+"""One whole benchmark: models are loaded, the curve is measured, and every arm is run at every temperature."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from app.engine.bench import Arm, Bench, BenchPrompt, OnAnswer, Skipped, Turn
+from app.engine.bench_arms import LONGEST, ArmKit, ArmSpec, make_arms
+from app.engine.bench_lend import Lender
+from app.engine.bench_results import Oracle
+from app.engine.calibrate import VerifyCurve, measure
+from app.engine.load import Loader
+from app.engine.speculate import Clock
+from models.base import LanguageModel
+from models.sampling import SamplingParams
+
+_DRAFT_WIDTHS = (1, 2, 4, 16)
+_DEPTH = 256
+"""Tokens in the cache when the curve is measured: about the middle of a first answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Under which a benchmark ran."""
+
+    model: str
+    description: str
+    draft: str | None
+    """Name of the draft model; None without one."""
+    context_size: int
+    exact_draft: int
+    """Longest draft whose pass is bit for bit what one token at a time would give here; 0: none is."""
+    longest: int
+    """Most tokens that any arm could draft in a round."""
+    oracle: Oracle | None
+    """Cost of passes; None for a memory that can't go back."""
+
+
+class BenchRun:
+    """Models and what was measured on them. Belongs to one thread, except for what it is told by an abort flag."""
+
+    def __init__(self, loader: Loader, clock: Clock, arms: Sequence[ArmSpec]) -> None:
+        self._loader = loader
+        self._clock = clock
+        self._specs = arms
+        self._target: LanguageModel | None = None
+        self._lender: Lender | None = None
+
+    def load(self, *, allow_rounding: bool) -> Conditions:
+        """Load the models, measure what a pass costs, and see that every arm can be made; raises LocalspecError."""
+        target = self._target = self._loader.target()
+        if draft := self._loader.plan.drafter.model:
+            self._lender = Lender(self._loader.draft_model(draft, target).model)
+        exact_draft = self._loader.exact_width(target) - 1
+        kit = self._kit = self._measured(target, LONGEST if allow_rounding or exact_draft == 0 else exact_draft)
+        for arm in self._arms():
+            arm.drafter.close()
+        return Conditions(
+            model=target.name,
+            description=target.description,
+            draft=self._lender.model.name if self._lender else None,
+            context_size=target.context_size,
+            exact_draft=exact_draft,
+            longest=kit.longest,
+            oracle=Oracle(kit.curve, kit.longest + 1) if kit.curve else None,
+        )
+
+    def _measured(self, target: LanguageModel, longest: int) -> ArmKit:
+        lender = self._lender
+        return ArmKit(
+            target=target,
+            curve=measure_curve(target, self._clock),
+            longest=min(longest, target.max_rows - 1),
+            lend_draft=lender.lend if lender else None,
+            draft_curve=VerifyCurve(measure(lender.model, self._clock, _DRAFT_WIDTHS)) if lender else None,
+        )
+
+    def run(
+        self, prompts: Sequence[BenchPrompt], samplings: Sequence[SamplingParams], max_tokens: int, on_answer: OnAnswer
+    ) -> Iterator[Turn | Skipped]:
+        """Yield every turn that all arms have answered; raises Cancelled when the abort flag goes up."""
+        assert self._target is not None, "load comes first"
+        bench = Bench(self._target, self._clock, max_tokens, on_answer)
+        for sampling in samplings:
+            yield from bench.run(prompts, self._arms, sampling)
+
+    def close(self) -> None:
+        """Free the models; calling it twice is fine."""
+        if self._lender is not None:
+            self._lender.close()
+        if self._target is not None:
+            self._target.close()
+
+    def _arms(self) -> list[Arm]:
+        return make_arms(self._specs, self._kit)
+
+
+def measure_curve(target: LanguageModel, clock: Clock) -> VerifyCurve | None:
+    """Measure T(w) some way into a text, and empty the cache; None for a memory that can't take back every pass."""
+    if target.rewind_support.limit is not None:
+        return None
+    text = target.vocab.tokenize("The quick brown fox jumps over the lazy dog. ", special=False)
+    depth = min(_DEPTH, target.context_size // 2)
+    text = (text * depth)[:depth]
+    target.rewind(0)
+    try:
+        for start in range(0, depth, target.batch_size):
+            target.decode(text[start : start + target.batch_size], rows=0)
+        return VerifyCurve(measure(target, clock))
+    finally:
+        target.rewind(0)

@@ -1,0 +1,105 @@
+"""Which setting to take: the rule is here, and nowhere else.
+
+The default setting is the one whose passes are exact as far as this machine allows. Another is taken only if it is
+faster by more than noise, and, unless rounding is allowed, only if it was seen to be exact at every depth where the
+default was tried and at one beyond 256 tokens, each time for passes at least as wide as the default's. Speed alone
+never buys a shorter exact draft: the same text comes before the same text sooner.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from app.engine.tuned import Setting
+
+DEEP = 256
+"""Tokens in the cache from which on llama.cpp may sum attention otherwise; exactness has to be seen beyond."""
+WIDTHS = (1, 2, 3, 4, 6, 8)
+"""Passes by which settings are compared."""
+_MARGIN = 0.03
+"""A gain below this is noise."""
+_ACCEPTANCE = 0.7
+"""Chance that a guess is right, for the sake of comparison."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One setting, and what was seen of it."""
+
+    label: str
+    """Attention, cache and weights in words."""
+    setting: Setting
+    seconds: Mapping[int, Mapping[int, float]]
+    """Seconds of a pass, by tokens in the cache, then by width."""
+    exact: Mapping[int, int]
+    """Widest pass that equals one token at a time, by tokens in the cache."""
+
+    @property
+    def exact_width(self) -> int:
+        """Widest pass that is exact at every depth that was tried; 1 when none was."""
+        return min(self.exact.values(), default=1)
+
+
+def best(rows: Sequence[Measure], *, allow_rounding: bool) -> Measure:
+    """Return the setting to take; the first row is the default."""
+    default = rows[0]
+    allowed = [row for row in rows[1:] if allow_rounding or as_exact(row, default)]
+    quickest = min(allowed, key=lambda row: relative(row, default, allow_rounding=allow_rounding), default=default)
+    gain = 1 - relative(quickest, default, allow_rounding=allow_rounding)
+    return quickest if gain > _MARGIN else default
+
+
+def as_exact(row: Measure, default: Measure) -> bool:
+    """Tell whether a setting was seen to be exact for passes as wide as the default's, wherever that was tried."""
+    deep = any(depth > DEEP for depth in row.exact)
+    return deep and all(row.exact.get(depth, 0) >= width for depth, width in default.exact.items())
+
+
+def relative(row: Measure, default: Measure, *, allow_rounding: bool) -> float:
+    """Return the seconds a token of a setting over those of the default, over the depths that both were tried at."""
+    depths = sorted(set(row.seconds) & set(default.seconds))
+    if not depths:
+        return 1.0
+    ratios = [
+        _seconds_a_token(row.seconds[depth], None if allow_rounding else row.exact_width)
+        / _seconds_a_token(default.seconds[depth], None if allow_rounding else default.exact_width)
+        for depth in depths
+    ]
+    return sum(ratios) / len(ratios)
+
+
+def verdict(row: Measure, default: Measure, chosen: Measure, *, allow_rounding: bool) -> str:
+    """Return one sentence: what this setting buys, what it costs, and whether it is taken."""
+    depth = max(set(row.seconds) & set(default.seconds), default=0)
+    gain = 1 - row.seconds[depth][1] / default.seconds[depth][1] if depth in row.seconds else 0.0
+    speed = f"{abs(gain):.0%} {'faster' if gain >= 0 else 'slower'} than the default at {depth:,} tokens"
+    return f"{row.label}: {speed}; {_fate(row, default, chosen, allow_rounding=allow_rounding)}."
+
+
+def _fate(row: Measure, default: Measure, chosen: Measure, *, allow_rounding: bool) -> str:
+    exact = f"exact up to {_tokens(row.exact_width)} a pass, the default up to {default.exact_width}"
+    if row is chosen:
+        return f"taken ({exact})"
+    if 1 - relative(row, default, allow_rounding=allow_rounding) <= _MARGIN:
+        return f"not taken: it gains nothing with drafting ({exact})"
+    if allow_rounding or as_exact(row, default):
+        return "not taken: another is faster"
+    if row.exact_width < default.exact_width:
+        return f"{exact}: only with --allow-rounding"
+    return f"not seen to be exact beyond {DEEP} tokens in the time given: only with --allow-rounding, or more --seconds"
+
+
+def _tokens(count: int) -> str:
+    return f"{count} token" + ("" if count == 1 else "s")
+
+
+def _seconds_a_token(seconds: Mapping[int, float], exact_width: int | None) -> float:
+    """Return the mean of a plain token and of one drafted at the best width: half of a text is worth drafting."""
+    # A device on which no pass is exact drafts all the same.
+    widest = max(seconds) if exact_width in (None, 1) else exact_width
+    drafted = min(spent / _emitted(width) for width, spent in seconds.items() if width <= (widest or 1))
+    return (seconds[1] + drafted) / 2
+
+
+def _emitted(width: int) -> float:
+    """Return the tokens that a pass of this width yields (Leviathan et al., 2023, equation 1)."""
+    return (1 - _ACCEPTANCE**width) / (1 - _ACCEPTANCE)

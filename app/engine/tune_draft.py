@@ -1,0 +1,204 @@
+"""Measuring a draft model: which attention is quickest, and whether a re-quantised copy of it would be quicker still.
+
+Every guess is checked by the target, so nothing about a draft has to be exact: the quickest way to run it is taken.
+A copy's guesses may be a little worse, so it has to gain more than an attention does.
+"""
+
+import hashlib
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from shutil import rmtree
+
+from app.engine.tune import SHALLOW, Open, Tell, default_setting, label, plain_attention, tuning_options
+from app.engine.tune_threads import quickest_threads, starved, thread_counts, thread_prices
+from app.engine.tune_timer import Timer, Tunable
+from app.engine.tuned import Setting, TunedDraft
+from models.errors import Cancelled, LocalspecError
+from models.llama_load import LlamaOptions
+
+KINDS = {"Q4_0": "Q4_0", "Q4_K_M": "Q4_K - Medium"}
+"""Quantisations to try, with the words by which llama.cpp describes a file that has one already."""
+_GAIN = 0.03
+_GAIN_OF_A_COPY = 0.05
+_BYTES_A_SECOND = 40e6
+"""Of the source, on few cores: a guess that only decides whether to begin."""
+_UNFINISHED = "unfinished-"
+_STALE = 24 * 3600.0
+Requantise = Callable[[Path, Path, str], None]
+"""Writes a copy of the first file to the second in a quantisation; raises LocalspecError."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftMeasure:
+    """One way to run a draft model, and what its steps cost."""
+
+    label: str
+    setting: Setting
+    one_token: Mapping[int, float]
+    """Seconds of a step by the number of tokens in the cache."""
+    kind: str = ""
+    """Quantisation of a copy; "" for the file as it is."""
+    size: int = 0
+    """Bytes of the file."""
+
+
+@dataclass(slots=True)
+class DraftFindings:
+    """What was found out about a draft model, as far as it came."""
+
+    model: str = ""
+    rows: list[DraftMeasure] = field(default_factory=list)
+    """The first is what a load does by itself."""
+    starved: bool = False
+    """Whether other programs held the cores so much that nothing measured now is worth storing."""
+    tuned: TunedDraft | None = None
+    """What to store; None until everything is measured, and for a run that starved."""
+    notes: list[str] = field(default_factory=list)
+
+
+class DraftTuner:
+    """Measures one draft model; `folder` is where copies are made, and kept if asked for."""
+
+    def __init__(
+        self, timer: Timer, open_model: Open, tell: Tell, requantise: Requantise, folder: Path, *, keep: bool
+    ) -> None:
+        self.findings = DraftFindings()
+        self._timer = timer
+        self._open = open_model
+        self._tell = tell
+        self._requantise = requantise
+        self._folder = folder
+        self._keep = keep
+
+    def run(self, path: Path, options: LlamaOptions, deep: int) -> None:
+        """Measure a file, also at `deep` tokens if there is time; raises LocalspecError when it can't be loaded."""
+        setting = default_setting(options)
+        self.findings.model = path.stem
+        model = self._open(path, tuning_options(setting, options))
+        try:
+            description = model.description
+            self._as_it_is(model, setting, path, deep, thread_counts(options.threads))
+        finally:
+            model.close()
+        quickest = quickest_row(self.findings.rows, _GAIN)
+        kinds = [kind for kind, words in KINDS.items() if words not in description]
+        copies = [row for kind in kinds if (row := self._copy(path, kind, options, quickest)) is not None]
+        chosen = quickest_row([quickest, *copies], _GAIN_OF_A_COPY)
+        kept = self._kept(path, chosen.kind) if chosen.kind else None
+        if kept is not None and not kept.is_file():
+            self.findings.notes.append(_worth_keeping(chosen, quickest))
+            kept, chosen = None, quickest
+        if self._keep:
+            self._forget_others(path, copies, kept)
+        if not self.findings.starved:
+            self.findings.tuned = TunedDraft(chosen.setting, chosen.one_token, kept)
+
+    def _as_it_is(self, model: Tunable, setting: Setting, path: Path, deep: int, counts: Sequence[int]) -> None:
+        """Measure both kinds of attention, and how deep there is time to look."""
+        self._tell(f"{path.stem}: threads")
+        prices = thread_prices(model, self._timer, counts, self._timer.part(0.04))
+        self.findings.starved = starved(prices)
+        setting = quickest_threads(prices, setting)
+        for way in (setting, plain_attention(setting)):
+            model.reopen(tuning_options(way, model.options))
+            self._row(model, way, path, deep)
+
+    def _row(self, model: Tunable, setting: Setting, path: Path, deep: int, kind: str = "") -> DraftMeasure:
+        """Time steps at the start of a text, and deep in it where there is time; add a row."""
+        name = f"{kind} copy, {label(model)}" if kind else label(model)
+        self._tell(f"{path.stem}: {name}")
+        bounded = model.rewind_support.limit is not None
+        reading = 0.0 if bounded else self._timer.read(model, SHALLOW)
+        seconds = {model.length: self._step(model)}
+        if deep > SHALLOW and not bounded and deep * reading / SHALLOW < self._timer.part(0.12):
+            self._timer.read(model, deep)
+            seconds[deep] = self._step(model)
+        row = DraftMeasure(name, setting, seconds, kind, path.stat().st_size)
+        self.findings.rows.append(row)
+        return row
+
+    def _step(self, model: Tunable) -> float:
+        return self._timer.prices(model, (1,), self._timer.part(0.02))[1]
+
+    def _copy(self, path: Path, kind: str, options: LlamaOptions, quickest: DraftMeasure) -> DraftMeasure | None:
+        """Measure a copy in another quantisation; None when there is no time, or it can't be made."""
+        kept = self._kept(path, kind)
+        if kept.is_file():
+            return self._measure_copy(kept, kind, options, quickest)
+        if not self._keep and path.stat().st_size / _BYTES_A_SECOND > self._timer.left:
+            self.findings.notes.append(f"There was no time to try a {kind} copy of it: give more --seconds, or --keep.")
+            return None
+        self._tell(f"{path.stem}: writing a {kind} copy")
+        try:
+            return self._measure_new(path, kind, options, quickest)
+        except Cancelled:
+            raise
+        except (LocalspecError, OSError) as error:
+            self.findings.notes.append(f"No {kind} copy of it was tried: {error}".replace("\n", " "))
+            return None
+
+    def _measure_new(self, path: Path, kind: str, options: LlamaOptions, quickest: DraftMeasure) -> DraftMeasure:
+        """Make a copy, measure it, and keep it if that was asked for and it is quicker."""
+        clear_unfinished(self._folder)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=self._folder) as folder:
+            copy = Path(folder) / f"{path.stem}.gguf"
+            self._requantise(path, copy, kind)
+            row = self._measure_copy(copy, kind, options, quickest)
+            wanted = self._keep and not self.findings.starved
+            if wanted and quickest_row([quickest, row], _GAIN_OF_A_COPY) is row:
+                copy.replace(self._kept(path, kind))
+        return row
+
+    def _measure_copy(self, copy: Path, kind: str, options: LlamaOptions, quickest: DraftMeasure) -> DraftMeasure:
+        model = self._open(copy, tuning_options(quickest.setting, options))
+        try:
+            return self._row(model, quickest.setting, copy, max(quickest.one_token), kind)
+        finally:
+            model.close()
+
+    def _kept(self, path: Path, kind: str) -> Path:
+        """Return where a copy of this very file is kept."""
+        state = path.stat()
+        text = f"{path.resolve()} {state.st_size} {state.st_mtime_ns}"
+        return self._folder / f"{path.stem}-{kind}-{hashlib.sha256(text.encode()).hexdigest()[:8]}.gguf"
+
+    def _forget_others(self, path: Path, copies: Sequence[DraftMeasure], kept: Path | None) -> None:
+        """Delete copies that a quicker one replaces."""
+        for row in copies:
+            place = self._kept(path, row.kind)
+            if place != kept:
+                place.unlink(missing_ok=True)
+
+
+def quickest_row(rows: Sequence[DraftMeasure], gain: float) -> DraftMeasure:
+    """Return the quickest of the rows over the depths they share, or the first if none gains more than `gain`."""
+    first = rows[0]
+    quickest = min(rows, key=lambda row: _relative(row, first))
+    return quickest if _relative(quickest, first) < 1 - gain else first
+
+
+def clear_unfinished(folder: Path) -> None:
+    """Delete what a killed run left behind; a folder of today may be another process at work."""
+    for place in folder.glob(f"{_UNFINISHED}*"):
+        with suppress(OSError):
+            if time.time() - place.stat().st_mtime > _STALE:
+                rmtree(place, ignore_errors=True)
+
+
+def _relative(row: DraftMeasure, first: DraftMeasure) -> float:
+    shared = sorted(set(row.one_token) & set(first.one_token))
+    ratios = [row.one_token[depth] / first.one_token[depth] for depth in shared]
+    return sum(ratios) / len(ratios) if ratios else 1.0
+
+
+def _worth_keeping(copy: DraftMeasure, quickest: DraftMeasure) -> str:
+    gain = 1 - _relative(copy, quickest)
+    return (
+        f"A {copy.kind} copy of the draft model ({copy.size / 2**20:,.0f} MiB) would be {gain:.0%} faster: "
+        "--keep keeps it in the cache folder, and later runs use it. The text stays the same."
+    )

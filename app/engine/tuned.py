@@ -1,0 +1,201 @@
+"""What `localspec tune` found out, as the next loads use it: kept for one model file, one build and one machine.
+
+Three rules hold here. A flag that the user gives wins over anything tuned. What was measured for another file, build,
+processor, number of cores or share of layers on a GPU is not found. And what was chosen with rounding allowed is only
+found by a load that allows it too; how a choice is made is in `app.engine.tune_choice`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from models.llama_load import LlamaOptions, has_gpu
+from models.machine import physical_cores
+from models.probe import identity
+from models.remembered import Json, Remembered
+
+_SCHEMA = 1
+"""Changes when a stored record means something else than before; older ones are then not found."""
+_CACHE_TYPES = ("auto", "f32", "f16", "q8_0")
+_MOST_THREADS = 1024
+_WIDEST = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What can be chosen about how a model runs, in the words of `LlamaOptions`."""
+
+    threads: int
+    """Threads of a one-token pass, at least 1."""
+    batch_threads: int
+    """Threads of a wider pass, at least 1."""
+    flash_attention: bool | None = None
+    """None, with both cache types "auto": the attention that a load takes by itself, which is the exact one."""
+    cache_type_k: str = "auto"
+    cache_type_v: str = "auto"
+    extra_buffers: bool = True
+
+    def options(self, base: LlamaOptions) -> LlamaOptions:
+        """Return the options with all of this setting in them, whatever they held."""
+        return replace(base, **asdict(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """How a target runs best on this machine, and what its passes cost then."""
+
+    setting: Setting
+    exact_width: int
+    """Widest pass, from 1 on, that equals one-token passes to the last bit at every depth that was tried."""
+    verify: Mapping[int, float]
+    """T(w): seconds of a pass by its width; width 1 is always there."""
+    depth: int
+    """Tokens in the cache when `verify` was measured."""
+    one_token: Mapping[int, float]
+    """Seconds of a one-token pass by the number of tokens in the cache; never empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class TunedDraft:
+    """How a draft model runs best: since every guess is checked, nothing about it has to be exact."""
+
+    setting: Setting
+    one_token: Mapping[int, float]
+    """Seconds of a step by the number of tokens in the cache; never empty."""
+    copy: Path | None = None
+    """A re-quantised copy to use in its place, which `one_token` was measured on; None: the file itself."""
+
+    @property
+    def step(self) -> float:
+        """Seconds of a step in a short context."""
+        return self.one_token[min(self.one_token)]
+
+
+def apply_tuned(options: LlamaOptions, tuned: Tuned | TunedDraft | None) -> LlamaOptions:
+    """Fill in what the user left open; what was given by a flag stays.
+
+    Threads are one choice (`-t 4` speaks for wide passes too), and so are flash attention and both cache types: half
+    of one and half of another was never measured, and may not even load.
+    """
+    if tuned is None:
+        return options
+    chosen = tuned.setting
+    filled: dict[str, Any] = {"extra_buffers": options.extra_buffers and chosen.extra_buffers}
+    if options.threads == 0:
+        filled["threads"] = chosen.threads
+        filled["batch_threads"] = options.batch_threads or chosen.batch_threads
+    if options.flash_attention is None and options.cache_type_k == options.cache_type_v == "auto":
+        names = ("flash_attention", "cache_type_k", "cache_type_v")
+        filled |= {name: getattr(chosen, name) for name in names}
+    return replace(options, **filled)
+
+
+def measured_for(options: LlamaOptions, tuned: Tuned | TunedDraft) -> bool:
+    """Tell whether the seconds of a record are those of these options: a flag of the user may have changed one."""
+    wanted = replace(options, batch_threads=options.batch_threads or options.threads)
+    return all(getattr(wanted, field.name) == getattr(tuned.setting, field.name) for field in fields(Setting))
+
+
+def load_tuned(memory: Path, path: Path, options: LlamaOptions, *, allow_rounding: bool = False) -> Tuned | None:
+    """Return what is known about a target on this machine; None for nothing, or for a damaged record.
+
+    With `allow_rounding` a choice made under it comes first, and the exact one after it.
+    """
+    known = Remembered(memory)
+    for rounding in (True, False) if allow_rounding else (False,):
+        record = known.get_table(_key(path, options, _role(rounding)))
+        if record is not None and (tuned := _read_tuned(record)) is not None:
+            return tuned
+    return None
+
+
+def store_tuned(memory: Path, path: Path, options: LlamaOptions, tuned: Tuned, *, allow_rounding: bool = False) -> None:
+    """Keep what was found out about a target; `options` are those of the user, and say what goes on a GPU."""
+    Remembered(memory).put(_key(path, options, _role(allow_rounding)), _record(tuned))
+
+
+def load_tuned_draft(memory: Path, path: Path, options: LlamaOptions) -> TunedDraft | None:
+    """Return what is known about a draft model; None for nothing, a damaged record, or a copy that is not as it was."""
+    record = Remembered(memory).get_table(_key(path, options, "draft"))
+    if record is None or (tuned := _read_draft(record)) is None:
+        return None
+    if tuned.copy is not None and (not tuned.copy.is_file() or identity(tuned.copy) != record.get("copy_identity")):
+        return None
+    return tuned
+
+
+def store_tuned_draft(memory: Path, path: Path, options: LlamaOptions, tuned: TunedDraft) -> None:
+    """Keep what was found out about a draft model, under the name of the file that the user gives."""
+    record = _record(tuned)
+    record["copy"] = str(tuned.copy) if tuned.copy else None
+    record["copy_identity"] = identity(tuned.copy) if tuned.copy else None
+    Remembered(memory).put(_key(path, options, "draft"), record)
+
+
+def _role(allow_rounding: bool) -> str:
+    return "target, rounding allowed" if allow_rounding else "target"
+
+
+def _key(path: Path, options: LlamaOptions, role: str) -> str:
+    layers = f"{options.gpu_layers} layers on a GPU" if has_gpu(options) else "no GPU"
+    return f"tuned {_SCHEMA}, {role}, {physical_cores()} cores, {layers}, {identity(path)}"
+
+
+def _record(tuned: Tuned | TunedDraft) -> dict[str, Json]:
+    """Return a record as JSON has it: a number that is a key becomes a name."""
+    record: dict[str, Any] = asdict(tuned)
+    for name in ("verify", "one_token"):
+        if name in record:
+            record[name] = {str(key): seconds for key, seconds in record[name].items()}
+    return record
+
+
+def _read_tuned(record: Mapping[str, Json]) -> Tuned | None:
+    try:
+        verify = _seconds(record["verify"])
+        depth, exact_width = _whole(record["depth"], 0), _whole(record["exact_width"], 1)
+        if 1 not in verify:
+            return None
+        return Tuned(_setting(record["setting"]), exact_width, verify, depth, _seconds(record["one_token"]))
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _read_draft(record: Mapping[str, Json]) -> TunedDraft | None:
+    try:
+        copy = record["copy"]
+        if copy is not None and not isinstance(copy, str):
+            return None
+        place = Path(copy) if copy else None
+        return TunedDraft(_setting(record["setting"]), _seconds(record["one_token"]), place)
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _setting(value: Any) -> Setting:
+    """Read a setting as llama.cpp must be given it: a value outside its range would end the process."""
+    setting = Setting(**value)
+    for threads in (setting.threads, setting.batch_threads):
+        _whole(threads, 1, _MOST_THREADS)
+    if setting.cache_type_k not in _CACHE_TYPES or setting.cache_type_v not in _CACHE_TYPES:
+        raise ValueError("unknown cache type")
+    if setting.flash_attention not in (None, True, False) or setting.extra_buffers not in (True, False):
+        raise ValueError("neither yes nor no")
+    return setting
+
+
+def _seconds(value: Any) -> dict[int, float]:
+    if not isinstance(value, dict):
+        raise ValueError("not a table")
+    table = {_whole(int(key), 0): float(seconds) for key, seconds in value.items()}
+    if not table or not all(isfinite(seconds) and seconds > 0 for seconds in table.values()):
+        raise ValueError("not a table of seconds")
+    return dict(sorted(table.items()))
+
+
+def _whole(value: Any, least: int, most: int = _WIDEST) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ValueError(f"{value!r} is not a whole number from {least} to {most}")
+    return value

@@ -1,0 +1,1 @@
+"""`localspec tune`: what it shows; what it measures is in `app.engine`."""

@@ -1,0 +1,189 @@
+"""`localspec tune`: measures on a thread of its own, prints what there is, also at Ctrl-C, and stores what is whole."""
+
+import json
+import time
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from app.engine.load import TOY
+from app.engine.tune import DEEPEST, Findings, Tuner, as_tuned, measure_curve
+from app.engine.tune_choice import DEEP, Measure
+from app.engine.tune_draft import DraftFindings, DraftTuner
+from app.engine.tune_timer import Timer, Tunable
+from app.engine.tuned import Setting, load_tuned, load_tuned_draft, store_tuned, store_tuned_draft
+from app.interrupt import run_interruptible
+from app.paths import draft_copies, machine_memory
+from app.terminal import Terminal
+from app.tune.report import Outcome, progress_line, record, report
+from drafters.registry import parse_drafter
+from models.abort import AbortFlag
+from models.catalog import STARTER, find_model
+from models.errors import Cancelled, UsageError
+from models.gguf import check_file
+from models.llama import LlamaModel
+from models.llama_load import LlamaOptions
+from models.probe import choose_extra_buffers
+from models.requantise import requantise
+from models.toy import ToyModel
+
+_INTERRUPTED = 130
+_TARGET = 0.6
+"""Share of the time for the target, where there is a draft model too."""
+
+
+@dataclass(frozen=True, slots=True)
+class TunePlan:
+    """Everything that one `tune` was asked for."""
+
+    target: Path | None
+    """None: the toy, which has no file."""
+    draft: Path | None
+    options: LlamaOptions
+    seconds: float
+    allow_rounding: bool
+    keep: bool
+    """Keep a copy of the draft model that is quicker."""
+    as_json: bool
+    quiet: bool
+    memory: Path
+    """File that remembers what was found out about models on this machine."""
+    copies: Path
+    """Folder of re-quantised draft models."""
+
+
+@dataclass(slots=True)
+class Run:
+    """One run, and what it found so far."""
+
+    plan: TunePlan
+    terminal: Terminal
+    timer: Timer
+    abort: AbortFlag = field(default_factory=AbortFlag)
+    target: Findings = field(default_factory=Findings)
+    draft: DraftFindings | None = None
+    interrupted: bool = False
+    stored: bool = False
+
+    def measure(self) -> None:
+        """Measure the target, then the draft model, then store both; stopped, store nothing."""
+        try:
+            if self.plan.draft is not None:
+                check_file(self.plan.draft)
+            if self.plan.target is None:
+                self._measure_toy()
+            else:
+                self._measure_target(self.plan.target)
+            if self.plan.draft is not None:
+                self._measure_draft(self.plan.draft)
+            self._store()
+        except Cancelled:
+            self.interrupted = True
+
+    def _measure_toy(self) -> None:
+        model = ToyModel(abort=self.abort)
+        self.target.model, self.target.description = model.name, model.description
+        seconds, exact_width = measure_curve(model, self.timer)
+        row = Measure("as it is", Setting(1, 1), {0: seconds}, {0: exact_width})
+        self.target.rows, self.target.chosen = [row], row
+        self.target.tuned = as_tuned(row, seconds)
+
+    def _measure_target(self, path: Path) -> None:
+        options = self._safe(path)
+        share = 1.0 if self.plan.draft is None else _TARGET
+        timer = self.timer.piece(share)
+        tuner = Tuner(timer, self._open, self._tell, allow_rounding=self.plan.allow_rounding)
+        self.target = tuner.findings
+        tuner.run(path, options)
+
+    def _measure_draft(self, path: Path) -> None:
+        options = self._safe(path)
+        copy = partial(requantise, abort=self.abort)
+        timer = self.timer.piece(1.0)
+        tuner = DraftTuner(timer, self._open, self._tell, copy, self.plan.copies, keep=self.plan.keep)
+        self.draft = tuner.findings
+        deepest = max((max(row.seconds, default=0) for row in self.target.rows), default=0)
+        tuner.run(path, options, deepest if deepest > DEEP else DEEPEST[-1])
+
+    def _store(self) -> None:
+        """Store what was found about both models, or nothing: a run that starved at one was not worth much at all."""
+        target, draft = self.target.tuned, self.draft.tuned if self.draft else None
+        if target is None or (self.draft is not None and draft is None):
+            return
+        plan, kept = self.plan, []
+        if plan.target is not None:
+            rounding = plan.allow_rounding
+            store_tuned(plan.memory, plan.target, plan.options, target, allow_rounding=rounding)
+            kept.append(load_tuned(plan.memory, plan.target, plan.options, allow_rounding=rounding) is not None)
+        if plan.draft is not None and draft is not None:
+            store_tuned_draft(plan.memory, plan.draft, plan.options, draft)
+            kept.append(load_tuned_draft(plan.memory, plan.draft, plan.options) is not None)
+        # A file that can't be written is no error, but it must not be called stored.
+        self.stored = bool(kept) and all(kept)
+
+    def _safe(self, path: Path) -> LlamaOptions:
+        """Check a file, and return options that do not crash on it."""
+        check_file(path)
+        self._tell(f"{path.stem}: trying the build")
+        return replace(self.plan.options, extra_buffers=choose_extra_buffers(path, self.plan.memory))
+
+    def _open(self, path: Path, options: LlamaOptions) -> Tunable:
+        def loading(share: float) -> None:
+            self._tell(f"{path.stem}: loading {share:4.0%}")
+
+        return LlamaModel(path, options, abort=self.abort, on_progress=loading)
+
+    def _tell(self, what: str) -> None:
+        # Called on the measuring thread, while the main one waits and writes nothing.
+        self.terminal.progress(progress_line(what, self.timer.elapsed, self.timer.seconds))
+
+
+def read_tune(model: str | None, flags: dict[str, Any]) -> TunePlan:
+    """Read the argument and flags of `tune`; raises UsageError."""
+    name = flags["model_option"] or model or STARTER
+    drafter = parse_drafter(flags["draft"] or "off")
+    has_file = drafter.model not in ("", TOY)
+    if flags["keep"] and not has_file:
+        raise UsageError(
+            f"--keep keeps a copy of a draft model, and --draft {drafter} has no file.",
+            hint="Name a small GGUF with --draft.",
+        )
+    return TunePlan(
+        target=None if name == TOY else find_model(name),
+        draft=find_model(drafter.model) if has_file else None,
+        options=LlamaOptions(threads=flags["threads"], gpu_layers=flags["gpu_layers"]),
+        seconds=flags["seconds"],
+        allow_rounding=flags["allow_rounding"],
+        keep=flags["keep"],
+        as_json=flags["as_json"],
+        quiet=flags["quiet"],
+        memory=machine_memory(),
+        copies=draft_copies(),
+    )
+
+
+def run_tune(plan: TunePlan) -> int:
+    """Measure, store and print; return the exit code. Raises LocalspecError."""
+    terminal = Terminal(quiet=plan.quiet)
+    run = Run(plan, terminal, Timer(time.perf_counter, plan.seconds))
+    try:
+        run_interruptible(run.measure, run.abort)
+    finally:
+        terminal.clear_progress()
+        _show(run)
+    return _INTERRUPTED if run.interrupted else 0
+
+
+def _show(run: Run) -> None:
+    if run.interrupted:
+        run.terminal.warn("Stopped: nothing is stored.")
+    if not run.target.rows and not run.target.threads:
+        return
+    stored = str(run.plan.memory) if run.stored else None
+    outcome = Outcome(run.timer.elapsed, run.timer.busy, run.plan.allow_rounding, stored)
+    if run.plan.as_json:
+        found = record(run.target, run.draft, outcome)
+        run.terminal.say(json.dumps(found, ensure_ascii=False) + "\n")
+    else:
+        run.terminal.say(report(run.target, run.draft, outcome))

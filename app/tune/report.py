@@ -1,0 +1,175 @@
+"""What `tune` found, in at most 80 columns: tables, a sentence for each choice, a small plot; and the same as JSON."""
+
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from app.engine.tune import Findings
+from app.engine.tune_choice import Measure, verdict
+from app.engine.tune_draft import DraftFindings, DraftMeasure
+from app.engine.tune_threads import WIDE
+
+_WIDTH = 80
+_BAR = 24
+_PLOT = 56
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_STARVED = (
+    "Other programs hold the processor: all cores together were far slower than some of them, which is never the "
+    "machine's own doing. What was measured now is not worth keeping: close them and tune again."
+)
+_BUSY = "Other programs were using the processor: the figures are rough. Close them and tune again."
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run went, beside what it found."""
+
+    seconds: float
+    """What the whole took."""
+    busy: bool
+    """Whether other programs were using the processor."""
+    allow_rounding: bool
+    stored: str | None
+    """File that keeps what was found; None: nothing is stored."""
+
+
+def progress_line(what: str, elapsed: float, seconds: float) -> str:
+    """Return a bar of the time that is spent, and what is being measured, in one line."""
+    filled = min(_BAR, int(_BAR * elapsed / seconds))
+    return f"{'#' * filled}{'.' * (_BAR - filled)} {elapsed:3.0f} s  {what}"[: _WIDTH - 1]
+
+
+def report(target: Findings, draft: DraftFindings | None, outcome: Outcome) -> str:
+    """Return everything that was found, as far as it came."""
+    parts = [_wrapped(f"{target.model}, {target.description}: measured in {outcome.seconds:.0f} s")]
+    if target.threads:
+        parts.append(_threads(target))
+    if target.rows:
+        parts.append(_settings(target))
+        parts += _verdicts(target, allow_rounding=outcome.allow_rounding)
+    if target.tuned is not None:
+        parts.append(plot(target.tuned.verify, target.tuned.depth, unicode=_can_write(_EIGHTHS)))
+    if draft is not None and draft.rows:
+        parts.append(_draft(draft))
+    notes = [*target.notes, *(draft.notes if draft else [])]
+    if target.starved or (draft is not None and draft.starved):
+        notes.append(_STARVED)
+    elif outcome.busy:
+        notes.append(_BUSY)
+    parts += [_wrapped(note) for note in notes]
+    parts.append(f"Stored in {outcome.stored}; later runs use it." if outcome.stored else "Nothing is stored.")
+    return "\n\n".join(parts) + "\n"
+
+
+def record(target: Findings, draft: DraftFindings | None, outcome: Outcome) -> dict[str, Any]:
+    """Return the same as one JSON object; all times in seconds."""
+    found = asdict(target)
+    found["chosen"] = target.chosen.label if target.chosen else None
+    found["draft"] = _plain(asdict(draft)) if draft else None
+    return {"type": "tune", **_plain(found), **asdict(outcome)}
+
+
+def plot(seconds: Mapping[int, float], depth: int, *, unicode: bool) -> str:
+    """Return T(w) / T(1) as bars, one line a width."""
+    ratios = {width: taken / seconds[1] for width, taken in sorted(seconds.items())}
+    longest = max(ratios.values())
+    head = f"T(w) / T(1) at {depth:,} tokens of context; T(1) = {_ms(seconds[1])}"
+    lines = [
+        f"  {width:>3} {ratio:>6.2f}  {_bar(_PLOT * ratio / longest, unicode=unicode)}"
+        for width, ratio in ratios.items()
+    ]
+    return "\n".join([head, *lines])
+
+
+def _threads(target: Findings) -> str:
+    taken = target.rows[0].setting if target.rows else None
+    rows = [("threads", "one token", f"{WIDE} tokens")]
+    for price in target.threads:
+        stars = (bool(taken and price.threads == count) for count in _counts(taken))
+        first, second = ("*" if star else " " for star in stars)
+        wide = "-" if price.wide is None else _ms(price.wide)
+        rows.append((str(price.threads), f"{_ms(price.one_token)} {first}", f"{wide} {second}"))
+    return "\n".join(f"  {count:>7} {narrow:>14} {wide:>14}" for count, narrow, wide in rows)
+
+
+def _counts(taken: Any) -> tuple[int, int]:
+    return (taken.threads, taken.batch_threads) if taken else (0, 0)
+
+
+def _settings(target: Findings) -> str:
+    depths = sorted({depth for row in target.rows for depth in row.seconds})
+    head = "".join(f"{f'at {depth:,}':>10}" for depth in depths)
+    lines = [f"  {'one token':<45}{head}{'exact to':>10}"]
+    for row in target.rows:
+        cells = "".join(f"{_cell(row, depth):>10}" for depth in depths)
+        star = " *" if row is target.chosen else ""
+        lines.append(f"  {_short(row.label):<45}{cells}{row.exact_width if row.exact else '-':>10}{star}")
+    return "\n".join(lines)
+
+
+def _verdicts(target: Findings, *, allow_rounding: bool) -> Sequence[str]:
+    if target.chosen is None:
+        return []
+    default, *others = target.rows
+    return [_wrapped(verdict(row, default, target.chosen, allow_rounding=allow_rounding)) for row in others]
+
+
+def _draft(draft: DraftFindings) -> str:
+    depths = sorted({depth for row in draft.rows for depth in row.one_token})
+    head = "".join(f"{f'at {depth:,}':>10}" for depth in depths)
+    lines = [f"  {_short(f'draft step, {draft.model}'):<45}{head}{'size':>10}"]
+    for row in draft.rows:
+        cells = "".join(f"{_step(row, depth):>10}" for depth in depths)
+        lines.append(f"  {_short(row.label):<45}{cells}{f'{row.size / 2**20:,.0f} MiB':>10}{_taken(row, draft)}")
+    return "\n".join(lines)
+
+
+def _taken(row: DraftMeasure, draft: DraftFindings) -> str:
+    return " *" if draft.tuned is not None and row.one_token == draft.tuned.one_token else ""
+
+
+def _cell(row: Measure, depth: int) -> str:
+    return _ms(row.seconds[depth][1]) if depth in row.seconds else "-"
+
+
+def _step(row: DraftMeasure, depth: int) -> str:
+    return _ms(row.one_token[depth]) if depth in row.one_token else "-"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 44 else text[:43] + "~"
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, _WIDTH)
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def _bar(length: float, *, unicode: bool) -> str:
+    if not unicode:
+        return "#" * max(1, round(length))
+    eighths = max(1, round(8 * length))
+    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+
+
+def _can_write(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: keys are names, paths are text."""
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return str(value) if isinstance(value, Path) else value

@@ -1,0 +1,115 @@
+"""Copies of a model in another quantisation, made by llama.cpp in a child process: a failed assertion kills the child.
+
+Only for draft models: a copy of a target would say other things, a copy of a draft only guesses a little otherwise.
+"""
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from models.abort import AbortFlag
+from models.bindings import llama_cpp, recent_errors
+from models.errors import Cancelled, LocalspecError
+from models.gguf import check_file
+from models.machine import physical_cores
+
+KINDS = {"Q4_0": 2, "Q4_K_M": 15}
+"""Quantisations by name, with llama.cpp's number for each (enum llama_ftype)."""
+_POLL = 0.05
+Progress = Callable[[float], None]
+"""Receives the share that was written, an estimate."""
+
+
+def requantise(
+    source: Path,
+    destination: Path,
+    kind: str,
+    *,
+    abort: AbortFlag | None = None,
+    on_progress: Progress | None = None,
+    command: Sequence[str] | None = None,
+) -> None:
+    """Write `source` in quantisation `kind` (see KINDS) to `destination`, which appears when it is whole.
+
+    Where a matrix is too narrow for a K quantisation llama.cpp takes another for it. `command` starts the child; by
+    default it is this module. Raises LocalspecError when it can't be done, ModelFileError for a source that is none,
+    Cancelled when the abort flag is raised; nothing is left behind then.
+    """
+    check_file(source)
+    try:
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=destination.stem, suffix=".partial", dir=destination.parent)
+    except OSError as error:
+        raise _failed(source, kind, f"{destination.parent} can't be written: {error.strerror}") from error
+    os.close(handle)
+    partial = Path(name)
+    try:
+        _check_room(source, destination.parent)
+        # -P: without it a folder "models" in the user's own project would be imported, and run, in place of this one.
+        command = command or (sys.executable, "-P", "-m", "models.requantise")
+        _run([*command, str(source), str(partial), kind], source, partial, abort or AbortFlag(), on_progress)
+        partial.replace(destination)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _check_room(source: Path, folder: Path) -> None:
+    """Refuse before minutes are spent: a copy is hardly ever larger than its source."""
+    needed, free = source.stat().st_size, shutil.disk_usage(folder).free
+    if needed > free:
+        raise LocalspecError(
+            f"There is no room for another copy of {source.name}.",
+            cause=f"It may need {needed / 2**20:,.0f} MiB; {free / 2**20:,.0f} MiB are free in {folder}.",
+            hint="Make room there, or use the draft model as it is.",
+        )
+
+
+def _run(command: Sequence[str], source: Path, partial: Path, abort: AbortFlag, on_progress: Progress | None) -> None:
+    """Wait for the child, watching the file grow; end it when the user wants to stop."""
+    size, kind = source.stat().st_size, command[-1]
+    # A file takes what the child says: a pipe that nobody reads would fill up and stop it.
+    with tempfile.TemporaryFile() as complaint:
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=complaint)
+        try:
+            while child.poll() is None:
+                if abort.is_set:
+                    raise Cancelled("Stopped.")
+                if on_progress is not None:
+                    on_progress(min(1.0, partial.stat().st_size / size))
+                time.sleep(_POLL)
+        finally:
+            if child.poll() is None:
+                child.kill()
+            child.wait()
+        if child.returncode != 0:
+            complaint.seek(0)
+            words = complaint.read().decode("utf-8", errors="replace").strip().splitlines()
+            ended = f"The child process ended with code {child.returncode}."
+            raise _failed(source, kind, words[-1] if words else ended)
+
+
+def _failed(source: Path, kind: str, cause: str) -> LocalspecError:
+    hint = "Use the draft model as it is."
+    return LocalspecError(f"{source.name} can't be written as {kind}.", cause=cause, hint=hint)
+
+
+def _quantise(source: str, destination: str, kind: str) -> str:
+    """Write the copy in this process; return what went wrong, "" for nothing."""
+    api = llama_cpp()
+    params = api.llama_model_quantize_default_params()
+    params.nthread = physical_cores()
+    params.ftype = KINDS[kind]
+    # Drafts are mostly quantised already; what is lost twice costs a guess now and then.
+    params.allow_requantize = True
+    code = api.llama_model_quantize(os.fsencode(source), os.fsencode(destination), ctypes.byref(params))
+    return "" if code == 0 else recent_errors() or f"llama.cpp gave code {code}."
+
+
+if __name__ == "__main__":
+    sys.exit(_quantise(*sys.argv[1:4]) or 0)

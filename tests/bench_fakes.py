@@ -1,0 +1,81 @@
+"""A target in virtual time, prompts and arms for tests of the benchmark, and answers made of numbers alone."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from fakes import ScriptedDrafter
+
+from app.engine.bench import PLAIN, Answer, Arm, Bench, BenchPrompt, OnAnswer, Skipped, Turn
+from app.engine.control import FixedLength
+from app.engine.ending import Finish
+from app.engine.stats import Stats
+from drafters.base import NullDrafter
+from models.base import Logits
+from models.sampling import SamplingParams
+from models.toy import ToyModel
+
+COLD = SamplingParams(temperature=0, seed=3)
+PROMPTS = tuple(BenchPrompt(f"p{i}", "chat", (text,)) for i, text in enumerate(["the cat ", "a dog sat ", "no hen "]))
+
+
+class VirtualClock:
+    """Time that passes only where somebody lets it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class TimedToy(ToyModel):
+    """A toy whose passes take the seconds that a table says, or `per_token` each."""
+
+    def __init__(
+        self,
+        clock: VirtualClock,
+        costs: Mapping[int, float] | None = None,
+        per_token: float = 1.0,
+        context_size: int = 512,
+        rewind_limit: int | None = None,
+    ) -> None:
+        super().__init__(context_size=context_size, rewind_limit=rewind_limit)
+        self._clock, self._costs, self._per_token = clock, costs or {}, per_token
+
+    def decode(self, tokens: Sequence[int], rows: int) -> Logits:
+        self._clock.now += self._costs.get(len(tokens), self._per_token * len(tokens))
+        return super().decode(tokens, rows)
+
+
+def plain_arm() -> Arm:
+    return Arm(PLAIN, NullDrafter(), FixedLength(0))
+
+
+def scripted_arm(name: str, drafter: ScriptedDrafter | None = None) -> Arm:
+    return Arm(name, drafter or ScriptedDrafter(), FixedLength(3))
+
+
+def ask(
+    make_arms: Callable[[], Sequence[Arm]],
+    prompts: Sequence[BenchPrompt] = PROMPTS,
+    target: ToyModel | None = None,
+    clock: VirtualClock | None = None,
+    on_answer: OnAnswer = lambda _, __: None,
+    max_tokens: int = 12,
+) -> tuple[list[Turn], list[Skipped]]:
+    """Run a benchmark; return its turns, and what was left out."""
+    clock = clock or VirtualClock()
+    bench = Bench(target or TimedToy(clock), clock, max_tokens, on_answer)
+    events = list(bench.run(prompts, make_arms, COLD))
+    return [event for event in events if not isinstance(event, Skipped)], [
+        event for event in events if isinstance(event, Skipped)
+    ]
+
+
+def answer(arm: str, prompt: str, rounds: Sequence[tuple[float, int]], **changed: object) -> Answer:
+    """Return an answer with these rounds: seconds and tokens."""
+    count = sum(tokens for _, tokens in rounds)
+    made = Answer(
+        arm, prompt, "chat", 0, 0.0, 1, tuple(range(count)), "", Finish.LENGTH, 0.5, tuple(rounds), Stats().snapshot()
+    )
+    return replace(made, **changed)  # type: ignore[arg-type]

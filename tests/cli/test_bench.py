@@ -1,0 +1,163 @@
+"""`localspec bench` as a process: tables, JSON, a plot, failures, Ctrl-C, and an arm that lies."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checking import caught
+from run_localspec import ROOT, environment, localspec
+
+SHORT = ("bench", "toy", "-c", "2048", "-n", "24", "--class", "chat,math", "--limit", "2")
+
+
+def measured(home: Path, *arguments: str) -> dict[str, Any]:
+    done = localspec(*SHORT, "--json", *arguments, home=home)
+    assert (done.returncode, done.stderr) == (0, "")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_the_table_goes_to_stdout_and_ends_with_a_verdict_for_each_class(tmp_path: Path) -> None:
+    done = localspec(*SHORT, "--vs", "lookup:3", home=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Temperature 0" in done.stdout
+    verdicts = done.stdout.split("Verdict\n")[1].splitlines()[:2]
+    assert [line.split()[:2] for line in verdicts] == [["chat", "lookup:3"], ["math", "lookup:3"]]
+
+
+def test_json_carries_every_answer_of_every_arm_and_all_say_the_same(tmp_path: Path) -> None:
+    found = measured(tmp_path, "--draft", "toy", "--vs", "auto,lookup,model:2", "--temp", "0,0.7")
+    assert found["arms"] == ["off", "auto", "lookup:3", "model:2"]
+    texts: dict[tuple[object, ...], set[str]] = {}
+    for answer in found["answers"]:
+        texts.setdefault((answer["temperature"], answer["prompt"], answer["turn"]), set()).add(answer["text"])
+    # Both chat prompts together have three turns.
+    assert len(texts) == 2 * (3 + 2)
+    assert all(len(said) == 1 for said in texts.values())
+    assert len(found["answers"]) == 4 * len(texts)
+    assert all(result["forks"] == [] for result in found["results"])
+
+
+def test_the_same_seed_gives_the_same_texts(tmp_path: Path) -> None:
+    one, other, third = (
+        [answer["text"] for answer in measured(tmp_path, "--temp", "1", "--vs", "off", "--seed", seed)["answers"]]
+        for seed in ("4", "4", "5")
+    )
+    assert one == other != third
+
+
+def test_a_prompt_file_of_ones_own(tmp_path: Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text('{"id": "one", "class": "mine", "turns": ["the sea the sea"]}\n')
+    done = localspec("bench", "toy", "-n", "9", "--prompts", str(file), "--json", home=tmp_path)
+    assert {answer["prompt"] for answer in json.loads(done.stdout)["answers"]} == {"one"}
+
+
+def test_what_is_drawn_is_a_file_and_said_on_stderr(tmp_path: Path) -> None:
+    done = localspec(*SHORT, "--plot", str(tmp_path / "figures.svg"), home=tmp_path)
+    assert done.returncode == 0
+    assert "figures.svg" in done.stderr
+    assert (tmp_path / "figures.svg").read_text().startswith("<?xml")
+
+
+LIE = """
+from app.engine import speculate
+from app.engine.verify import Verdict
+
+def takes_every_guess(rows, draft, sampler, tokens):
+    return Verdict(len(draft.tokens), sampler.pick(rows[-1], tokens, draft.tokens), is_bonus=True)
+
+speculate.verify = takes_every_guess
+"""
+
+
+def bench_of_a_loop(patch: str, home: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    code = patch + "\nfrom app.cli import run_command_line\nrun_command_line()"
+    command = [sys.executable, "-c", code, *SHORT, "--vs", "lookup:3", "--temp", "1", *flags]
+    return subprocess.run(command, cwd=ROOT, env=environment(home), capture_output=True, text=True, check=False)
+
+
+def check_it_ends_with_6_after_the_table(done: subprocess.CompletedProcess[str]) -> None:
+    assert done.returncode == 6
+    assert "answers differ from plain decoding" in done.stderr
+    assert "is the first that differs" in done.stderr
+    assert "answers differ" in done.stdout.split("Verdict\n")[1]
+
+
+def test_a_loop_that_changes_the_text_is_reported_as_diverged(tmp_path: Path) -> None:
+    check_it_ends_with_6_after_the_table(bench_of_a_loop(LIE, tmp_path))
+    with caught():
+        check_it_ends_with_6_after_the_table(bench_of_a_loop("", tmp_path))
+
+
+def test_where_rounding_is_allowed_a_fork_is_a_figure_and_no_failure(tmp_path: Path) -> None:
+    done = bench_of_a_loop(LIE, tmp_path, "--allow-rounding")
+    assert done.returncode == 0
+    assert "answers differ" in done.stdout
+
+
+def test_ctrl_c_prints_what_is_done_and_leaves_with_130(tmp_path: Path) -> None:
+    leader, terminal = pty.openpty()
+    command = [sys.executable, "-m", "app", "bench", "toy", "-c", "4096", "-n", "400", "--vs", "lookup:3"]
+    program = subprocess.Popen(
+        command, cwd=ROOT, env={**environment(tmp_path), "TERM": "xterm"}, stdout=subprocess.PIPE, stderr=terminal
+    )
+    os.close(terminal)
+    shown = b""
+    # Two arms have answered the first turn when the third answer begins.
+    while b" 2/" not in shown:
+        shown += os.read(leader, 1024)
+    program.send_signal(signal.SIGINT)
+    text = program.communicate(timeout=60)[0].decode()
+    os.close(leader)
+    assert program.returncode == 130
+    assert b"chat, lookup:3" in shown
+    assert "Stopped: these are the prompts" in text
+    assert "chat       off" in text
+
+
+FAILURES = {
+    "an unknown class": (["--class", "chat,poetry"], 2, "There are: chat, code, edit, fim, math, qa, rag,"),
+    "an unknown arm": (["--vs", "fast"], 2, "--vs fast is no arm"),
+    "a model arm without a model": (["--vs", "model:3"], 2, "--draft FILE"),
+    "a drafter for a draft model": (["--draft", "lookup"], 2, "arms go to --vs"),
+    "no number": (["--temp", "0,warm"], 2, "--temp 0,warm"),
+    "a temperature that can't be": (["--temp", "0.0001"], 2, "temperature"),
+    "a prompt file that is not there": (["--prompts", "nope.jsonl"], 2, "nope.jsonl can't be read"),
+    "a plot of another kind": (["--plot", "x.pdf"], 2, "neither .svg nor .png"),
+    "a plot nowhere": (["--plot", "no/such/x.svg"], 2, "no folder no/such"),
+    "a missing model": (["-m", "nope.gguf"], 3, "no file nope.gguf"),
+    "a missing draft": (["--draft", "nope.gguf"], 3, "no file nope.gguf"),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_bad_input_has_its_exit_code_and_a_sentence(tmp_path: Path, name: str) -> None:
+    arguments, code, words = FAILURES[name]
+    done = localspec(*SHORT, *arguments, home=tmp_path)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert words in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_a_class_that_the_model_cannot_be_asked_is_named(tmp_path: Path) -> None:
+    done = localspec("bench", "toy", "-n", "9", "--class", "fim", home=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "no fill-in-the-middle tokens" in done.stderr
+
+
+@pytest.mark.starter
+def test_the_starter_says_the_same_with_every_arm(tmp_path: Path) -> None:
+    arguments = ("--class", "edit,qa", "--limit", "1", "-n", "8", "-t", "1", "--json", "-q", "--draft", "starter")
+    done = localspec("bench", "starter", *arguments, home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["arms"] == ["off", "auto", "lookup:3", "model:3"]
+    assert len(found["answers"]) == 2 * 4
+    assert all(answer["fork"] is None for answer in found["answers"])

@@ -1,0 +1,128 @@
+"""What a benchmark shows: tables that fit, a record that JSON takes, a drawing."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from bench_fakes import answer
+
+from app.bench import plot, request
+from app.bench.findings import Findings
+from app.bench.record import record
+from app.bench.report import report
+from app.bench.request import read_bench
+from app.engine.bench import Answer, Skipped
+from app.engine.bench_results import Oracle
+from app.engine.bench_run import Conditions
+from app.engine.calibrate import VerifyCurve
+from app.engine.stats import Stats
+from models.errors import DivergedError, UsageError
+
+DEFAULTS = {
+    "model_option": None, "draft": None, "vs": ("lookup:3", "auto"), "prompts": None, "classes": (), "limit": 1,
+    "predict": 40, "draft_max": 3, "allow_rounding": False, "temp": ("0,0.7",), "seed": 1, "as_json": False,
+    "plot": None, "quiet": False, "ctx_size": 0, "threads": 0, "threads_batch": 0, "gpu_layers": -1,
+    "flash_attn": "auto", "cache_type_k": "auto", "cache_type_v": "auto", "top_k": 40, "top_p": 0.95, "min_p": 0.05,
+    "repeat_penalty": 1.0, "repeat_last_n": 64, "presence_penalty": 0.0, "frequency_penalty": 0.0,
+}  # fmt: skip
+DRAFTED = Stats(drafts=9, rounds=10, drafted=90, accepted=50, drafted_at=[9] * 10, accepted_at=[5] * 10).snapshot()
+
+
+def answers(class_name: str, temperature: float) -> list[Answer]:
+    made = []
+    for number in range(3):
+        pace = 0.2 + 0.1 * number
+        common = {"class_name": class_name, "temperature": temperature, "turn": 0}
+        made += [
+            answer("off", f"p{number}", [(pace, 1)] * 12, **common),
+            answer("lookup:3", f"p{number}", [(pace, 2)] * 6, stats=DRAFTED, **common),
+            answer("auto", f"p{number}", [(1.5 * pace, 1)] * 12, **common),
+        ]
+    return made
+
+
+def findings(**flags: object) -> Findings:
+    names = ["chat", "a class with a long name"]
+    return Findings(
+        read_bench("toy", {**DEFAULTS, **flags}),
+        Conditions("toy-0", "toy", None, 512, 8, 8, Oracle(VerifyCurve({1: 1.0, 2: 1.2, 4: 1.6, 16: 4.0}), 9)),
+        answers=[one for temperature in (0.0, 0.7) for name in names for one in answers(name, temperature)],
+        skipped=[Skipped(f"fim/{i}", "fim", "no markers") for i in (1, 2, 1)],
+    )
+
+
+def test_the_tables_fit_a_hundred_columns_and_say_everything() -> None:
+    text = report(findings())
+    assert max(map(len, text.splitlines())) <= 100
+    for words in (
+        "Temperature 0\n", "Temperature 0.7\n", "left out of fim: 2, no markers", "drafts of at most 8 tokens",
+        "6: 56%", "...", "lookup:3   promote: speed 2.00 of plain", "auto       keep off: speed 0.67",
+    ):  # fmt: skip
+        assert words in text, words
+    (row,) = [line for line in text.split("Temperature 0.7")[0].splitlines() if line.startswith("all ")]
+    assert row.split() == ["all", "lookup:3", "2.00", "2.00-2.00"]
+
+
+def test_what_limits_drafts_is_said() -> None:
+    found = findings()
+    assert found.conditions is not None
+    found.conditions = replace(found.conditions, exact_draft=0, longest=64)
+    assert "none of them exactly" in report(found)
+    loose = findings(allow_rounding=True)
+    assert "up to 8 this machine computes" in report(loose)
+
+
+def test_a_broken_off_benchmark_says_so() -> None:
+    found = findings()
+    found.interrupted = True
+    assert "Stopped: these are the prompts" in report(found)
+    assert record(found)["interrupted"] is True
+
+
+def test_the_record_is_json_with_every_answer() -> None:
+    found = json.loads(json.dumps(record(findings())))
+    assert found["schema"] == 1
+    assert len(found["answers"]) == 36
+    assert found["curve"] == {"1": 1.0, "2": 1.2, "4": 1.6, "16": 4.0}
+    assert {result["arm"] for result in found["results"]} == {"off", "lookup:3", "auto"}
+    first = found["results"][1]
+    assert (first["verdict"]["promote"], first["speed_up"], first["forks"]) == (True, pytest.approx(2), [])
+    assert found["answers"][0]["seconds"] == pytest.approx(2.4)
+    assert [sampling["temperature"] for sampling in found["sampling"]] == [0, 0.7]
+
+
+def test_a_text_that_differs_is_a_failure_with_the_first_place() -> None:
+    found = findings()
+    found.check_texts()
+    found.answers[4] = replace(found.answers[4], fork=7)
+    with pytest.raises(DivergedError) as failure:
+        found.check_texts()
+    assert failure.value.exit_code == 6
+    assert "lookup:3, p1, turn 1: token 7" in failure.value.cause
+
+
+@pytest.mark.parametrize(("name", "start"), [("figures.svg", b"<?xml"), ("figures.PNG", b"\x89PNG")])
+def test_it_is_drawn_as_the_ending_says_and_twice_the_same(tmp_path: Path, name: str, start: bytes) -> None:
+    path = tmp_path / name
+    plot.draw(findings(), path)
+    drawn = path.read_bytes()
+    assert drawn.startswith(start)
+    plot.draw(findings(), path)
+    assert path.read_bytes() == drawn
+    if name.endswith("svg"):
+        assert drawn.count(b'<g id="axes_') == 3, "a part for each temperature, and one for the curve"
+
+
+def test_without_matplotlib_the_plot_is_refused_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(request, "find_spec", lambda _: None)
+    with pytest.raises(UsageError) as failure:
+        findings(plot=str(tmp_path / "x.svg"))
+    assert 'pip install "localspec[plot]"' in failure.value.hint
+
+
+def test_one_request_asks_for_passes_as_wide_as_its_longest_draft() -> None:
+    assert findings().request.plan.options.max_rows == 32
+    assert findings(vs=("lookup:40",)).request.plan.options.max_rows == 41
