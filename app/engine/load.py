@@ -102,7 +102,8 @@ class Loader:
         model = self.draft_model(spec.model, target) if spec.model else None
         try:
             exact = self.exact_width(target)
-            curve = VerifyCurve(self.curve(target, [width for width in QUICK_WIDTHS if exact == 1 or width <= exact]))
+            widest = WIDEST if exact == 1 or self.plan.allow_rounding else exact
+            curve = VerifyCurve(self.curve(target, [width for width in QUICK_WIDTHS if width <= widest]))
             cost = ModelCost(model.name, VerifyCurve(self.curve(model.model, _DRAFT_WIDTHS))) if model else None
         except BaseException:
             if model:
