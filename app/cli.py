@@ -118,6 +118,36 @@ def tune(context: click.Context, /, model: str | None, **flags: Any) -> None:
     context.exit(run_tune(read_tune(model, flags)))
 
 
+@command_line.group(epilog=_EPILOG)
+def drafter() -> None:
+    """See or remove what the drafter remembers of earlier runs.
+
+    What you asked and what was answered is kept as token ids for each project (the nearest folder upwards with a .git,
+    else the working directory), and guesses are copied from it. It is text to anyone who has the model: the files can
+    be read by you alone. `localspec run --no-memory`, or LOCALSPEC_NO_MEMORY=1, keeps and uses nothing.
+    """
+
+
+@drafter.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def show(*, as_json: bool) -> None:
+    """Show where it is, how much there is, and of which projects."""
+    from app.drafter_command import show_memory
+
+    show_memory(as_json=as_json)
+
+
+@drafter.command()
+@click.option("--all", "everything", is_flag=True, help="Of all projects, not of this one alone.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.pass_context
+def forget(context: click.Context, /, *, everything: bool, yes: bool) -> None:
+    """Remove what is remembered of this project; asks first on a terminal."""
+    from app.drafter_command import forget_memory
+
+    context.exit(forget_memory(everything=everything, ask=not yes))
+
+
 @command_line.command()
 @click.argument("shell", type=click.Choice(SHELLS))
 def completions(shell: str) -> None:

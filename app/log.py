@@ -18,7 +18,8 @@ def open_log() -> None:
         log_file().parent.mkdir(parents=True, exist_ok=True)
         handler = RotatingFileHandler(log_file(), maxBytes=1_000_000, backupCount=1, encoding="utf-8", delay=True)
     except OSError:
-        # No place to write is no reason not to run.
+        # No place to write is no reason not to run. Without any handler a warning would go to the terminal.
+        logger.addHandler(logging.NullHandler())
         return
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logger.addHandler(handler)

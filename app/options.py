@@ -78,6 +78,7 @@ _ROUNDING_HELP = "Draft longer than this machine is bit-exact for; near-ties may
 _COUNT_HELP = "Most tokens to answer.  [default: until it ends]"
 _MAX_HELP = "Most tokens to guess in a round.  [default: as many as pay; 3 with --no-adapt]"
 _PREDICTION_HELP = "The answer you expect, such as the file to be rewritten: guesses are taken from it."
+_MEMORY_HELP = "Neither keep what is said here nor copy from what was; see localspec drafter."
 _INPUT, _MODEL, _DRAFT, _SAMPLING, _OUTPUT = "Input", "Model and machine", "Speculation", "Sampling", "Output"
 
 _INPUT_OPTIONS = (
@@ -115,6 +116,7 @@ _DRAFT_OPTIONS = (
     option(_DRAFT, "--no-adapt", is_flag=True, help="Guess --draft-max tokens in every round, paying or not."),
     option(_DRAFT, "--allow-rounding", is_flag=True, help=_ROUNDING_HELP),
     option(_DRAFT, "--predict", "prediction", type=click.Path(), metavar="FILE", help=_PREDICTION_HELP),
+    option(_DRAFT, "--no-memory", is_flag=True, envvar="LOCALSPEC_NO_MEMORY", help=_MEMORY_HELP),
     option(_DRAFT, "--explain", is_flag=True, help="Tell in the end what guessing cost, and what came of it."),
 )
 _TEMPERATURE = option(_SAMPLING, "--temp", default=0.8, type=float, help="Temperature; 0: always the likeliest token.")

@@ -27,6 +27,25 @@ def history_file() -> Path:
     return state_folder() / "prompt-history"
 
 
+def texts_folder() -> Path:
+    """Return the folder of what the drafter remembers of earlier runs."""
+    return state_folder() / "drafter"
+
+
+def project_folder() -> Path:
+    """Return the nearest folder upwards that has a .git, else the working directory.
+
+    Home and what lies above it are no project, .git or not: who keeps dotfiles that way has not put all work in one.
+    """
+    here, home = Path.cwd(), Path.home()
+    for folder in (here, *here.parents):
+        if folder == home or folder in home.parents:
+            break
+        if (folder / ".git").exists():
+            return folder
+    return here
+
+
 def machine_memory() -> Path:
     """Return the file that remembers what was found out about models on this machine."""
     return cache_folder() / "machine.json"

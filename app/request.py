@@ -2,13 +2,14 @@
 
 import secrets
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from app.engine.load import LoadPlan
+from app.engine.load import TOY, LoadPlan
 from app.engine.worker import Question
-from app.paths import machine_memory
+from app.paths import machine_memory, project_folder, texts_folder
+from drafters.memory import Place
 from drafters.registry import parse_drafter
 from models.catalog import STARTER
 from models.errors import UsageError
@@ -38,8 +39,9 @@ def read_request(model: str | None, words: tuple[str, ...], flags: dict[str, Any
     if flags["model_option"] is not None:
         words = (model, *words) if model is not None else words
         model = flags["model_option"]
+    plan = read_plan(model or STARTER, flags)
     return Request(
-        plan=read_plan(model or STARTER, flags),
+        plan=plan if flags["no_memory"] or plan.model == TOY else replace(plan, texts=_texts()),
         settings=_settings(flags),
         prompt=_prompt(words, flags),
         system=flags["system_prompt"],
@@ -63,6 +65,14 @@ def read_plan(model: str, flags: dict[str, Any]) -> LoadPlan:
         cache_type_v=flags["cache_type_v"],
     )
     return LoadPlan(model, parse_drafter(flags["draft"]), options, machine_memory(), flags["allow_rounding"])
+
+
+def _texts() -> Place | None:
+    """Return where to keep what is said; None in a working directory that is gone."""
+    try:
+        return Place(texts_folder(), project_folder())
+    except OSError:
+        return None
 
 
 def _settings(flags: dict[str, Any]) -> Question:

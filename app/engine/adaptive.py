@@ -73,19 +73,20 @@ class Adaptive:
         self._emitted = 0.0
         self._seconds = 0.0
         self._rounds = 0
-        self._answered = 0
         self._answer_seconds = 0.0
+        self._saved = 0.0
         self._credit = 0.0
         self._guess = NO_DRAFT
         self._run = 0
         self._expected_draft_seconds = 0.0
+        self._caught_up = False
 
     def begin(self) -> None:
         """Start an answer: the rate starts anew, and what was learnt counts half."""
         self.acceptance.begin()
         self._emitted = self._seconds = 0.0
-        self._rounds = self._answered = 0
-        self._answer_seconds = 0.0
+        self._rounds = 0
+        self._answer_seconds = self._saved = 0.0
 
     @property
     def price(self) -> float:
@@ -128,6 +129,7 @@ class Adaptive:
     def learn(self, source: str, hindsight: Hindsight) -> None:
         """Learn what a draft model would have guessed of a text that is known."""
         self.acceptance.learn(source, hindsight)
+        self._caught_up = True
 
     def goes_on(self, source: str, sureness: tuple[float, ...]) -> bool:
         """Tell whether one more step of the draft model pays after guesses of this sureness."""
@@ -156,8 +158,10 @@ class Adaptive:
         self._emitted = _MEMORY * self._emitted + len(round_.emitted)
         self._seconds = _MEMORY * self._seconds + seconds
         self._rounds += 1
-        self._answered += len(round_.emitted)
         self._answer_seconds += seconds
+        # A plain round is what it is compared with: however slow, it has lost nothing but the time to look for a draft.
+        drafted = len(round_.draft.tokens) > 0
+        self._saved += len(round_.emitted) * self.curve.seconds(1) - seconds if drafted else -round_.draft_seconds
         self._credit += _PROBE_SHARE * seconds
         self.acceptance.observe(self._guess, round_.emitted)
         self._observe_draft_seconds(round_.draft_seconds)
@@ -174,13 +178,11 @@ class Adaptive:
     def _valued(self, source: str, ask: Ask, unread: int, given: int, limit: int) -> tuple[float, Wish]:
         """Return what asking the draft model is worth in tokens, and the wish that says so."""
         assert self.model is not None, "only a draft model has a price"
-        places = min(limit, given) if ask is Ask.CHECK else limit
-        chances = [self.acceptance.at(source, place) for place in range(places)]
-        places = min(limit, given) if ask is Ask.CHECK else limit
-        chances = [self.acceptance.at(source, place) for place in range(places)]
-        if self.model.reading(unread) > self._stake():
-            return 0.0, Wish()
-        length, gain = best_length(chances, self.curve, self.price, partial(self.model.drafting, 1, given))
+        draft_seconds = partial(self.model.drafting, 1, given)
+        places = self._affordable_length(min(limit, given) if ask is Ask.CHECK else limit, draft_seconds)
+        like = self.model.name if ask is Ask.CHECK else ""
+        chances = [self.acceptance.at(source, place, like) for place in range(places)]
+        length, gain = best_length(chances, self.curve, self.price, draft_seconds)
         # What is read now serves later rounds too: its price is spread over them, more of them the more there is.
         rounds = min(max(unread / _UNREAD_A_ROUND, 1.0), max(_HORIZON, self._rounds))
         gain -= self.price * (self.model.reading(unread) - self.model.reading(1)) / rounds
@@ -215,8 +217,7 @@ class Adaptive:
         Part of what was saved in this answer, or else, with what was lost before, a small share of its time: whenever
         it ends, it has not taken longer than plain decoding by more than that share and a token or so.
         """
-        saved = self._answered * self.curve.seconds(1) - self._answer_seconds
-        risked = saved if saved < 0 else _SAVINGS_STAKE * saved
+        risked = self._saved if self._saved < 0 else _SAVINGS_STAKE * self._saved
         return _STAKE_TOKENS * self.curve.seconds(1) + _STAKE * self._answer_seconds + risked
 
     def _probe(self, unread: int, limit: int) -> Wish:
@@ -241,6 +242,7 @@ class Adaptive:
         self._run = self._run + right if unbroken else right // 2
 
     def _observe_draft_seconds(self, seconds: float) -> None:
-        if self.model is not None and self._expected_draft_seconds > 0 and self._guess.tokens:
+        # Reading a prompt goes at another pace than guessing.
+        if self.model is not None and self._expected_draft_seconds > 0 and self._guess.tokens and not self._caught_up:
             steps = (len(self._guess.tokens) - 1) * self.model.curve.seconds(1)
             self.model.curve.rescale(seconds / (self._expected_draft_seconds + steps))

@@ -15,6 +15,7 @@ from app.engine.tuned import Tuned, apply_tuned, load_tuned, load_tuned_draft, m
 from drafters.base import Drafter, NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.hybrid import Hybrid
+from drafters.memory import Place, TextMemory
 from drafters.prompt_lookup import PromptLookup
 from drafters.registry import DrafterSpec
 from drafters.suffix import SuffixDrafter
@@ -59,6 +60,8 @@ class LoadPlan:
     """File that remembers what was found out about models on this machine."""
     allow_rounding: bool = False
     """Whether drafts may be longer than this machine is exact for: settings chosen under that are then used."""
+    texts: Place | None = None
+    """Where to keep what is said, to copy from in later runs; None: nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,8 @@ class Guessing:
     """None: nobody guesses."""
     exact_draft: int | None = None
     """Longest draft whose pass gives, bit for bit, what one token at a time would; None: nobody guesses."""
+    memory: TextMemory | None = None
+    """Texts of earlier runs; None: none are kept, or nobody would copy from them."""
 
 
 class Loader:
@@ -112,7 +117,8 @@ class Loader:
         if exact == 1:
             self.notes.append(_NEVER_EXACT)
         adaptive = Adaptive(curve, target.max_rows - 1, cost)
-        return Guessing(Hybrid(_free(spec, target), model, adaptive), adaptive, exact - 1)
+        free = _free(spec, target)
+        return Guessing(Hybrid(free, model, adaptive), adaptive, exact - 1, self._memory(free, target))
 
     def exact_width(self, target: LanguageModel) -> int:
         """Return the widest pass that this machine computes as it would one token at a time, measured at first use."""
@@ -173,6 +179,11 @@ class Loader:
 
     def _toy(self, options: LlamaOptions) -> LanguageModel:
         return ToyModel(context_size=options.context_size or 512, abort=self._abort)
+
+    def _memory(self, free: Sequence[Drafter], target: LanguageModel) -> TextMemory | None:
+        """Return the texts of earlier runs, if somebody would copy from them."""
+        copies = any(isinstance(drafter, SuffixDrafter) for drafter in free)
+        return TextMemory(self.plan.texts, target.vocab, target.name) if copies and self.plan.texts else None
 
     def _found(self, name: str) -> Path:
         path = find_model(name)

@@ -74,6 +74,7 @@ class Worker:
         if not self._transcript.has_template:
             loader.notes.append(f"{target.name} has no chat template: your text is sent as it is.")
         yield self._ready(target, tuple(loader.notes))
+        self._recall()
 
     def use_drafter(self, spec: DrafterSpec, on_progress: Progress) -> Iterator[Message]:
         """Change the drafter; one that can't be used leaves the old one in place."""
@@ -84,6 +85,7 @@ class Worker:
         session.drafter, self._guessing = guessing.drafter, guessing
         self._predicted = ""
         yield self._ready(session.target, tuple(loader.notes))
+        self._recall()
 
     def explain(self) -> Iterator[Message]:
         """Tell what drafting costs here, what came of it, and what is decided therefore."""
@@ -111,6 +113,8 @@ class Worker:
         self._transcript.keep(text, session.tokens[len(prompt) :])
         explanation = self._explanation() if question.explain else None
         yield Ended(rest, text, finish, session.stats.snapshot(), session.drafter.name, explanation)
+        if self._guessing.memory is not None:
+            self._guessing.memory.keep(session.tokens, len(prompt))
 
     def close(self) -> None:
         """Free the models."""
@@ -135,6 +139,13 @@ class Worker:
         if prediction and prediction != self._predicted and isinstance(drafter, Hybrid):
             drafter.learn(self._loaded().target.vocab.tokenize(prediction, special=False))
             self._predicted = prediction
+
+    def _recall(self) -> None:
+        """Let the drafter copy from what was said in earlier runs; after the load is told, while the user types."""
+        drafter, memory = self._guessing.drafter, self._guessing.memory
+        if memory is not None and isinstance(drafter, Hybrid):
+            for text in memory.texts():
+                drafter.learn(text)
 
     def _longest(self, question: Question) -> int:
         wanted = question.draft_length

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from models.errors import (
     Cancelled,
     ContextFullError,
+    DivergedError,
     LocalspecError,
     MemoryLimitError,
     ModelFileError,
@@ -22,6 +23,7 @@ CODES = {
     ModelFileError: 3,
     PairError: 4,
     MemoryLimitError: 5,
+    DivergedError: 6,
     ContextFullError: 1,
     Cancelled: 130,
 }

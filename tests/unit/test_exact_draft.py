@@ -21,11 +21,13 @@ from models.sampling import SamplingParams
 )
 def test_the_longest_draft(monkeypatch: pytest.MonkeyPatch, width: int, allow_rounding: bool, longest: int) -> None:
     monkeypatch.setattr(app.engine.load, "exact_width", lambda _: width)
-    plan = LoadPlan("toy", parse_drafter("toy"), LlamaOptions(), Path("never used"))
+    plan = LoadPlan("toy", parse_drafter("model:toy"), LlamaOptions(), Path("never used"))
     worker = Worker(plan, AbortFlag(), time.perf_counter)
     list(worker.load(lambda _, __: None))
     turns = (Message("user", "hello"),)
-    question = Question(turns, SamplingParams(), max_tokens=40, draft_length=6, allow_rounding=allow_rounding)
+    question = Question(
+        turns, SamplingParams(), max_tokens=40, draft_length=6, adapt=False, allow_rounding=allow_rounding
+    )
     drafts = [len(said.round.draft.tokens) for said in worker.answer(question) if isinstance(said, Said)]
     worker.close()
     assert max(drafts) == longest

@@ -10,8 +10,9 @@ import pytest
 from fakes import FakeClock, StoppingModel
 
 from app.engine import load
+from app.engine.calibrate import QUICK_WIDTHS
 from app.engine.ending import Finish
-from app.engine.load import Loader, LoadPlan
+from app.engine.load import Guessing, Loader, LoadPlan
 from app.engine.messages import Ended, Message, Ready, Said
 from app.engine.session import Reading
 from app.engine.thread import Engine, Ticket
@@ -19,8 +20,10 @@ from app.engine.transcript import Transcript
 from app.engine.worker import Question, Worker
 from drafters.base import NullDrafter
 from drafters.draft_model import DraftModel
+from drafters.hybrid import Hybrid
 from drafters.prompt_lookup import PromptLookup
 from drafters.registry import DrafterSpec, parse_drafter
+from drafters.suffix import SuffixDrafter
 from models.abort import AbortFlag
 from models.errors import Cancelled, ContextFullError, ModelFileError, PairError
 from models.llama_load import LlamaOptions
@@ -72,7 +75,15 @@ def ask(worker: Worker, asked: Question) -> Ended:
 
 
 @pytest.mark.parametrize(
-    ("drafter", "name"), [("off", "off"), ("lookup", "lookup"), ("auto", "lookup"), ("toy", "model:toy-0")]
+    ("drafter", "name"),
+    [
+        ("off", "off"),
+        ("lookup", "lookup"),
+        ("suffix", "suffix"),
+        ("auto", "suffix"),
+        ("toy", "suffix+model:toy-0"),
+        ("model:toy", "model:toy-0"),
+    ],
 )
 def test_loading_tells_what_was_loaded(drafter: str, name: str) -> None:
     worker = Worker(plan(drafter), AbortFlag(), FakeClock())
@@ -119,11 +130,13 @@ def test_an_answer_is_told_round_by_round_and_no_text_is_lost() -> None:
     assert (end.finish, end.drafter) == (Finish.LENGTH, "lookup")
 
 
-@pytest.mark.parametrize("drafter", ["lookup", "auto", "toy"])
-@pytest.mark.parametrize("draft_length", [1, 5, 16])
-def test_the_text_is_the_same_whatever_drafts(drafter: str, draft_length: int) -> None:
-    plain = ask(loaded(), question("the cat sat. the cat", max_tokens=100, draft_length=0))
-    drafted = ask(loaded(drafter), question("the cat sat. the cat", max_tokens=100, draft_length=draft_length))
+@pytest.mark.parametrize("drafter", ["lookup", "suffix", "auto", "toy", "model:toy"])
+@pytest.mark.parametrize("draft_length", [1, 5, 16, None])
+@pytest.mark.parametrize("adapt", [True, False])
+def test_the_text_is_the_same_whatever_drafts(drafter: str, draft_length: int | None, adapt: bool) -> None:
+    asked = question("the cat sat. the cat", max_tokens=100, draft_length=draft_length, adapt=adapt)
+    plain = ask(loaded(), asked)
+    drafted = ask(loaded(drafter), asked)
     assert (drafted.answer, drafted.finish) == (plain.answer, plain.finish)
     assert drafted.stats.drafted > 0 == plain.stats.drafted
 
@@ -209,7 +222,7 @@ def test_a_change_of_the_drafter_that_is_stopped_leaves_nothing_in_the_cache(
 
 
 def test_a_drafter_that_is_refused_leaves_the_old_one_in_place() -> None:
-    worker = loaded("toy")
+    worker = loaded("model:toy")
     with pytest.raises(ModelFileError):
         list(worker.use_drafter(DrafterSpec("model", "nowhere/none.gguf"), silent))
     end = ask(worker, question("the cat sat"))
@@ -269,41 +282,86 @@ def test_closing_before_loading_is_fine() -> None:
     Worker(plan(), AbortFlag(), FakeClock()).close()
 
 
-def drafter_for(spec: str, target: ToyModel) -> tuple[object, list[str]]:
-    loader = Loader(plan(), AbortFlag(), silent)
-    return loader.drafter(parse_drafter(spec), target), loader.notes
+def guessing_for(spec: str, target: ToyModel) -> tuple[Guessing, list[str]]:
+    loader = Loader(plan(), AbortFlag(), FakeClock(), silent)
+    return loader.guessing(parse_drafter(spec), target), loader.notes
 
 
-def test_each_name_makes_its_drafter() -> None:
-    assert isinstance(drafter_for("off", ToyModel())[0], NullDrafter)
-    assert isinstance(drafter_for("lookup", ToyModel())[0], PromptLookup)
-    assert isinstance(drafter_for("auto", ToyModel())[0], PromptLookup)
-    assert isinstance(drafter_for("model:toy", ToyModel())[0], DraftModel)
+def kinds_in(guessing: Guessing) -> list[type]:
+    drafter = guessing.drafter
+    return [type(part) for part in drafter._all()] if isinstance(drafter, Hybrid) else [type(drafter)]
 
 
-def test_a_draft_model_gets_the_context_of_its_target() -> None:
-    drafter, _ = drafter_for("toy", ToyModel(context_size=77))
-    assert isinstance(drafter, DraftModel)
-    assert drafter.model.context_size == 77
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("off", [NullDrafter]),
+        ("lookup", [PromptLookup]),
+        ("suffix", [SuffixDrafter]),
+        ("auto", [SuffixDrafter]),
+        ("toy", [SuffixDrafter, DraftModel]),
+        ("model:toy", [DraftModel]),
+    ],
+)
+def test_each_name_makes_its_drafter(name: str, kinds: list[type]) -> None:
+    guessing, notes = guessing_for(name, ToyModel())
+    assert kinds_in(guessing) == kinds
+    assert (guessing.adaptive is None) == (guessing.exact_draft is None) == (name == "off")
+    assert notes == []
+
+
+@pytest.mark.parametrize("name", ["toy", "model:toy"])
+def test_a_draft_model_has_its_price_and_others_have_none(name: str) -> None:
+    adaptive = guessing_for(name, ToyModel())[0].adaptive
+    assert adaptive is not None
+    assert adaptive.model is not None
+    assert adaptive.model.name == "model:toy-0"
+    assert list(adaptive.model.curve.measured) == [1, 2, 4, 16]
+    free = guessing_for("auto", ToyModel())[0].adaptive
+    assert free is not None
+    assert free.model is None
+
+
+def test_the_curve_covers_what_may_be_drafted_and_the_caches_are_empty_after_it() -> None:
+    target = ToyModel()
+    guessing, _ = guessing_for("toy", target)
+    assert guessing.adaptive is not None
+    assert list(guessing.adaptive.curve.measured) == [width for width in QUICK_WIDTHS if width <= target.max_rows]
+    assert guessing.exact_draft == guessing.adaptive.longest == target.max_rows - 1
+    assert target.length == 0
+
+
+@pytest.mark.parametrize("name", ["toy", "model:toy"])
+def test_a_draft_model_gets_the_context_of_its_target(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    sizes: list[int] = []
+
+    def make(**options: Any) -> ToyModel:
+        sizes.append(options["context_size"])
+        return ToyModel(**options)
+
+    monkeypatch.setattr(load, "ToyModel", make)
+    guessing_for(name, ToyModel(context_size=77))
+    assert sizes == [77]
 
 
 def test_a_target_that_can_not_go_back_runs_plain_under_auto_and_says_why() -> None:
-    drafter, notes = drafter_for("auto", ToyModel(rewind_limit=0))
-    assert isinstance(drafter, NullDrafter)
+    guessing, notes = guessing_for("auto", ToyModel(rewind_limit=0))
+    assert kinds_in(guessing) == [NullDrafter]
+    assert (guessing.adaptive, guessing.exact_draft) == (None, None)
     assert notes == ["No drafting: toy-0 can't take back a wrong guess (a list of tokens)."]
-    assert drafter_for("off", ToyModel(rewind_limit=0))[1] == []
+    assert guessing_for("off", ToyModel(rewind_limit=0))[1] == []
 
 
-@pytest.mark.parametrize("spec", ["lookup", "toy"])
+@pytest.mark.parametrize("spec", ["lookup", "suffix", "toy", "model:toy"])
 def test_a_drafter_asked_for_by_name_is_refused_by_a_target_that_can_not_go_back(spec: str) -> None:
     with pytest.raises(PairError, match="can't take back a wrong guess") as caught:
-        drafter_for(spec, ToyModel(rewind_limit=0))
+        guessing_for(spec, ToyModel(rewind_limit=0))
     assert caught.value.title.startswith(f"--draft {parse_drafter(spec)} can't be used")
     assert "--draft off" in caught.value.hint
 
 
 def test_a_target_with_a_bounded_memory_is_drafted_for() -> None:
-    assert isinstance(drafter_for("auto", ToyModel(rewind_limit=4))[0], PromptLookup)
+    assert kinds_in(guessing_for("auto", ToyModel(rewind_limit=4))[0]) == [SuffixDrafter]
 
 
 def test_a_draft_model_of_another_vocabulary_is_refused_and_freed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,7 +370,7 @@ def test_a_draft_model_of_another_vocabulary_is_refused_and_freed(monkeypatch: p
     target = ToyModel(1)
     monkeypatch.setattr(target.vocab, "kind", "other")
     with pytest.raises(PairError, match="toy-0 can't draft for this target"):
-        drafter_for("toy", target)
+        guessing_for("toy", target)
     assert closed == ["toy-0"]
 
 
