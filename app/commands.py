@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 from app.chat import Chat
+from app.engine.worker import FIXED_LENGTH, Question
 from app.explanation import explanation_text
 from app.report import table
 from drafters.registry import HELP as DRAFTERS
@@ -74,9 +75,13 @@ def _stats(chat: Chat, _: str) -> None:
 def _draft(chat: Chat, argument: str) -> None:
     if argument:
         chat.drafter = chat.engine.use_drafter(parse_drafter(argument)).drafter
-    longest = chat.settings.draft_length
-    length = "as many tokens as pay" if longest is None else f"at most {longest} tokens"
-    chat.terminal.show(f"Drafter: {chat.drafter}, {length} a round.")
+    chat.terminal.show(f"Drafter: {chat.drafter}, {_draft_length(chat.settings)} a round.")
+
+
+def _draft_length(settings: Question) -> str:
+    if not settings.adapt:
+        return f"{FIXED_LENGTH if settings.draft_length is None else settings.draft_length} tokens"
+    return "as many tokens as pay" if settings.draft_length is None else f"at most {settings.draft_length} tokens"
 
 
 def _spec(chat: Chat, _: str) -> None:

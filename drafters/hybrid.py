@@ -101,8 +101,7 @@ class Hybrid:
 
     def propose(self, context: Sequence[int], limit: int) -> Draft:
         """Return the draft that is expected to gain most."""
-        drafts = [drafter.propose(context, limit) for drafter in self._free]
-        free = max(drafts, key=self.appraiser.worth, default=NO_DRAFT)
+        free = self._best_free(context, limit)
         if self._model is None:
             return free
         wish = self.appraiser.wish(free, self._model.unread(context), limit)
@@ -117,6 +116,12 @@ class Hybrid:
         source = checked_source(self._model.name, free.source) if given else self._model.name
         draft = self._model.extend(context, given, limit, partial(self.appraiser.goes_on, source))
         return replace(draft, source=source) if draft.tokens else free
+
+    def _best_free(self, context: Sequence[int], limit: int) -> Draft:
+        drafts = [drafter.propose(context, limit) for drafter in self._free]
+        if len(drafts) == 1:
+            return drafts[0]
+        return max(drafts, key=self.appraiser.worth, default=NO_DRAFT)
 
     def accept(self, emitted: Sequence[int], accepted: int) -> None:
         """Let all of them learn what was emitted."""

@@ -95,8 +95,8 @@ class Adaptive:
         return max(plain, self._emitted / self._seconds) if self._seconds > 0 else plain
 
     def limit(self) -> int:
-        """Return the most tokens that are ever worth asking for."""
-        return self.longest
+        """Return the most tokens that may be worth asking for."""
+        return self.longest if self.model else min(self.longest, self._longest_copy())
 
     def worth(self, draft: Draft) -> float:
         """Return what the best beginning of a draft is worth, in tokens; 0 for one not worth checking."""
@@ -201,9 +201,12 @@ class Adaptive:
         """Return the chances of as much of a draft as may be checked at all."""
         longest = len(draft.tokens)
         if self.model is None or not draft.source.startswith(self.model.name):
-            # A long copy shows by being copied: what is left of a phrase just met again breaks off together.
-            longest = min(longest, max(_FIRST_LENGTH, _GROWTH * self._run))
+            longest = min(longest, self._longest_copy())
         return self.acceptance.chances(draft)[: self._affordable_length(longest, no_time)]
+
+    def _longest_copy(self) -> int:
+        # A long copy shows by being copied: what is left of a phrase just met again breaks off together.
+        return max(_FIRST_LENGTH, _GROWTH * self._run)
 
     def _affordable_length(self, longest: int, draft_seconds: Seconds) -> int:
         """Return the longest draft whose failure would leave the answer within what it may lose."""

@@ -21,7 +21,7 @@ from models.prompts import Message as Turn
 from models.sampling import Sampler, SamplingParams
 
 _EAGER = Eager()
-_FIXED_LENGTH = 3
+FIXED_LENGTH = 3
 """Draft length of those who want no adapting and name none."""
 
 
@@ -150,7 +150,7 @@ class Worker:
     def _longest(self, question: Question) -> int:
         wanted = question.draft_length
         if wanted is None:
-            wanted = self._loaded().target.max_rows - 1 if question.adapt else _FIXED_LENGTH
+            wanted = self._loaded().target.max_rows - 1 if question.adapt else FIXED_LENGTH
         exact = self._guessing.exact_draft
         return wanted if question.allow_rounding or not exact else min(wanted, exact)
 

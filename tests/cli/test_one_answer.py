@@ -58,8 +58,9 @@ def test_with_m_every_word_is_prompt(tmp_path: Path) -> None:
 
 def test_json_lines_add_up(tmp_path: Path) -> None:
     done = localspec(
-        "run", "toy", "the sea the sea", "--json", "--draft", "toy", "-n", "40", "--seed", "5", home=tmp_path
-    )
+        "run", "toy", "the sea the sea", "--json", "--draft", "model:toy", "--no-adapt", "-n", "40", "--seed", "5",
+        home=tmp_path,
+    )  # fmt: skip
     start, *rounds, end = records(done.stdout)
     assert (start["type"], end["type"], {line["type"] for line in rounds}) == ("start", "end", {"round"})
     assert start["sampling"]["seed"] == 5

@@ -306,15 +306,15 @@ def test_after_a_stop_from_another_thread_the_next_answer_is_that_of_a_new_sessi
 
 def test_a_stop_while_the_prompt_is_read_keeps_whole_passes_and_the_next_answer_is_exact(files: Files) -> None:
     flag = AbortFlag()
-    options = LlamaOptions(context_size=512, threads=1, batch_size=32, extra_buffers=False)
+    options = LlamaOptions(context_size=512, threads=1, batch_size=48, extra_buffers=False)
     target = LlamaModel(files["llama"], options, abort=flag)
     session = Session(target, NullDrafter(), FakeClock())
     case = Case(tuple(target.vocab.tokenize("abcdefg " * 50)), SAMPLINGS["whole"], budget=8)
     count_until_cancelled(session, case, lambda events: flag.set() if events == 2 else None)
-    assert target.length == 64
+    assert target.length == 96
     flag.clear()
     got = run_in(session, case, 0)
-    assert got.stats.reused_tokens == 64
+    assert got.stats.reused_tokens == 96
     assert_exact(target, case, got)
     target.close()
 
@@ -335,7 +335,8 @@ def worker(files: Files) -> Iterator[Worker]:
 
 
 def chat(worker: Worker, turns: list[Turn], draft_length: int = 4) -> Ended:
-    *_, end = worker.answer(Question(tuple(turns), SAMPLINGS["whole"], max_tokens=24, draft_length=draft_length))
+    asked = Question(tuple(turns), SAMPLINGS["whole"], max_tokens=24, draft_length=draft_length, adapt=False)
+    *_, end = worker.answer(asked)
     assert isinstance(end, Ended)
     return end
 
@@ -343,12 +344,13 @@ def chat(worker: Worker, turns: list[Turn], draft_length: int = 4) -> Ended:
 def test_a_chat_goes_on_over_changes_of_the_drafter(worker: Worker, files: Files) -> None:
     turns: list[Turn] = []
     answers = []
-    for draft in ("off", "lookup", str(files["near"]), str(files["padded"])):
+    for draft in ("off", "lookup", str(files["near"]), f"model:{files['padded']}"):
         list(worker.use_drafter(parse_drafter(draft), silent))
         turns.append(Turn("user", "tell me the thing"))
         answers.append(chat(worker, turns))
         turns.append(Turn("assistant", answers[-1].answer))
-    assert [answer.drafter for answer in answers] == ["off", "lookup", "model:near", "model:padded"]
+    assert [answer.drafter for answer in answers] == ["off", "lookup", "suffix+model:near", "model:padded"]
+    assert answers[0].stats.drafted == 0
     assert answers[2].stats.drafted > 0
     assert answers[3].stats.accepted > 0
 
@@ -360,5 +362,5 @@ def test_a_draft_file_that_is_refused_leaves_the_chat_as_it_was(worker: Worker, 
     with pytest.raises(PairError, match="renamed can't draft"):
         list(worker.use_drafter(parse_drafter(str(files["renamed"])), silent))
     after = chat(worker, turns)
-    assert (after.drafter, after.answer) == ("model:near", before.answer)
+    assert (after.drafter, after.answer) == ("suffix+model:near", before.answer)
     assert after.stats.reused_tokens == after.stats.prompt_tokens - 1

@@ -79,7 +79,7 @@ def hybrid(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_hybrid(tmp_path_factory.mktemp("hybrid") / "tiny.gguf")
 
 
-@pytest.mark.parametrize(("width", "dropped"), [(2, 1), (5, 1), (5, 4), (17, 1), (17, 8), (17, 16), (40, 16)])
+@pytest.mark.parametrize(("width", "dropped"), [(2, 1), (5, 1), (5, 4), (17, 1), (17, 8), (40, 8)])
 def test_a_hybrid_goes_back_inside_its_last_pass(hybrid: Path, width: int, dropped: int) -> None:
     draft = [token % 30 for token in range(50, 50 + width)]
     with loaded(hybrid) as model:
@@ -92,7 +92,7 @@ def test_a_hybrid_goes_back_inside_its_last_pass(hybrid: Path, width: int, dropp
         assert gap(model.decode([13], 1), fresh(hybrid, [*PROMPT, *draft[: width - dropped], 13])) < SAME
 
 
-@pytest.mark.parametrize(("width", "dropped"), [(1, 1), (2, 2), (5, 5), (5, 6), (17, 17), (40, 17), (40, 39)])
+@pytest.mark.parametrize(("width", "dropped"), [(1, 1), (2, 2), (5, 5), (5, 6), (17, 9), (17, 17), (40, 9), (40, 39)])
 def test_a_hybrid_goes_back_neither_to_the_start_of_a_pass_nor_beyond_its_snapshots(
     hybrid: Path, width: int, dropped: int
 ) -> None:

@@ -138,7 +138,9 @@ def test_the_text_is_the_same_whatever_drafts(drafter: str, draft_length: int | 
     plain = ask(loaded(), asked)
     drafted = ask(loaded(drafter), asked)
     assert (drafted.answer, drafted.finish) == (plain.answer, plain.finish)
-    assert drafted.stats.drafted > 0 == plain.stats.drafted
+    assert plain.stats.drafted == 0
+    # Here a pass of the draft model takes as long as one of the target: alone it never pays.
+    assert (drafted.stats.drafted > 0) != (drafter == "model:toy" and adapt)
 
 
 def test_text_that_could_begin_a_stop_string_is_told_at_the_end() -> None:
@@ -225,7 +227,7 @@ def test_a_drafter_that_is_refused_leaves_the_old_one_in_place() -> None:
     worker = loaded("model:toy")
     with pytest.raises(ModelFileError):
         list(worker.use_drafter(DrafterSpec("model", "nowhere/none.gguf"), silent))
-    end = ask(worker, question("the cat sat"))
+    end = ask(worker, question("the cat sat", adapt=False))
     assert end.drafter == "model:toy-0"
     assert end.stats.acceptance_rate == 1
 
