@@ -58,6 +58,9 @@ class DraftModel:
         """Rewind to what this prompt has in common with the last; the rest is read at the first `propose`."""
         self._sampler = sampler
         same = common_prefix(self._cached, self._view(prompt))
+        if same <= self._head:
+            # Another text, which may be shorter than what was skipped of the last.
+            self.skipped = 0
         del self._cached[same:]
         self.model.rewind(same)
 
@@ -82,9 +85,10 @@ class DraftModel:
 
         As many of the last tokens are judged as one pass gives rows for; what was read before is not.
         """
-        unseen = self._unseen(self._view(context))[:-1]
+        view = self._view(context)
+        unseen = self._unseen(view)[:-1]
         judged = min(said - 1, len(unseen), self.model.max_rows, self.model.batch_size)
-        if judged <= 0 or max(unseen) >= self.model.vocab.size:
+        if judged <= 0 or len(view) > self.model.context_size or max(unseen) >= self.model.vocab.size:
             return ()
         rows = self._decode(unseen, judged)[:, : self._shared]
         places = range(len(context) - judged, len(context))

@@ -118,7 +118,7 @@ class Hybrid:
         return replace(draft, source=source) if draft.tokens else free
 
     def _best_free(self, context: Sequence[int], limit: int) -> Draft:
-        drafts = [drafter.propose(context, limit) for drafter in self._free]
+        drafts = [draft for drafter in self._free if (draft := drafter.propose(context, limit)).tokens]
         if len(drafts) == 1:
             return drafts[0]
         return max(drafts, key=self.appraiser.worth, default=NO_DRAFT)

@@ -44,6 +44,58 @@ def chance_of_resumption(evidence: int) -> float:
     return _RESUMED[bisect_right(_EVIDENCE, evidence) - 1]
 
 
+class Copier:
+    """Drafts from an index: what followed a match, or what goes on after a change if that is likelier."""
+
+    def __init__(self, source: str, is_end: Callable[[int], bool]) -> None:
+        """Make an empty index; take the name to draft under, and the target's end-of-generation test."""
+        self.index = SuffixAutomaton()
+        self.pointer = SourcePointer(self.index.tokens)
+        self._source = source
+        self._is_end = is_end
+
+    def draft(self, state: int, length: int, limit: int) -> Draft:
+        """Return up to `limit` tokens for a text whose end, of `length` tokens, is in a state; ROOT for no match."""
+        drafts = [self._cut(self._after_match(state, length), limit), self._cut(self._after_change(), limit)]
+        guesses = max(drafts, key=lambda draft: draft[0][1] if draft else 0.0)
+        if not guesses:
+            return NO_DRAFT
+        tokens, chances = zip(*guesses, strict=True)
+        return Draft(tokens, confidence=chances, source=self._source)
+
+    def _cut(self, guesses: Iterator[_Guess], limit: int) -> list[_Guess]:
+        """Return the first guesses, with nothing after an end token."""
+        cut: list[_Guess] = []
+        for guess in islice(guesses, max(0, limit)):
+            cut.append(guess)
+            if self._is_end(guess[0]):
+                break
+        return cut
+
+    def _after_match(self, state: int, length: int) -> Iterator[_Guess]:
+        """Yield what follows a match; a period goes on past the end of the text."""
+        index = self.index
+        while state:
+            token = index.tokens[index.latest[state]]
+            after = index.step(state, token)
+            count = index.count[state]
+            followed = count if index.is_unanimous(state) else min(count - 1, index.count[after])
+            yield token, chance_of_match(length, count, followed)
+            # The match grows by each guess. Where it ran into the end of a text, a shorter one goes on.
+            state = index.continued(after)
+            length = min(length + 1, index.length[state])
+
+    def _after_change(self) -> Iterator[_Guess]:
+        """Yield the source of a copy from where it is likely to go on after a change."""
+        tokens = self.index.tokens
+        resumption = self.pointer.best() or Resumption(len(tokens), 0)
+        for step, place in enumerate(range(resumption.place, len(tokens))):
+            token = tokens[place]
+            if token == BORDER:
+                return
+            yield token, chance_of_resumption(resumption.evidence + step)
+
+
 class SuffixDrafter:
     """Drafts by copying after the longest, then latest, earlier match of the text's end, or on from a change in a copy.
 
@@ -91,12 +143,8 @@ class SuffixDrafter:
 
     def propose(self, context: Sequence[int], limit: int) -> Draft:  # noqa: ARG002
         """Return up to `limit` tokens that followed the longest match, or those after a change if likelier."""
-        drafts = [self._cut(self._after_match(), limit), self._cut(self._after_change(), limit)]
-        guesses = max(drafts, key=lambda draft: draft[0][1] if draft else 0.0)
-        if not guesses:
-            return NO_DRAFT
-        tokens, chances = zip(*guesses, strict=True)
-        return Draft(tokens, confidence=chances, source=self.name)
+        match = self._index.longest_match()
+        return self._copier.draft(match, self._index.length[match], limit)
 
     def accept(self, emitted: Sequence[int], accepted: int) -> None:  # noqa: ARG002
         """Index the emitted tokens, and follow what they copy."""
@@ -110,8 +158,8 @@ class SuffixDrafter:
         self._forget()
 
     def _forget(self) -> None:
-        self._index = SuffixAutomaton()
-        self._pointer = SourcePointer(self._index.tokens)
+        self._copier = Copier(self.name, self._is_end)
+        self._index, self._pointer = self._copier.index, self._copier.pointer
         self._text = 0
 
     def _drop_oldest(self) -> None:
@@ -122,36 +170,3 @@ class SuffixDrafter:
     def _start_text(self) -> None:
         self._index.end_text()
         self._text = self.size
-
-    def _cut(self, guesses: Iterator[_Guess], limit: int) -> list[_Guess]:
-        """Return the first guesses, with nothing after an end token."""
-        cut: list[_Guess] = []
-        for guess in islice(guesses, max(0, limit)):
-            cut.append(guess)
-            if self._is_end(guess[0]):
-                break
-        return cut
-
-    def _after_match(self) -> Iterator[_Guess]:
-        """Yield what follows the longest match; a period goes on past the end of the text."""
-        index = self._index
-        state = index.longest_match()
-        length = index.length[state]
-        while state:
-            token = index.tokens[index.latest[state]]
-            after = index.step(state, token)
-            count = index.count[state]
-            followed = count if index.is_unanimous(state) else min(count - 1, index.count[after])
-            yield token, chance_of_match(length, count, followed)
-            # The match grows by each guess. Where it ran into the end of a text, a shorter one goes on.
-            state = index.continued(after)
-            length = min(length + 1, index.length[state])
-
-    def _after_change(self) -> Iterator[_Guess]:
-        """Yield the source of a copy from where it is likely to go on after a change."""
-        resumption = self._pointer.best() or Resumption(self.size, 0)
-        for step, place in enumerate(range(resumption.place, self.size)):
-            token = self._index.tokens[place]
-            if token == BORDER:
-                return
-            yield token, chance_of_resumption(resumption.evidence + step)

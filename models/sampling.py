@@ -176,7 +176,7 @@ def share(row: NDArray[np.float32], token: int) -> float:
     under the truth for the likeliest token. Good enough to learn from, not to sample from.
     """
     width = len(row) // _GRID
-    peaks = row[: _GRID * width].reshape(_GRID, width).max(axis=0) if width else row
+    peaks = row[: _GRID * width].reshape(_GRID, width).max(axis=0) if width else row[:0]
     rivals = np.exp(np.append(peaks, row[_GRID * width :]) - row[token])
     return float(1 / max(1.0, rivals.sum(dtype=np.float64)))
 

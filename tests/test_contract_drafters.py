@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from drafters.base import Draft, Drafter, NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.prompt_lookup import PromptLookup
+from drafters.recall import Recall
 from drafters.suffix import SuffixDrafter
 from models.sampling import Sampler, SamplingParams
 from models.toy import ToyModel, ToyVocab
@@ -32,6 +33,13 @@ def padded() -> DraftModel:
     return DraftModel(PaddedToy(0, 4, fill=50.0, unlikeness=0.3, context_size=CONTEXT), VOCAB)
 
 
+def recall() -> Recall:
+    drafter = Recall(VOCAB.is_end)
+    for text in (REPEATING, ENDING):
+        drafter.learn(text)
+    return drafter
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of drafter under test."""
@@ -47,6 +55,7 @@ KINDS = {
     "eager lookup": Kind(lambda: PromptLookup(VOCAB.is_end, shortest=1)),
     "suffix": Kind(lambda: SuffixDrafter(VOCAB.is_end), learns=True),
     "forgetful suffix": Kind(lambda: SuffixDrafter(VOCAB.is_end, most_tokens=16), learns=True),
+    "memory": Kind(recall, learns=True),
     "draft model": Kind(lambda: DraftModel(ToyModel(context_size=CONTEXT), VOCAB)),
     "unlike model": Kind(lambda: DraftModel(ToyModel(unlikeness=2.0, context_size=CONTEXT), VOCAB)),
     # A toy that often says the end token.

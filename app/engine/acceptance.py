@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from drafters.base import Draft
 from drafters.draft_model import Hindsight
@@ -19,6 +20,8 @@ _MEMORY = 0.97
 """Weight of the past in a cell, an observation: a text changes from prose to code and back within tens of tokens."""
 _BETWEEN_ANSWERS = 0.5
 """Weight of the past when a new answer begins."""
+_UNUSED = 0.98
+"""Weight of the past in a cell that a draft of its source did not reach: what was bad once is looked at again."""
 _UNSEEN = 0.8
 _SURENESS = (0.15, 0.3, 0.45, 0.6, 0.7, 0.8, 0.88, 0.94, 0.975, 0.99)
 """Borders between cells: finer near 1, where long drafts are decided."""
@@ -27,7 +30,7 @@ _PLACES = (1, 2, 4, 8)
 _NO_OPINION = 0.5
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Cell:
     """A running share that forgets."""
 
@@ -41,9 +44,9 @@ class _Cell:
     def share(self, prior: float) -> float:
         return (self.hits + _PRIOR * prior) / (self.weight + _PRIOR)
 
-    def fade(self) -> None:
-        self.hits *= _BETWEEN_ANSWERS
-        self.weight *= _BETWEEN_ANSWERS
+    def fade(self, kept: float) -> None:
+        self.hits *= kept
+        self.weight *= kept
 
 
 @dataclass(slots=True)
@@ -75,7 +78,7 @@ class Acceptance:
     def begin(self) -> None:
         """Start an answer: what earlier ones taught counts half."""
         for cell in (*self._by_evidence.values(), *self._by_place.values()):
-            cell.fade()
+            cell.fade(_BETWEEN_ANSWERS)
 
     def chances(self, draft: Draft) -> list[float]:
         """Return the chance of each token of a draft."""
@@ -105,13 +108,19 @@ class Acceptance:
 
     def observe(self, draft: Draft, emitted: Sequence[int]) -> None:
         """Learn about every guess that the emitted tokens decide, whether it was checked or not."""
+        decided: list[_Cell] = []
         for place, (guess, sure, token) in enumerate(zip(draft.tokens, confidence_of(draft), emitted, strict=False)):
             right = guess == token
-            self._by_evidence[draft.source, bisect_right(_SURENESS, sure), _group(place)].observe(right)
-            self._by_place[draft.source, _group(place)].observe(right)
+            evidence = self._by_evidence[draft.source, bisect_right(_SURENESS, sure), _group(place)]
+            decided += (evidence, self._by_place[draft.source, _group(place)])
+            for cell in decided[-2:]:
+                cell.observe(right)
             self.counts[draft.source].observe(place, right)
             if not right:
-                return
+                break
+        for (source, *_), cell in chain(self._by_evidence.items(), self._by_place.items()):
+            if source == draft.source and cell not in decided:
+                cell.fade(_UNUSED)
 
 
 def confidence_of(draft: Draft) -> Sequence[float]:

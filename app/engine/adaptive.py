@@ -80,6 +80,9 @@ class Adaptive:
         self._run = 0
         self._expected_draft_seconds = 0.0
         self._caught_up = False
+        self._pass_ahead = 0.0
+        self._spent = 0.0
+        self._unread = 1
 
     def begin(self) -> None:
         """Start an answer: the rate starts anew, and what was learnt counts half."""
@@ -87,6 +90,10 @@ class Adaptive:
         self._emitted = self._seconds = 0.0
         self._rounds = 0
         self._answer_seconds = self._saved = 0.0
+        # The last answer may have been stopped inside a round.
+        self._guess = NO_DRAFT
+        self._caught_up = False
+        self._spent = self._pass_ahead = 0.0
 
     @property
     def price(self) -> float:
@@ -105,6 +112,8 @@ class Adaptive:
     def wish(self, free: Draft, unread: int, limit: int) -> Wish:
         """Return how to use the draft model: what it is expected to add must pay for its time."""
         self._expected_draft_seconds = 0.0
+        self._asked = False
+        self._pass_ahead = 0.0
         # The first token of an answer waits for nobody.
         if self.model is None or self._rounds == 0:
             return Wish()
@@ -118,10 +127,16 @@ class Adaptive:
             wishes.append(self._valued(source, Ask.CHECK, read, len(free.tokens), limit))
         gain, wish = max(wishes, key=lambda valued: valued[0])
         if wish.length == 0 or gain <= free_worth + MARGIN:
+            # The last tokens are enough to see how it does now. To read all that it missed costs more each round.
+            read = min(read, _WINDOWS[0])
             wish = self._probe(read, limit)
+        self._unread = read
         if wish.ask is not Ask.NOTHING and read < unread:
             wish = replace(wish, window=read)
         self._asked = wish.ask is not Ask.NOTHING
+        if self._asked:
+            given = min(wish.length, len(free.tokens)) if wish.ask is Ask.CHECK else 0
+            self._pass_ahead = self.model.reading(read + given)
         if wish.ask is Ask.DRAFT:
             self._expected_draft_seconds = self.model.drafting(unread, 0, 1)
         return wish
@@ -130,10 +145,12 @@ class Adaptive:
         """Learn what a draft model would have guessed of a text that is known."""
         self.acceptance.learn(source, hindsight)
         self._caught_up = True
+        self._spend_pass()
 
     def goes_on(self, source: str, sureness: tuple[float, ...]) -> bool:
         """Tell whether one more step of the draft model pays after guesses of this sureness."""
         assert self.model is not None, "only a draft model asks"
+        self._spend_pass()
         so_far = Draft(tokens=(0,) * len(sureness), confidence=sureness, source=source)
         chances = self.acceptance.chances(so_far)
         done, step = len(sureness), self.model.curve.seconds(1)
@@ -141,10 +158,12 @@ class Adaptive:
         longest = self._affordable_length(self.longest, more)
         ahead = [self.acceptance.at(source, place) for place in range(done, longest)]
         longer = best_length([*chances, *ahead][:longest], self.curve, self.price, more)[0]
+        self._spent += step if longer > done else 0.0
         return longer > done
 
     def trim(self, draft: Draft) -> Draft:
         """Return the beginning of a draft that is worth checking; what is cut off still teaches."""
+        self._spend_pass()
         self._guess = draft
         length, _ = best_length(self._trusted(draft), self.curve, self.price)
         if length == len(draft.tokens):
@@ -167,19 +186,22 @@ class Adaptive:
         self._observe_draft_seconds(round_.draft_seconds)
         self._observe_run(round_.emitted)
         self._guess = NO_DRAFT
+        self._caught_up = False
+        self._spent = 0.0
 
     def rounds_to_next_try(self) -> int | None:
         """Return the rounds until a draft model that does not pay is tried again; None: it pays, or never can."""
         if self.model is None or self._asked or not self._could_pay(partial(self.model.drafting, 1, 0)):
             return None
         a_round = _PROBE_SHARE * (self._seconds * (1 - _MEMORY) or self.curve.seconds(1))
-        return max(0, math.ceil((self._probe_cost(1, _PROBE_LENGTH) - self._credit) / a_round))
+        return max(0, math.ceil((self._probe_cost(self._unread, _PROBE_LENGTH) - self._credit) / a_round))
 
     def _valued(self, source: str, ask: Ask, unread: int, given: int, limit: int) -> tuple[float, Wish]:
         """Return what asking the draft model is worth in tokens, and the wish that says so."""
         assert self.model is not None, "only a draft model has a price"
         draft_seconds = partial(self.model.drafting, 1, given)
-        places = self._affordable_length(min(limit, given) if ask is Ask.CHECK else limit, draft_seconds)
+        longest = min(limit, given) if ask is Ask.CHECK else limit
+        places = self._affordable_length(longest, partial(self.model.drafting, unread, given))
         like = self.model.name if ask is Ask.CHECK else ""
         chances = [self.acceptance.at(source, place, like) for place in range(places)]
         length, gain = best_length(chances, self.curve, self.price, draft_seconds)
@@ -221,19 +243,25 @@ class Adaptive:
         it ends, it has not taken longer than plain decoding by more than that share and a token or so.
         """
         risked = self._saved if self._saved < 0 else _SAVINGS_STAKE * self._saved
-        return _STAKE_TOKENS * self.curve.seconds(1) + _STAKE * self._answer_seconds + risked
+        return _STAKE_TOKENS * self.curve.seconds(1) + _STAKE * self._answer_seconds + risked - self._spent
+
+    def _spend_pass(self) -> None:
+        """Count the pass that was wished for: what a round spends before its draft is checked is part of its stake."""
+        self._spent += self._pass_ahead
+        self._pass_ahead = 0.0
 
     def _probe(self, unread: int, limit: int) -> Wish:
         assert self.model is not None, "only a draft model is probed"
         length = min(_PROBE_LENGTH, limit)
-        if self._credit < self._probe_cost(unread, length) or not self._could_pay(partial(self.model.drafting, 1, 0)):
+        affordable = self._probe_cost(unread, length) <= min(self._credit, self._stake())
+        if not affordable or not self._could_pay(partial(self.model.drafting, 1, 0)):
             return Wish()
         self._credit = 0.0
         return Wish(Ask.DRAFT, length)
 
     def _probe_cost(self, unread: int, length: int) -> float:
         assert self.model is not None, "only a draft model is probed"
-        return self.model.drafting(unread, 0, length) + self.curve.seconds(length + 1) - self.curve.seconds(1)
+        return self.model.drafting(unread, 0, length) + max(0.0, self.curve.seconds(length + 1) - self.curve.seconds(1))
 
     def _could_pay(self, draft_seconds: Seconds) -> bool:
         """Tell whether a draft that is always right would be worth its time."""

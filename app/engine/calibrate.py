@@ -38,10 +38,12 @@ class VerifyCurve:
     def add(self, seconds: Mapping[int, float]) -> None:
         """Take measurements of further widths, or newer ones."""
         self.measured = dict(sorted({**self.measured, **seconds}.items()))
+        # Looked up hundreds of times a round.
+        self._table = [self._interpolated(width) for width in range(1, max(self.measured) + 1)]
 
     def seconds(self, width: int) -> float:
         """Return the expected seconds of a pass over `width` tokens now."""
-        return self._common * self._own.get(width, 1.0) * self._interpolated(width)
+        return self._common * self._own.get(width, 1.0) * self._base(width)
 
     def ratio(self, width: int) -> float:
         """Return T(width) / T(1)."""
@@ -63,15 +65,16 @@ class VerifyCurve:
         """Learn from several passes at once, that took `ratio` times what was expected of them."""
         self._common *= min(max(ratio, 0.5), 2.0) ** _COMMON
 
+    def _base(self, width: int) -> float:
+        widest = len(self._table)
+        # Beyond the table a pass goes on at the price of its widest part.
+        return self._table[width - 1] if width <= widest else self._table[-1] * width / widest
+
     def _interpolated(self, width: int) -> float:
         if width in self.measured:
             return self.measured[width]
-        widths = list(self.measured)
-        below = max(known for known in widths if known < width)
-        above = min((known for known in widths if known > width), default=None)
-        if above is None:
-            # Beyond the table a pass goes on at the price of its widest part.
-            return self.measured[below] * width / below
+        below = max(known for known in self.measured if known < width)
+        above = min(known for known in self.measured if known > width)
         share = (width - below) / (above - below)
         return self.measured[below] + share * (self.measured[above] - self.measured[below])
 

@@ -17,6 +17,7 @@ from drafters.draft_model import DraftModel
 from drafters.hybrid import Hybrid
 from drafters.memory import Place, TextMemory
 from drafters.prompt_lookup import PromptLookup
+from drafters.recall import Recall
 from drafters.registry import DrafterSpec
 from drafters.suffix import SuffixDrafter
 from models.abort import AbortFlag
@@ -74,7 +75,9 @@ class Guessing:
     exact_draft: int | None = None
     """Longest draft whose pass gives, bit for bit, what one token at a time would; None: nobody guesses."""
     memory: TextMemory | None = None
-    """Texts of earlier runs; None: none are kept, or nobody would copy from them."""
+    """Where what is said goes; None: it is not kept."""
+    recall: Recall | None = None
+    """Who copies from what is kept; with no texts yet."""
 
 
 class Loader:
@@ -117,8 +120,11 @@ class Loader:
         if exact == 1:
             self.notes.append(_NEVER_EXACT)
         adaptive = Adaptive(curve, target.max_rows - 1, cost)
-        free = _free(spec, target)
-        return Guessing(Hybrid(free, model, adaptive), adaptive, exact - 1, self._memory(free, target))
+        free, texts = _free(spec, target), self.plan.texts
+        if texts is None or not any(isinstance(drafter, SuffixDrafter) for drafter in free):
+            return Guessing(Hybrid(free, model, adaptive), adaptive, exact - 1)
+        memory, recall = TextMemory(texts, target.vocab, target.name), Recall(target.vocab.is_end)
+        return Guessing(Hybrid([*free, recall], model, adaptive), adaptive, exact - 1, memory, recall)
 
     def exact_width(self, target: LanguageModel) -> int:
         """Return the widest pass that this machine computes as it would one token at a time, measured at first use."""
@@ -179,11 +185,6 @@ class Loader:
 
     def _toy(self, options: LlamaOptions) -> LanguageModel:
         return ToyModel(context_size=options.context_size or 512, abort=self._abort)
-
-    def _memory(self, free: Sequence[Drafter], target: LanguageModel) -> TextMemory | None:
-        """Return the texts of earlier runs, if somebody would copy from them."""
-        copies = any(isinstance(drafter, SuffixDrafter) for drafter in free)
-        return TextMemory(self.plan.texts, target.vocab, target.name) if copies and self.plan.texts else None
 
     def _found(self, name: str) -> Path:
         path = find_model(name)

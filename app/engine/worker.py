@@ -141,11 +141,11 @@ class Worker:
             self._predicted = prediction
 
     def _recall(self) -> None:
-        """Let the drafter copy from what was said in earlier runs; after the load is told, while the user types."""
-        drafter, memory = self._guessing.drafter, self._guessing.memory
-        if memory is not None and isinstance(drafter, Hybrid):
+        """Learn what was said in earlier runs; after the load was told, for then the user types."""
+        memory, recall = self._guessing.memory, self._guessing.recall
+        if memory is not None and recall is not None:
             for text in memory.texts():
-                drafter.learn(text)
+                recall.learn(text)
 
     def _longest(self, question: Question) -> int:
         wanted = question.draft_length

@@ -13,7 +13,15 @@ HEAVY = ("llama_cpp", "textual", "numpy", "jinja2", "huggingface_hub")
 
 @pytest.mark.parametrize(
     "command",
-    [["--help"], ["run", "--help"], ["bench", "--help"], ["tune", "--help"], ["completions", "--help"], ["--version"]],
+    [
+        ["--help"],
+        ["run", "--help"],
+        ["bench", "--help"],
+        ["tune", "--help"],
+        ["drafter", "--help"],
+        ["completions", "--help"],
+        ["--version"],
+    ],
 )
 def test_help_imports_nothing_heavy(tmp_path: Path, command: list[str]) -> None:
     code = (

@@ -1,0 +1,95 @@
+"""`localspec drafter`: what is remembered of earlier runs, and how to be rid of it."""
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from app.paths import project_folder, texts_folder
+from app.terminal import Terminal
+from drafters.memory import Account, accounts, forget
+from models.errors import LocalspecError
+
+_KEPT = 1
+
+
+def show_memory(*, as_json: bool) -> None:
+    """Print what is remembered; raises LocalspecError."""
+    terminal, folder, project = Terminal(), texts_folder(), project_folder()
+    try:
+        found = accounts(folder)
+    except OSError as error:
+        raise _failure("read", folder, error) from error
+    if as_json:
+        terminal.say(json.dumps(_record(folder, project, found)) + "\n")
+    else:
+        terminal.say(_table(folder, project, found) + "\n")
+
+
+def forget_memory(*, everything: bool, ask: bool) -> int:
+    """Remove what is remembered and say what it was; return the exit code. Raises LocalspecError."""
+    terminal, project = Terminal(), None if everything else project_folder()
+    whose = "any project" if project is None else str(project)
+    question = f"Forget what was said in {whose}?"
+    if ask and sys.stdin.isatty() and not click.confirm(question, err=True):
+        terminal.say("Nothing is forgotten.\n")
+        return _KEPT
+    try:
+        gone = forget(texts_folder(), project)
+    except OSError as error:
+        raise _failure("removed", texts_folder(), error) from error
+    terminal.say(f"Forgot {_amount(gone)} of {whose}.\n" if gone else f"Nothing is remembered of {whose}.\n")
+    return 0
+
+
+def _failure(what: str, folder: Path, error: OSError) -> LocalspecError:
+    return LocalspecError(
+        f"What is remembered can't be {what}.", cause=str(error), hint=f"It is in {folder}, which is safe to remove."
+    )
+
+
+def _record(folder: Path, project: Path, found: Sequence[Account]) -> dict[str, Any]:
+    """Return the object of --json; null for the project, tokenizer and model of a damaged file."""
+    return {
+        "type": "memory",
+        "folder": str(folder),
+        "project": str(project),
+        "memories": [
+            {
+                "project": account.header and account.header.project,
+                "model": account.header and account.header.model,
+                "tokenizer": account.header and account.header.tokenizer,
+                "file": str(account.path),
+                "texts": account.texts,
+                "tokens": account.tokens,
+                "bytes": account.size,
+                "changed": account.changed,
+            }
+            for account in found
+        ],
+    }
+
+
+def _table(folder: Path, project: Path, found: Sequence[Account]) -> str:
+    if not found:
+        return f"Nothing is remembered. It would be in {folder}."
+    lines = [f"Token ids of what was said, for the drafter to copy from: {folder}"]
+    for account in found:
+        header = account.header
+        # A path may hold bytes that are no text.
+        name = header.project.encode(errors="replace").decode() if header else f"damaged: {account.path.name}"
+        here = ", this project" if header and header.project == str(project) else ""
+        day = datetime.fromtimestamp(account.changed).strftime("%Y-%m-%d")
+        lines.append(f"\n{name}{here}")
+        lines.append(f"  {_amount([account])}, last on {day}{f', with {header.model}' if header else ''}")
+    return "\n".join(lines)
+
+
+def _amount(found: Sequence[Account]) -> str:
+    texts, tokens = sum(account.texts for account in found), sum(account.tokens for account in found)
+    size = sum(account.size for account in found)
+    return f"{texts:,} {'text' if texts == 1 else 'texts'} ({tokens:,} tokens, {size:,} bytes)"

@@ -1,0 +1,199 @@
+"""What is remembered between runs, as a user meets it: kept, used, shown, forgotten, or never kept at all."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_localspec import ROOT, environment
+from tiny_gguf import write_llama
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="a state folder is given by HOME alone")
+
+
+class Machine:
+    """A home, a project in it, and a model."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.project = home / "work" / "engine"
+        (self.project / ".git").mkdir(parents=True)
+        self.model = write_llama(home / "tiny.gguf")
+
+    def __call__(
+        self, *arguments: str, cwd: Path | None = None, extra: Mapping[str, str] | None = None, stdin: int | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run localspec in the project, or elsewhere."""
+        return subprocess.run(
+            [sys.executable, "-m", "app", *arguments],
+            cwd=cwd or self.project,
+            env=environment(self.home, {"PYTHONPATH": str(ROOT), **(extra or {})}),
+            stdin=subprocess.DEVNULL if stdin is None else stdin,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def ask(
+        self, *arguments: str, question: str = "hello", cwd: Path | None = None, extra: Mapping[str, str] | None = None
+    ) -> tuple[str, int]:
+        """Return the answer to a question, and how many of its tokens were guessed from an earlier run."""
+        settings = (
+            "--seed",
+            "3",
+            "-n",
+            "60",
+            "-t",
+            "1",
+            "--no-adapt",
+            "--draft-max",
+            "4",
+            "--allow-rounding",
+            "--json",
+        )
+        done = self("run", str(self.model), "-p", question, *settings, *arguments, cwd=cwd, extra=extra)
+        assert (done.returncode, done.stderr) == (0, "")
+        lines: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
+        recalled = [line["accepted"] for line in lines if line.get("source") == "memory"]
+        return lines[-1]["answer"], sum(recalled)
+
+    def files(self) -> list[Path]:
+        return list(self.home.rglob("*.texts"))
+
+    def remembered(self) -> dict[str, int]:
+        """Return the number of texts of each project, by the name of its folder."""
+        shown = json.loads(self("drafter", "show", "--json").stdout)
+        return {Path(memory["project"]).name: memory["texts"] for memory in shown["memories"]}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_a_second_run_guesses_from_the_first_and_after_forget_no_more(machine: Machine) -> None:
+    first, before = machine.ask()
+    again, recalled = machine.ask()
+    assert (again, before) == (first, 0)
+    assert recalled > 20
+    assert "1 text (" in machine("drafter", "forget").stdout
+    assert machine.ask() == (first, 0)
+
+
+@pytest.mark.parametrize("how", ["flag", "environment", "off", "lookup"])
+def test_who_wants_no_memory_has_none(machine: Machine, how: str) -> None:
+    arguments = {"flag": ["--no-memory"], "off": ["--draft", "off"], "lookup": ["--draft", "lookup"]}.get(how, [])
+    extra = {"LOCALSPEC_NO_MEMORY": "1"} if how == "environment" else {}
+    first, _ = machine.ask(*arguments, extra=extra)
+    assert machine.files() == []
+    machine.ask()
+    assert machine.ask(*arguments, extra=extra) == (first, 0)
+
+
+def test_the_toy_and_bench_keep_nothing(machine: Machine) -> None:
+    assert machine("run", "toy", "hello", "-n", "20").returncode == 0
+    arguments = ("--class", "qa", "--limit", "1", "-n", "12", "-t", "1", "--vs", "auto", "-q")
+    assert machine("bench", str(machine.model), *arguments).returncode == 0
+    assert machine.files() == []
+
+
+def test_show_tells_where_how_much_and_of_which_project(machine: Machine) -> None:
+    machine.ask()
+    shown = machine("drafter", "show").stdout
+    (path,) = machine.files()
+    assert str(path.parent) in shown
+    assert f"{machine.project}, this project" in shown
+    assert f"{path.stat().st_size:,} bytes" in shown
+    (memory,) = json.loads(machine("drafter", "show", "--json").stdout)["memories"]
+    assert (memory["project"], memory["model"], memory["texts"]) == (str(machine.project), "tiny", 1)
+    assert (memory["file"], memory["bytes"]) == (str(path), path.stat().st_size)
+    assert 60 < memory["tokens"] < 120
+    path.write_bytes(b"damaged")
+    assert f"damaged: {path.name}" in machine("drafter", "show").stdout
+
+
+def test_show_with_nothing_to_show_says_where_it_would_be(machine: Machine) -> None:
+    done = machine("drafter", "show")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Nothing is remembered. It would be in ")
+    assert not Path(done.stdout.split(" in ")[1].strip(".\n")).exists()
+
+
+def test_a_project_is_where_git_is_and_home_is_none(machine: Machine) -> None:
+    inner, notes, home = machine.project / "src", machine.home / "notes", machine.home
+    for folder in (inner, notes, home / ".git"):
+        folder.mkdir()
+    machine.ask()
+    assert machine.ask(cwd=inner)[1] > 20
+    assert machine.ask(cwd=notes)[1] == machine.ask(cwd=home)[1] == 0
+    assert machine.remembered() == {"engine": 1, "notes": 1, home.name: 1}
+
+
+def test_forget_takes_this_project_alone_and_all_takes_all(machine: Machine) -> None:
+    notes = machine.home / "notes"
+    notes.mkdir()
+    machine.ask()
+    machine.ask(cwd=notes)
+    assert machine("drafter", "forget", cwd=notes).stdout.endswith(f" of {notes}.\n")
+    assert machine.remembered() == {"engine": 1}
+    machine.ask(cwd=notes)
+    assert machine("drafter", "forget", "--all").stdout.startswith("Forgot 2 texts (")
+    assert machine.remembered() == {}
+    done = machine("drafter", "forget")
+    assert (done.returncode, done.stdout) == (0, f"Nothing is remembered of {machine.project}.\n")
+
+
+@pytest.mark.parametrize(
+    ("typed", "arguments", "left"), [("n\n", [], 1), ("y\n", [], 0), ("\n", [], 1), ("", ["-y"], 0)]
+)
+def test_on_a_terminal_forget_asks_first(machine: Machine, typed: str, arguments: list[str], left: int) -> None:
+    machine.ask()
+    keyboard, terminal = os.openpty()
+    try:
+        os.write(keyboard, typed.encode())
+        done = machine("drafter", "forget", *arguments, stdin=terminal)
+    finally:
+        os.close(keyboard)
+        os.close(terminal)
+    assert ("Forget what was said in" in done.stderr) == (not arguments)
+    assert (done.returncode, len(machine.files())) == (left, left)
+    assert done.stdout.startswith("Nothing is forgotten." if left else "Forgot 1 text")
+
+
+def test_a_memory_that_can_t_be_kept_is_a_line_in_the_log_and_nothing_else(machine: Machine) -> None:
+    machine.ask()
+    folder = machine.files()[0].parent
+    machine("drafter", "forget", "--all")
+    (folder / "lock").unlink()
+    folder.rmdir()
+    folder.write_text("a file where the folder belongs")
+    assert machine.ask()[1] == 0
+    log = folder.with_name("localspec.log").read_text()
+    assert "What was said is not kept" in log
+    assert "hello" not in log
+    assert machine("drafter", "show").returncode == machine("drafter", "forget").returncode == 0
+
+
+def test_what_can_t_be_removed_is_an_error_with_the_place(machine: Machine) -> None:
+    machine.ask()
+    (path,) = machine.files()
+    path.unlink()
+    path.mkdir()
+    done = machine("drafter", "forget")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert str(path.parent) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_with_no_place_for_memory_or_log_the_answer_stands_alone(machine: Machine) -> None:
+    first, _ = machine.ask()
+    state = machine.files()[0].parents[1]
+    machine("drafter", "forget", "--all")
+    state.rename(state.with_name("moved"))
+    state.write_text("a file where the folder belongs")
+    assert machine.ask() == (first, 0)
