@@ -156,9 +156,7 @@ class DraftModel:
         self._cached += tokens[last:]
         return result
 
-    def _agreed(
-        self, rows: Logits, context: Sequence[int], given: Sequence[int]
-    ) -> tuple[list[int], list[float]]:
+    def _agreed(self, rows: Logits, context: Sequence[int], given: Sequence[int]) -> tuple[list[int], list[float]]:
         """Return this model's own guesses up to the first that differs from a given one, and their sureness."""
         guesses: list[int] = []
         sureness: list[float] = []

@@ -4,7 +4,8 @@ Everything runs on `ToyModel`, whose every row depends on the whole cache: a sta
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from random import Random
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from app.engine.session import Session
 from app.engine.speculate import Round
 from app.engine.stats import Stats
 from drafters.base import NO_DRAFT, Draft, Drafter, NullDrafter
+from drafters.draft_model import Hindsight
+from drafters.hybrid import Ask, Wish
 from models.base import LanguageModel, Logits, Vocab
 from models.errors import Cancelled
 from models.sampling import Sampler, SamplingParams
@@ -103,6 +106,38 @@ class AlwaysWrongDrafter(OracleDrafter):
 
     def _guess(self, right: tuple[int, ...]) -> tuple[int, ...]:
         return tuple((token + 1) % LETTERS for token in right)
+
+
+class Whimsical:
+    """An appraiser that answers anything at all: it may waste time, and nothing else."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+
+    def worth(self, draft: Draft) -> float:  # noqa: ARG002
+        return self._random.random()
+
+    def wish(self, free: Draft, unread: int, limit: int) -> Wish:  # noqa: ARG002
+        window = self._random.choice([None, None, None, 1, 5, 20])
+        return Wish(self._random.choice(list(Ask)), self._random.randint(0, limit + 3), window)
+
+    def learn(self, source: str, hindsight: Hindsight) -> None:
+        pass
+
+    def goes_on(self, source: str, sureness: tuple[float, ...]) -> bool:  # noqa: ARG002
+        return self._random.random() < 0.7
+
+
+class Trims(FixedLength):
+    """A controller that checks any beginning of a draft, or none of it."""
+
+    def __init__(self, draft_length: int, seed: int) -> None:
+        super().__init__(draft_length)
+        self._random = Random(seed)
+
+    def trim(self, draft: Draft) -> Draft:
+        length = self._random.randint(0, len(draft.tokens))
+        return replace(draft, tokens=draft.tokens[:length], confidence=draft.confidence[:length])
 
 
 class RaisingDrafter:

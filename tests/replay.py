@@ -1,7 +1,7 @@
 """Recorded answers, played back through the real engine in virtual time: a controller is judged in seconds.
 
 The target says what it said when it was recorded; the draft model guesses what it guessed then, as sure as it was. A
-pass takes what a cost curve says, on a clock that nothing else moves. Drafters, controller and rounds are the real ones.
+pass takes what a cost curve says, on a clock that nothing else moves; drafters, controller and rounds are real.
 """
 
 import gzip
@@ -46,9 +46,7 @@ class Trace:
 
 def load(path: Path, temperature: float) -> list[Trace]:
     """Read the traces of one temperature, with ids renumbered so that rows stay small."""
-    opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
-    with opened as lines:
-        records = [json.loads(line) for line in lines]
+    records = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
     return [_trace(record) for record in records if record["t"] == temperature]
 
 
@@ -86,13 +84,13 @@ class _Vocab:
     def text(self, token: int) -> str:
         return str(token)
 
-    def is_end(self, token: int) -> bool:
+    def is_end(self, token: int) -> bool:  # noqa: ARG002
         return False
 
-    def is_padding(self, token: int) -> bool:
+    def is_padding(self, token: int) -> bool:  # noqa: ARG002
         return False
 
-    def special(self, role: str) -> str:
+    def special(self, role: str) -> str:  # noqa: ARG002
         return ""
 
 
@@ -142,7 +140,7 @@ class ReplayModel:
         token = (self._said[place] + lost) % self.vocab.size
         row[token] = np.log(sure / (1 - sure) * (self.vocab.size - 1)) if sure > 0 else 0.1
 
-    def can_rewind(self, length: int) -> bool:
+    def can_rewind(self, length: int) -> bool:  # noqa: ARG002
         return True
 
     def rewind(self, length: int) -> None:

@@ -9,6 +9,7 @@ import pytest
 from checking import FIXED
 from fakes import (
     END,
+    INTACT,
     AlwaysWrongDrafter,
     Answer,
     Case,
@@ -18,6 +19,8 @@ from fakes import (
     PaddedToy,
     ScriptedDrafter,
     StoppingModel,
+    Trims,
+    Whimsical,
     difference,
     new_target,
     plain,
@@ -27,11 +30,15 @@ from fakes import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.engine.adaptive import Adaptive, ModelCost
+from app.engine.calibrate import VerifyCurve
 from app.engine.ending import Finish
 from app.engine.session import Session
 from drafters.base import Drafter, NullDrafter
 from drafters.draft_model import DraftModel
+from drafters.hybrid import Eager, Hybrid
 from drafters.prompt_lookup import PromptLookup
+from drafters.suffix import SuffixDrafter
 from models.base import LanguageModel
 from models.errors import Cancelled
 from models.sampling import SamplingParams
@@ -66,9 +73,21 @@ def rambling(case: Case, _: LanguageModel, __: Answer) -> Drafter:
     return ScriptedDrafter(tokens[turn : turn + 16] for turn in range(16))
 
 
+def hybrid(unlikeness: float | None) -> MakeDrafter:
+    def make(case: Case, target: LanguageModel, answer: Answer) -> Drafter:
+        model = None if unlikeness is None else draft_model(unlikeness)(case, target, answer)
+        assert isinstance(model, DraftModel | None)
+        return Hybrid([SuffixDrafter(target.vocab.is_end)], model, Eager())
+
+    return make
+
+
 DRAFTERS: dict[str, MakeDrafter] = {
     "lookup": lookup(3),
     "eager lookup": lookup(1),
+    "suffix": hybrid(None),
+    "suffix and near model": hybrid(0.3),
+    "suffix and stranger": hybrid(3.0),
     "same model": draft_model(0.0),
     "near model": draft_model(0.3),
     "unlike model": draft_model(1.0),
@@ -134,6 +153,9 @@ def test_every_drafter_gives_the_text_of_plain_decoding(name: str, sampling: Sam
         ("stranger", 0.3, 0.5),
         ("lookup", 0.2, 0.5),
         ("eager lookup", 0.2, 0.5),
+        ("suffix", 0.2, 0.5),
+        ("suffix and near model", 0.6, 0.85),
+        ("suffix and stranger", 0.2, 0.5),
         ("rambling", 0.02, 0.1),
         ("always wrong", 0, 0),
     ],
@@ -222,6 +244,49 @@ def test_prompts_stop_strings_budgets_and_small_contexts_do_not_change_the_text(
     assert_exact(case, DRAFTERS[name](case, target, plain_of(case)), draft_length, target)
 
 
+def several(case: Case, target: LanguageModel, names: Sequence[str], model: str, seed: int) -> Hybrid:
+    """Return a hybrid of free drafters and a draft model, whose appraiser answers by chance."""
+    answer = plain_of(case)
+    free = [DRAFTERS[name](case, target, answer) for name in names]
+    drafter = DRAFTERS[model](case, target, answer) if model else None
+    assert isinstance(drafter, DraftModel | None)
+    return Hybrid(free, drafter, Whimsical(seed))
+
+
+free_drafters = st.lists(st.sampled_from(["lookup", "eager lookup", "rambling", "oracle", "always wrong"]), max_size=2)
+draft_models = st.sampled_from(["", "same model", "near model", "stranger", "padded draft", "padded pair"])
+
+
+@given(cases(), free_drafters, draft_models, draft_lengths, st.integers(0, 1 << 30))
+@settings(FIXED, max_examples=300)
+def test_whatever_an_appraiser_and_a_controller_say_the_text_is_that_of_plain_decoding(
+    case: Case, free: list[str], model: str, draft_length: int, seed: int
+) -> None:
+    case = replace(case, padding=TARGET_PADDING.get(model, 0))
+    target = new_target(case)
+    parts = replace(INTACT, controller=lambda _, length: Trims(length, seed))
+    got = run(case, several(case, target, free, model, seed), draft_length, parts, target)
+    assert not difference(plain_of(case), got)
+
+
+@given(cases(), free_drafters, draft_models, st.integers(0, 31), st.lists(st.floats(0.5, 40), min_size=32, max_size=32))
+@settings(FIXED, max_examples=200)
+def test_whatever_passes_cost_adaptive_drafting_gives_the_text_of_plain_decoding(
+    case: Case, free: list[str], model: str, longest: int, ratios: list[float]
+) -> None:
+    case = replace(case, padding=TARGET_PADDING.get(model, 0))
+    target = new_target(case)
+    drafter = several(case, target, free, model, 0)
+    curve = VerifyCurve({1: 3.0, **dict(enumerate(ratios, start=2))})
+    price = (
+        ModelCost(DRAFTERS[model](case, target, plain_of(case)).name, VerifyCurve({1: 0.5, 16: 2})) if model else None
+    )
+    adaptive = Adaptive(curve, longest, price)
+    drafter.appraiser = adaptive
+    got = run(case, drafter, longest, replace(INTACT, controller=lambda _, __: adaptive), target)
+    assert not difference(plain_of(case), got)
+
+
 @given(cases(), drafts_of_chance, draft_lengths, st.integers(0, 4))
 @settings(FIXED, max_examples=100)
 def test_a_target_with_a_bounded_memory_gives_the_same_text(
@@ -239,10 +304,10 @@ stops_at = st.one_of(st.just(0), st.just(0), st.integers(1, 12))
 
 @given(
     st.lists(st.tuples(turns, stops_at, stops_at, samplings), min_size=2, max_size=5),
-    st.sampled_from(["draft model", "lookup", "off"]),
+    st.sampled_from(["draft model", "lookup", "suffix", "hybrid", "off"]),
     draft_lengths,
 )
-@settings(FIXED, max_examples=80)
+@settings(FIXED, max_examples=120)
 def test_answers_late_in_a_conversation_equal_those_of_a_new_session(
     conversation: Sequence[tuple[tuple[str, list[int]], int, int, SamplingParams]], name: str, draft_length: int
 ) -> None:
@@ -250,6 +315,10 @@ def test_answers_late_in_a_conversation_equal_those_of_a_new_session(
     drafter: Drafter = {
         "draft model": DraftModel(model, target.vocab),
         "lookup": PromptLookup(target.vocab.is_end, 2),
+        "suffix": SuffixDrafter(target.vocab.is_end),
+        "hybrid": Hybrid(
+            [SuffixDrafter(target.vocab.is_end)], DraftModel(model, target.vocab), Whimsical(draft_length)
+        ),
         "off": NullDrafter(),
     }[name]
     session = Session(target, drafter, FakeClock())

@@ -29,7 +29,7 @@ _PROBE_SHARE = 0.01
 _PROBE_LENGTH = 2
 _UNREAD_A_ROUND = 4
 """Unread tokens whose price one round has to bear."""
-_STAKE_TOKENS, _STAKE, _SAVINGS_STAKE = 1.0, 0.03, 0.5
+_STAKE_TOKENS, _STAKE, _SAVINGS_STAKE = 1.0, 0.02, 0.5
 """What may be lost: the time of so many tokens, a share of the answer's time, and a share of what it saved so far."""
 _FIRST_LENGTH, _GROWTH = 4, 2
 """Longest first draft of a copy, and how many tokens each one that came true allows the next."""
@@ -193,7 +193,7 @@ class Adaptive:
         """Return the rounds until a draft model that does not pay is tried again; None: it pays, or never can."""
         if self.model is None or self._asked or not self._could_pay(partial(self.model.drafting, 1, 0)):
             return None
-        a_round = _PROBE_SHARE * (self._seconds * (1 - _MEMORY) or self.curve.seconds(1))
+        a_round = _PROBE_SHARE * (self._answer_seconds / self._rounds if self._rounds else self.curve.seconds(1))
         return max(0, math.ceil((self._probe_cost(self._unread, _PROBE_LENGTH) - self._credit) / a_round))
 
     def _valued(self, source: str, ask: Ask, unread: int, given: int, limit: int) -> tuple[float, Wish]:
@@ -261,7 +261,7 @@ class Adaptive:
 
     def _probe_cost(self, unread: int, length: int) -> float:
         assert self.model is not None, "only a draft model is probed"
-        return self.model.drafting(unread, 0, length) + max(0.0, self.curve.seconds(length + 1) - self.curve.seconds(1))
+        return self.model.drafting(unread, 0, length) + self.curve.seconds(length + 1) - self.curve.seconds(1)
 
     def _could_pay(self, draft_seconds: Seconds) -> bool:
         """Tell whether a draft that is always right would be worth its time."""

@@ -43,7 +43,10 @@ class VerifyCurve:
 
     def seconds(self, width: int) -> float:
         """Return the expected seconds of a pass over `width` tokens now."""
-        return self._common * self._own.get(width, 1.0) * self._base(width)
+        widest = len(self._table)
+        # Beyond the table a pass goes on at the price of its widest part.
+        base = self._table[width - 1] if width <= widest else self._table[-1] * width / widest
+        return self._common * self._own.get(width, 1.0) * base
 
     def ratio(self, width: int) -> float:
         """Return T(width) / T(1)."""
@@ -64,11 +67,6 @@ class VerifyCurve:
     def rescale(self, ratio: float) -> None:
         """Learn from several passes at once, that took `ratio` times what was expected of them."""
         self._common *= min(max(ratio, 0.5), 2.0) ** _COMMON
-
-    def _base(self, width: int) -> float:
-        widest = len(self._table)
-        # Beyond the table a pass goes on at the price of its widest part.
-        return self._table[width - 1] if width <= widest else self._table[-1] * width / widest
 
     def _interpolated(self, width: int) -> float:
         if width in self.measured:

@@ -38,10 +38,10 @@ def best_length(
     `chances[i]` is that of guess i given the ones before; `price` is in tokens a second.
     """
     best, best_gain = 0, 0.0
-    extra = 0.0
+    extra, one = 0.0, curve.seconds(1)
     for n, prefix in enumerate(accumulate(chances, mul), start=1):
         extra += prefix
-        gain = extra - price * (curve.seconds(n + 1) - curve.seconds(1) + draft_seconds(n))
+        gain = extra - price * (curve.seconds(n + 1) - one + draft_seconds(n))
         if gain > max(best_gain, MARGIN):
             best, best_gain = n, gain
     return best, best_gain

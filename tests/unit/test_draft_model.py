@@ -14,10 +14,10 @@ from app.engine.ending import Ending
 from app.engine.session import Session
 from app.engine.speculate import Round
 from drafters.base import NO_DRAFT
-from drafters.draft_model import DraftModel
-from models.base import RewindSupport
+from drafters.draft_model import DraftModel, GoesOn
+from models.base import Logits, RewindSupport
 from models.errors import Cancelled, PairError
-from models.sampling import Sampler, SamplingParams
+from models.sampling import Sampler, SamplingParams, share
 from models.toy import ToyModel, ToyVocab
 
 VOCAB = ToyVocab()
@@ -275,6 +275,299 @@ def test_after_a_padding_row_of_a_larger_target_there_is_nothing_to_say() -> Non
     assert drafter.propose([*context, 5], 4) == NO_DRAFT
     drafter.begin(PROMPT, SAMPLER)
     assert drafter.propose(PROMPT, 4).tokens == first
+
+
+def bounded(goes: int) -> GoesOn:
+    """Want guesses until there are so many."""
+    return lambda sureness: len(sureness) < goes
+
+
+def new_drafter(unlikeness: float = 0.3, vocab: ToyVocab = VOCAB) -> DraftModel:
+    model = ToyModel(unlikeness=unlikeness)
+    model.vocab = vocab
+    return DraftModel(model, vocab)
+
+
+guesses_of_chance = st.lists(st.integers(0, END), max_size=6)
+
+
+@given(st.integers(0, 6), guesses_of_chance, st.integers(0, 9), st.sampled_from([0.0, 0.3, 2.0]))
+@settings(FIXED, max_examples=150)
+def test_with_guesses_given_the_draft_is_the_very_one_without_them(
+    right: int, others: list[int], limit: int, unlikeness: float
+) -> None:
+    wanted = DraftModel(ToyModel(unlikeness=unlikeness), VOCAB)
+    wanted.begin(PROMPT, SAMPLER)
+    draft = wanted.propose(PROMPT, limit)
+    given_guesses = [*fresh_draft(PROMPT, right, unlikeness), *others]
+    drafter = DraftModel(ToyModel(unlikeness=unlikeness), VOCAB)
+    drafter.begin(PROMPT, SAMPLER)
+    assert drafter.extend(PROMPT, given_guesses, limit, bounded(99)) == draft
+
+
+@pytest.mark.parametrize("right", range(5))
+def test_given_guesses_are_read_in_one_pass_and_cut_at_the_first_disagreement(right: int) -> None:
+    wanted = fresh_draft(PROMPT, 8)
+    wrong = (wanted[right] + 1) % 28
+    model = StoppingModel()
+    drafter = DraftModel(model, VOCAB)
+    drafter.begin(PROMPT, SAMPLER)
+    draft = drafter.extend(PROMPT, [*wanted[:right], wrong, *wanted[right + 1 : 6]], 8, bounded(0))
+    assert draft.tokens == wanted[: right + 1], "what it agrees with, and its own word in place of the first other"
+    assert len(draft.confidence) == right + 1
+    assert model.passes == [(len(PROMPT) + 6, 7)]
+    assert model._cache == [*PROMPT, *wanted[:right]]
+
+
+def test_guesses_that_are_all_right_are_gone_on_with_as_long_as_it_is_wished() -> None:
+    wanted = fresh_draft(PROMPT, 8)
+    heard: list[tuple[float, ...]] = []
+
+    def goes_on(sureness: tuple[float, ...]) -> bool:
+        heard.append(sureness)
+        return len(sureness) < 6
+
+    drafter = DraftModel(ToyModel(), VOCAB)
+    drafter.begin(PROMPT, SAMPLER)
+    draft = drafter.extend(PROMPT, wanted[:3], 8, goes_on)
+    assert draft.tokens == wanted[:6]
+    assert heard == [draft.confidence[:length] for length in (4, 5, 6)]
+
+
+def test_no_more_guesses_are_read_than_a_pass_gives_rows_for() -> None:
+    model = StoppingModel()
+    model.max_rows = 4
+    drafter = DraftModel(model, VOCAB)
+    drafter.begin(PROMPT, SAMPLER)
+    wanted = fresh_draft(PROMPT, 8)
+    assert drafter.extend(PROMPT, wanted, 8, bounded(99)).tokens == wanted
+    assert model.passes[0] == (len(PROMPT) + 3, 4)
+
+
+def test_a_given_guess_that_is_a_padding_row_of_the_target_is_not_read() -> None:
+    drafter = DraftModel(ToyModel(), ToyVocab(padding=5))
+    drafter.begin(PROMPT, SAMPLER)
+    assert drafter.extend(PROMPT, [VOCAB.size + 1], 4, bounded(99)) == NO_DRAFT
+    assert drafter.extend(PROMPT, [], 4, bounded(99)).tokens == fresh_draft(PROMPT, 4)
+
+
+def test_how_sure_a_guess_is_is_about_its_probability() -> None:
+    drafter = new_drafter()
+    drafter.begin(PROMPT, Sampler(SamplingParams(temperature=0)))
+    draft = drafter.propose(PROMPT, 6)
+    for place, (guess, sure) in enumerate(zip(draft.tokens, draft.confidence, strict=True)):
+        row = ToyModel(unlikeness=0.3).decode([*PROMPT, *draft.tokens[:place]], 1)[0]
+        probs = Sampler(SamplingParams(temperature=1, top_k=0, top_p=1, min_p=0)).distribution(row, [])
+        assert sure == pytest.approx(probs[guess], rel=1e-4)
+
+
+BOS = 5
+
+
+class BosVocab(ToyVocab):
+    """The toy's vocabulary, with a token that every text begins with."""
+
+    bos = BOS
+
+
+def row_after(tokens: Sequence[int]) -> Logits:
+    model = ToyModel(unlikeness=0.3)
+    for start in range(0, len(tokens) - 1, model.batch_size):
+        model.decode(tokens[start : min(start + model.batch_size, len(tokens) - 1)], 0)
+    return model.decode(tokens[-1:], 1)[0]
+
+
+def said_by_hand(context: Sequence[int], judged: int, head: int = 0, skipped: int = 0) -> list[tuple[float, bool]]:
+    """Ask a new model what it would have said, one place after the other."""
+    told = []
+    for place in range(len(context) - judged, len(context)):
+        row = row_after([*context[:head], *context[head + skipped : place]])
+        pick = SAMPLER.pick(row, context[:place])
+        told.append((share(row, pick), pick == context[place]))
+    return told
+
+
+SAID = VOCAB.tokenize(" and the cat sat there")
+
+
+def test_hindsight_is_what_the_model_would_really_have_said() -> None:
+    drafter = new_drafter()
+    drafter.begin(PROMPT, SAMPLER)
+    # Some of it is what the model says itself, so that it is right here and there.
+    context = [*PROMPT, *fresh_draft(PROMPT, 6, unlikeness=0.3), *SAID[:6]]
+    hindsight = drafter.catch_up(context, len(context) - len(PROMPT))
+    assert list(hindsight) == said_by_hand(context, len(hindsight))
+    assert len(hindsight) == min(len(context) - len(PROMPT) - 1, drafter.model.max_rows)
+    assert {right for _, right in hindsight} == {True, False}
+
+
+@given(
+    st.lists(st.integers(0, END), min_size=1, max_size=90),
+    st.integers(0, 90),
+    st.integers(0, 40),
+    st.one_of(st.none(), st.integers(1, 50)),
+    st.sampled_from([VOCAB, BosVocab()]),
+)
+@settings(FIXED, max_examples=150)
+def test_reading_up_is_followed_by_the_same_draft_as_reading_at_once(
+    context: list[int], said: int, read_before: int, window: int | None, vocab: ToyVocab
+) -> None:
+    drafter, other = new_drafter(vocab=vocab), new_drafter(vocab=vocab)
+    early = context[: max(1, len(context) - read_before)]
+    drafter.begin(early, SAMPLER)
+    drafter.extend(early, (), 3, bounded(99))
+    drafter.accept([], 0)
+    other.begin(context, SAMPLER)
+    if window is not None:
+        drafter.focus(context, window)
+        other.focus(context, window)
+    head = 0 if vocab.bos is None else 1
+    hindsight = drafter.catch_up(context, said)
+    assert list(hindsight) == said_by_hand(context, len(hindsight), head, drafter.skipped)
+    if hindsight:
+        assert drafter.unread(context) == 1
+    assert drafter.extend(context, (), 5, bounded(99)) == other.extend(context, (), 5, bounded(99))
+    assert drafter.model._cache == other.model._cache
+
+
+@pytest.mark.parametrize(("said", "judged"), [(0, 0), (1, 0), (2, 1), (10, 9), (40, 17)])
+def test_only_what_was_said_in_the_answer_is_judged_as_far_as_one_pass_has_rows(said: int, judged: int) -> None:
+    drafter = new_drafter()
+    context = PROMPT * 3
+    drafter.begin(context[: len(context) - said], SAMPLER)
+    assert len(drafter.catch_up(context, said)) == judged
+
+
+def test_what_was_read_before_is_not_judged() -> None:
+    drafter = new_drafter()
+    drafter.begin(PROMPT, SAMPLER)
+    drafter.propose(PROMPT, 1)
+    drafter.accept([3], 0)
+    context = [*PROMPT, 3, 4, 5]
+    assert drafter.unread(context) == 3
+    assert list(drafter.catch_up(context, 20)) == said_by_hand(context, 2)
+    assert drafter.catch_up(context, 20) == ()
+
+
+@pytest.mark.parametrize("stop_at", range(1, 4))
+def test_reading_up_that_was_stopped_loses_nothing(stop_at: int) -> None:
+    context = PROMPT * 7
+    model = StoppingModel(stop_at=stop_at)
+    drafter = DraftModel(model, VOCAB)
+    drafter.begin(context, SAMPLER)
+    with pytest.raises(Cancelled):
+        drafter.catch_up(context, 10)
+    assert model._cache == context[: model.length] == drafter._cached
+    assert drafter.propose(context, 4).tokens == fresh_draft(context, 4)
+
+
+def test_what_is_unread_is_what_a_draft_would_have_to_read() -> None:
+    model = StoppingModel()
+    drafter = DraftModel(model, VOCAB)
+    drafter.begin(PROMPT, SAMPLER)
+    assert drafter.unread(PROMPT) == len(PROMPT)
+    draft = drafter.propose(PROMPT, 3).tokens
+    drafter.accept([*draft[:2], 9], 2)
+    context = [*PROMPT, *draft[:2], 9]
+    assert drafter.unread(context) == 1
+    assert drafter.unread([*context, 1, 2]) == 3
+    before = model.decoded
+    drafter.propose([*context, 1, 2], 1)
+    assert model.decoded - before == 3
+
+
+@pytest.mark.parametrize(("vocab", "first"), [(VOCAB, []), (BosVocab(), [BOS])])
+def test_a_model_that_skips_reads_the_end_alone_and_the_token_that_every_text_begins_with(
+    vocab: ToyVocab, first: list[int]
+) -> None:
+    drafter = new_drafter(vocab=vocab)
+    context = [BOS, *PROMPT, *PROMPT]
+    drafter.begin(context, SAMPLER)
+    drafter.focus(context, 10)
+    assert drafter.unread(context) == 10 + len(first)
+    draft = drafter.propose(context, 4).tokens
+    assert drafter.model._cache == [*first, *context[-10:], *draft[:3]]
+    # From here on nothing more is skipped.
+    drafter.accept([*draft[:2], 9], 2)
+    assert drafter.unread([*context, *draft[:2], 9]) == 1
+    drafter.propose([*context, *draft[:2], 9], 1)
+    assert drafter.model._cache == [*first, *context[-10:], *draft[:2], 9]
+
+
+def test_a_window_wider_than_the_text_skips_nothing() -> None:
+    drafter = new_drafter()
+    drafter.begin(PROMPT, SAMPLER)
+    drafter.focus(PROMPT, 1000)
+    assert (drafter.skipped, drafter.unread(PROMPT)) == (0, len(PROMPT))
+    assert drafter.propose(PROMPT, 4).tokens == fresh_draft(PROMPT, 4, unlikeness=0.3)
+
+
+def test_a_new_text_that_is_shorter_than_what_was_skipped_is_read_whole() -> None:
+    drafter = new_drafter()
+    drafter.begin(PROMPT * 6, SAMPLER)
+    drafter.focus(PROMPT * 6, 32)
+    drafter.propose(PROMPT * 6, 4)
+    drafter.accept([], 0)
+    other = VOCAB.tokenize("something else")
+    drafter.begin(other, SAMPLER)
+    assert drafter.unread(other) == len(other)
+    assert drafter.propose(other, 4).tokens == fresh_draft(other, 4, unlikeness=0.3)
+
+
+def test_a_conversation_that_goes_on_goes_on_skipping() -> None:
+    drafter = new_drafter()
+    context = PROMPT * 6
+    drafter.begin(context, SAMPLER)
+    drafter.focus(context, 32)
+    drafter.propose(context, 1)
+    drafter.accept([3], 0)
+    longer = [*context, 3, *SAID]
+    drafter.begin(longer, SAMPLER)
+    assert drafter.unread(longer) == 1 + len(SAID)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["extend", "catch up", "focus", "nothing"]),
+            st.integers(0, 4),
+            guesses_of_chance,
+            st.integers(1, 8),
+            st.floats(0, 1),
+        ),
+        min_size=1,
+        max_size=10,
+    ),
+    st.sampled_from([VOCAB, BosVocab()]),
+)
+@settings(FIXED, max_examples=150)
+def test_between_rounds_the_cache_holds_the_beginning_of_the_view_whatever_was_asked(
+    rounds: list[tuple[str, int, list[int], int, float]], vocab: ToyVocab
+) -> None:
+    drafter = new_drafter(vocab=vocab)
+    context = list(PROMPT)
+    drafter.begin(context, SAMPLER)
+    for kind, right, others, limit, kept in rounds:
+        draft = NO_DRAFT
+        if kind == "focus":
+            drafter.focus(context, limit)
+        elif kind == "catch up":
+            drafter.catch_up(context, len(context) - len(PROMPT))
+        elif kind == "extend":
+            new = new_drafter(vocab=vocab)
+            new.begin(context, SAMPLER)
+            new.skipped = drafter.skipped
+            wanted = new.propose(context, limit)
+            draft = drafter.extend(context, [*wanted.tokens[:right], *others], limit, bounded(99))
+            assert draft == wanted
+        # An end token would end the answer.
+        guesses = [token for token in draft.tokens if token != END]
+        accepted = round(kept * len(guesses))
+        emitted = [*guesses[:accepted], 9]
+        drafter.accept(emitted, accepted)
+        context += emitted
+        assert drafter.model._cache == drafter._view(context)[: drafter.model.length]
+        assert drafter.model.length == len(drafter._cached) < len(drafter._view(context))
 
 
 def test_closing_frees_the_model_and_may_be_done_twice() -> None:
