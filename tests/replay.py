@@ -26,6 +26,9 @@ FORGETS = {"edit": 0.38, "rag": 0.55, "summarize": 0.7}
 
 Measured on Qwen2.5-Coder 0.5B for 1.5B: all of the context against its last 64 tokens.
 """
+_GRID, _RIVALS = 64, 63
+"""Rivals of a guess have ids of their own, which `models.sampling.share` counts one by one: it sees what was sure."""
+_NEVER = -1e4
 Cost = Callable[[int, int], float]
 """Seconds of a pass over (width, depth) tokens."""
 
@@ -105,7 +108,8 @@ class ReplayModel:
 
     def __init__(self, name: str, trace: Trace, cost: Cost, clock: VirtualClock) -> None:
         self.name = self.description = name
-        self.vocab = _Vocab(trace.size)
+        self._tokens = trace.size
+        self.vocab = _Vocab(-(-trace.size // _GRID) * _GRID + _RIVALS)
         self.length = 0
         self._said: Sequence[int] = (0,) * (len(trace.prompt) - 1) + trace.answer
         self._sure: Sequence[float] = (1.0,) * len(self._said)
@@ -128,7 +132,7 @@ class ReplayModel:
     def decode(self, tokens: Sequence[int], rows: int) -> Logits:
         self._clock.now += self._cost(len(tokens), self.length)
         self.length += len(tokens)
-        result = np.zeros((rows, self.vocab.size), dtype=np.float32)
+        result = np.full((rows, self.vocab.size), _NEVER, dtype=np.float32)
         skipped = self.skipped()
         for row, place in zip(result, range(self.length - rows + skipped, self.length + skipped), strict=True):
             if place < len(self._said):
@@ -136,9 +140,12 @@ class ReplayModel:
         return result
 
     def _fill(self, row: Logits, place: int, lost: bool) -> None:
-        sure = min(self._sure[place], 0.9999) * (0.5 if lost else 1)
-        token = (self._said[place] + lost) % self.vocab.size
-        row[token] = np.log(sure / (1 - sure) * (self.vocab.size - 1)) if sure > 0 else 0.1
+        sure = min(max(self._sure[place], 1 / _RIVALS), 0.9999) * (0.5 if lost else 1)
+        token = (self._said[place] + lost) % self._tokens
+        row[token] = np.log(sure)
+        # The rest goes to as many rivals as it takes for none of them to be likelier.
+        rivals = min(_RIVALS, int(1 / sure))
+        row[-rivals:] = np.log((1 - sure) / rivals)
 
     def can_rewind(self, length: int) -> bool:  # noqa: ARG002
         return True

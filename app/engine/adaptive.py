@@ -56,7 +56,8 @@ class ModelCost:
 
     def drafting(self, unread: int, given: int, length: int) -> float:
         """Return the seconds of a draft of `length` tokens, `given` of which it only checks."""
-        own_steps = max(0, length - given - 1)
+        # Much to read is read in a pass of its own, which leaves the last token to the next.
+        own_steps = max(0, length - given - 1) + (unread > _SMALLEST_WINDOW)
         return self.reading(unread + min(given, length)) + own_steps * self.curve.seconds(1)
 
 

@@ -141,6 +141,19 @@ def test_the_drafter_changes_in_mid_chat_and_a_bad_one_leaves_the_old(tmp_path: 
     chat.close()
 
 
+def test_spec_tells_why_before_and_after_an_answer(chat: Terminal) -> None:
+    chat.type("/spec\n")
+    chat.wait_for("tokens a draft")
+    chat.type("hello\n")
+    chat.ready(2)
+    chat.type("/spec\n")
+    chat.wait_for("drafts looked at")
+    chat.type("/draft off\n")
+    chat.wait_for("Drafter: off")
+    chat.type("/spec\n")
+    chat.wait_for("Nobody guesses: plain decoding.")
+
+
 def test_multi_line_input_is_one_message(chat: Terminal) -> None:
     chat.type("one\\\n")
     chat.wait_for("\n.")

@@ -1,0 +1,153 @@
+"""Why drafting does what it does, in words and as JSON: one example of each state, and all numbers from one place."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from app.engine.adaptive import Adaptive, ModelCost
+from app.engine.calibrate import VerifyCurve
+from app.engine.explain import Explanation, SourceAccount, WidthCost, explain
+from app.explanation import explanation_record, explanation_text
+from drafters.base import Draft
+
+MODEL = "model:small"
+SUFFIX = SourceAccount("suffix", (10, 8, 4), (8, 4, 4), 0.81, 0.32)
+DRAFT_MODEL = SourceAccount(MODEL, (100,), (41,), 0.41, 0.58)
+KNOWN = Explanation(
+    longest=31,
+    widths=(WidthCost(1, 0.05, 1.0), WidthCost(4, 0.075, 1.5)),
+    plain_rate=20.0,
+    rate=31.0,
+    sources=(SUFFIX,),
+    model="",
+    model_step_ratio=None,
+    next_try=None,
+)
+
+
+def lines(explanation: Explanation) -> list[str]:
+    return explanation_text(explanation).splitlines()
+
+
+def state_of(name: str, explanation: Explanation) -> str:
+    (line,) = (line for line in lines(explanation) if line.strip().startswith(f"{name}:"))
+    return line.strip().removeprefix(f"{name}: ")
+
+
+def test_where_nobody_guesses_there_is_one_line() -> None:
+    assert explanation_text(None) == "Nobody guesses: plain decoding."
+
+
+def test_what_passes_cost_and_what_it_comes_to() -> None:
+    assert lines(KNOWN)[:3] == [
+        "  plain       20.0 tokens/s, 50.0 ms a token; 31.0 lately (1.55 of plain)",
+        "  pass cost   of one over w tokens, over that of one token: 1: 1.00  4: 1.50",
+        "  longest     31 tokens a draft",
+    ]
+
+
+def test_a_source_that_pays_is_shown_with_its_record_by_place() -> None:
+    assert lines(KNOWN)[3:] == [
+        "  suffix: 81% accepted, 32% needed",
+        "    right by place, all before it right: 1: 80%  2: 50%  3: 100%; 10 drafts looked at",
+    ]
+
+
+def test_a_source_that_is_too_seldom_right_on_average_says_so() -> None:
+    rare = replace(KNOWN, sources=(replace(SUFFIX, chance=0.2),))
+    assert state_of("suffix", rare) == "20% accepted, 32% needed on average: only its surest drafts are checked"
+
+
+def test_a_source_that_can_not_pay_is_off() -> None:
+    never = replace(KNOWN, sources=(replace(SUFFIX, needed=None),))
+    assert state_of("suffix", never) == "off: at this price no draft of it pays, however often it is right"
+
+
+def test_a_paused_draft_model_says_what_it_needs_and_when_it_is_tried_again() -> None:
+    paused = replace(KNOWN, sources=(SUFFIX, DRAFT_MODEL), model=MODEL, model_step_ratio=0.3, next_try=12)
+    assert state_of(MODEL, paused) == "paused: 41% accepted, 58% needed; next try in 12 rounds"
+    assert state_of("suffix", paused) == "81% accepted, 32% needed", "the pause is the draft model's alone"
+
+
+def test_a_draft_model_that_works_is_not_paused() -> None:
+    works = replace(KNOWN, sources=(replace(DRAFT_MODEL, chance=0.8),), model=MODEL, model_step_ratio=0.3)
+    assert state_of(MODEL, works) == "80% accepted, 58% needed"
+
+
+@pytest.mark.parametrize(
+    ("next_try", "words"),
+    [
+        (7, "not asked yet: its step costs 0.30 of the target's; next try in 7 rounds"),
+        (
+            None,
+            "not asked: its step costs 0.30 of the target's, so no draft of it pays here, however often it is right",
+        ),
+    ],
+)
+def test_a_draft_model_that_was_never_asked_is_told_of_too(next_try: int | None, words: str) -> None:
+    assert state_of(MODEL, replace(KNOWN, model=MODEL, model_step_ratio=0.3, next_try=next_try)) == words
+
+
+def test_the_record_has_the_same_numbers_and_is_json() -> None:
+    explanation = replace(KNOWN, sources=(SUFFIX, DRAFT_MODEL), model=MODEL, model_step_ratio=0.3, next_try=12)
+    assert json.loads(json.dumps(explanation_record(explanation))) == {
+        "plain_tokens_per_second": 20.0,
+        "tokens_per_second": 31.0,
+        "longest_draft": 31,
+        "pass_seconds": {"1": 0.05, "4": 0.075},
+        "model_step_ratio": 0.3,
+        "next_try_in_rounds": 12,
+        "sources": [
+            {"name": "suffix", "guessed_at": [10, 8, 4], "right_at": [8, 4, 4], "chance": 0.81, "needed": 0.32},
+            {"name": MODEL, "guessed_at": [100], "right_at": [41], "chance": 0.41, "needed": 0.58},
+        ],
+    }
+
+
+# --- from a controller ------------------------------------------------------------------------------------------------
+
+
+def controller(curve: dict[int, float], step: float | None = None, longest: int = 31) -> Adaptive:
+    model = None if step is None else ModelCost(MODEL, VerifyCurve({1: step, 16: 4 * step}))
+    adaptive = Adaptive(VerifyCurve(curve), longest, model)
+    adaptive.begin()
+    return adaptive
+
+
+EVEN = {1: 0.05, 2: 0.06, 16: 0.2, 32: 0.36}
+
+
+def test_a_controller_that_knows_nothing_yet_explains_its_costs() -> None:
+    explanation = explain(controller(EVEN))
+    assert [cost.width for cost in explanation.widths] == [1, 2, 16, 32]
+    assert [round(cost.ratio, 2) for cost in explanation.widths] == [1, 1.2, 4, 7.2]
+    assert explanation.plain_rate == explanation.rate == pytest.approx(20)
+    assert (explanation.sources, explanation.model, explanation.model_step_ratio) == ((), "", None)
+    assert explanation_text(explanation).count("\n") == 2
+
+
+def test_widths_beyond_the_longest_draft_are_left_out() -> None:
+    assert [cost.width for cost in explain(controller(EVEN, longest=15)).widths] == [1, 2, 16]
+
+
+def test_a_draft_model_needs_more_than_guesses_that_cost_nothing() -> None:
+    adaptive = controller(EVEN, step=0.01)
+    for source in ("suffix", MODEL):
+        for right in (True, True, False):
+            adaptive.acceptance.observe(Draft((1,), confidence=(0.6,), source=source), [1 if right else 2])
+    suffix, model = explain(adaptive).sources
+    assert (suffix.name, suffix.guessed_at, suffix.right_at) == ("suffix", (3,), (2,))
+    assert suffix.needed is not None
+    assert model.needed is not None
+    assert model.needed > suffix.needed > 0
+    assert suffix.chance == adaptive.acceptance.at("suffix", 0)
+
+
+def test_where_every_token_costs_a_whole_pass_the_draft_model_is_off_for_good() -> None:
+    adaptive = controller({1: 0.05, 32: 1.6}, step=0.01)
+    adaptive.acceptance.observe(Draft((1,), confidence=(0.6,), source=MODEL), [1])
+    explanation = explain(adaptive)
+    assert (explanation.sources[0].needed, explanation.next_try) == (None, None)
+    assert state_of(MODEL, explanation).startswith("off:")
+    assert explanation.model_step_ratio == pytest.approx(0.2)
