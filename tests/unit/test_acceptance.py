@@ -121,6 +121,7 @@ def test_a_place_that_was_bad_and_is_not_reached_any_more_is_hoped_for_again() -
     # Drafts of one token say nothing of the second: bad for ever, it would never be tried.
     seen(acceptance, True, 100)
     assert acceptance.at("suffix", 1) > 0.4
+    acceptance.observe(draft(1, source="lookup"), [2])
     bad = acceptance.at("lookup", 0)
     seen(acceptance, True, 100)
     assert acceptance.at("lookup", 0) == bad, "what another source does says nothing of this one"

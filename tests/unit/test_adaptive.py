@@ -114,6 +114,25 @@ def test_what_was_cut_off_a_draft_teaches_too() -> None:
     assert adaptive.acceptance.counts["suffix"].right_at == [30]
 
 
+def test_at_most_half_of_what_was_saved_may_be_lost_again() -> None:
+    adaptive = new(FLAT)
+    assert adaptive._stake() == pytest.approx(1.0)
+    for _ in range(5):
+        played(adaptive, free(4), right=4)
+    assert adaptive._saved == pytest.approx(20.0)
+    assert adaptive._stake() == pytest.approx(1.0 + 5 * _STAKE + 10.0)
+    adaptive = new(EVEN)
+    played(adaptive, free(4), right=0)
+    assert adaptive._saved == pytest.approx(-0.4)
+    assert adaptive._stake() == pytest.approx(1.0 + 1.4 * _STAKE - 0.4)
+
+
+def test_a_plain_round_loses_nothing_but_the_time_of_its_drafters() -> None:
+    adaptive = new()
+    adaptive.observe(Round(NO_DRAFT, Verdict(0, 5, is_bonus=True), (5,), 10, 0.25, 7.0, 0.5, None))
+    assert adaptive._saved == -0.25, "that the machine was slow for a moment is nobody's loss"
+
+
 # --- when a draft model is asked --------------------------------------------------------------------------------------
 
 
