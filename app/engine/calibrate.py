@@ -5,6 +5,7 @@ measured widths, never a fitted line. A table made at one depth of the context i
 factor common to all widths, and one of each width's own, which fades while the width goes unused.
 """
 
+import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ QUICK_WIDTHS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 32)
 """Widths that a first load measures; between them the cost is interpolated."""
 _REPEATS = 5
 """Passes of each width, time allowing."""
+_DIP = 1.6
+"""How much longer than a wider pass a pass can really take: kernels work in blocks, and three rows can cost four."""
 _COMMON, _OWN = 0.08, 0.12
 """Share of a new observation in the common factor, and in a width's own."""
 _FADE = 0.995
@@ -92,6 +95,16 @@ def measure(
             break
         times.setdefault(width, []).append(taken)
     return {width: statistics.median(taken) for width, taken in sorted(times.items())}
+
+
+def is_steady(seconds: Mapping[int, float]) -> bool:
+    """Tell whether a table can be that of a machine left alone: no pass takes much longer than a wider one."""
+    wider = math.inf
+    for _, taken in sorted(seconds.items(), reverse=True):
+        if taken > _DIP * wider:
+            return False
+        wider = min(wider, taken)
+    return True
 
 
 def timed_passes(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from replay import VirtualClock
 
-from app.engine.calibrate import QUICK_WIDTHS, VerifyCurve, measure, timed_passes
+from app.engine.calibrate import QUICK_WIDTHS, VerifyCurve, is_steady, measure, timed_passes
 from models.base import Logits
 from models.errors import Cancelled
 from models.toy import ToyModel
@@ -223,3 +223,10 @@ def test_passes_can_be_taken_one_by_one() -> None:
     assert next(passes) == (1, 0.25)
     assert list(passes) == [(2, 0.5), (1, 0.25), (2, 0.5)]
     assert model.length == 0
+
+
+def test_a_table_taken_while_another_program_ran_is_told_from_a_jagged_one() -> None:
+    assert is_steady({1: 1.0, 2: 1.4, 3: 1.8, 4: 1.5, 8: 2.7})
+    assert is_steady({1: 1.0, 8: 1.7, 9: 3.9, 32: 4.7})
+    assert not is_steady({1: 1.0, 2: 10.7, 3: 74.0, 4: 3.3, 8: 1.5})
+    assert not is_steady({1: 4.0, 2: 1.4})
