@@ -1,12 +1,7 @@
 """`localspec bench`: measures on a thread of its own, shows how far it is, and prints what there is, also at Ctrl-C."""
 
 import json
-import signal
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from types import FrameType
 
 from app.bench.findings import Findings
 from app.bench.record import record
@@ -15,6 +10,7 @@ from app.bench.request import BenchRequest
 from app.engine.bench import BenchPrompt, Skipped
 from app.engine.bench_run import BenchRun
 from app.engine.load import Loader
+from app.interrupt import run_interruptible
 from app.terminal import Terminal
 from models.abort import AbortFlag
 from models.errors import Cancelled
@@ -29,9 +25,7 @@ def run_bench(request: BenchRequest) -> int:
     findings = Findings(request)
     abort = AbortFlag()
     try:
-        with _interruptible(abort.set), ThreadPoolExecutor(1, "bench") as engine:
-            # The main thread only waits: a signal reaches it at once, while the other one is inside llama.cpp.
-            engine.submit(_measure, findings, abort, terminal).result()
+        run_interruptible(lambda: _measure(findings, abort, terminal), abort)
     finally:
         terminal.clear_progress()
     _show(findings, terminal)
@@ -108,18 +102,3 @@ class _Progress:
             return ""
         left = seconds / self._done * (self._answers - self._done)
         return f"{left / 60:.0f} min left" if left > 90 else f"{left:.0f} s left"
-
-
-@contextmanager
-def _interruptible(stop: Callable[[], None]) -> Iterator[None]:
-    """Turn the first Ctrl-C into a stop; a second one ends the program."""
-
-    def on_interrupt(_: int, __: FrameType | None) -> None:
-        stop()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    before = signal.signal(signal.SIGINT, on_interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

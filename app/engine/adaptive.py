@@ -93,6 +93,7 @@ class Adaptive:
         self._answer_seconds = self._saved = 0.0
         # The last answer may have been stopped inside a round.
         self._guess = NO_DRAFT
+        self._run = 0
         self._caught_up = False
         self._spent = self._pass_ahead = 0.0
 

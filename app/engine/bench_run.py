@@ -7,13 +7,12 @@ from app.engine.bench import Arm, Bench, BenchPrompt, OnAnswer, Skipped, Turn
 from app.engine.bench_arms import LONGEST, ArmKit, ArmSpec, make_arms
 from app.engine.bench_lend import Lender
 from app.engine.bench_results import Oracle
-from app.engine.calibrate import VerifyCurve, measure
+from app.engine.calibrate import DRAFT_WIDTHS, VerifyCurve, measure
 from app.engine.load import Loader
 from app.engine.speculate import Clock
 from models.base import LanguageModel
 from models.sampling import SamplingParams
 
-_DRAFT_WIDTHS = (1, 2, 4, 16)
 _DEPTH = 256
 """Tokens in the cache when the curve is measured: about the middle of a first answer."""
 
@@ -71,7 +70,7 @@ class BenchRun:
             curve=measure_curve(target, self._clock),
             longest=min(longest, target.max_rows - 1),
             lend_draft=lender.lend if lender else None,
-            draft_curve=VerifyCurve(measure(lender.model, self._clock, _DRAFT_WIDTHS)) if lender else None,
+            draft_curve=VerifyCurve(measure(lender.model, self._clock, DRAFT_WIDTHS)) if lender else None,
         )
 
     def run(

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 QUICK_WIDTHS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 32)
 """Widths that a first load measures; between them the cost is interpolated."""
+DRAFT_WIDTHS = (1, 2, 4, 16)
+"""The same for a draft model: single steps, and what it reads at once."""
 _REPEATS = 5
 """Passes of each width, time allowing."""
 _DIP = 1.6

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from app.engine.adaptive import Adaptive, ModelCost
-from app.engine.calibrate import QUICK_WIDTHS, VerifyCurve, is_steady, measure
+from app.engine.calibrate import DRAFT_WIDTHS, QUICK_WIDTHS, VerifyCurve, is_steady, measure
 from app.engine.speculate import Clock
 from app.engine.tuned import Tuned, apply_tuned, load_tuned, load_tuned_draft, measured_for
 from drafters.base import Drafter, NullDrafter
@@ -42,8 +42,6 @@ _NEVER_EXACT = (
     "This device rounds every pass over several tokens differently from one token at a time, so with drafting a "
     "near-tie between two tokens can fall the other way. For text that is equal to the last bit use --draft off."
 )
-_DRAFT_WIDTHS = (1, 2, 4, 16)
-"""Widths of a draft model's passes: single steps, and what it reads at once."""
 _MEASURING_SECONDS = 1.5
 Progress = Callable[[str, float], None]
 """Receives the name of what is loading, and the share of it that was read."""
@@ -112,7 +110,7 @@ class Loader:
             exact = self.exact_width(target)
             widest = WIDEST if exact == 1 or self.plan.allow_rounding else exact
             curve = VerifyCurve(self.curve(target, [width for width in QUICK_WIDTHS if width <= widest]))
-            cost = ModelCost(model.name, VerifyCurve(self.curve(model.model, _DRAFT_WIDTHS))) if model else None
+            cost = ModelCost(model.name, VerifyCurve(self.curve(model.model, DRAFT_WIDTHS))) if model else None
         except BaseException:
             if model:
                 model.close()

@@ -556,3 +556,12 @@ def test_the_shares_are_small() -> None:
     assert _STAKE <= 0.03
     assert _STAKE_TOKENS == 1.0
     assert _PROBE_SHARE == 0.01
+
+
+def test_each_answer_starts_slowly_anew() -> None:
+    adaptive = new(FLAT)
+    first = adaptive.limit()
+    played(adaptive, free(4), right=4)
+    assert adaptive.limit() > first
+    adaptive.begin()
+    assert adaptive.limit() == first
