@@ -1,4 +1,4 @@
-"""A small GGUF of the target's family guesses, token by token, with the target's own noise.
+"""A small GGUF of the target's family guesses, token by token: with the target's own noise, or as the rule wants it.
 
 Its cache is kept between rounds: only tokens it has not seen are decoded, so a draft of k tokens costs k passes, or k
 with one token more after full acceptance, when its own last guess and the bonus token are both new to it.
@@ -11,11 +11,15 @@ answer repeats what is further up, which is an index's work.
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from drafters.base import NO_DRAFT, Draft
 from models.base import LanguageModel, Logits, Vocab, common_prefix
+from models.distribution import Distribution
 from models.errors import PairError
 from models.pair import check_pair
-from models.sampling import Sampler, SamplingParams, share
+from models.sampling import Guess, Sampler, SamplingParams, share
 
 GoesOn = Callable[[tuple[float, ...]], bool]
 """Hears how sure each guess so far was; tells whether another is wanted."""
@@ -109,13 +113,13 @@ class DraftModel:
         if limit <= 0 or max((*unseen, *given)) >= self.model.vocab.size:
             # The context is full, or holds one of the target's padding rows, for which this model has none.
             return NO_DRAFT
-        guesses, sureness = self._agreed(self._read(unseen, given), context, given)
-        self.model.rewind(len(view) + len(guesses) - 1)
-        while len(guesses) < limit and not self._is_end(guesses[-1]) and goes_on(tuple(sureness)):
-            row = self.model.decode(guesses[-1:], rows=1)[0, : self._shared]
-            guesses.append(self._sampler.pick(row, context, guesses))
-            sureness.append(share(row, guesses[-1]))
-        return Draft(tuple(guesses), confidence=tuple(sureness), source=self.name)
+        said = self._agreed(self._read(unseen, given), context, given)
+        self.model.rewind(len(view) + len(said.tokens) - 1)
+        # Whether another is drawn is decided before it is drawn; dropping what came out would bend its distribution.
+        while len(said.tokens) < limit and not self._is_end(said.tokens[-1]) and goes_on(tuple(said.sureness)):
+            row = self.model.decode(said.tokens[-1:], rows=1)[0, : self._shared]
+            said.add(row, self._sampler.guess(row, context, said.tokens))
+        return said.draft(self.name)
 
     def accept(self, emitted: Sequence[int], accepted: int) -> None:
         """Keep the guesses that came true, and take the others out of the cache."""
@@ -156,16 +160,40 @@ class DraftModel:
         self._cached += tokens[last:]
         return result
 
-    def _agreed(self, rows: Logits, context: Sequence[int], given: Sequence[int]) -> tuple[list[int], list[float]]:
-        """Return this model's own guesses up to the first that differs from a given one, and their sureness."""
-        guesses: list[int] = []
-        sureness: list[float] = []
+    def _agreed(self, rows: Logits, context: Sequence[int], given: Sequence[int]) -> "_Said":
+        """Return this model's own guesses up to the first that differs from a given one."""
+        said = _Said()
         for place, row in enumerate(rows[:, : self._shared]):
-            guesses.append(self._sampler.pick(row, context, guesses))
-            sureness.append(share(row, guesses[-1]))
-            if self._is_end(guesses[-1]) or guesses[-1:] != list(given[place : place + 1]):
+            said.add(row, self._sampler.guess(row, context, said.tokens))
+            if self._is_end(said.tokens[-1]) or said.tokens[-1:] != list(given[place : place + 1]):
                 break
-        return guesses, sureness
+        return said
+
+
+class _Said:
+    """The guesses of one draft, as they are made."""
+
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        self.sureness: list[float] = []
+        self._runners_up: list[int | None] = []
+        self._drawn_from: list[Distribution] = []
+
+    def add(self, row: NDArray[np.float32], guess: Guess) -> None:
+        self.tokens.append(guess.token)
+        self.sureness.append(share(row, guess.token))
+        self._runners_up.append(guess.runner_up)
+        if guess.drawn_from is not None:
+            self._drawn_from.append(guess.drawn_from)
+
+    def draft(self, source: str) -> Draft:
+        return Draft(
+            tuple(self.tokens),
+            probs=tuple(self._drawn_from) or None,
+            confidence=tuple(self.sureness),
+            source=source,
+            runners_up=tuple(self._runners_up),
+        )
 
 
 def _always(_: tuple[float, ...]) -> bool:

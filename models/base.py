@@ -65,6 +65,8 @@ class LanguageModel(Protocol):
     """Most tokens that one `decode` takes."""
     max_rows: int
     """Most rows of logits that one `decode` returns."""
+    max_branches: int
+    """Most ends of branches in a draft tree, the chain's own end not counted; 0: its memory takes chains alone."""
     rewind_support: RewindSupport
     chat_template: str | None
     """The model's own template, Jinja source; None for a model without one."""
@@ -77,8 +79,14 @@ class LanguageModel(Protocol):
     def length(self) -> int:
         """Number of tokens in the cache."""
 
-    def decode(self, tokens: Sequence[int], rows: int) -> Logits:
+    def decode(self, tokens: Sequence[int], rows: int, parents: Sequence[int] = ()) -> Logits:
         """Append tokens to the cache; return the logits that follow each of the last `rows` tokens.
+
+        With `parents` the last len(parents) tokens are a draft tree: parents[i] is the index among them of the parent
+        of node i, less than i, or -1 for the token before them. Nodes 0, 1, 2, ... with parents -1, 0, 1, ... at the
+        beginning are the chain, all others branches. A node's row follows the tokens before the tree, its ancestors and
+        itself. Only the chain stays in the cache. Raises ValueError for parents that are no tree, or for more branches
+        than `max_branches`; all tokens of the pass must fit in the context.
 
         The result has shape (rows, vocab.size) and is overwritten by the next decode. Raises Cancelled when
         the model's abort flag was raised in the meantime: the cache is then as it was before the call, or empty where

@@ -52,6 +52,25 @@ def exact_width_here(model: LanguageModel) -> int:
         model.rewind(depth)
 
 
+def exact_branches_here(model: LanguageModel, width: int) -> bool:
+    """Tell whether a draft tree of a pass this wide, at least 3, has the rows that its paths have one token at a time.
+
+    Measured after what the cache holds, which stays. A branch lies behind the chain in the cache, not next to what it
+    follows: where attention sums over places, and not only over what a token sees, its rows come out otherwise.
+    """
+    depth, text = model.length, _text(model, width)
+    chain, branch = text[1 : 1 + width // 2], text[1 + width // 2 :][::-1]
+    parents = [*range(-1, len(chain) - 1), -1, *range(len(chain), width - 2)]
+    try:
+        rows = [model.decode([token], rows=1)[0].copy() for token in text[: 1 + len(chain)]]
+        model.rewind(depth + 1)
+        rows += [model.decode([token], rows=1)[0].copy() for token in branch]
+        model.rewind(depth)
+        return np.array_equal(model.decode([text[0], *chain, *branch], rows=width, parents=parents), rows)
+    finally:
+        model.rewind(depth)
+
+
 def _widest(model: LanguageModel, depth: int) -> int:
     return min(WIDEST, model.max_rows, model.batch_size, model.context_size - depth)
 

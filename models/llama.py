@@ -2,7 +2,7 @@
 
 The traps it keeps from the rest of localspec: a failed assertion in llama.cpp ends the process, so every condition is
 checked here first; the address of the logits moves, so it is asked for after each decode; a wide pass uses the other
-thread count; a rewind can be refused.
+thread count; a rewind can be refused; a stopped pass leaves parts of itself in the cache.
 """
 
 import ctypes
@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.abort import AbortFlag
 from models.base import Logits, RewindSupport
 from models.bindings import llama_cpp, recent_errors
 from models.errors import Cancelled, LocalspecError, context_full
-from models.llama_load import LlamaOptions, cache_types, load_weights, new_context
+from models.llama_batch import MAX_BRANCHES, TEXT, Batch, Guests, padding
+from models.llama_load import LlamaOptions, cache_types, load_weights, new_context, padding_room
 from models.llama_vocab import LlamaVocab
+from models.tree import Tree, read_tree
 
 _ABORTED = 2
 _NO_ROOM = 1
@@ -39,7 +40,6 @@ class LlamaModel:
         """Load the weights, reporting the fraction read; raises a LocalspecError that says why not, or Cancelled."""
         self._api = llama_cpp()
         self._context: Any = None
-        self._batch: Any = None
         self._abort = abort or AbortFlag()
         self.options = options or LlamaOptions()
         self.name = path.stem
@@ -58,22 +58,19 @@ class LlamaModel:
         self._undoable = 0
         self.vocab = LlamaVocab(self._model)
         self.cache_types = cache_types(self._model, self.options)
-        self.context_size: int = self._api.llama_n_ctx(self._context)
-        self.batch_size: int = self._api.llama_n_batch(self._context)
-        self.max_rows = self.options.max_rows
         self.rewind_support = self._memory_class()
+        self.max_branches = MAX_BRANCHES if self.rewind_support.limit is None else 0
+        self._multiple = self.options.pad_rows if self.max_branches else 1
+        room = padding_room(self._multiple)
+        self.context_size: int = self._api.llama_n_ctx(self._context) - room.cells
+        self.batch_size: int = self._api.llama_n_batch(self._context) - room.tokens
+        self.max_rows = self.options.max_rows
         self.description = self._describe()
         template: bytes | None = self._api.llama_model_chat_template(self._model, None)
         self.chat_template = template.decode("utf-8", errors="replace") if template else None
         self._row_types: dict[int, Any] = {}
-        self._batch = self._api.llama_batch_init(self.batch_size, 0, 1)
-        shape = (self.batch_size,)
-        self._tokens: NDArray[np.int32] = np.ctypeslib.as_array(self._batch.token, shape)
-        self._positions: NDArray[np.int32] = np.ctypeslib.as_array(self._batch.pos, shape)
-        self._wanted: NDArray[np.int8] = np.ctypeslib.as_array(self._batch.logits, shape)
-        np.ctypeslib.as_array(self._batch.n_seq_id, shape)[:] = 1
-        for i in range(self.batch_size):
-            self._batch.seq_id[i][0] = 0
+        self._batch = Batch(self.batch_size + room.tokens)
+        self._guests = Guests(self._context)
 
     @property
     def length(self) -> int:
@@ -85,20 +82,21 @@ class LlamaModel:
         """Bytes of all weights."""
         return int(self._api.llama_model_size(self._model))
 
-    def decode(self, tokens: Sequence[int], rows: int) -> Logits:
-        """Append tokens to the cache; return the logits after each of the last `rows`, shape (rows, vocab.size)."""
+    def decode(self, tokens: Sequence[int], rows: int, parents: Sequence[int] = ()) -> Logits:
+        """Append tokens to the cache; return the logits after each of the last `rows`, shape (rows, vocab.size).
+
+        Of a tree only the chain stays in the cache; see `models.base.LanguageModel`.
+        """
         count = len(tokens)
         self._check(count, rows)
+        tree = read_tree(parents, count, self.max_branches) if parents else None
         if self._abort.is_set:
             raise Cancelled("Stopped.")
-        self._tokens[:count] = tokens
-        self._positions[:count] = np.arange(self._length, self._length + count)
-        self._wanted[:count] = 0
-        self._wanted[count - rows : count] = 1
-        self._batch.n_tokens = count
-        code = self._api.llama_decode(self._context, self._batch)
-        if code != 0:
-            self._fail(code, count)
+        self._batch.fill(tokens, self._length, rows)
+        if self._multiple > 1 or (tree is not None and tree.leaves):
+            count -= self._run_with_guests(tree, count, rows)
+        else:
+            self._run(count)
         self._length += count
         # A recurrent memory goes back inside its last pass alone, and once: asked for more it obeys, and answers
         # garbage.
@@ -120,7 +118,7 @@ class LlamaModel:
         if length == 0:
             self._clear()
         elif length < self._length:
-            if not self._api.llama_memory_seq_rm(self._memory, 0, length, -1):
+            if not self._api.llama_memory_seq_rm(self._memory, TEXT, length, -1):
                 raise LocalspecError(f"{self.name}: llama.cpp refused to go back to {length} of {self._length} tokens.")
             self._length = length
             self._undoable = 0
@@ -132,6 +130,18 @@ class LlamaModel:
         dropped = self._length - length
         bounded = self.rewind_support.limit is not None
         return 0 < length < self._length and (not bounded or dropped <= self._undoable)
+
+    def stretch(self, cells: int) -> None:
+        """Let passes attend to so many tokens though fewer were read: to the text, and to copies of its beginning.
+
+        For looking at what llama.cpp does deep in a text without reading one. `length` stays; the copies go with
+        `rewind(0)`. Raises ValueError for an empty cache, for fewer tokens than it holds or more than fit, and for a
+        memory that takes no branches.
+        """
+        self._check_open()
+        if not (0 < self._length <= cells <= self.context_size and self.max_branches):
+            raise ValueError(f"a cache of {self._length} tokens can't be stretched to {cells}")
+        self._guests.copy_text(self._length, cells - self._length)
 
     def use_threads(self, threads: int, batch_threads: int) -> None:
         """Take other numbers of threads, at least 1, for one-token and for wider passes; the cache stays."""
@@ -157,19 +167,13 @@ class LlamaModel:
             raise
 
     def close(self) -> None:
-        """Free the batch, the context and the weights; calling it twice is fine."""
+        """Free the context and the weights; calling it twice is fine."""
         self._free_context()
         if self._model is not None:
             self._api.llama_model_free(self._model)
             self._model = None
 
     def _free_context(self) -> None:
-        if self._batch is not None:
-            # The views point into the batch.
-            self._tokens = self._positions = np.empty(0, np.int32)
-            self._wanted = np.empty(0, np.int8)
-            self._api.llama_batch_free(self._batch)
-            self._batch = None
         if self._context is not None:
             self._api.llama_free(self._context)
             self._context = None
@@ -206,6 +210,28 @@ class LlamaModel:
         if self._context is None:
             raise ValueError("the model is closed")
 
+    def _run(self, count: int) -> None:
+        code = self._api.llama_decode(self._context, self._batch.struct)
+        if code != 0:
+            self._fail(code, count)
+
+    def _run_with_guests(self, tree: Tree | None, count: int, rows: int) -> int:
+        """Run a pass with branches or padding, and leave the text alone in the cache; return the nodes that go."""
+        branches = len(tree.leaves) if tree else 0
+        try:
+            if tree:
+                self._guests.let_in(branches)
+                self._batch.grow(tree)
+            self._batch.pad(*padding(count, rows, self._multiple))
+            self._run(count)
+            self._guests.turn_out(branches)
+        except BaseException:
+            self._restore()
+            raise
+        finally:
+            self._batch.forget_guests()
+        return tree.off_chain if tree else 0
+
     def _fail(self, code: int, count: int) -> None:
         """Put the cache back to what it was before the pass, and say what happened."""
         self._restore()
@@ -222,8 +248,10 @@ class LlamaModel:
     def _restore(self) -> None:
         # A stopped pass leaves a recurrent state half changed, and no way back: start over.
         whole = self._length > 0 and self.rewind_support.limit is None
-        if not (whole and self._api.llama_memory_seq_rm(self._memory, 0, self._length, -1)):
+        if not (whole and self._api.llama_memory_seq_rm(self._memory, TEXT, self._length, -1)):
             self._clear()
+        if self.max_branches:
+            self._guests.turn_out(self.max_branches)
 
     def _clear(self) -> None:
         self._api.llama_memory_clear(self._memory, False)

@@ -13,6 +13,7 @@ from models.abort import AbortFlag
 from models.bindings import llama_cpp, recent_errors
 from models.errors import Cancelled, LocalspecError, MemoryLimitError, ModelFileError
 from models.gguf import check_file
+from models.llama_batch import SEQUENCES
 from models.machine import available_memory, physical_cores
 
 _SNAPSHOTS = 8
@@ -53,6 +54,21 @@ class LlamaOptions:
     """Type of the cached values, as for keys; q8_0 needs flash attention."""
     extra_buffers: bool = True
     """Allow rearranged weights and AMX, faster where they work."""
+    pad_rows: int = 1
+    """Fill each pass up to a multiple of so many tokens, and of rows: kernels that work in blocks then are one kernel.
+
+    A memory that takes no branches is not padded.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class PaddingRoom:
+    """What a context needs beyond what its user sees, so that every pass can be filled up."""
+
+    cells: int
+    """Cells of the cache."""
+    tokens: int
+    """Tokens of a pass."""
 
 
 def load_weights(
@@ -115,6 +131,11 @@ def has_gpu(options: LlamaOptions) -> bool:
     return bool(llama_cpp().llama_supports_gpu_offload()) and options.gpu_layers != 0
 
 
+def padding_room(multiple: int) -> PaddingRoom:
+    """Return the room for filling passes up to this multiple; llama.cpp rounds a context up to 256 by itself."""
+    return PaddingRoom(256, 2 * multiple) if multiple > 1 else PaddingRoom(0, 0)
+
+
 def _context_params(model: Any, options: LlamaOptions) -> Any:
     api = llama_cpp()
     params = api.llama_context_default_params()
@@ -122,16 +143,28 @@ def _context_params(model: Any, options: LlamaOptions) -> Any:
     # A recurrent memory asserts that a pass is wider than the snapshots it keeps.
     batch_size = options.batch_size or (512 if has_gpu(options) else 64)
     params.n_batch = params.n_ubatch = max(min(batch_size, params.n_ctx), options.max_rows + 1)
-    params.n_seq_max = 1
     params.n_outputs_max = options.max_rows
     if api.llama_model_is_recurrent(model) or api.llama_model_is_hybrid(model):
         params.n_rs_seq = min(options.max_rows - 1, _SNAPSHOTS)
+    else:
+        _make_room_for_guests(params, options)
     params.n_threads = options.threads or physical_cores()
     params.n_threads_batch = options.batch_threads or params.n_threads
     params.type_k, params.type_v = (_CACHE_TYPES[kind] for kind in cache_types(model, options))
     params.flash_attn_type = _flash_attention(options)
     params.no_perf = True
     return params
+
+
+def _make_room_for_guests(params: Any, options: LlamaOptions) -> None:
+    """Let branches and padding into the cache: sequences beside the text, all in the same cells."""
+    room = padding_room(options.pad_rows)
+    params.n_ctx += room.cells
+    params.n_batch = params.n_ubatch = params.n_batch + room.tokens
+    params.n_seq_max = SEQUENCES
+    params.kv_unified = True
+    # llama.cpp asserts that every sequence can have a row.
+    params.n_outputs_max = max(options.max_rows + -options.max_rows % options.pad_rows, SEQUENCES)
 
 
 def _flash_attention(options: LlamaOptions) -> int:

@@ -1,4 +1,4 @@
-"""Counter-based Gumbel noise: a pure function of (seed, position, token id), so that nobody can be out of step.
+"""Counter-based noise: a pure function of (seed, position, token id), so that nobody can be out of step.
 
 The hash is SplitMix64 (Steele, Lea and Flood 2014): a stream state per (seed, position), advanced by the token id.
 """
@@ -26,6 +26,18 @@ def gumbel(seed: int, position: int, ids: NDArray[np.int64]) -> NDArray[np.float
 def strongest_gumbel(seed: int, position: int, size: int) -> float:
     """Return the largest noise among the ids below `size`, with one logarithm instead of one an id."""
     return float(_gumbel_of(_mixed(_steps_below(size) + _stream(seed, position)).min(keepdims=True))[0])
+
+
+def uniform(seed: int, position: int, turn: int) -> float:
+    """Return a number that is anywhere in [0, 1) with equal chance, another one for each turn at a position."""
+    return min(float(_hash(seed, position, np.array([turn]))[0]) * 2.0**-64, _LARGEST)
+
+
+def stream(seed: int, *labels: int) -> int:
+    """Return the seed of other noise, independent of this seed's and of that under other labels."""
+    for label in labels:
+        seed = _mix((_mix(seed & _MASK) ^ ((label + 1) * _MIX_2)) & _MASK)
+    return seed
 
 
 def _gumbel_of(hashes: NDArray[np.uint64]) -> NDArray[np.float64]:

@@ -18,13 +18,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.errors import LocalspecError, UsageError
-from models.noise import gumbel, strongest_gumbel
+from models.accept import Accept
+from models.distribution import Distribution, one_hot
+from models.errors import UsageError
+from models.noise import gumbel, stream, strongest_gumbel
+from models.truncation import GRID, check_numbers, sorted_top, top_k, top_p
 
-_GRID = 64
-"""Rows of the grid whose column maxima bound the k-th largest logit; any number is right, this one is quick."""
-_DEEPEST = 1e4
-"""Nats below the largest logit where a search gives up on depth and takes everything."""
+_DRAFTING = 1
+"""Label of the noise that drafts are drawn with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +99,24 @@ class Candidates:
         return weights
 
 
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """A draft model's word for one place."""
+
+    token: int
+    runner_up: int | None
+    """Its second choice; None where there is none."""
+    drawn_from: Distribution | None = None
+    """The distribution that the token was drawn from; None: it was not left to chance."""
+
+
 class Sampler:
     """Turns a row of logits into the one token that this seed emits at this position."""
 
-    def __init__(self, params: SamplingParams) -> None:
+    def __init__(self, params: SamplingParams, accept: Accept = Accept.COUPLED) -> None:
         self.params = params
+        # One-hot distributions leave nothing to chance: all rules are the same, and this one is quickest.
+        self.accept = Accept.COUPLED if params.greedy else accept
 
     def pick(self, row: NDArray[np.float32], tokens: Sequence[int], drafted: Sequence[int] = ()) -> int:
         """Return the token after `tokens` + `drafted`; `row` has shape (vocabulary,)."""
@@ -116,13 +130,41 @@ class Sampler:
             candidates = _able_to_win(row, self.params, position)
         return int(candidates.ids[np.argmax(candidates.scores + gumbel(self.params.seed, position, candidates.ids))])
 
+    def guess(self, row: NDArray[np.float32], context: Sequence[int], guesses: Sequence[int]) -> Guess:
+        """Return what a draft model says after `context` + `guesses`, as this accept rule wants drafts made.
+
+        Coupled: with the target's own noise. Otherwise with noise of its own, and of its own for each round: a rule
+        that judges a draft as a whole decides by its later tokens too, so they must not come again in the next round.
+        The second choice has the second best key, and so is a draw without replacement.
+        """
+        penalised = self._penalised(row, context, guesses)
+        if self.params.greedy:
+            token = _likeliest(penalised)
+            return Guess(token, _second_likeliest(penalised, token))
+        position, seed = len(context) + len(guesses), self.params.seed
+        if self.accept.draws_drafts:
+            seed = stream(seed, _DRAFTING, len(context))
+        if self.params.truncates or self.accept.draws_drafts:
+            candidates = serve(penalised, self.params)
+        else:
+            candidates = _able_to_win(penalised, self.params, position)
+        best = _best_two(candidates.scores + gumbel(seed, position, candidates.ids))
+        token, *others = (int(candidates.ids[place]) for place in best)
+        drawn_from = _distribution(candidates) if self.accept.draws_drafts else None
+        return Guess(token, others[0] if others else None, drawn_from)
+
+    def served(self, row: NDArray[np.float32], tokens: Sequence[int], drafted: Sequence[int] = ()) -> Distribution:
+        """Return the distribution that the token after `tokens` + `drafted` is drawn from."""
+        row = self._penalised(row, tokens, drafted)
+        return one_hot(_likeliest(row)) if self.params.greedy else _distribution(serve(row, self.params))
+
     def keys(
         self, row: NDArray[np.float32], tokens: Sequence[int], drafted: Sequence[int] = ()
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return (ids, keys), best first: the emitted token is the first, the gap to the second says how narrowly."""
         row = self._penalised(row, tokens, drafted)
         if self.params.greedy:
-            _check_numbers(row.max())
+            check_numbers(row.max())
             ids = np.argsort(-row, kind="stable")
             return ids, row[ids].astype(np.float64)
         candidates = serve(row, self.params)
@@ -134,13 +176,9 @@ class Sampler:
         self, row: NDArray[np.float32], tokens: Sequence[int], drafted: Sequence[int] = ()
     ) -> NDArray[np.float64]:
         """Return the served probabilities over the whole vocabulary, shape (vocabulary,)."""
-        row = self._penalised(row, tokens, drafted)
+        served = self.served(row, tokens, drafted)
         probs = np.zeros(len(row))
-        if self.params.greedy:
-            probs[_likeliest(row)] = 1.0
-        else:
-            candidates = serve(row, self.params)
-            probs[candidates.ids] = candidates.probs()
+        probs[served.ids] = served.probs
         return probs
 
     def _penalised(
@@ -157,12 +195,12 @@ class Sampler:
 
 def serve(row: NDArray[np.float32], params: SamplingParams) -> Candidates:
     """Apply top-k, top-p, min-p and temperature, in this order, to a row of logits (temperature above 0)."""
-    ids, logits = _top_k(row, params.top_k)
+    ids, logits = top_k(row, params.top_k)
     if params.top_p < 1:
         total = np.exp(logits - logits.max()).sum()
         if params.top_k == 0:
-            ids, logits = _sorted_top(ids, logits, params.top_p * total)
-        ids, logits = _top_p(ids, logits, params.top_p * total)
+            ids, logits = sorted_top(ids, logits, params.top_p * total)
+        ids, logits = top_p(ids, logits, params.top_p * total)
     if params.min_p > 0:
         kept = logits >= logits.max() + math.log(params.min_p)
         ids, logits = ids[kept], logits[kept]
@@ -172,18 +210,38 @@ def serve(row: NDArray[np.float32], params: SamplingParams) -> Candidates:
 def share(row: NDArray[np.float32], token: int) -> float:
     """Return about the probability of a token before temperature and cuts: how sure this row is of it, 0 to 1.
 
-    Counted against the column maxima of `_at_least_top`'s grid: a twentieth of the time of a whole softmax, and never
+    Counted against column maxima, as in `models.truncation`: a twentieth of the time of a whole softmax, and never
     under the truth for the likeliest token. Good enough to learn from, not to sample from.
     """
-    width = len(row) // _GRID
-    peaks = row[: _GRID * width].reshape(_GRID, width).max(axis=0) if width else row[:0]
-    rivals = np.exp(np.append(peaks, row[_GRID * width :]) - row[token])
+    width = len(row) // GRID
+    peaks = row[: GRID * width].reshape(GRID, width).max(axis=0) if width else row[:0]
+    rivals = np.exp(np.append(peaks, row[GRID * width :]) - row[token])
     return float(1 / max(1.0, rivals.sum(dtype=np.float64)))
+
+
+def _distribution(candidates: Candidates) -> Distribution:
+    order = np.argsort(candidates.ids)
+    return Distribution(candidates.ids[order], candidates.probs()[order])
+
+
+def _best_two(keys: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the places of the largest key and, if there are two, of the next, in this order."""
+    if len(keys) == 1:
+        return np.zeros(1, np.int64)
+    places = np.argpartition(keys, len(keys) - 2)[-2:]
+    return places[np.argsort(-keys[places], kind="stable")]
+
+
+def _second_likeliest(row: NDArray[np.float32], token: int) -> int | None:
+    others = row.copy()
+    others[token] = -np.inf
+    second = int(others.argmax())
+    return None if second == token or not np.isfinite(others[second]) else second
 
 
 def _likeliest(row: NDArray[np.float32]) -> int:
     token = int(row.argmax())
-    _check_numbers(row[token])
+    check_numbers(row[token])
     return token
 
 
@@ -198,64 +256,6 @@ def _penalise(row: NDArray[np.float32], window: Sequence[int], params: SamplingP
     return changed
 
 
-def _top_k(row: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the k largest, largest first, equal ones by id; all of them, by id, when k is 0."""
-    if k == 0:
-        _check_numbers(row.max())
-        return np.arange(len(row)), row.astype(np.float64)
-    ids = _at_least_top(row, k)
-    logits = row[ids].astype(np.float64)
-    order = np.argsort(-logits, kind="stable")[:k]
-    return ids[order], logits[order]
-
-
-def _at_least_top(row: NDArray[np.float32], k: int) -> NDArray[np.int64]:
-    """Return, in order of id, k or more ids with the k largest logits among them.
-
-    Laid out as a grid, each column's maximum is an entry, so the k-th largest maximum has k entries at or above it, all
-    of them in columns that reach it: one pass over the row, where a partition of 150,000 logits costs four.
-    """
-    width = len(row) // _GRID
-    if width < k:
-        _check_numbers(row.max())
-        return np.arange(len(row))
-    grid, rest = row[: _GRID * width].reshape(_GRID, width), row[_GRID * width :]
-    peaks = grid.max(axis=0)
-    _check_numbers(np.maximum(peaks.max(), rest.max(initial=-np.inf)))
-    floor = np.partition(peaks, width - k)[width - k]
-    columns = np.flatnonzero(peaks >= floor)
-    lines, places = np.divmod(np.flatnonzero(grid[:, columns] >= floor), len(columns))
-    beyond = np.flatnonzero(rest >= floor) + _GRID * width
-    return np.concatenate((lines * width + columns[places], beyond))
-
-
-def _top_p(
-    ids: NDArray[np.int64], logits: NDArray[np.float64], share: float
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Keep, of candidates sorted by logit, those up to and including the one whose summed weight reaches `share`.
-
-    The weight of a logit is its exponential over that of the largest.
-    """
-    reached = np.exp(logits - logits[0]).cumsum()
-    count = int(reached.searchsorted(share)) + 1
-    return ids[:count], logits[:count]
-
-
-def _sorted_top(
-    ids: NDArray[np.int64], logits: NDArray[np.float64], share: float
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return, largest first, enough of the largest logits that their weights sum up to `share`."""
-    largest = logits.max()
-    depth = 8.0
-    chosen = np.flatnonzero(logits >= largest - depth)
-    # Only the top few nats matter as a rule, and sorting all 150,000 would cost more than everything else together.
-    while np.exp(logits[chosen] - largest).sum() < share and len(chosen) < len(ids):
-        depth *= 2
-        chosen = np.flatnonzero(logits >= largest - depth) if depth < _DEEPEST else np.arange(len(ids))
-    chosen = chosen[np.argsort(-logits[chosen], kind="stable")]
-    return ids[chosen], logits[chosen]
-
-
 def _able_to_win(row: NDArray[np.float32], params: SamplingParams, position: int) -> Candidates:
     """Return the tokens that the strongest noise at this position could lift over the likeliest token's key.
 
@@ -268,12 +268,3 @@ def _able_to_win(row: NDArray[np.float32], params: SamplingParams, position: int
     # One step down: the comparison is in float32, and rounding the floor up would rule out a possible winner.
     ids = np.flatnonzero(row >= np.nextafter(np.float32(floor), np.float32(-np.inf)))
     return Candidates(ids, row[ids].astype(np.float64) / params.temperature)
-
-
-def _check_numbers(largest: np.float32) -> None:
-    """Raise LocalspecError unless the largest logit of a row, NaN if it has one, is a finite number."""
-    if not np.isfinite(largest):
-        raise LocalspecError(
-            "The model returned numbers that are not numbers (NaN or infinity).",
-            hint="The file may be damaged, or its quantisation may not work on this device: try another, or -ngl 0.",
-        )

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from models.abort import AbortFlag
 from models.base import Logits, RewindSupport
 from models.errors import Cancelled, context_full
+from models.tree import read_tree
 
 _LETTERS = "etaoinshrdlucmfwypvbgkjxqz .\n"
 _PIECES = [*(letter.encode() for letter in _LETTERS), b"\xc3", b"\xa9"]
@@ -86,6 +87,7 @@ class ToyModel:
         self.context_size = context_size
         self.batch_size = 64
         self.max_rows = 17
+        self.max_branches = 8 if rewind_limit is None else 0
         self.rewind_support = RewindSupport(rewind_limit, "a list of tokens")
         self.chat_template: str | None = None
         self.decoded = 0
@@ -104,18 +106,28 @@ class ToyModel:
         """Number of tokens in the cache."""
         return len(self._cache)
 
-    def decode(self, tokens: Sequence[int], rows: int) -> Logits:
-        """Append tokens to the cache; return the logits after each of the last `rows`, shape (rows, vocab.size)."""
-        if not 1 <= len(tokens) <= self.batch_size or not 0 <= rows <= min(len(tokens), self.max_rows):
-            raise ValueError(f"{len(tokens)} tokens with {rows} rows in one pass")
-        if self.length + len(tokens) > self.context_size:
-            raise context_full(self.length + len(tokens), self.context_size)
+    def decode(self, tokens: Sequence[int], rows: int, parents: Sequence[int] = ()) -> Logits:
+        """Append tokens to the cache; return the logits after each of the last `rows`, shape (rows, vocab.size).
+
+        Each row of a tree is that of its path; only the chain stays.
+        """
+        count = len(tokens)
+        if not 1 <= count <= self.batch_size or not 0 <= rows <= min(count, self.max_rows):
+            raise ValueError(f"{count} tokens with {rows} rows in one pass")
+        if self.length + count > self.context_size:
+            raise context_full(self.length + count, self.context_size)
+        tree = read_tree(parents, count, self.max_branches)
         if self._abort.is_set:
             raise Cancelled("Stopped.")
-        self.decoded += len(tokens)
-        self._cache += tokens
-        ends = range(self.length - rows + 1, self.length + 1)
-        return np.array([self._row(end) for end in ends], np.float32).reshape(rows, self.vocab.size)
+        self.decoded += count
+        start, first = self.length, count - len(parents)
+        stays = first + tree.chain
+        self._cache += tokens[:stays]
+        got = [self._row(start + place + 1) for place in range(count - rows, stays)]
+        branches = range(max(tree.chain, len(parents) - rows), len(parents))
+        paths = [[tokens[first + step] for step in tree.path(node)] for node in branches]
+        got += [self._row_of_path(start + first, path) for path in paths]
+        return np.array(got, np.float32).reshape(rows, self.vocab.size)
 
     def rewind(self, length: int) -> None:
         """Cut the cache to its first `length` tokens."""
@@ -131,6 +143,13 @@ class ToyModel:
     def close(self) -> None:
         """Forget everything."""
         self._cache.clear()
+
+    def _row_of_path(self, length: int, path: Sequence[int]) -> NDArray[np.float32]:
+        """Return the logits after the first `length` tokens of the cache and these."""
+        kept, self._cache = self._cache, [*self._cache[:length], *path]
+        row = self._row(self.length)
+        self._cache = kept
+        return row
 
     def _row(self, end: int) -> NDArray[np.float32]:
         """Return the logits after the first `end` tokens of the cache."""

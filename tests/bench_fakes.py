@@ -42,9 +42,9 @@ class TimedToy(ToyModel):
         super().__init__(context_size=context_size, rewind_limit=rewind_limit)
         self._clock, self._costs, self._per_token = clock, costs or {}, per_token
 
-    def decode(self, tokens: Sequence[int], rows: int) -> Logits:
+    def decode(self, tokens: Sequence[int], rows: int, parents: Sequence[int] = ()) -> Logits:
         self._clock.now += self._costs.get(len(tokens), self._per_token * len(tokens))
-        return super().decode(tokens, rows)
+        return super().decode(tokens, rows, parents)
 
 
 def plain_arm() -> Arm:
@@ -76,6 +76,7 @@ def answer(arm: str, prompt: str, rounds: Sequence[tuple[float, int]], **changed
     """Return an answer with these rounds: seconds and tokens."""
     count = sum(tokens for _, tokens in rounds)
     made = Answer(
-        arm, prompt, "chat", 0, 0.0, 1, tuple(range(count)), "", Finish.LENGTH, 0.5, tuple(rounds), Stats().snapshot()
-    )
+        arm, prompt, "chat", 0, 0.0, 1, tuple(range(count)), "", Finish.LENGTH, 0.5, tuple(rounds), Stats().snapshot(),
+        asked=(), widths=tuple(tokens for _, tokens in rounds), trees=(False,) * len(rounds),
+    )  # fmt: skip
     return replace(made, **changed)  # type: ignore[arg-type]

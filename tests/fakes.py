@@ -4,7 +4,7 @@ Everything runs on `ToyModel`, whose every row depends on the whole cache: a sta
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 
 import numpy as np
@@ -135,9 +135,8 @@ class Trims(FixedLength):
         super().__init__(draft_length)
         self._random = Random(seed)
 
-    def trim(self, draft: Draft) -> Draft:
-        length = self._random.randint(0, len(draft.tokens))
-        return replace(draft, tokens=draft.tokens[:length], confidence=draft.confidence[:length])
+    def trim(self, draft: Draft, room: int) -> Draft:  # noqa: ARG002
+        return draft.shortened(self._random.randint(0, len(draft.tokens)))
 
 
 class RaisingDrafter:
@@ -182,11 +181,11 @@ class StoppingModel(ToyModel):
         self.passes: list[tuple[int, int]] = []
         """Tokens and rows of each decode."""
 
-    def decode(self, tokens: Sequence[int], rows: int) -> Logits:
+    def decode(self, tokens: Sequence[int], rows: int, parents: Sequence[int] = ()) -> Logits:
         self.passes.append((len(tokens), rows))
         if len(self.passes) == self.stop_at:
             raise Cancelled("Stopped.")
-        return super().decode(tokens, rows)
+        return super().decode(tokens, rows, parents)
 
 
 class PaddedToy(ToyModel):
@@ -199,10 +198,10 @@ class PaddedToy(ToyModel):
         """Logit of the padding rows: real files hold any number there."""
         self.vocab = self._padded
 
-    def decode(self, tokens: Sequence[int], rows: int) -> Logits:
+    def decode(self, tokens: Sequence[int], rows: int, parents: Sequence[int] = ()) -> Logits:
         self.vocab = self._bare
         try:
-            logits = super().decode(tokens, rows)
+            logits = super().decode(tokens, rows, parents)
         finally:
             self.vocab = self._padded
         return np.pad(logits, ((0, 0), (0, self._padded.size - self._bare.size)), constant_values=self._fill)

@@ -129,7 +129,7 @@ class ReplayModel:
         model.forgets = FORGETS.get(trace.kind, 0.05)
         return model
 
-    def decode(self, tokens: Sequence[int], rows: int) -> Logits:
+    def decode(self, tokens: Sequence[int], rows: int, parents: Sequence[int] = ()) -> Logits:  # noqa: ARG002
         self._clock.now += self._cost(len(tokens), self.length)
         self.length += len(tokens)
         result = np.full((rows, self.vocab.size), _NEVER, dtype=np.float32)

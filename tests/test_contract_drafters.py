@@ -79,7 +79,9 @@ def check(draft: Draft, drafter: Drafter, limit: int) -> None:
     assert not any(VOCAB.is_end(token) for token in draft.tokens[:-1]), "nothing follows an end token"
     assert len(draft.confidence) in (0, len(draft.tokens))
     assert all(0 <= chance <= 1 for chance in draft.confidence)
-    assert draft.probs is None or draft.probs.shape == (len(draft.tokens), VOCAB.size)
+    assert draft.probs is None or len(draft.probs) == len(draft.tokens)
+    assert len(draft.runners_up) in (0, len(draft.tokens))
+    assert not draft.siblings, "which guesses are worth a row is not the drafter's to say"
     assert draft.source == drafter.name or not draft.tokens
 
 

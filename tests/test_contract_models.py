@@ -55,6 +55,7 @@ KINDS = {
     "llama, q8_0 cache": Kind(
         gguf(lambda path: write_llama(path, n_embd=128), cache_type_k="q8_0", cache_type_v="q8_0"), 0.01
     ),
+    "llama, padded": Kind(gguf(write_llama, pad_rows=4), 0.05),
     "swa": Kind(gguf(write_swa), 0.05),
     "recurrent": Kind(gguf(write_recurrent), 0.01),
     "hybrid": Kind(gguf(write_hybrid), 0.05),
@@ -291,6 +292,20 @@ def test_what_can_not_be_rewound_is_refused_and_changes_nothing(
         model.rewind(30 - limit - 1)
     assert model.length == 30
     assert np.abs(model.decode([7], 1) - fresh(other, [*tokens, 7], 1)).max() <= kind.tolerance
+
+
+def test_as_many_branches_as_were_promised_can_be_had_and_no_more(model: LanguageModel, kind: Kind) -> None:
+    assert (model.max_branches > 0) == (model.rewind_support.limit is None)
+    tokens = text(Random(7), 12)
+    model.decode(tokens, 1)
+    leaves = list(range(model.max_branches + 1))
+    rows = model.decode([5, *leaves], len(leaves), [-1] * len(leaves)).copy()
+    assert model.length == 12 + 2
+    with pytest.raises(ValueError, match="branches in one pass"):
+        model.decode([5, *leaves, 1], 1, [-1] * (len(leaves) + 1))
+    assert model.length == 12 + 2
+    for leaf in leaves:
+        assert np.abs(fresh(model, [*tokens, 5, leaf], 1) - rows[leaf]).max() <= kind.tolerance
 
 
 def test_rewind_support_says_why_in_words(model: LanguageModel) -> None:

@@ -28,6 +28,8 @@ _SURENESS = (0.15, 0.3, 0.45, 0.6, 0.7, 0.8, 0.88, 0.94, 0.975, 0.99)
 _PLACES = (1, 2, 4, 8)
 """First places, after place 0, of the groups that share a cell."""
 _NO_OPINION = 0.5
+_SECOND_GUESS = 0.4
+"""Chance of a second guess where the first was wrong, before any was seen."""
 
 
 @dataclass(slots=True, eq=False)
@@ -74,6 +76,7 @@ class Acceptance:
         """By source; guesses that were not sent to the target count too, as far as the text decided them."""
         self._by_evidence: defaultdict[tuple[str, int, int], _Cell] = defaultdict(_Cell)
         self._by_place: defaultdict[tuple[str, int], _Cell] = defaultdict(_Cell)
+        self._second: defaultdict[str, _Cell] = defaultdict(_Cell)
 
     def begin(self) -> None:
         """Start an answer: what earlier ones taught counts half."""
@@ -99,6 +102,10 @@ class Acceptance:
         """Tell whether a source has shown more than its prior is worth."""
         return self._by_place[source, 0].weight > _PRIOR
 
+    def second(self, source: str) -> float:
+        """Return the chance that a source's second guess for a place is right where its first is wrong."""
+        return self._second[source].share(_SECOND_GUESS)
+
     def learn(self, source: str, hindsight: Hindsight) -> None:
         """Learn from guesses that were never part of a draft: they stand for every place in one."""
         for sure, right in hindsight:
@@ -117,6 +124,8 @@ class Acceptance:
                 cell.observe(right)
             self.counts[draft.source].observe(place, right)
             if not right:
+                if draft.runners_up:
+                    self._second[draft.source].observe(draft.runners_up[place] == token)
                 break
         for (source, *_), cell in chain(self._by_evidence.items(), self._by_place.items()):
             if source == draft.source and cell not in decided:

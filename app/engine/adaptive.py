@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from app.engine.acceptance import Acceptance
 from app.engine.calibrate import VerifyCurve
-from app.engine.value import MARGIN, Seconds, best_length, no_time
+from app.engine.control import with_siblings
+from app.engine.value import MARGIN, Seconds, best_length, best_siblings, no_time
 from drafters.base import NO_DRAFT, Draft
 from drafters.draft_model import Hindsight
 from drafters.hybrid import Ask, Wish, checked_source
@@ -70,6 +71,9 @@ class Adaptive:
         self.longest = longest
         self.model = model
         self.acceptance = Acceptance()
+        self.branches = 0
+        """Most siblings in a pass; 0: the model's memory, or the accept rule, has no use for them."""
+        self._pending = 1
         self._asked = False
         self._emitted = 0.0
         self._seconds = 0.0
@@ -94,6 +98,7 @@ class Adaptive:
         # The last answer may have been stopped inside a round.
         self._guess = NO_DRAFT
         self._run = 0
+        self._pending = 1
         self._caught_up = False
         self._spent = self._pass_ahead = 0.0
 
@@ -105,7 +110,8 @@ class Adaptive:
 
     def limit(self) -> int:
         """Return the most tokens that may be worth asking for."""
-        return self.longest if self.model else min(self.longest, self._longest_copy())
+        longest = self.longest - (self._pending - 1)
+        return longest if self.model else min(longest, self._longest_copy())
 
     def worth(self, draft: Draft) -> float:
         """Return what the best beginning of a draft is worth, in tokens; 0 for one not worth checking."""
@@ -163,18 +169,28 @@ class Adaptive:
         self._spent += step if longer > done else 0.0
         return longer > done
 
-    def trim(self, draft: Draft) -> Draft:
+    def trim(self, draft: Draft, room: int) -> Draft:
         """Return the beginning of a draft that is worth checking; what is cut off still teaches."""
         self._spend_pass()
         self._guess = draft
-        length, _ = best_length(self._trusted(draft), self.curve, self.price)
-        if length == len(draft.tokens):
-            return draft
-        return replace(draft, tokens=draft.tokens[:length], confidence=draft.confidence[:length])
+        chances = self._trusted(draft)
+        if draft.probs is None:
+            length, _ = best_length(chances, self.curve, self.price)
+            draft = draft if length == len(draft.tokens) else draft.shortened(length)
+        return self._with_siblings(draft, chances, room) if self.branches and draft.runners_up else draft
+
+    def _with_siblings(self, draft: Draft, chances: list[float], room: int) -> Draft:
+        """Return a draft with second guesses where they are worth a row each."""
+        chances = chances[: len(draft.tokens)]
+        room = min(self.branches, room - len(draft.tokens))
+        second = self.acceptance.second(draft.source)
+        places = [place for place, token in enumerate(draft.runners_up[: len(chances)]) if token is not None]
+        return with_siblings(draft, best_siblings(chances, places, second, self.curve, self.price, room))
 
     def observe(self, round_: "Round") -> None:
         """Learn what the passes cost, what they emit, and which guesses came true."""
-        self.curve.observe(len(round_.draft.tokens) + 1, round_.verify_seconds)
+        self.curve.observe(round_.width, round_.verify_seconds)
+        self._pending = 1 if round_.verdict.sibling is None else 2
         seconds = round_.draft_seconds + round_.verify_seconds + round_.host_seconds
         self._emitted = _MEMORY * self._emitted + len(round_.emitted)
         self._seconds = _MEMORY * self._seconds + seconds

@@ -41,6 +41,7 @@ class LentModel:
         self.context_size: int = model.context_size
         self.batch_size: int = model.batch_size
         self.max_rows: int = model.max_rows
+        self.max_branches: int = model.max_branches
         self.rewind_support: RewindSupport = model.rewind_support
         self.chat_template: str | None = model.chat_template
         self._lender = lender
@@ -67,11 +68,13 @@ class LentModel:
             self._lender.model.decode(self._tokens[start : start + self.batch_size], rows=0)
         self._lender.holder = self
 
-    def decode(self, tokens: Sequence[int], rows: int) -> Logits:
+    def decode(self, tokens: Sequence[int], rows: int, parents: Sequence[int] = ()) -> Logits:
         """Append tokens; return the logits after the last `rows` of them."""
         self.take()
-        logits = self._lender.model.decode(tokens, rows)
+        logits = self._lender.model.decode(tokens, rows, parents)
         self._tokens += tokens
+        # What branches off the chain comes last, and is not kept.
+        del self._tokens[self._lender.model.length :]
         return logits
 
     def rewind(self, length: int) -> None:

@@ -1,5 +1,7 @@
 """Who decides how long to draft: before the drafter speaks, and once more when its draft is on the table."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from drafters.base import Draft
@@ -15,13 +17,13 @@ class Controller(Protocol):
         """Start an answer."""
 
     def limit(self) -> int:
-        """Return the most tokens to draft now; 0 is plain decoding."""
+        """Return the most tokens to check now, siblings included; 0 is plain decoding."""
 
-    def trim(self, draft: Draft) -> Draft:
-        """Return the first tokens of a draft, those that are worth checking.
+    def trim(self, draft: Draft, room: int) -> Draft:
+        """Return what is worth checking of a draft, at most `room` tokens: its beginning, and siblings beside it.
 
-        Only right for drafts without `probs`: of a draft that was drawn at random nothing may be left out because of
-        what was drawn, or the rule that accepts it is biased.
+        Of a draft with `probs` nothing may be left out because of what was drawn, or the rule that accepts it is
+        biased.
         """
 
     def observe(self, round_: "Round") -> None:
@@ -31,19 +33,31 @@ class Controller(Protocol):
 class FixedLength:
     """Always the same draft length, and every draft whole."""
 
-    def __init__(self, draft_length: int) -> None:
+    def __init__(self, draft_length: int, siblings: int = 0) -> None:
+        """Take the length of the chain, and beside how many of its first tokens the second guess is checked too."""
         self._draft_length = draft_length
+        self._siblings = siblings
 
     def begin(self) -> None:
         """Do nothing."""
 
     def limit(self) -> int:
-        """Return the fixed length."""
-        return self._draft_length
+        """Return the fixed length, with its siblings."""
+        return self._draft_length + self._siblings
 
-    def trim(self, draft: Draft) -> Draft:
-        """Return the whole draft."""
-        return draft
+    def trim(self, draft: Draft, room: int) -> Draft:
+        """Return the draft, with siblings as far as there is room."""
+        if not self._siblings:
+            return draft
+        chain = draft.shortened(self._draft_length)
+        return with_siblings(chain, range(min(self._siblings, room - len(chain.tokens))))
 
     def observe(self, round_: "Round") -> None:
         """Learn nothing."""
+
+
+def with_siblings(draft: Draft, places: Iterable[int]) -> Draft:
+    """Return a draft with its second guesses at these places, ascending, where it has them."""
+    known = [place for place in places if place < len(draft.runners_up)]
+    chosen = ((place, token) for place in known if (token := draft.runners_up[place]) is not None)
+    return replace(draft, siblings=tuple(chosen))

@@ -1,8 +1,9 @@
 """The one loop. Plain decoding is this loop with an empty draft.
 
 Invariants, asserted in every round:
-    I1  before a round the target's cache holds tokens[:-1]; the last token is pending
-    I2  the pass over [pending, *draft] gives k + 1 rows, and row i follows draft[:i]
+    I1  before a round the target's cache holds tokens[:-1]; the last token is pending. After a sibling came true two
+        are: what was said of a sibling leaves no trace in the cache
+    I2  the pass over pending tokens and draft gives k + 1 rows, and row i follows draft[:i]
     I3  a round emits 1 to k + 1 tokens
     I4  after a round, and after a round that was stopped or broken off, I1 holds again; only a memory that can't go
         back over a broken round is empty then
@@ -40,14 +41,20 @@ class Round:
     """Time of everything else: the accept rule, the text, the rewind."""
     finish: Finish | None
     """Why the answer ends with this round; None: it goes on."""
+    width: int
+    """Tokens of the target's pass: those pending, and the draft with its siblings."""
 
     @property
     def accepted(self) -> int:
         """Draft tokens that became text; at the end of an answer this can be fewer than the verdict accepted."""
-        return min(self.verdict.accepted, len(self.emitted))
+        return min(self.verdict.accepted + (self.verdict.sibling is not None), len(self.emitted))
 
 
-def _whole(draft: Draft) -> Draft:
+Trim = Callable[[Draft, int], Draft]
+"""Makes of a draft what is checked: at most so many tokens, siblings included."""
+
+
+def _whole(draft: Draft, room: int) -> Draft:  # noqa: ARG001
     return draft
 
 
@@ -59,34 +66,44 @@ def speculate(
     limit: int,
     ending: Ending,
     clock: Clock,
-    trim: Callable[[Draft], Draft] = _whole,
+    trim: Trim = _whole,
 ) -> Round:
     """Run one round: guess at most `limit` tokens, check them in one pass, and append what is emitted to `tokens`.
 
-    `trim` has the last word on how much of a draft is checked.
+    `trim` has the last word on what is checked.
     """
     prefix_length = len(tokens)
-    assert target.length == prefix_length - 1, "I1"
+    assert target.length in (prefix_length - 1, prefix_length - 2), "I1"
+    pending = tokens[target.length :]
     started = clock()
-    draft = trim(drafter.propose(tokens, limit)) if limit > 0 else NO_DRAFT
+    draft = trim(drafter.propose(tokens, limit), limit) if limit > 0 else NO_DRAFT
     drafted = clock()
-    k = len(draft.tokens)
-    rows = target.decode([tokens[-1], *draft.tokens], rows=k + 1)
+    k = draft.size
+    rows = target.decode([*pending, *draft.checked], rows=k + 1, parents=draft.parents)
     assert len(rows) == k + 1, "I2"
     verified = clock()
     verdict = verify(rows, draft, sampler, tokens)
-    emitted, finish = ending.cut((*draft.tokens[: verdict.accepted], verdict.next_token))
+    emitted, finish = ending.cut(verdict.emitted(draft))
     assert 1 <= len(emitted) <= k + 1, "I3"
     tokens.extend(emitted)
-    target.rewind(len(tokens) - 1)
+    target.rewind(min(prefix_length + verdict.accepted, len(tokens) - 1))
     judged = clock()
     drafter.accept(emitted, min(verdict.accepted, len(emitted)))
     ended = clock()
-    assert target.length == len(tokens) - 1, "I4"
+    assert target.length in (len(tokens) - 1, len(tokens) - 2), "I4"
     if finish is None and len(tokens) > target.context_size:
         finish = Finish.CONTEXT
-    draft_seconds = (drafted - started) + (ended - judged)
-    return Round(draft, verdict, emitted, prefix_length, draft_seconds, verified - drafted, judged - verified, finish)
+    return Round(
+        draft=draft,
+        verdict=verdict,
+        emitted=emitted,
+        prefix_length=prefix_length,
+        draft_seconds=(drafted - started) + (ended - judged),
+        verify_seconds=verified - drafted,
+        host_seconds=judged - verified,
+        finish=finish,
+        width=len(pending) + k,
+    )
 
 
 def generate(
@@ -119,7 +136,8 @@ def generate(
 
 def draft_room(target: LanguageModel, tokens: Sequence[int], ending: Ending, wanted: int) -> int:
     """Return the draft length that the pass, the context, the memory and the budget leave of the one wanted."""
-    limits = [wanted, target.max_rows - 1, target.batch_size - 1, target.context_size - len(tokens)]
+    pending = len(tokens) - target.length
+    limits = [wanted, target.max_rows - 1, target.batch_size - pending, target.context_size - len(tokens)]
     if target.rewind_support.limit is not None:
         limits.append(target.rewind_support.limit)
     return ending.cap(min(limits))

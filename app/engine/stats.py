@@ -55,8 +55,9 @@ class Stats:
 
     def _observe_draft(self, round_: Round) -> None:
         drafted = len(round_.draft.tokens)
+        accepted = min(round_.verdict.accepted, len(round_.emitted))
         self.drafts += 1
-        self.drafted += drafted
+        self.drafted += round_.draft.size
         self.accepted += round_.accepted
         self.emitted_when_drafted += len(round_.emitted)
         missing = max(0, drafted - len(self.drafted_at))
@@ -64,7 +65,7 @@ class Stats:
         self.accepted_at += [0] * missing
         for place in range(drafted):
             self.drafted_at[place] += 1
-            self.accepted_at[place] += place < round_.accepted
+            self.accepted_at[place] += place < accepted
 
     @property
     def seconds(self) -> float:

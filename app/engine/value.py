@@ -47,6 +47,34 @@ def best_length(
     return best, best_gain
 
 
+def best_siblings(
+    chances: Sequence[float],
+    places: Sequence[int],
+    sibling_chance: float,
+    curve: VerifyCurve,
+    price: float,
+    room: int,
+) -> tuple[int, ...]:
+    """Return those places of a draft where a second guess is worth its row, ascending; at most `room` of them.
+
+    `places` are those that have one; `sibling_chance` is that of a second guess where the first was wrong. One that
+    comes true saves a token's pass, but has to be read once more with the next round: what was said of it is not in
+    the cache.
+    """
+    one = curve.seconds(1)
+    worth = sibling_chance * (1 - price * (curve.seconds(2) - one))
+    reached = [*accumulate(chances, mul, initial=1.0)]
+    gains = [(reached[place] * (1 - chances[place]) * worth, place) for place in places]
+    gains.sort(reverse=True)
+    n, best, best_gain, extra = len(chances), 0, MARGIN, 0.0
+    for count, (gain, _) in enumerate(gains[:room], start=1):
+        extra += gain
+        gained = extra - price * (curve.seconds(n + count + 1) - curve.seconds(n + 1))
+        if gained > best_gain:
+            best, best_gain = count, gained
+    return tuple(sorted(place for _, place in gains[:best]))
+
+
 def break_even(longest: int, curve: VerifyCurve, price: float, draft_seconds: Seconds = no_time) -> float | None:
     """Return the chance a token from which on drafting pays; None where it never does."""
     low, high = 0.0, 1.0

@@ -22,6 +22,7 @@ from models.sampling import Sampler
 
 MODEL = "model:small"
 FLAT = {1: 1.0, 32: 1.0}
+ROOM = 31
 EVEN = {1: 1.0, 32: 1 + 31 * 0.1}
 STEEP = {1: 1.0, 2: 2.0, 32: 32.0}
 PASS_OF_FOUR = {1: 1.0, 4: 1.0, 64: 16.0}
@@ -45,13 +46,13 @@ def free(length: int, sure: float = 0.9) -> Draft:
 
 def played(adaptive: Adaptive, draft: Draft = NO_DRAFT, right: int = 0, draft_seconds: float = 0.0) -> Round:
     """Let a round happen: `right` tokens of a draft come true, and its pass takes what the curve says."""
-    checked = adaptive.trim(draft)
+    checked = adaptive.trim(draft, ROOM)
     accepted = min(right, len(checked.tokens))
     next_token = draft.tokens[accepted] if right > accepted else -1
     seconds = adaptive.curve.seconds(len(checked.tokens) + 1)
     verdict = Verdict(accepted, next_token, is_bonus=accepted == len(checked.tokens))
     emitted = (*checked.tokens[:accepted], next_token)
-    round_ = Round(checked, verdict, emitted, 10, draft_seconds, seconds, 0.0, None)
+    round_ = Round(checked, verdict, emitted, 10, draft_seconds, seconds, 0.0, None, len(checked.tokens) + 1)
     adaptive.observe(round_)
     return round_
 
@@ -76,17 +77,17 @@ def test_a_second_is_worth_what_rounds_achieve_and_never_less_than_plain_decodin
 def test_a_draft_is_checked_as_far_as_it_pays() -> None:
     adaptive = new()
     falling = Draft((1, 2, 3, 4), confidence=(0.95, 0.9, 0.1, 0.9), source="suffix")
-    assert adaptive.trim(falling).tokens == (1, 2)
-    assert adaptive.trim(falling).confidence == (0.95, 0.9)
-    assert adaptive.trim(free(4, sure=0.05)).tokens == ()
-    assert adaptive.trim(NO_DRAFT) == NO_DRAFT
+    assert adaptive.trim(falling, ROOM).tokens == (1, 2)
+    assert adaptive.trim(falling, ROOM).confidence == (0.95, 0.9)
+    assert adaptive.trim(free(4, sure=0.05), ROOM).tokens == ()
+    assert adaptive.trim(NO_DRAFT, ROOM) == NO_DRAFT
     assert adaptive.worth(free(2)) == pytest.approx(0.9 + 0.81 - 0.2)
     assert adaptive.worth(free(2, sure=0.01)) == 0
 
 
 def test_where_each_token_costs_a_whole_pass_nothing_is_ever_checked() -> None:
     adaptive = new(STEEP)
-    assert adaptive.trim(free(8, sure=0.999)).tokens == ()
+    assert adaptive.trim(free(8, sure=0.999), ROOM).tokens == ()
 
 
 def test_no_draft_is_longer_than_allowed() -> None:
@@ -102,7 +103,7 @@ def test_a_copy_starts_slowly_and_grows_with_what_came_true() -> None:
     assert all(later > earlier for earlier, later in pairwise(lengths) if earlier < 31)
     assert lengths[-1] == 31
     played(adaptive, free(31, sure=0.99), right=2)
-    assert len(adaptive.trim(free(31, sure=0.99)).tokens) == 4
+    assert len(adaptive.trim(free(31, sure=0.99), ROOM).tokens) == 4
 
 
 def test_what_was_cut_off_a_draft_teaches_too() -> None:
@@ -129,7 +130,7 @@ def test_at_most_half_of_what_was_saved_may_be_lost_again() -> None:
 
 def test_a_plain_round_loses_nothing_but_the_time_of_its_drafters() -> None:
     adaptive = new()
-    adaptive.observe(Round(NO_DRAFT, Verdict(0, 5, is_bonus=True), (5,), 10, 0.25, 7.0, 0.5, None))
+    adaptive.observe(Round(NO_DRAFT, Verdict(0, 5, is_bonus=True), (5,), 10, 0.25, 7.0, 0.5, None, 1))
     assert adaptive._saved == -0.25, "that the machine was slow for a moment is nobody's loss"
 
 
@@ -544,11 +545,11 @@ def test_an_answer_that_was_stopped_inside_a_round_leaves_nothing_to_the_next() 
     adaptive.learn(MODEL, [(0.9, True)] * 50)
     played(adaptive)
     adaptive.wish(NO_DRAFT, 1, 31)
-    adaptive.trim(Draft((1, 2), confidence=(0.9, 0.9), source=MODEL))
+    adaptive.trim(Draft((1, 2), confidence=(0.9, 0.9), source=MODEL), ROOM)
     adaptive.begin()
     stake = adaptive._stake()
     assert stake == pytest.approx(1.0)
-    adaptive.observe(Round(NO_DRAFT, Verdict(0, 5, is_bonus=True), (5,), 10, 0.0, 1.0, 0.0, None))
+    adaptive.observe(Round(NO_DRAFT, Verdict(0, 5, is_bonus=True), (5,), 10, 0.0, 1.0, 0.0, None, 1))
     assert MODEL not in adaptive.acceptance.counts, "the draft of the stopped round was never decided"
 
 

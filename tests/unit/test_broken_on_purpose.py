@@ -92,9 +92,9 @@ class KeepsStaleRow(ToyModel):
             self.stale = self._cache[length : length + 1] if length else ()
         super().rewind(length)
 
-    def decode(self, tokens: Sequence[int], rows: int) -> Logits:
+    def decode(self, tokens: Sequence[int], rows: int, parents: Sequence[int] = ()) -> Logits:
         stale, self.stale = self.stale, ()
-        return super().decode([*stale, *tokens[len(stale) :]], rows)
+        return super().decode([*stale, *tokens[len(stale) :]], rows, parents)
 
 
 @pytest.mark.parametrize("broken", [RewindsTooLittle, RewindsTooMuch, KeepsStaleRow])

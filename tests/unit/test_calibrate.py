@@ -127,11 +127,11 @@ class TimedToy(ToyModel):
         self.slow_passes: dict[int, float] = {}
         """Seconds of single passes, by their number: a program that came between."""
 
-    def decode(self, tokens: Sequence[int], rows: int) -> Logits:
+    def decode(self, tokens: Sequence[int], rows: int, parents: Sequence[int] = ()) -> Logits:
         self.passes.append((len(tokens), rows))
         usual = self.times.get(len(tokens), 0.01 * len(tokens))
         self.clock.now += self.slow_passes.get(len(self.passes), usual)
-        return super().decode(tokens, rows)
+        return super().decode(tokens, rows, parents)
 
 
 def test_each_width_is_measured_with_all_its_rows_and_the_cache_is_left_as_it_was() -> None:
@@ -202,8 +202,8 @@ def test_widths_that_the_rest_of_the_context_has_no_room_for_are_left_out() -> N
 @pytest.mark.parametrize("stop_at", [1, 2, 5])
 def test_a_measurement_that_is_stopped_leaves_the_cache_as_it_was(stop_at: int) -> None:
     class Stopping(TimedToy):
-        def decode(self, tokens: Sequence[int], rows: int) -> Logits:
-            result = super().decode(tokens, rows)
+        def decode(self, tokens: Sequence[int], rows: int, parents: Sequence[int] = ()) -> Logits:
+            result = super().decode(tokens, rows, parents)
             if len(self.passes) == stop_at + 1:
                 raise Cancelled("Stopped.")
             return result

@@ -229,7 +229,7 @@ def test_a_controller_that_risks_too_much_is_noticed(broken: Make, step: float |
 class NeverDrafts(Adaptive):
     """Plain decoding."""
 
-    def trim(self, draft: Draft) -> Draft:  # noqa: ARG002
+    def trim(self, draft: Draft, room: int) -> Draft:  # noqa: ARG002
         return Draft()
 
 

@@ -38,6 +38,7 @@ from sampling_reference import (
 )
 
 import models.sampling
+import models.truncation
 from models.sampling import Sampler, SamplingParams, serve
 
 
@@ -259,7 +260,7 @@ def test_taking_the_best_of_each_column_for_the_best_of_all_is_caught(monkeypatc
         peaks = row[: 64 * width].reshape(64, width).argmax(axis=0) * width + np.arange(width)
         return np.sort(peaks[np.argsort(-row[peaks], kind="stable")[:k]])
 
-    monkeypatch.setattr(models.sampling, "_at_least_top", peaks_alone)
+    monkeypatch.setattr(models.truncation, "_at_least_top", peaks_alone)
     with caught():
         test_top_k_of_a_large_vocabulary_is_the_start_of_a_sort("smooth")
 
@@ -299,6 +300,6 @@ def test_looking_at_the_top_alone_for_top_p_is_caught(monkeypatch: pytest.Monkey
         order = order[logits[order] >= logits.max() - 8.0]
         return ids[order], logits[order]
 
-    monkeypatch.setattr(models.sampling, "_sorted_top", shallow)
+    monkeypatch.setattr(models.sampling, "sorted_top", shallow)
     with caught():
         test_top_p_of_a_large_vocabulary_is_a_sort_and_a_sum("peaked")

@@ -95,7 +95,7 @@ def one_round(target: ToyModel, ending: Ending | None = None, tokens: list[int] 
     return speculate(target, drafter, Sampler(SAMPLING), text, 3, ending or Ending(VOCAB), FakeClock())
 
 
-@pytest.mark.parametrize("held", [0, len(PROMPT) - 2, len(PROMPT)])
+@pytest.mark.parametrize("held", [0, len(PROMPT) - 3, len(PROMPT)])
 def test_a_round_refuses_a_cache_that_does_not_end_before_the_pending_token(held: int) -> None:
     target = ToyModel()
     if held:
@@ -106,8 +106,8 @@ def test_a_round_refuses_a_cache_that_does_not_end_before_the_pending_token(held
 
 
 class OneRowShort(ToyModel):
-    def decode(self, tokens: Sequence[int], rows: int) -> Logits:
-        return super().decode(tokens, rows)[: rows - 1]
+    def decode(self, tokens: Sequence[int], rows: int, parents: Sequence[int] = ()) -> Logits:
+        return super().decode(tokens, rows, parents)[: rows - 1]
 
 
 class NeverRewinds(ToyModel):
@@ -247,8 +247,8 @@ class Feverish(ToyModel):
         super().__init__(rewind_limit=rewind_limit)
         self._left = at
 
-    def decode(self, tokens: Sequence[int], rows: int) -> Logits:
-        logits = super().decode(tokens, rows)
+    def decode(self, tokens: Sequence[int], rows: int, parents: Sequence[int] = ()) -> Logits:
+        logits = super().decode(tokens, rows, parents)
         self._left -= 1
         return np.full_like(logits, np.nan) if self._left == 0 else logits
 
@@ -309,15 +309,22 @@ def test_a_pass_of_the_pending_token_and_the_draft_keeps_to_the_rows_of_the_targ
 
 
 def test_a_draft_keeps_to_the_pass_the_memory_the_context_and_the_budget() -> None:
-    target = ToyModel()
+    target = that_has_read()
     target.batch_size = 8
     assert draft_room(target, PROMPT, Ending(VOCAB), 16) == 7
-    assert draft_room(ToyModel(rewind_limit=5), PROMPT, Ending(VOCAB), 16) == 5
-    assert draft_room(ToyModel(rewind_limit=0), PROMPT, Ending(VOCAB), 16) == 0
-    assert draft_room(ToyModel(context_size=len(PROMPT) + 4), PROMPT, Ending(VOCAB), 16) == 4
-    assert draft_room(ToyModel(context_size=len(PROMPT)), PROMPT, Ending(VOCAB), 16) == 0
-    assert draft_room(ToyModel(), PROMPT, Ending(VOCAB, budget=3), 16) == 2
-    assert draft_room(ToyModel(), PROMPT, Ending(VOCAB, budget=1), 16) == 0
+    assert draft_room(target, [*PROMPT, 1], Ending(VOCAB), 16) == 6, "two tokens are pending after a sibling"
+    assert draft_room(that_has_read(rewind_limit=5), PROMPT, Ending(VOCAB), 16) == 5
+    assert draft_room(that_has_read(rewind_limit=0), PROMPT, Ending(VOCAB), 16) == 0
+    assert draft_room(that_has_read(context_size=len(PROMPT) + 4), PROMPT, Ending(VOCAB), 16) == 4
+    assert draft_room(that_has_read(context_size=len(PROMPT)), PROMPT, Ending(VOCAB), 16) == 0
+    assert draft_room(that_has_read(), PROMPT, Ending(VOCAB, budget=3), 16) == 2
+    assert draft_room(that_has_read(), PROMPT, Ending(VOCAB, budget=1), 16) == 0
+
+
+def that_has_read(**settings: int) -> ToyModel:
+    target = ToyModel(**settings)  # type: ignore[arg-type]
+    target.decode(PROMPT[:-1], rows=0)
+    return target
 
 
 @pytest.mark.parametrize("rewind_limit", [1, 2, 5])

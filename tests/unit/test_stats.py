@@ -24,7 +24,9 @@ def a_round(drafted: int, accepted: int, emitted: int | None = None, seconds: Se
     """Return a round; `emitted` is given when the answer was cut inside what was accepted."""
     count = accepted + 1 if emitted is None else emitted
     verdict = Verdict(accepted, 0, is_bonus=0 < accepted == drafted)
-    return Round(Draft((0,) * drafted), verdict, (0,) * count, 10, seconds[0], seconds[1], seconds[2], None)
+    return Round(
+        Draft((0,) * drafted), verdict, (0,) * count, 10, seconds[0], seconds[1], seconds[2], None, drafted + 1
+    )
 
 
 def observed(*rounds: Round) -> Stats:

@@ -62,7 +62,7 @@ class PricedModel:
 
         self.options = replace(self.options, threads=threads, batch_threads=batch_threads)
 
-    def decode(self, tokens: Sequence[int], rows: int) -> Logits:
+    def decode(self, tokens: Sequence[int], rows: int, parents: Sequence[int] = ()) -> Logits:  # noqa: ARG002
         self._left -= 1
         if self._left == 0:
             raise Cancelled("Stopped.")
