@@ -4,6 +4,10 @@ from dataclasses import dataclass, field, replace
 
 from app.engine.messages import Ended, Ready
 from app.engine.worker import Question
+from app.history.recorder import Recorder, start_recorder
+from app.history.report import last_turns
+from app.history.resume import Resumed
+from app.history.words import one_line
 from app.line_engine import LineEngine
 from app.report import ending_note, summary
 from app.request import Request
@@ -26,6 +30,8 @@ class Chat:
     """User and assistant messages, alternating; the system message is kept apart."""
     last: Ended | None = None
     """The last answer, for /stats."""
+    record: Recorder = field(default_factory=Recorder)
+    """Writes down what is said, and what becomes of it."""
 
     @classmethod
     def start(cls, request: Request, terminal: Terminal, engine: LineEngine) -> "Chat":
@@ -35,11 +41,17 @@ class Chat:
         chat.terminal.tell(
             f"{ready.model}: {ready.description}, context {ready.context_size:,}, drafter {ready.drafter}"
         )
+        chat.record = start_recorder(ready.model, request.plan.model, request.resumed, saved=request.saved)
+        if request.resumed is not None:
+            chat._go_on(request.resumed)
+        if chat.record.private:
+            terminal.tell("Private: nothing of this chat is kept.")
         return chat
 
     def ask(self, text: str) -> None:
         """Answer a message; on failure, or stopped before the first word, the conversation is as it was before."""
         before = list(self.turns)
+        self.record.ask(text, self.system)
         self._answer([*before, Message("user", text)], otherwise=before)
 
     def again(self) -> bool:
@@ -48,6 +60,7 @@ class Chat:
             return False
         sampling = self.settings.sampling
         self.settings = replace(self.settings, sampling=replace(sampling, seed=sampling.seed + 1))
+        self.record.again()
         self._answer(self.turns[:-1], otherwise=list(self.turns))
         return True
 
@@ -56,17 +69,43 @@ class Chat:
         if not self.turns:
             return False
         del self.turns[-2:]
+        self.record.undo()
         return True
+
+    def clear(self) -> None:
+        """Begin a new conversation."""
+        self.turns.clear()
+        self.record.clear()
+
+    def close(self) -> None:
+        """Write down what is left to write, and tell what went wrong with it."""
+        self.record.close()
+        self._tell_notes()
+
+    def _go_on(self, resumed: Resumed) -> None:
+        """Take over the turns of a saved conversation, and show the last of them."""
+        self.turns = self.record.turns()
+        self.engine.recall(self._question(self.turns), self.record.spelled())
+        if resumed.branch:
+            self.terminal.tell("\n" + last_turns(resumed.branch) + "\n")
+        if resumed.unanswered is not None:
+            self.terminal.warn(f"this message got no answer: {one_line(resumed.unanswered)}")
+        self.terminal.tell(f'Going on with {resumed.conversation.id} "{resumed.conversation.title}".')
+        if resumed.model not in (None, self.record.model):
+            self.terminal.warn(f"the answers so far are by {resumed.model}.")
 
     def _answer(self, turns: list[Message], *, otherwise: list[Message]) -> None:
         """Answer the last of `turns`, and make them the conversation, or `otherwise` if nothing was said."""
         self.turns = otherwise
-        for message in self.engine.answer(self._question(turns)):
+        self._tell_notes()
+        question = self._question(turns)
+        for message in self.record.writing(question, self.drafter, self.engine.answer(question)):
             self.terminal.say(message.text)
             if isinstance(message, Ended):
                 if message.answer:
                     self.turns = [*turns, Message("assistant", message.answer)]
                 self._tell_end(message)
+        self._tell_notes()
 
     def _tell_end(self, ended: Ended) -> None:
         self.last = ended
@@ -76,6 +115,10 @@ class Chat:
         if any(notes):
             self.terminal.tell(" ".join(note for note in notes if note))
         self.terminal.tell(summary(ended))
+
+    def _tell_notes(self) -> None:
+        for note in self.record.notes():
+            self.terminal.warn(note)
 
     def _question(self, turns: list[Message]) -> Question:
         system = (Message("system", self.system),) if self.system else ()

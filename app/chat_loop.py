@@ -1,7 +1,7 @@
 """The chat at the keyboard: reading turns, multi-line text, history, and what Ctrl-C means at each moment."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 from app.chat import Chat
 from app.commands import LeaveChat, run_command
@@ -22,7 +22,7 @@ def run_chat(request: Request) -> int:
     try:
         chat = Chat.start(request, terminal, engine)
         terminal.tell("/help lists the commands.")
-        with _history():
+        with closing(chat), _typed_before(keep=request.saved):
             return _converse(chat)
     finally:
         terminal.clear_progress()
@@ -84,8 +84,8 @@ def _read_fenced(first: str) -> str:
 
 
 @contextmanager
-def _history() -> Iterator[None]:
-    """Give `input` line editing and yesterday's lines, where the platform has them."""
+def _typed_before(*, keep: bool) -> Iterator[None]:
+    """Give `input` line editing and yesterday's lines, where the platform has them; today's are kept where wanted."""
     try:
         import readline
     except ImportError:
@@ -98,8 +98,9 @@ def _history() -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            # What was asked is nobody else's business: the file is private before it has content.
-            path.touch(mode=0o600)
-            readline.write_history_file(path)
+        if keep:
+            with suppress(OSError):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                # What was asked is nobody else's business: the file is private before it has content.
+                path.touch(mode=0o600)
+                readline.write_history_file(path)

@@ -17,6 +17,11 @@ def state_folder() -> Path:
     return Path(platformdirs.user_state_dir(_APP, appauthor=False))
 
 
+def conversations_file() -> Path:
+    """Return the file of saved conversations."""
+    return Path(platformdirs.user_data_dir(_APP, appauthor=False)) / "conversations.db"
+
+
 def log_file() -> Path:
     """Return the file that llama.cpp's log and unexpected errors go to."""
     return state_folder() / "localspec.log"

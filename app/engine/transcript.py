@@ -42,6 +42,18 @@ class Transcript:
         if spelled == answer.encode():
             self._known.append((self._prompt[0] + answer, self._prompt[1] + tokens))
 
+    def recall(self, messages: Sequence[Message], spelled: Sequence[Sequence[int]], *, raw: bool = False) -> None:
+        """Remember in which tokens the answers among these messages were given, in a run before this one.
+
+        `spelled` has the tokens of each answer in turn. Those of another tokenizer spell something else, and are not
+        used.
+        """
+        places = [place for place, message in enumerate(messages) if message.role == "assistant"]
+        for place, tokens in zip(places, spelled, strict=True):
+            if all(0 <= token < self._vocab.size for token in tokens):
+                self.prompt(messages[:place], raw=raw)
+                self.keep(messages[place].text, tokens)
+
     def _leading(self) -> list[int]:
         return [] if self._vocab.bos is None else [self._vocab.bos]
 

@@ -11,6 +11,7 @@ from app.engine.messages import Ended
 from app.engine.stats import Stats
 from app.engine.worker import Question
 from app.terminal import Terminal
+from models.accept import Accept
 from models.errors import LocalspecError
 from models.prompts import Message
 from models.sampling import SamplingParams
@@ -31,7 +32,7 @@ class Answers:
         if isinstance(prepared, LocalspecError):
             raise prepared
         text, finish = prepared
-        yield Ended(text, text, finish, Stats().snapshot(), "off")
+        yield Ended(text, text, finish, Stats().snapshot(), "off", Accept.COUPLED)
 
 
 def chat_over(*answers: Any, system: str | None = None) -> tuple[Chat, Answers]:

@@ -68,6 +68,25 @@ def tokens_of(text: str) -> list[int]:
     return WordVocab().tokenize(text)
 
 
+def test_tokens_of_an_earlier_run_come_back_as_they_were() -> None:
+    before, after = transcript_of(), transcript_of()
+    before.prompt(conversation("hi"))
+    before.keep("the", [T, H, E, END])
+    before.prompt(conversation("hi", "the", "so"))
+    before.keep("then", [T, H, E, *tokens_of("n")])
+    talk = conversation("hi", "the", "so", "then", "and")
+    after.recall(talk[:-1], [[T, H, E, END], [T, H, E, *tokens_of("n")]])
+    assert after.prompt(talk) == before.prompt(talk)
+    assert transcript_of().prompt(talk) != before.prompt(talk)
+
+
+@pytest.mark.parametrize("spelled", [[], [E], [T, H, E, E], [10**6], [-1]])
+def test_tokens_that_spell_something_else_are_not_used(spelled: list[int]) -> None:
+    transcript, talk = transcript_of(), conversation("hi", "the", "so")
+    transcript.recall(talk[:-1], [spelled])
+    assert transcript.prompt(talk) == transcript_of().prompt(talk)
+
+
 def test_the_first_prompt_is_the_template_in_tokens() -> None:
     assert transcript_of().prompt(conversation("hi")) == tokens_of("u.hi<end>a.")
 

@@ -1,0 +1,37 @@
+"""A conversation as a tree: undone and regenerated messages stay in it, beside the branch that is current."""
+
+from collections.abc import Sequence
+
+from app.history.records import Entry
+
+
+def current_branch(entries: Sequence[Entry], leaf: int | None) -> list[Entry]:
+    """Return the entries from the first to the leaf; from the first that is there, should one be missing."""
+    known = {entry.id: entry for entry in entries}
+    path: list[Entry] = []
+    # Taken out as it is met, so that even a damaged tree has an end.
+    while leaf is not None and (entry := known.pop(leaf, None)) is not None:
+        path.append(entry)
+        leaf = entry.parent
+    return path[::-1]
+
+
+def other_branches(entries: Sequence[Entry], leaf: int | None) -> list[list[Entry]]:
+    """Return what is on no current branch, as runs of entries that follow each other, the oldest first."""
+    shown = {entry.id for entry in current_branch(entries, leaf)}
+    runs: list[list[Entry]] = []
+    for entry in sorted(entries, key=lambda entry: entry.created):
+        if entry.id in shown:
+            continue
+        run = next((run for run in runs if run[-1].id == entry.parent), None)
+        if run is None:
+            runs.append([entry])
+        else:
+            run.append(entry)
+    return runs
+
+
+def open_branch(entries: Sequence[Entry], leaf: int | None) -> list[Entry]:
+    """Return the branch as it can go on: without a last message that got no answer."""
+    branch = current_branch(entries, leaf)
+    return branch[:-1] if branch and branch[-1].role == "user" else branch

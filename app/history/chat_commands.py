@@ -1,0 +1,57 @@
+"""What a chat offers of the saved conversations: /save and /history."""
+
+import json
+import os
+from pathlib import Path
+
+from app.history.command import on_current_branch
+from app.history.export import to_markdown, to_record
+from app.history.recorder import Recorder
+from app.history.report import hits, listing
+from app.history.search import search
+from app.history.store import Store
+from app.paths import conversations_file
+from models.errors import LocalspecError, UsageError
+
+_SHOWN = 10
+
+
+def save_conversation(record: Recorder, name: str) -> Path:
+    """Write the conversation to a new file that only its owner can read; return its path. Raises LocalspecError."""
+    if not name:
+        raise UsageError("/save wants a file.", hint="/save talk.md, or talk.json for another program.")
+    if record.conversation is None:
+        raise UsageError("Nothing was said yet.")
+    path = _place(name)
+    entries = sorted(record.entries.values(), key=lambda entry: entry.created)
+    if path.suffix.lower() == ".json":
+        text = json.dumps(to_record(record.conversation, entries), ensure_ascii=False, indent=1) + "\n"
+    else:
+        text = to_markdown(record.conversation, entries)
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(text.encode("utf-8", errors="replace"))
+    except FileExistsError:
+        raise LocalspecError(f"{path} is there already.", hint="Choose another name.") from None
+    except OSError as error:
+        raise LocalspecError(f"{path} can't be written.", cause=str(error), hint="Choose another place.") from error
+    return path
+
+
+def _place(name: str) -> Path:
+    try:
+        return Path(name).expanduser().absolute()
+    except RuntimeError as error:
+        raise UsageError(f"{name} is no file.", cause=str(error)) from error
+
+
+def saved_conversations(words: str) -> str:
+    """Return the latest conversations, or where words occur, as text. Raises LocalspecError."""
+    store = Store(conversations_file())
+    try:
+        if not words:
+            return listing(store.latest(_SHOWN)) or "No conversation is saved."
+        found = search(store, words, _SHOWN)
+        return hits(found, on_current_branch(store, found)) or "Nothing found."
+    finally:
+        store.close()

@@ -1,0 +1,67 @@
+"""A conversation for programs and for readers: JSON with all branches and figures, Markdown of the current branch."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from app.history.branch import current_branch
+from app.history.figures import figures
+from app.history.records import Conversation, Entry
+
+SCHEMA = 1
+"""Version of the JSON; it changes when a field changes its meaning or goes away."""
+
+
+def to_record(conversation: Conversation, entries: Sequence[Entry]) -> dict[str, Any]:
+    """Return all that is known of a conversation; times are in UTC, `current` says what its branch is."""
+    current = {entry.id for entry in current_branch(entries, conversation.leaf)}
+    return {
+        "type": "conversation",
+        "schema": SCHEMA,
+        **head(conversation),
+        "system": conversation.system,
+        "leaf": conversation.leaf,
+        "messages": [_message(entry, current=entry.id in current) for entry in entries],
+    }
+
+
+def head(conversation: Conversation) -> dict[str, Any]:
+    """Return what names a conversation."""
+    return {
+        "id": conversation.id,
+        "title": conversation.title,
+        "created": utc(conversation.created),
+        "changed": utc(conversation.changed),
+    }
+
+
+def to_markdown(conversation: Conversation, entries: Sequence[Entry]) -> str:
+    """Return the current branch as a document; what was said is in it as it was said."""
+    begun = datetime.fromtimestamp(conversation.created).strftime("%Y-%m-%d %H:%M")
+    parts = [f"# {conversation.title}", f"*Begun {begun}, conversation {conversation.id}*"]
+    if conversation.system:
+        parts += ["## System", conversation.system]
+    for entry in current_branch(entries, conversation.leaf):
+        if entry.answer is None:
+            parts += ["## You", entry.text.strip("\n")]
+        else:
+            parts += [f"## {entry.answer.model}", entry.text.strip("\n"), f"*{figures(entry.answer)}*"]
+    return "\n\n".join(parts) + "\n"
+
+
+def utc(seconds: float) -> str:
+    """Return a moment as ISO 8601."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+def _message(entry: Entry, *, current: bool) -> dict[str, Any]:
+    said = {
+        "id": entry.id,
+        "parent": entry.parent,
+        "role": entry.role,
+        "text": entry.text,
+        "created": utc(entry.created),
+        "current": current,
+    }
+    return said if entry.answer is None else {**said, **asdict(entry.answer)}

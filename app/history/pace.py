@@ -1,0 +1,33 @@
+"""When a growing answer is written again: at the end of a sentence, and often enough between two of them."""
+
+import re
+import time
+from collections.abc import Callable
+
+_MOST_CHARACTERS = 200
+_MOST_SECONDS = 2.0
+# What follows a full stop comes with the next token, so one at the very end counts: "3." costs a write too many.
+_SENTENCE_END = re.compile(r"[.!?:;\u2026][\"')\]*\u2019\u201d]*(\s|$)|[\u3002\uff01\uff1f\n]")
+
+
+class Pace:
+    """Decides for one answer, piece by piece."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._unwritten = ""
+        self._written = clock()
+
+    def due(self, text: str) -> bool:
+        """Take the next piece, and tell whether the answer up to here is to be written now."""
+        self._unwritten += text
+        if not self._is_due():
+            return False
+        self._unwritten, self._written = "", self._clock()
+        return True
+
+    def _is_due(self) -> bool:
+        if len(self._unwritten) >= _MOST_CHARACTERS or self._clock() - self._written >= _MOST_SECONDS:
+            return bool(self._unwritten)
+        # A line of dots is no line of sentences.
+        return _SENTENCE_END.search(self._unwritten) is not None and any(map(str.isalnum, self._unwritten))

@@ -1,0 +1,234 @@
+"""A conversation, written down as it happens: the same object for a line chat, one answer, and a screen.
+
+    ask       the user said something, and it is on disk before it is answered
+    begin     an answer starts; hear: a piece of it; fail: an error ended it
+    again     the last answer is to be replaced by another, beside it
+    undo, clear, name
+
+Nothing is ever taken out: what was undone or regenerated stays as a branch. A message that got no word is a branch too,
+for the conversation went on as if it had not been said.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from app.engine.ending import Finish
+from app.engine.load import TOY
+from app.engine.messages import Ended, Said
+from app.engine.worker import Question
+from app.history.branch import current_branch, open_branch
+from app.history.pace import Pace
+from app.history.records import FAILED, Answer, Conversation, Entry, Record, new_conversation_id, new_entry_id
+from app.history.resume import Resumed
+from app.history.scribe import Scribe
+from app.history.words import one_line, title_of
+from app.paths import conversations_file
+from models.catalog import STARTER, find_model
+from models.errors import LocalspecError
+from models.prompts import Message
+
+
+@dataclass(slots=True)
+class _Growing:
+    """An answer that is being given."""
+
+    entry: Entry
+    pace: Pace
+    text: str = ""
+    tokens: list[int] = field(default_factory=list)
+
+
+class Recorder:
+    """One conversation and its place on disk; without a scribe it is kept in memory alone."""
+
+    def __init__(
+        self,
+        scribe: Scribe | None = None,
+        *,
+        model: str = "",
+        source: str = "",
+        wait: float = 2.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Take the target's name and what opens it again; `wait`: most seconds that a call waits for the disk.
+
+        A screen gives no wait: its calls then return at once, and `notes` tells later what went wrong.
+        """
+        self.model, self.source = model, source
+        self.conversation: Conversation | None = None
+        """None: nothing was said yet."""
+        self.entries: dict[int, Entry] = {}
+        """All that is known of the conversation, on all branches."""
+        self._scribe = scribe
+        self._wait = wait
+        self._clock = clock
+        self._home: int | None = None
+        self._growing: _Growing | None = None
+
+    @property
+    def private(self) -> bool:
+        """Whether nothing is kept."""
+        return self._scribe is None
+
+    def resume(self, conversation: Conversation, entries: list[Entry]) -> None:
+        """Go on with a saved conversation; a last message that has no answer is left out."""
+        branch = open_branch(entries, conversation.leaf)
+        self.conversation = replace(conversation, leaf=branch[-1].id if branch else None)
+        self.entries = {entry.id: entry for entry in entries}
+        if self._scribe is not None:
+            self._scribe.know(conversation, *entries)
+
+    def branch(self) -> list[Entry]:
+        """Return the entries of the current branch."""
+        leaf = None if self.conversation is None else self.conversation.leaf
+        return current_branch(list(self.entries.values()), leaf)
+
+    def turns(self) -> list[Message]:
+        """Return the current branch as the model is told it, the system message left out."""
+        return [Message(entry.role, entry.text) for entry in self.branch()]
+
+    def spelled(self) -> list[tuple[int, ...]]:
+        """Return the tokens of each answer among the turns."""
+        return [entry.answer.tokens for entry in self.branch() if entry.answer is not None]
+
+    def ask(self, text: str, system: str | None = None) -> None:
+        """Write down what the user says, and wait for it to be on disk."""
+        if self.conversation is None:
+            now = self._clock()
+            self.conversation = Conversation(new_conversation_id(), title_of(text), system, None, now, now)
+        self.conversation = replace(self.conversation, system=system)
+        self._home = self.conversation.leaf
+        entry = Entry(new_entry_id(), self.conversation.id, self._home, "user", text, self._clock())
+        self._put(entry, leaf=entry.id)
+
+    def again(self) -> None:
+        """Let the next answer stand beside the last one, after the same question."""
+        if self.conversation is not None and self.conversation.leaf is not None:
+            self._home = self.conversation.leaf
+            # Not saved yet: until the new answer has a word, the old one counts.
+            self.conversation = replace(self.conversation, leaf=self.entries[self._home].parent)
+
+    def begin(self, question: Question, drafter: str) -> None:
+        """Expect an answer to the last question."""
+        if self.conversation is None or self.conversation.leaf is None:
+            return
+        answer = Answer(self.model, self.source, drafter, str(question.accept), None, _settings(question), {}, ())
+        leaf = self.conversation.leaf
+        entry = Entry(new_entry_id(), self.conversation.id, leaf, "assistant", "", self._clock(), answer)
+        self._growing = _Growing(entry, Pace())
+
+    def hear(self, message: Said | Ended) -> None:
+        """Take a piece of the answer; with the end of a sentence, or of the answer, it is written down."""
+        growing = self._growing
+        if growing is None:
+            return
+        growing.text += message.text
+        if isinstance(message, Ended):
+            statistics = asdict(message.stats)
+            self._end(str(message.finish), text=message.answer, drafter=message.drafter, statistics=statistics)
+            return
+        growing.tokens += message.round.emitted
+        if growing.pace.due(message.text):
+            self._write()
+
+    def fail(self) -> None:
+        """An error ended the answer: it stays as a branch, and the conversation is what it was before the question."""
+        if self._growing is not None:
+            self._end(FAILED)
+
+    def writing(self, question: Question, drafter: str, rounds: Iterator[Said | Ended]) -> Iterator[Said | Ended]:
+        """Yield an answer's messages, each written down before it is seen."""
+        self.begin(question, drafter)
+        try:
+            for message in rounds:
+                self.hear(message)
+                yield message
+        except LocalspecError:
+            self.fail()
+            raise
+
+    def undo(self) -> None:
+        """Go back to before the last question."""
+        branch = self.branch()
+        if branch:
+            self._put(leaf=branch[-2].parent if len(branch) > 1 else None)
+
+    def clear(self) -> None:
+        """Let the next question begin a new conversation."""
+        self.conversation, self.entries, self._growing = None, {}, None
+
+    def name(self, title: str) -> None:
+        """Give the conversation a title; one that is empty changes nothing."""
+        if self.conversation is not None and one_line(title):
+            self.conversation = replace(self.conversation, title=one_line(title))
+            self._put()
+
+    def notes(self) -> list[str]:
+        """Return what the user should know about the saving, each thing once."""
+        return [] if self._scribe is None else self._scribe.notes()
+
+    def close(self) -> None:
+        """Write what is left of an answer that was broken off, and wait for the disk a last time."""
+        if self._growing is not None:
+            self._end(str(Finish.CANCELLED))
+        if self._scribe is not None:
+            self._scribe.close()
+
+    def _end(self, finish: str, text: str | None = None, **details: Any) -> None:
+        """Write the answer as it will stay, and let the conversation go on from it, or from where it was before."""
+        growing = self._growing
+        assert growing is not None
+        if text is not None:
+            growing.text = text
+        counts = bool(growing.text) and finish != FAILED
+        if growing.text:
+            self._write(finish, counts=counts, **details)
+        self._growing = None
+        if not counts:
+            self._put(leaf=self._home)
+
+    def _write(self, finish: str | None = None, *, counts: bool = True, **details: Any) -> None:
+        growing = self._growing
+        assert growing is not None
+        assert growing.entry.answer is not None
+        answer = replace(growing.entry.answer, tokens=tuple(growing.tokens), finish=finish, **details)
+        entry = replace(growing.entry, text=growing.text, answer=answer)
+        self._put(entry, leaf=entry.id if counts else self._home)
+
+    def _put(self, *entries: Entry, **changes: Any) -> None:
+        """Save the conversation with these changes, and entries of it."""
+        if self.conversation is None:
+            return
+        self.conversation = replace(self.conversation, changed=self._clock(), **changes)
+        self.entries.update({entry.id: entry for entry in entries})
+        records: tuple[Record, ...] = (self.conversation, *entries)
+        if self._scribe is not None:
+            self._scribe.put(*records)
+            self._scribe.settle(self._wait)
+
+
+def start_recorder(model: str, name: str, resumed: Resumed | None, *, saved: bool) -> Recorder:
+    """Return what writes a run down: the target's own name, the one it was loaded by, and what it goes on with."""
+    scribe = Scribe(conversations_file()) if saved else None
+    recorder = Recorder(scribe, model=model, source=_source(name))
+    if resumed is not None:
+        recorder.resume(resumed.conversation, list(resumed.entries))
+    return recorder
+
+
+def _source(name: str) -> str:
+    """Return what opens a model from any folder: a name as it is, a file by its whole path."""
+    if name in (STARTER, TOY):
+        return name
+    path = find_model(name).absolute()
+    return str(path) if path.is_file() else name
+
+
+def _settings(question: Question) -> dict[str, Any]:
+    """Return what was asked for, but what was said: the turns are saved as entries, and an expected text is large."""
+    settings = asdict(replace(question, turns=(), prediction=""))
+    del settings["turns"], settings["prediction"]
+    systems = [turn.text for turn in question.turns if turn.role == "system"]
+    return {**settings, "system": systems[0] if systems else None}

@@ -1,0 +1,114 @@
+"""The database's shape, and how an older one becomes today's.
+
+`user_version` counts the steps that were taken. A step is never changed once it was released: a new one is added.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from models.errors import LocalspecError
+
+_TABLES = (
+    """
+    CREATE TABLE conversation (
+        id TEXT PRIMARY KEY NOT NULL,
+        title TEXT NOT NULL,
+        system TEXT,
+        leaf INTEGER,
+        created REAL NOT NULL,
+        changed REAL NOT NULL
+    )
+    """,
+    "CREATE INDEX conversation_by_change ON conversation (changed)",
+    # Neither parent nor leaf is a foreign key: a program that still writes to a conversation which another one removed
+    # must be able to go on.
+    """
+    CREATE TABLE entry (
+        id INTEGER PRIMARY KEY NOT NULL,
+        conversation TEXT NOT NULL REFERENCES conversation (id) ON DELETE CASCADE,
+        parent INTEGER,
+        role TEXT NOT NULL CHECK (role IN ('user', 'assistant')),
+        text TEXT NOT NULL,
+        created REAL NOT NULL,
+        model TEXT,
+        source TEXT,
+        drafter TEXT,
+        accept TEXT,
+        finish TEXT,
+        settings TEXT,
+        statistics TEXT,
+        tokens BLOB
+    )
+    """,
+    "CREATE INDEX entry_by_conversation ON entry (conversation, created)",
+)
+_SEARCH = (
+    """
+    CREATE VIRTUAL TABLE words USING fts5 (
+        text, content = 'entry', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2'
+    )
+    """,
+    """
+    CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN
+        INSERT INTO words (rowid, text) VALUES (new.id, new.text);
+    END
+    """,
+    # The index holds no text of its own: what is taken out must be, word for word, what was put in.
+    """
+    CREATE TRIGGER entry_changed AFTER UPDATE OF text ON entry WHEN old.text IS NOT new.text BEGIN
+        INSERT INTO words (words, rowid, text) VALUES ('delete', old.id, old.text);
+        INSERT INTO words (rowid, text) VALUES (new.id, new.text);
+    END
+    """,
+    """
+    CREATE TRIGGER entry_removed AFTER DELETE ON entry BEGIN
+        INSERT INTO words (words, rowid, text) VALUES ('delete', old.id, old.text);
+    END
+    """,
+    "INSERT INTO words (words) VALUES ('rebuild')",
+)
+STEPS: tuple[Sequence[str], ...] = (_TABLES, _SEARCH)
+"""Statements that lead from each version to the next; an empty file is version 0."""
+
+
+def migrate(connection: sqlite3.Connection, steps: Sequence[Sequence[str]] = STEPS) -> None:
+    """Bring a database to today's shape, all steps or none; raises LocalspecError for one from the future."""
+    if _version(connection) == len(steps):
+        return
+    with transaction(connection):
+        version = _version(connection)
+        if version > len(steps):
+            raise _newer(version, len(steps))
+        # Not executescript: it would end the transaction first.
+        for step in steps[version:]:
+            for statement in step:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {len(steps)}")
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Do all of it or nothing; as the only writer from the first statement on, so that nothing read before is stale."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # A full disk may already have ended it.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _newer(found: int, known: int) -> LocalspecError:
+    return LocalspecError(
+        "The saved conversations belong to a newer localspec.",
+        cause=f"They are in version {found} of the format; this one knows {known}.",
+        hint="Update localspec. Until then --no-history runs without them.",
+    )

@@ -1,0 +1,200 @@
+"""The saved conversations, as one thread reads and writes them: opened when needed, never made only to be read."""
+
+import json
+import sqlite3
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from app.history.database import is_damage, move_aside, open_database
+from app.history.records import Answer, Conversation, Entry, Record, Summary
+from app.history.schema import transaction
+from app.history.words import storable
+from models.errors import LocalspecError, UsageError
+
+_TITLE = "The saved conversations can't be used."
+_WITHOUT = "Or go on without: --no-history."
+_MOST_NAMED = 8
+_CONVERSATION = "id, title, system, leaf, created, changed"
+_ENTRY = (
+    "id, conversation, parent, role, text, created, "
+    "model, source, drafter, accept, finish, settings, statistics, tokens"
+)
+_PUT_CONVERSATION = f"""
+    INSERT INTO conversation ({_CONVERSATION}) VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT (id) DO UPDATE SET
+        title = excluded.title, system = excluded.system, leaf = excluded.leaf, changed = excluded.changed
+"""
+_PUT_ENTRY = f"""
+    INSERT INTO entry ({_ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (id) DO UPDATE SET
+        text = excluded.text, drafter = excluded.drafter, accept = excluded.accept, finish = excluded.finish,
+        statistics = excluded.statistics, tokens = excluded.tokens
+"""
+_LATEST = f"SELECT {_CONVERSATION} FROM conversation ORDER BY changed DESC, rowid DESC LIMIT ?"
+_LAST = f"SELECT {_CONVERSATION} FROM conversation WHERE leaf IS NOT NULL ORDER BY changed DESC, rowid DESC LIMIT 1"
+_BY_PREFIX = f"SELECT {_CONVERSATION} FROM conversation WHERE id >= ? AND id < ? ORDER BY id LIMIT {_MOST_NAMED + 1}"
+_ENTRIES = f"SELECT {_ENTRY} FROM entry WHERE conversation = ? ORDER BY created, rowid"
+_COUNT = "SELECT count(*) FROM entry WHERE conversation = ?"
+_MODEL = """
+    SELECT model FROM entry WHERE conversation = ? AND model IS NOT NULL ORDER BY created DESC, rowid DESC LIMIT 1
+"""
+
+
+class Damaged(LocalspecError):
+    """The file is no longer the database it was."""
+
+
+class Store:
+    """The conversations of one file. Every method raises LocalspecError, and Damaged where `set_aside` would help."""
+
+    def __init__(self, path: Path, note: Callable[[str], None] = lambda _: None) -> None:
+        """Take the file, and who is told when a damaged one was moved aside."""
+        self.path = path
+        self.lost = False
+        """Whether what was written before is no longer in the file; who writes it again says so here."""
+        self._note = note
+        self._connection: sqlite3.Connection | None = None
+        self._inode = 0
+
+    def write(self, records: Iterable[Record]) -> None:
+        """Save records as they are now, all or none; a conversation comes before its entries. May be repeated."""
+        with self._failures():
+            database = self._open()
+            with transaction(database):
+                for record in records:
+                    if isinstance(record, Conversation):
+                        database.execute(_PUT_CONVERSATION, _conversation_row(record))
+                    else:
+                        database.execute(_PUT_ENTRY, _entry_row(record))
+
+    def latest(self, limit: int = -1) -> list[Summary]:
+        """Return the conversations that changed last, the latest first; a limit below 0: all."""
+        found = [Conversation(*row) for row in self.rows(_LATEST, (limit,))]
+        return [self._summary(conversation) for conversation in found]
+
+    def find(self, prefix: str = "") -> Conversation:
+        """Return the conversation whose id begins like this; "": the last in which something was said."""
+        if not prefix:
+            found = [Conversation(*row) for row in self.rows(_LAST)]
+            if not found:
+                raise LocalspecError("No conversation is saved.", hint=f"They would be in {self.path}.")
+            return found[0]
+        # "g" follows all that an id is made of.
+        found = [Conversation(*row) for row in self.rows(_BY_PREFIX, (prefix.lower(), prefix.lower() + "g"))]
+        if len(found) != 1:
+            raise _not_one(prefix, found)
+        return found[0]
+
+    def entries(self, conversation: str) -> list[Entry]:
+        """Return all that was said in a conversation, on all branches, in the order it was said."""
+        return [_entry(row) for row in self.rows(_ENTRIES, (conversation,))]
+
+    def remove(self, conversations: Iterable[str]) -> None:
+        """Remove conversations for good: also from the search index, and from the bytes of the file."""
+        with self._failures():
+            database = self._open()
+            with transaction(database):
+                database.executemany("DELETE FROM conversation WHERE id = ?", [(name,) for name in conversations])
+                # The index only marks a word as gone, until its parts are merged.
+                database.execute("INSERT INTO words (words) VALUES ('optimize')")
+            database.execute("PRAGMA wal_checkpoint (TRUNCATE)")
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return what a query finds; nothing where there is no file."""
+        with self._failures():
+            if self._connection is None and not self.path.exists():
+                return []
+            fit = [storable(value) if isinstance(value, str) else value for value in values]
+            return self._open().execute(query, fit).fetchall()
+
+    def set_aside(self) -> None:
+        """Move the damaged file out of the way, and tell where to; the next use begins a new one."""
+        with self._failures():
+            self.close()
+            self._tell(move_aside(self.path, self._inode))
+            self.lost = True
+
+    def close(self) -> None:
+        """Let go of the file; the next use opens it again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is not None and not self._in_place():
+            self.close()
+            self.lost = True
+        if self._connection is None:
+            self._connection, moved = open_database(self.path)
+            self._inode = self.path.stat().st_ino
+            self.lost = self.lost or moved is not None
+            self._tell(moved)
+        return self._connection
+
+    def _in_place(self) -> bool:
+        """Tell whether the open file is still the one of its name: another program may have moved it as damaged."""
+        try:
+            return self.path.stat().st_ino == self._inode
+        except FileNotFoundError:
+            return False
+
+    def _tell(self, moved: Path | None) -> None:
+        if moved is not None:
+            self._note(
+                f"The saved conversations are damaged. The file is kept as {moved}, and a new one begun; "
+                "sqlite3 with .recover may get most of it back."
+            )
+
+    def _summary(self, conversation: Conversation) -> Summary:
+        ((count,),) = self.rows(_COUNT, (conversation.id,))
+        models = self.rows(_MODEL, (conversation.id,))
+        return Summary(conversation, count, models[0][0] if models else None)
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            kind = Damaged if is_damage(error) else LocalspecError
+            raise kind(_TITLE, cause=str(error), hint=f"The file is {self.path}. {_WITHOUT}") from error
+        except OSError as error:
+            raise LocalspecError(_TITLE, cause=str(error), hint=f"The file is {self.path}. {_WITHOUT}") from error
+
+
+def _not_one(prefix: str, found: Sequence[Conversation]) -> UsageError:
+    if not found:
+        hint = "localspec history ls shows the ids; their first digits are enough."
+        return UsageError(f"No conversation's id begins with '{prefix}'.", hint=hint)
+    names = [f"{conversation.id}  {conversation.title}" for conversation in found[:_MOST_NAMED]]
+    more = ["..."] if len(found) > _MOST_NAMED else []
+    return UsageError(f"Several ids begin with '{prefix}'.", cause="\n".join(names + more), hint="Give more digits.")
+
+
+def _conversation_row(record: Conversation) -> tuple[Any, ...]:
+    system = None if record.system is None else storable(record.system)
+    return (record.id, storable(record.title), system, record.leaf, record.created, record.changed)
+
+
+def _entry_row(entry: Entry) -> tuple[Any, ...]:
+    said = (entry.id, entry.conversation, entry.parent, entry.role, storable(entry.text), entry.created)
+    answer = entry.answer
+    if answer is None:
+        return (*said, *[None] * 8)
+    how = (storable(answer.model), storable(answer.source), answer.drafter, answer.accept, answer.finish)
+    tokens = struct.pack(f"<{len(answer.tokens)}i", *answer.tokens)
+    return (*said, *how, json.dumps(dict(answer.settings)), json.dumps(dict(answer.statistics)), tokens)
+
+
+def _entry(row: Sequence[Any]) -> Entry:
+    number, conversation, parent, role, text, created, model, source, drafter, accept, finish, *details = row
+    entry = Entry(number, conversation, parent, role, text, created)
+    if model is None:
+        return entry
+    settings, statistics, packed = details
+    tokens = struct.unpack(f"<{len(packed) // 4}i", packed)
+    how = Answer(model, source, drafter, accept, finish, json.loads(settings), json.loads(statistics), tokens)
+    return replace(entry, answer=how)

@@ -1,0 +1,45 @@
+"""Text made fit for one line, a terminal and a database: titles, and nothing that a terminal would obey."""
+
+import unicodedata
+
+_LONGEST_TITLE = 60
+_JOINERS = "\u200c\u200d"
+"""They have no width of their own, but Persian words and many emoji fall apart without them."""
+_UNTITLED = "Untitled"
+
+
+def title_of(text: str) -> str:
+    """Return the first line that has a word in it, cut between words at some 60 characters."""
+    lines = (one_line(line) for line in text.splitlines())
+    line = next((line for line in lines if any(map(str.isalnum, line))), _UNTITLED)
+    if len(line) <= _LONGEST_TITLE:
+        return line
+    cut = line[: _LONGEST_TITLE - 1]
+    # A first word longer than a title is cut through.
+    whole = cut if line[len(cut)] == " " else cut.rsplit(" ", 1)[0]
+    return whole.rstrip(" ,;:-") + "…"
+
+
+def one_line(text: str) -> str:
+    """Return a text on one line: white space is single spaces, control characters are gone."""
+    kept = "".join(character for character in text if character.isspace() or _is_harmless(character))
+    return " ".join(kept.split())
+
+
+def visible(text: str) -> str:
+    """Return a text whose control characters are shown and not obeyed; line ends and tabs stay."""
+    return "".join(c if c in "\n\t" or _is_harmless(c) else _picture(c) for c in text)
+
+
+def storable(text: str) -> str:
+    """Return a text that is valid Unicode: a terminal can hand in bytes that are none."""
+    return text.encode("utf-8", errors="replace").decode("utf-8")
+
+
+def _is_harmless(character: str) -> bool:
+    return not unicodedata.category(character).startswith("C") or character in _JOINERS
+
+
+def _picture(character: str) -> str:
+    code = ord(character)
+    return chr(0x2400 + code) if code < 0x20 else "\N{REPLACEMENT CHARACTER}"
