@@ -1,0 +1,70 @@
+"""Where settings come from: one file of the user's, one of the project's, which wins."""
+
+import os
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import platformdirs
+
+from app.config.schema import checked
+from app.paths import project_folder
+from models.errors import UsageError
+
+_PROJECT_FILE = ".localspec.toml"
+_LARGEST = 1 << 20
+"""Bytes of a settings file; what is larger is no such file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file that settings can come from."""
+
+    origin: str
+    """Either "user" or "project"."""
+    path: Path
+
+
+def sources() -> tuple[Source, ...]:
+    """Return the files that count here, there or not; later ones win."""
+    return Source("user", user_file()), Source("project", project_folder() / _PROJECT_FILE)
+
+
+def user_file() -> Path:
+    """Return the user's file: LOCALSPEC_CONFIG, or config.toml where this system keeps settings."""
+    if named := os.environ.get("LOCALSPEC_CONFIG"):
+        return Path(named).expanduser()
+    return Path(platformdirs.user_config_dir("localspec", appauthor=False)) / "config.toml"
+
+
+def read(source: Source, group: click.Group) -> dict[str, dict[str, Any]]:
+    """Return what a file says for each command, by parameter name; nothing where there is no file.
+
+    Raises UsageError for one that can't be read, is no TOML, or says what no command understands.
+    """
+    try:
+        if source.path.stat().st_size > _LARGEST:
+            raise UsageError(f"{source.path} is too large for settings.", hint="Move it away.")
+        text = source.path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{source.path} can't be read.", cause=str(error), hint="Mend it, or move it away.") from error
+    try:
+        said = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(
+            f"{source.path} is no TOML.", cause=str(error), hint="It has lines like: temp = 0.2"
+        ) from error
+    return checked(said, group, str(source.path))
+
+
+def read_all(group: click.Group) -> dict[str, dict[str, Any]]:
+    """Return what all files say together, for each command: click's `default_map`. Raises UsageError."""
+    together: dict[str, dict[str, Any]] = {}
+    for source in sources():
+        for command, values in read(source, group).items():
+            together.setdefault(command, {}).update(values)
+    return together

@@ -1,0 +1,140 @@
+"""Settings from files, in processes of their own: who wins, what is refused, and what `config show` says of it."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+from run_localspec import ROOT, environment, localspec
+
+USER = Path(".config") / "localspec" / "config.toml"
+
+
+def write(home: Path, text: str) -> None:
+    (home / USER).parent.mkdir(parents=True, exist_ok=True)
+    (home / USER).write_text(text)
+
+
+def run_in(project: Path, *arguments: str, home: Path, extra: Mapping[str, str] | None = None) -> CompletedProcess[str]:
+    """Run localspec with another working directory than the checkout's."""
+    kept = environment(home, {"PYTHONPATH": str(ROOT), **(extra or {})})
+    return subprocess.run(
+        [sys.executable, "-m", "app", *arguments],
+        cwd=project, env=kept, input="", capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def shown(done: CompletedProcess[str]) -> dict[str, tuple[object, str]]:
+    assert done.returncode == 0, done.stderr
+    settings = json.loads(done.stdout)["settings"]
+    return {f"{each['command']}.{each['key']}": (each["value"], each["origin"]) for each in settings}
+
+
+def started(done: CompletedProcess[str]) -> dict[str, object]:
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout.splitlines()[0]))
+
+
+def temperature(done: CompletedProcess[str]) -> object:
+    sampling = started(done)["sampling"]
+    assert isinstance(sampling, dict)
+    return sampling["temperature"]
+
+
+def test_a_flag_wins_over_the_environment_the_project_and_the_user(tmp_path: Path) -> None:
+    project = tmp_path / "work"
+    (project / ".git").mkdir(parents=True)
+    ask = ("run", "toy", "hi", "-n", "2", "--json")
+    assert temperature(run_in(project, *ask, home=tmp_path)) == 0.8
+    write(tmp_path, "temp = 0.3\n")
+    assert temperature(run_in(project, *ask, home=tmp_path)) == 0.3
+    (project / ".localspec.toml").write_text("[run]\ntemp = 0.4\n")
+    assert temperature(run_in(project, *ask, home=tmp_path)) == 0.4
+    below = project / "src"
+    below.mkdir()
+    assert temperature(run_in(below, *ask, home=tmp_path)) == 0.4
+    assert temperature(run_in(project, *ask, "--temp", "0.5", home=tmp_path)) == 0.5
+
+
+def test_a_variable_of_the_environment_wins_over_the_files(tmp_path: Path) -> None:
+    write(tmp_path, '[run]\ndraft = "lookup"\nmodel = "toy"\n')
+    assert started(localspec("run", "-p", "hi", "-n", "2", "--json", home=tmp_path))["drafter"] == "lookup"
+    extra = {"LOCALSPEC_DRAFT": "off"}
+    assert started(localspec("run", "-p", "hi", "-n", "2", "--json", home=tmp_path, extra=extra))["drafter"] == "off"
+    found = shown(localspec("config", "show", "--json", home=tmp_path, extra=extra))
+    assert found["run.draft"] == ("off", "environment")
+    assert found["run.model"] == ("toy", "user")
+
+
+def test_a_table_is_for_one_command_and_wins_over_what_is_for_all(tmp_path: Path) -> None:
+    write(tmp_path, 'threads = 3\n[bench]\nthreads = 2\nvs = ["auto", "lookup:7"]\n')
+    found = shown(localspec("config", "show", "--json", home=tmp_path))
+    assert found == {
+        "run.threads": (3, "user"),
+        "bench.threads": (2, "user"),
+        "bench.vs": (["auto", "lookup:7"], "user"),
+        "verify.threads": (3, "user"),
+        "tune.threads": (3, "user"),
+    }
+
+
+def test_show_names_the_files_and_every_setting_with_its_origin(tmp_path: Path) -> None:
+    write(tmp_path, "[run]\nno-adapt = true\n")
+    done = localspec("config", "show", "--all", home=tmp_path)
+    assert f"# user: {tmp_path / USER}\n" in done.stdout
+    assert "(not there)" in done.stdout
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["run.no-adapt", "true", "#", "user"] in lines
+    assert ["run.temp", "0.8", "#", "built-in"] in lines
+    assert not any(line[0].endswith((".prompt", ".file", ".continue", ".resume")) for line in lines)
+
+
+def test_path_prints_the_users_file(tmp_path: Path) -> None:
+    assert localspec("config", "path", home=tmp_path).stdout == f"{tmp_path / USER}\n"
+    named = {"LOCALSPEC_CONFIG": str(tmp_path / "mine.toml")}
+    assert localspec("config", "path", home=tmp_path, extra=named).stdout == f"{tmp_path / 'mine.toml'}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tmep = 0.2", "Did you mean 'temp'?"),
+        ("[runn]\ntemp = 1", "Did you mean 'run'?"),
+        ("[run]\nthread = 1", "Did you mean 'threads'?"),
+        ('prompt = "hi"', "there is no setting 'prompt'"),
+        ('temp = "warm"', "'warm' is not a valid float"),
+        ("temp = true", "temp is true"),
+        ("temp = [1, 2]", "temp is a list"),
+        ("no-adapt = 1", "It wants true or false"),
+        ('[run]\naccept = "mostly"', "is not one of"),
+        ("draft-max = 99", "is not in the range"),
+        ("temp", "is no TOML"),
+        ("temp = 1\n" + "#" * (1 << 20), "too large"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_the_file_and_what_to_do(tmp_path: Path, text: str, said: str) -> None:
+    write(tmp_path, text)
+    done = localspec("run", "toy", "hi", home=tmp_path)
+    assert done.returncode == 2
+    assert str(tmp_path / USER) in done.stderr
+    assert said in done.stderr
+    assert done.stdout == ""
+    assert localspec("config", "show", home=tmp_path).returncode == 2
+
+
+def test_help_works_with_any_file_and_shows_the_values_that_hold(tmp_path: Path) -> None:
+    write(tmp_path, "nonsense = 1")
+    assert localspec("run", "--help", home=tmp_path).returncode == 0
+    assert localspec("--version", home=tmp_path).returncode == 0
+    write(tmp_path, "temp = 0.25")
+    assert "[default: 0.25]" in localspec("run", "--help", home=tmp_path).stdout
+
+
+def test_a_file_that_cannot_be_read_is_not_passed_over(tmp_path: Path) -> None:
+    (tmp_path / USER).mkdir(parents=True)
+    done = localspec("run", "toy", "hi", home=tmp_path)
+    assert done.returncode == 2
+    assert "can't be read" in done.stderr
