@@ -2,19 +2,25 @@
 
 import os
 import sys
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from app import __version__
 from app.bench.options import bench_options
 from app.completions import SHELLS, script
+from app.config.files import read_all
+from app.history.options import history
 from app.options import ModelName, SectionedCommand, run_options
 from app.tune.options import tune_options
-from models.errors import LocalspecError
+from app.verify.options import verify_options
+from models.errors import LocalspecError, UsageError
 
 _BROKEN_PIPE = 141
 _INTERRUPTED = 130
+_HELP_WANTED = "app.cli: help wanted"
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 _EPILOG = (
     "Exit codes: 0 ok; 1 failure; 2 usage; 3 model not found or corrupt; 4 incompatible pair; "
@@ -30,7 +36,17 @@ def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> N
         context.exit()
 
 
-@click.group(context_settings=_SETTINGS, epilog=_EPILOG)
+class _Commands(click.Group):
+    """The commands; knows early whether help is what is wanted."""
+
+    def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
+        """Note whether help is asked for, then parse."""
+        before = arguments[: arguments.index("--")] if "--" in arguments else arguments
+        context.meta[_HELP_WANTED] = bool({"-h", "--help"} & {*before})
+        return super().parse_args(context, arguments)
+
+
+@click.group(cls=_Commands, context_settings=_SETTINGS, epilog=_EPILOG)
 @click.option(
     "--version",
     is_flag=True,
@@ -39,8 +55,13 @@ def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> N
     callback=_show_version,
     help="Show version and log file.",
 )
-def command_line() -> None:
+@click.pass_context
+def command_line(context: click.Context) -> None:
     """Fast, exact, offline language models: GGUF files, sped up by guessing ahead, checked by the model itself."""
+    # Help has to work with any file, and so have completion and what is there to look at them.
+    lenient = context.resilient_parsing or context.meta[_HELP_WANTED] or context.invoked_subcommand == "config"
+    with suppress(UsageError) if lenient else nullcontext():
+        context.default_map = read_all(command_line)
 
 
 @command_line.command(cls=SectionedCommand, epilog=_EPILOG)
@@ -56,8 +77,14 @@ def run(context: click.Context, /, model: str | None, prompt: tuple[str, ...], *
       localspec run big.gguf --draft tiny.gguf        chat, tiny guessing for big
       localspec run big.gguf "Why is the sky blue?"   one answer on stdout
       git diff | localspec run big.gguf "Summarize:"  a pipe is added to the question
+      localspec run -C                                go on with the last conversation
 
     MODEL is a .gguf file, or "starter". Same seed, same text: a drafter changes the speed and nothing else.
+
+    Other rules than "coupled" judge guesses by chance. "residual" and "block" keep the model's own distribution, and
+    another draft gives another text; "typical" keeps what is plausible, and is approximate.
+
+    What is said is saved, with --json only under -C or --resume; see localspec history. --no-history keeps nothing.
     """
     from app.chat_loop import run_chat
     from app.log import open_log
@@ -65,7 +92,8 @@ def run(context: click.Context, /, model: str | None, prompt: tuple[str, ...], *
     from app.request import read_request
 
     open_log()
-    request = read_request(model, prompt, flags)
+    named = context.get_parameter_source("model") is ParameterSource.COMMANDLINE
+    request = read_request(model, prompt, flags, named=named)
     context.exit(run_chat(request) if request.prompt is None else run_once(request))
 
 
@@ -93,6 +121,32 @@ def bench(context: click.Context, /, model: str | None, **flags: Any) -> None:
 
     open_log()
     context.exit(run_bench(read_bench(model, flags)))
+
+
+@command_line.command(cls=SectionedCommand, epilog=_EPILOG)
+@click.argument("model", required=False, type=ModelName("starter"), envvar="LOCALSPEC_MODEL")
+@verify_options
+@click.pass_context
+def verify(context: click.Context, /, model: str | None, **flags: Any) -> None:
+    """Show that drafting leaves the text alone: answers with and without it, token by token, and a certificate.
+
+    \b
+      localspec verify big.gguf --draft tiny.gguf          auto, tiny and copied guesses, on a few prompts
+      localspec verify big.gguf --temp 0,0.7,1 --limit 4   more of the built-in prompts, hotter
+      localspec verify big.gguf --prompts mine.jsonl --json > certificate.json
+      localspec verify big.gguf --strict                   with settings that are bit-identical at every width
+      localspec verify big.gguf --statistics               the distribution, where tokens can't be compared
+      localspec verify --audit http://127.0.0.1:8080 http://127.0.0.1:8081
+
+    Where an answer forks, the text up to there is read anew with no drafter, in passes as wide as the drafted answer
+    used: a gap between the two tokens that is within what rounding does there is a near-tie, any other fork a bug
+    (exit code 6). Ctrl-C prints what is done.
+    """
+    from app.log import open_log
+    from app.verify.dispatch import start_verify
+
+    open_log()
+    context.exit(start_verify(model, flags))
 
 
 @command_line.command(cls=SectionedCommand, epilog=_EPILOG)
@@ -160,6 +214,37 @@ def completions(shell: str) -> None:
       powershell  localspec completions powershell | Out-String | Invoke-Expression
     """
     click.echo(script(command_line, shell))
+
+
+@command_line.group(epilog=_EPILOG)
+def config() -> None:
+    """See which settings hold here, and where they come from.
+
+    Every flag can be set in a file, by its long name without the dashes: `temp = 0.2` for every command that has such a
+    flag, or in a table such as [run] for one. The user's file counts everywhere, .localspec.toml in a project's folder
+    only there, and it wins; a variable of the environment wins over both, and a flag over all.
+    """
+
+
+@config.command("show")
+@click.option("--all", "everything", is_flag=True, help="Those that are built in, too.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def show_config(*, everything: bool, as_json: bool) -> None:
+    """Show the settings that files and environment change, with the origin of each."""
+    from app.config.command import show_settings
+
+    show_settings(command_line, everything=everything, as_json=as_json)
+
+
+@config.command("path")
+def config_path() -> None:
+    """Print the user's settings file, there or not."""
+    from app.config.files import user_file
+
+    click.echo(user_file())
+
+
+command_line.add_command(history)
 
 
 def run_command_line() -> None:

@@ -73,17 +73,25 @@ _COUNT = click.IntRange(min=1)
 _SIZE = click.IntRange(min=0, max=1 << 24)
 _CACHE = click.Choice(["auto", "f32", "f16", "q8_0"])
 _FLASH = click.Choice(["auto", "on", "off"])
+_ACCEPT = click.Choice(["coupled", "residual", "block", "typical"])
 _GPU_HELP = "Layers on the GPU, where the build has one; -1: all, 0: none."
 _ROUNDING_HELP = "Draft longer than this machine is bit-exact for; near-ties may fall otherwise."
+_STRICT_HELP = "Only passes that were checked, now, to be exact to the last bit; tells their price, or why not."
+_ACCEPT_HELP = "How guesses are judged; see below. coupled: same seed, same text."
 _COUNT_HELP = "Most tokens to answer.  [default: until it ends]"
 _MAX_HELP = "Most tokens to guess in a round.  [default: as many as pay; 3 with --no-adapt]"
 _PREDICTION_HELP = "The answer you expect, such as the file to be rewritten: guesses are taken from it."
+_CONTINUE_HELP = "Go on with the last conversation; it brings its model and system prompt."
+_RESUME_HELP = "Go on with this conversation; the first digits of its id are enough. See localspec history."
+_HISTORY_HELP = "Keep nothing of what is said, nor of what is typed; see localspec history. Implies --no-memory."
 _MEMORY_HELP = "Neither keep what is said here nor copy from what was; see localspec drafter."
 _INPUT, _MODEL, _DRAFT, _SAMPLING, _OUTPUT = "Input", "Model and machine", "Speculation", "Sampling", "Output"
 
 _INPUT_OPTIONS = (
     option(_INPUT, "-p", "--prompt", "prompt_option", help="The question; without one, on a terminal, a chat."),
     option(_INPUT, "-f", "--file", type=click.Path(), help="Read (more of) the question from a file."),
+    option(_INPUT, "-C", "--continue", "go_on", is_flag=True, help=_CONTINUE_HELP),
+    option(_INPUT, "--resume", metavar="ID", help=_RESUME_HELP),
     option(_INPUT, "-sys", "--system-prompt", help="What the model should be told first."),
     option(_INPUT, "--raw", is_flag=True, help="Send the bare text, without the model's chat template."),
     option(_INPUT, "--stop", multiple=True, metavar="TEXT", help="End the answer before this text. Repeatable."),
@@ -114,10 +122,12 @@ _DRAFT_OPTIONS = (
     ),
     option(_DRAFT, "--draft-max", type=click.IntRange(0, 64), help=_MAX_HELP),
     option(_DRAFT, "--no-adapt", is_flag=True, help="Guess --draft-max tokens in every round, paying or not."),
+    option(_DRAFT, "--accept", default="coupled", type=_ACCEPT, help=_ACCEPT_HELP),
     option(_DRAFT, "--allow-rounding", is_flag=True, help=_ROUNDING_HELP),
+    option(_DRAFT, "--strict", is_flag=True, help=_STRICT_HELP),
     option(_DRAFT, "--predict", "prediction", type=click.Path(), metavar="FILE", help=_PREDICTION_HELP),
     option(_DRAFT, "--no-memory", is_flag=True, envvar="LOCALSPEC_NO_MEMORY", help=_MEMORY_HELP),
-    option(_DRAFT, "--explain", is_flag=True, help="Tell in the end what guessing cost, and what came of it."),
+    option(_DRAFT, "--explain", is_flag=True, help="Tell in the end what guessing cost, and walk through one round."),
 )
 _TEMPERATURE = option(_SAMPLING, "--temp", default=0.8, type=float, help="Temperature; 0: always the likeliest token.")
 SHAPING_OPTIONS = (
@@ -132,6 +142,7 @@ SHAPING_OPTIONS = (
 _SEED = option(_SAMPLING, "-s", "--seed", default=-1, type=int, help="Same seed, same text; -1: a new one.")
 _OUTPUT_OPTIONS = (
     option(_OUTPUT, "--json", "as_json", is_flag=True, help="JSON lines: start, round, end; error."),
+    option(_OUTPUT, "--no-history", is_flag=True, envvar="LOCALSPEC_NO_HISTORY", help=_HISTORY_HELP),
     option(_OUTPUT, "-q", "--quiet", is_flag=True, help="No progress, no statistics."),
     option(_OUTPUT, "--plain", is_flag=True, help="Chat line by line, for screen readers, dumb terminals and SSH."),
 )

@@ -8,10 +8,12 @@ from typing import Any
 
 from app.engine.load import TOY, LoadPlan
 from app.engine.worker import Question
+from app.history.resume import Resumed, find_resumed
 from app.paths import machine_memory, project_folder, texts_folder
 from drafters.memory import Place
 from drafters.registry import parse_drafter
-from models.catalog import STARTER
+from models.accept import Accept
+from models.catalog import STARTER, find_model
 from models.errors import UsageError
 from models.exact_width import WIDEST
 from models.llama_load import LlamaOptions
@@ -32,21 +34,30 @@ class Request:
     system: str | None
     as_json: bool
     quiet: bool
+    saved: bool
+    """Whether what is said is kept as a conversation."""
+    resumed: Resumed | None
+    """The conversation to go on with; None: a new one."""
 
 
-def read_request(model: str | None, words: tuple[str, ...], flags: dict[str, Any]) -> Request:
-    """Read the arguments and flags of `run`; `words` are what follows the model. Raises UsageError."""
-    if flags["model_option"] is not None:
-        words = (model, *words) if model is not None else words
-        model = flags["model_option"]
-    plan = read_plan(model or STARTER, flags)
+def read_request(model: str | None, words: tuple[str, ...], flags: dict[str, Any], *, named: bool = True) -> Request:
+    """Read the arguments and flags of `run`; raises UsageError.
+
+    `words` are what follows the model; `named` tells that it was given there, and is no default of the environment.
+    """
+    resumed = _resumed(flags)
+    model, words = _divided(model, words, flags, resumed, named=named)
+    plan = read_plan(model, flags)
     return Request(
-        plan=plan if flags["no_memory"] or plan.model == TOY else replace(plan, texts=_texts()),
+        plan=replace(plan, texts=_texts()) if _remembers(plan, flags) else plan,
         settings=_settings(flags),
         prompt=_prompt(words, flags),
-        system=flags["system_prompt"],
+        system=_system(flags, resumed),
         as_json=flags["as_json"],
         quiet=flags["quiet"],
+        # Who reads JSON has the answer already; a conversation that goes on must know what came of it.
+        saved=not flags["no_history"] and (resumed is not None or not flags["as_json"]),
+        resumed=resumed,
     )
 
 
@@ -54,6 +65,8 @@ def read_plan(model: str, flags: dict[str, Any]) -> LoadPlan:
     """Read what to load, and how; raises UsageError."""
     if flags["flash_attn"] == "off" and flags["cache_type_v"] == "q8_0":
         raise UsageError("-ctv q8_0 needs flash attention, and -fa is off.", hint="Leave out one of the two.")
+    if flags["allow_rounding"] and flags.get("strict", False):
+        raise UsageError("--strict allows no rounding, and --allow-rounding does.", hint="Leave out one of the two.")
     options = LlamaOptions(
         context_size=flags["ctx_size"],
         threads=flags["threads"],
@@ -64,7 +77,42 @@ def read_plan(model: str, flags: dict[str, Any]) -> LoadPlan:
         cache_type_k=flags["cache_type_k"],
         cache_type_v=flags["cache_type_v"],
     )
-    return LoadPlan(model, parse_drafter(flags["draft"]), options, machine_memory(), flags["allow_rounding"])
+    drafter, memory, rounding = parse_drafter(flags["draft"]), machine_memory(), flags["allow_rounding"]
+    return LoadPlan(model, drafter, options, memory, rounding, flags.get("strict", False))
+
+
+def _divided(
+    model: str | None, words: tuple[str, ...], flags: dict[str, Any], resumed: Resumed | None, *, named: bool
+) -> tuple[str, tuple[str, ...]]:
+    """Return the model to load and the words of the prompt: with -m, and in a conversation, the first may be one."""
+    default, model = (None, model) if named else (model, None)
+    if model is not None and (flags["model_option"] or (resumed is not None and not _is_model(model))):
+        words, model = (model, *words), None
+    return flags["model_option"] or model or (resumed and resumed.source) or default or STARTER, words
+
+
+def _is_model(name: str) -> bool:
+    try:
+        return name in (STARTER, TOY) or name.endswith(".gguf") or find_model(name).is_file()
+    except (OSError, RuntimeError):
+        # Too long for a name, or beginning with a "~" that is nobody's home: a question, then.
+        return False
+
+
+def _resumed(flags: dict[str, Any]) -> Resumed | None:
+    if flags["resume"] is None and not flags["go_on"]:
+        return None
+    return find_resumed(flags["resume"] or "")
+
+
+def _remembers(plan: LoadPlan, flags: dict[str, Any]) -> bool:
+    """Return whether the drafter may keep what is said; who wants no trace of a chat wants none there either."""
+    return not (flags["no_memory"] or flags["no_history"] or plan.model == TOY)
+
+
+def _system(flags: dict[str, Any], resumed: Resumed | None) -> str | None:
+    given: str | None = flags["system_prompt"]
+    return resumed.conversation.system if given is None and resumed is not None else given
 
 
 def _texts() -> Place | None:
@@ -87,6 +135,7 @@ def _settings(flags: dict[str, Any]) -> Question:
         allow_rounding=flags["allow_rounding"],
         prediction=_read_file("--predict", Path(flags["prediction"])) if flags["prediction"] else "",
         explain=flags["explain"],
+        accept=Accept(flags["accept"]),
     )
 
 

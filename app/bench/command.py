@@ -4,10 +4,11 @@ import json
 import time
 
 from app.bench.findings import Findings
+from app.bench.progress import AnswerProgress, count_turns
 from app.bench.record import record
 from app.bench.report import report
 from app.bench.request import BenchRequest
-from app.engine.bench import BenchPrompt, Skipped
+from app.engine.bench import Skipped
 from app.engine.bench_run import BenchRun
 from app.engine.load import Loader
 from app.interrupt import run_interruptible
@@ -16,7 +17,6 @@ from models.abort import AbortFlag
 from models.errors import Cancelled
 
 _INTERRUPTED = 130
-_BAR = 24
 
 
 def run_bench(request: BenchRequest) -> int:
@@ -39,7 +39,8 @@ def _measure(findings: Findings, abort: AbortFlag, terminal: Terminal) -> None:
     clock = time.perf_counter
     loader = Loader(request.plan, abort, clock, lambda name, share: terminal.progress(f"loading {name} {share:4.0%}"))
     run = BenchRun(loader, clock, request.arms)
-    progress = _Progress(terminal, len(request.arms) * len(request.samplings) * _turns(request.prompts))
+    answers = len(request.arms) * len(request.samplings) * count_turns(request.prompts)
+    progress = AnswerProgress(terminal, answers)
     try:
         findings.conditions = run.load(allow_rounding=request.allow_rounding)
         for event in run.run(request.prompts, request.samplings, request.max_tokens, progress.on_answer):
@@ -52,10 +53,6 @@ def _measure(findings: Findings, abort: AbortFlag, terminal: Terminal) -> None:
     finally:
         findings.notes = list(dict.fromkeys(loader.notes))
         run.close()
-
-
-def _turns(prompts: tuple[BenchPrompt, ...]) -> int:
-    return sum(len(prompt.turns) or 1 for prompt in prompts)
 
 
 def _show(findings: Findings, terminal: Terminal) -> None:
@@ -77,28 +74,3 @@ def _why_nothing(findings: Findings) -> str:
     if findings.interrupted:
         return "Stopped before all arms had answered one prompt."
     return f"No prompt could be asked: {findings.skipped[0].reason}."
-
-
-class _Progress:
-    """The progress line: how many answers of how many, and how long the rest will take."""
-
-    def __init__(self, terminal: Terminal, answers: int) -> None:
-        self._terminal = terminal
-        self._answers = answers
-        self._done = 0
-        self._started: float | None = None
-
-    def on_answer(self, prompt: BenchPrompt, arm: str) -> None:
-        """Show that an answer begins."""
-        now = time.monotonic()
-        self._started = now if self._started is None else self._started
-        filled = _BAR * self._done // self._answers
-        bar = f"{'#' * filled}{'.' * (_BAR - filled)} {self._done}/{self._answers}"
-        self._terminal.progress(f"{bar}  {prompt.class_name}, {arm}  {self._left(now - self._started)}".rstrip())
-        self._done += 1
-
-    def _left(self, seconds: float) -> str:
-        if self._done == 0:
-            return ""
-        left = seconds / self._done * (self._answers - self._done)
-        return f"{left / 60:.0f} min left" if left > 90 else f"{left:.0f} s left"

@@ -1,11 +1,15 @@
 """The flags of `bench`: those of `run` that load a model and shape its distribution, and its own."""
 
+from collections.abc import Callable
+
 import click
 
 from app.options import MODEL_OPTIONS, SHAPING_OPTIONS, Command, ModelName, add_options, option
 
 _WHAT, _DRAFT, _SAMPLING, _OUTPUT = "What to measure", "Speculation", "Sampling", "Output"
+PREDICT_NAMES, PREDICT_HELP = ("-n", "--predict", "--n-predict", "predict"), "Most tokens of an answer."
 _COUNT = click.IntRange(min=1)
+_PROMPTS_HELP = "JSON lines.  [default: those of localspec]"
 _CLASS_HELP = "Classes of prompts, separated by commas.  [default: all]"
 _ARMS_HELP = (
     "Arms to compare with plain decoding, separated by commas: auto, lookup, suffix, model; the last three also with a "
@@ -17,27 +21,26 @@ _TEMPERATURE_HELP = "Temperatures, separated by commas; an arm forgets everythin
 _PLOT_HELP = "Draw the speed-ups and the cost of a pass; .svg or .png. Needs localspec[plot]."
 
 _WHAT_OPTIONS = (
-    option(_WHAT, "--prompts", type=click.Path(), metavar="FILE", help="JSON lines.  [default: those of localspec]"),
-    option(_WHAT, "--class", "classes", multiple=True, metavar="NAMES", help=_CLASS_HELP),
     option(_WHAT, "--vs", multiple=True, metavar="ARMS", help=_ARMS_HELP),
     option(_WHAT, "--limit", default=12, type=_COUNT, help="Most prompts of a class."),
-    option(_WHAT, "-n", "--predict", default=160, type=_COUNT, help="Most tokens of an answer."),
+    option(_WHAT, *PREDICT_NAMES, default=160, type=_COUNT, help=PREDICT_HELP),
+)
+DRAFT_FILE = option(
+    _DRAFT,
+    "-md",
+    "--draft",
+    envvar="LOCALSPEC_DRAFT",
+    type=ModelName(),
+    metavar="FILE",
+    help="The draft model: a small GGUF of the same family.",
 )
 _DRAFT_OPTIONS = (
-    option(
-        _DRAFT,
-        "-md",
-        "--draft",
-        envvar="LOCALSPEC_DRAFT",
-        type=ModelName(),
-        metavar="FILE",
-        help="The draft model: a small GGUF of the same family.",
-    ),
+    DRAFT_FILE,
     option(_DRAFT, "--draft-max", default=3, type=click.IntRange(1, 64), help=_DRAFT_MAX_HELP),
     option(_DRAFT, "--allow-rounding", is_flag=True, help=_ROUNDING_HELP),
 )
 _TEMPERATURES = option(_SAMPLING, "--temp", multiple=True, default=["0"], metavar="NUMBERS", help=_TEMPERATURE_HELP)
-_SEED = option(_SAMPLING, "-s", "--seed", default=1, type=click.IntRange(min=0), help="Same seed, same texts.")
+SEED = option(_SAMPLING, "-s", "--seed", default=1, type=click.IntRange(min=0), help="Same seed, same texts.")
 _OUTPUT_OPTIONS = (
     option(_OUTPUT, "--json", "as_json", is_flag=True, help="One JSON object with every figure and every answer."),
     option(_OUTPUT, "--plot", type=click.Path(), metavar="FILE", help=_PLOT_HELP),
@@ -47,5 +50,14 @@ _OUTPUT_OPTIONS = (
 
 def bench_options(command: Command) -> Command:
     """Add the flags of `bench` to a command."""
-    sampling = (_TEMPERATURES, *SHAPING_OPTIONS, _SEED)
-    return add_options(command, (*_WHAT_OPTIONS, *MODEL_OPTIONS, *_DRAFT_OPTIONS, *sampling, *_OUTPUT_OPTIONS))
+    sampling = (_TEMPERATURES, *SHAPING_OPTIONS, SEED)
+    what = (*prompt_options(_WHAT), *_WHAT_OPTIONS)
+    return add_options(command, (*what, *MODEL_OPTIONS, *_DRAFT_OPTIONS, *sampling, *_OUTPUT_OPTIONS))
+
+
+def prompt_options(section: str) -> tuple[Callable[[Command], Command], ...]:
+    """Return the flags that choose prompts, in a section of the help."""
+    return (
+        option(section, "--prompts", type=click.Path(), metavar="FILE", help=_PROMPTS_HELP),
+        option(section, "--class", "classes", multiple=True, metavar="NAMES", help=_CLASS_HELP),
+    )

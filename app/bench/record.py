@@ -14,7 +14,8 @@ def record(findings: Findings) -> dict[str, Any]:
     """Return conditions, results by temperature, class and arm, and every answer.
 
     Speeds are tokens a second, times seconds. Fields are those of `Result`, `Overall`, `Conditions` and `Answer`;
-    `curve` is T(w) by width, `oracle_widest` the widest pass that the oracle was allowed.
+    `curve` is T(w) by width, `oracle_widest` the widest pass that the oracle was allowed. What was `asked`, the tokens
+    of a prompt, is left out.
     """
     request, conditions = findings.request, findings.conditions
     assert conditions is not None, "answers come after loading"
@@ -44,4 +45,6 @@ def record(findings: Findings) -> dict[str, Any]:
 
 
 def _answer(answer: Answer) -> dict[str, Any]:
-    return {**asdict(answer), "seconds": answer.seconds, "first_token_seconds": answer.first_token_seconds}
+    # Passages to answer from are thousands of tokens, the same for every arm.
+    told = {name: value for name, value in asdict(answer).items() if name != "asked"}
+    return {**told, "seconds": answer.seconds, "first_token_seconds": answer.first_token_seconds}

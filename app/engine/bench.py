@@ -17,6 +17,7 @@ from app.engine.speculate import Clock, Round
 from app.engine.stats import Snapshot
 from app.engine.transcript import Transcript
 from drafters.base import Drafter, NullDrafter
+from models.accept import Accept
 from models.base import LanguageModel, common_prefix
 from models.fim import fim_prompt
 from models.prompts import Message
@@ -73,6 +74,12 @@ class Answer:
     rounds: tuple[tuple[float, int], ...]
     """Seconds and emitted tokens of each round, as the consumer sees them; the first has the drafter's start in it."""
     stats: Snapshot
+    asked: tuple[int, ...]
+    """Tokens of the prompt."""
+    widths: tuple[int, ...]
+    """Tokens of each round's pass over the target."""
+    trees: tuple[bool, ...]
+    """Whether siblings were among them."""
     fork: int | None = None
     """First place where the tokens differ from the plain answer's; None: nowhere."""
 
@@ -105,12 +112,20 @@ OnAnswer = Callable[[BenchPrompt, str], None]
 class Bench:
     """Asks every arm the same questions. The target is the caller's, and so is closing it."""
 
-    def __init__(self, target: LanguageModel, clock: Clock, max_tokens: int, on_answer: OnAnswer) -> None:
-        """Take the target, and the most tokens of an answer."""
+    def __init__(
+        self,
+        target: LanguageModel,
+        clock: Clock,
+        max_tokens: int,
+        on_answer: OnAnswer,
+        accept: Accept = Accept.COUPLED,
+    ) -> None:
+        """Take the target, the most tokens of an answer, and how drafts are judged."""
         self._target = target
         self._clock = clock
         self._max_tokens = max_tokens
         self._on_answer = on_answer
+        self._accept = accept
         self._session = Session(target, NullDrafter(), clock)
         self._transcript = Transcript(target)
 
@@ -193,7 +208,7 @@ class Bench:
         ending = Ending(self._target.vocab, budget=self._max_tokens)
         rounds: list[Round] = []
         arrivals = [self._clock()]
-        for event in session.answer(tokens, Sampler(sampling), ending, arm.controller):
+        for event in session.answer(tokens, Sampler(sampling, self._accept), ending, arm.controller):
             if isinstance(event, Round):
                 rounds.append(event)
                 arrivals.append(self._clock())
@@ -217,6 +232,9 @@ class Bench:
                 for before, after, round_ in zip(arrivals, arrivals[1:], rounds, strict=False)
             ),
             stats=session.stats.snapshot(),
+            asked=tuple(tokens),
+            widths=tuple(round_.width for round_ in rounds),
+            trees=tuple(bool(round_.draft.siblings) for round_ in rounds),
         )
 
 

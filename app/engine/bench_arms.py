@@ -41,7 +41,7 @@ class ArmKit:
 
     target: LanguageModel
     curve: VerifyCurve | None
-    """T(w) as measured at the start; None for a memory that can't go back, with which nothing is drafted."""
+    """T(w) as measured at the start; None: not measured, and the arm auto guesses nothing."""
     longest: int
     """Most tokens that any arm may draft in a round."""
     lend_draft: Callable[[], LentModel] | None = None
@@ -89,6 +89,7 @@ def auto_arm(kit: ArmKit) -> Arm:
     lent = kit.lend_draft()
     model = DraftModel(lent, kit.target.vocab)
     adaptive = Adaptive(curve, kit.longest, ModelCost(model.name, VerifyCurve(kit.draft_curve.measured)))
+    adaptive.branches = kit.target.max_branches
     return Arm("auto", Hybrid(free, model, adaptive), adaptive, lent.take)
 
 

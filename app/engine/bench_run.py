@@ -10,6 +10,7 @@ from app.engine.bench_results import Oracle
 from app.engine.calibrate import DRAFT_WIDTHS, VerifyCurve, measure
 from app.engine.load import Loader
 from app.engine.speculate import Clock
+from models.accept import Accept
 from models.base import LanguageModel
 from models.sampling import SamplingParams
 
@@ -44,13 +45,28 @@ class BenchRun:
         self._target: LanguageModel | None = None
         self._lender: Lender | None = None
 
-    def load(self, *, allow_rounding: bool) -> Conditions:
-        """Load the models, measure what a pass costs, and see that every arm can be made; raises LocalspecError."""
+    @property
+    def target(self) -> LanguageModel:
+        """The loaded target; whoever uses it between two turns leaves its cache empty."""
+        assert self._target is not None, "load comes first"
+        return self._target
+
+    @property
+    def draft_model(self) -> LanguageModel | None:
+        """The loaded draft model; None without one."""
+        return self._lender.model if self._lender else None
+
+    def load(self, *, allow_rounding: bool, with_costs: bool = True) -> Conditions:
+        """Load the models, measure what a pass costs, and see that every arm can be made; raises LocalspecError.
+
+        Without costs the arm auto guesses nothing.
+        """
         target = self._target = self._loader.target()
         if draft := self._loader.plan.drafter.model:
             self._lender = Lender(self._loader.draft_model(draft, target).model)
         exact_draft = self._loader.exact_width(target) - 1
-        kit = self._kit = self._measured(target, LONGEST if allow_rounding or exact_draft == 0 else exact_draft)
+        longest = LONGEST if allow_rounding or exact_draft == 0 else exact_draft
+        kit = self._kit = self._make_kit(target, min(longest, target.max_rows - 1), with_costs=with_costs)
         for arm in self._arms():
             arm.drafter.close()
         return Conditions(
@@ -63,22 +79,24 @@ class BenchRun:
             oracle=Oracle(kit.curve, kit.longest + 1) if kit.curve else None,
         )
 
-    def _measured(self, target: LanguageModel, longest: int) -> ArmKit:
+    def _make_kit(self, target: LanguageModel, longest: int, *, with_costs: bool) -> ArmKit:
         lender = self._lender
-        return ArmKit(
-            target=target,
-            curve=measure_curve(target, self._clock),
-            longest=min(longest, target.max_rows - 1),
-            lend_draft=lender.lend if lender else None,
-            draft_curve=VerifyCurve(measure(lender.model, self._clock, DRAFT_WIDTHS)) if lender else None,
-        )
+        lend = lender.lend if lender else None
+        if not with_costs:
+            return ArmKit(target, None, longest, lend)
+        draft_curve = VerifyCurve(measure(lender.model, self._clock, DRAFT_WIDTHS)) if lender else None
+        return ArmKit(target, measure_curve(target, self._clock), longest, lend, draft_curve)
 
     def run(
-        self, prompts: Sequence[BenchPrompt], samplings: Sequence[SamplingParams], max_tokens: int, on_answer: OnAnswer
+        self,
+        prompts: Sequence[BenchPrompt],
+        samplings: Sequence[SamplingParams],
+        max_tokens: int,
+        on_answer: OnAnswer,
+        accept: Accept = Accept.COUPLED,
     ) -> Iterator[Turn | Skipped]:
         """Yield every turn that all arms have answered; raises Cancelled when the abort flag goes up."""
-        assert self._target is not None, "load comes first"
-        bench = Bench(self._target, self._clock, max_tokens, on_answer)
+        bench = Bench(self.target, self._clock, max_tokens, on_answer, accept)
         for sampling in samplings:
             yield from bench.run(prompts, self._arms, sampling)
 

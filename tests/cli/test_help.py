@@ -18,7 +18,9 @@ HEAVY = ("llama_cpp", "textual", "numpy", "jinja2", "huggingface_hub")
         ["run", "--help"],
         ["bench", "--help"],
         ["tune", "--help"],
+        ["verify", "--help"],
         ["drafter", "--help"],
+        ["history", "--help"],
         ["completions", "--help"],
         ["--version"],
     ],
@@ -43,7 +45,7 @@ def test_readme_and_help_name_the_same_flags(tmp_path: Path) -> None:
         assert f"{flag}," in shown or f"{flag} " in shown, flag
 
 
-@pytest.mark.parametrize("command", ["run", "bench", "tune", "completions"])
+@pytest.mark.parametrize("command", ["run", "bench", "tune", "verify", "completions"])
 def test_the_examples_stand_one_a_line(tmp_path: Path, command: str) -> None:
     shown = localspec(command, "--help", home=tmp_path).stdout
     assert "\\b" not in shown
@@ -79,6 +81,8 @@ def test_bash_completes_commands_flags_and_drafters(tmp_path: Path) -> None:
         ("localspec ru", "run"),
         ("localspec run --dra", "--draft-max"),
         ("localspec run --draft lo", "lookup"),
+        ("localspec ver", "verify"),
+        ("localspec verify --accept re", "residual"),
     ):
         extra = {"_LOCALSPEC_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
         assert expected in localspec(home=tmp_path, extra=extra).stdout

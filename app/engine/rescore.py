@@ -1,0 +1,71 @@
+"""The row after a text, computed anew with no drafter, in passes of any width: what rounding alone does to it."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.base import LanguageModel
+
+
+class Rescorer:
+    """Reads a prompt and the beginning of its answer again and again, each time into an empty cache.
+
+    The cache is never cut, only emptied: a memory that goes back wrongly would pass for rounding.
+    """
+
+    def __init__(self, target: LanguageModel, asked: Sequence[int], said: Sequence[int], after: Sequence[int]) -> None:
+        """Take the prompt's tokens, those of the answer, and what could come next; only the answer may be empty."""
+        self._target = target
+        self._asked = list(asked[:-1])
+        self._said = [asked[-1], *said]
+        self._after = list(after)
+        self._room = target.context_size - len(asked) - len(said)
+
+    def row(self, width: int, place: int) -> NDArray[np.float32]:
+        """Return the logits after the text, shape (vocabulary,), with the answer read in passes over `width` tokens.
+
+        The text's last token stands at `place` in its pass, from 0 to width - 1, and what could come next is behind it:
+        kernels do not treat all rows of a pass alike. Both are cut to what the text, the context and the target allow.
+        """
+        width = min(width, self._target.max_rows, self._target.batch_size)
+        place = min(place, width - 1, len(self._said) - 1)
+        before = len(self._said) - 1 - place
+        self._read_prompt()
+        self._read_wide(self._said[:before], width)
+        behind = (self._after * width)[: min(width - 1 - place, self._room)]
+        row: NDArray[np.float32] = self._read(self._said[before:] + behind)[place]
+        return row.copy()
+
+    def branch_row(self, width: int) -> NDArray[np.float32] | None:
+        """Return the same row from a pass in which the text's last token is a sibling of what is guessed for its place.
+
+        The tokens before are read in passes over `width` tokens. None where there is no room for such a pass.
+        """
+        width = min(width, self._target.max_rows, self._target.batch_size)
+        chain = (self._after * width)[: max(0, min(width - 2, self._room))]
+        if len(self._said) < 2 or not chain or self._target.max_branches == 0:
+            return None
+        self._read_prompt()
+        self._read_wide(self._said[:-2], width)
+        tokens, parents = [self._said[-2], *chain, self._said[-1]], [*range(-1, len(chain) - 1), -1]
+        row: NDArray[np.float32] = self._target.decode(tokens, len(tokens), parents)[-1]
+        return row.copy()
+
+    def _read_wide(self, tokens: Sequence[int], width: int) -> None:
+        """Read tokens in passes so wide; the odd one comes first, so that the last ones are as wide as asked for."""
+        for start in range(len(tokens) % width - width, len(tokens), width):
+            self._read(tokens[max(0, start) : start + width])
+
+    def _read_prompt(self) -> None:
+        """Read all but the last token of the prompt in passes as wide as a session's."""
+        self._target.rewind(0)
+        size = self._target.batch_size
+        for start in range(0, len(self._asked), size):
+            self._target.decode(self._asked[start : start + size], rows=0)
+
+    def _read(self, tokens: Sequence[int]) -> NDArray[np.float32]:
+        """Read tokens as a round does, with a row for each; none is fine."""
+        if not tokens:
+            return np.empty((0, self._target.vocab.size), np.float32)
+        return self._target.decode(tokens, rows=len(tokens))

@@ -1,0 +1,86 @@
+"""`localspec verify`: compares on a thread of its own, shows how far it is, prints what there is, also at Ctrl-C."""
+
+import json
+import time
+
+from app.bench.progress import AnswerProgress, count_turns
+from app.engine.bench import Skipped
+from app.engine.certify import Certification
+from app.engine.load import Loader
+from app.interrupt import run_interruptible
+from app.terminal import Terminal
+from app.verify.findings import Findings
+from app.verify.record import record
+from app.verify.report import report
+from app.verify.request import VerifyRequest
+from models.abort import AbortFlag
+from models.errors import Cancelled
+
+_INTERRUPTED = 130
+
+
+def run_verify(request: VerifyRequest) -> int:
+    """Compare and print; return the exit code. Raises LocalspecError, DivergedError where a fork is a bug."""
+    terminal = Terminal(quiet=request.asked.quiet)
+    findings = Findings(request)
+    abort = AbortFlag()
+    try:
+        run_interruptible(lambda: _compare(findings, abort, terminal), abort)
+    finally:
+        terminal.clear_progress()
+    _show(findings, terminal)
+    findings.check()
+    return _INTERRUPTED if findings.interrupted else 0
+
+
+def _compare(findings: Findings, abort: AbortFlag, terminal: Terminal) -> None:
+    asked, clock = findings.request.asked, time.perf_counter
+    loader = Loader(asked.plan, abort, clock, lambda name, share: terminal.progress(f"loading {name} {share:4.0%}"))
+    certification = Certification(loader, clock, asked.arms, abort)
+    try:
+        findings.conditions = certification.load(allow_rounding=asked.allow_rounding)
+        findings.provenance = certification.provenance(
+            lambda name, share: terminal.progress(f"hashing {name} {share:4.0%}")
+        )
+        _ask(findings, certification, terminal)
+    except Cancelled:
+        findings.interrupted = True
+    finally:
+        findings.notes = list(dict.fromkeys(loader.notes))
+        certification.close()
+
+
+def _ask(findings: Findings, certification: Certification, terminal: Terminal) -> None:
+    asked = findings.request.asked
+    answers = len(asked.arms) * len(asked.samplings) * count_turns(asked.prompts)
+    progress = AnswerProgress(terminal, answers)
+    events = certification.run(
+        asked.prompts,
+        asked.samplings,
+        asked.max_tokens,
+        findings.request.accept,
+        progress.on_answer,
+        lambda answer: progress.tell(f"{answer.class_name}, {answer.arm}: looking into a fork"),
+    )
+    for event in events:
+        if isinstance(event, Skipped):
+            findings.skipped.append(event)
+        else:
+            findings.compared.append(event)
+
+
+def _show(findings: Findings, terminal: Terminal) -> None:
+    for note in findings.notes:
+        terminal.warn(note)
+    if not findings.compared:
+        terminal.warn(_why_nothing(findings))
+    elif findings.request.asked.as_json:
+        terminal.say(json.dumps(record(findings), ensure_ascii=False) + "\n")
+    else:
+        terminal.say(report(findings))
+
+
+def _why_nothing(findings: Findings) -> str:
+    if findings.interrupted:
+        return "Stopped before all arms had answered one prompt."
+    return f"No prompt could be asked: {findings.skipped[0].reason}."

@@ -1,0 +1,57 @@
+"""The flags of `verify`: those of `bench` that say what to ask, those that load a model, and its own."""
+
+import click
+
+from app.bench.options import DRAFT_FILE, PREDICT_HELP, PREDICT_NAMES, SEED, prompt_options
+from app.options import MODEL_OPTIONS, SHAPING_OPTIONS, Command, add_options, option
+from models.accept import Accept
+
+_WHAT, _DRAFT, _SAMPLING = "What to compare", "Speculation", "Sampling"
+_STATISTICS, _AUDIT, _OUTPUT = "Statistics", "Servers", "Output"
+_COUNT = click.IntRange(min=1)
+_RULES = click.Choice([rule.value for rule in Accept])
+_ARMS_HELP = (
+    "Who guesses, separated by commas: auto, lookup, suffix, model; the last three also with a draft length, as in "
+    "lookup:7.  [default: auto,lookup:2,suffix:5, with a draft model model:3 too]"
+)
+_LIMIT_HELP = "Most prompts of a class.  [default: 1, and all of a file with --prompts]"
+_DRAFT_MAX_HELP = "Draft length of arms that name none."
+_ACCEPT_HELP = "How guesses are judged; above temperature 0 tokens can be compared for coupled alone."
+_ROUNDING_HELP = "Let arms draft longer than this machine is bit-exact for; near-ties may then fork, and are explained."
+_STRICT_HELP = "Settings under which every width used is bit-identical, checked at start."
+_TEMPERATURE_HELP = "Temperatures, separated by commas.  [default: 0,0.8]"
+_STATISTICS_HELP = "Check the distribution of emitted tokens above temperature 0, in place of the tokens themselves."
+_AUDIT_HELP = "Ask an OpenAI-compatible server (URL or URL#MODEL) in place of a model; two: find where they fork."
+_KEY_HELP = "What the servers want as a key."
+
+_WHAT_OPTIONS = (
+    option(_WHAT, "--vs", multiple=True, metavar="ARMS", help=_ARMS_HELP),
+    option(_WHAT, "--limit", type=_COUNT, help=_LIMIT_HELP),
+    option(_WHAT, *PREDICT_NAMES, default=96, type=_COUNT, help=PREDICT_HELP),
+)
+_DRAFT_OPTIONS = (
+    DRAFT_FILE,
+    option(_DRAFT, "--draft-max", default=3, type=click.IntRange(1, 64), help=_DRAFT_MAX_HELP),
+    option(_DRAFT, "--accept", default=Accept.COUPLED.value, type=_RULES, help=_ACCEPT_HELP),
+    option(_DRAFT, "--allow-rounding", is_flag=True, help=_ROUNDING_HELP),
+    option(_DRAFT, "--strict", is_flag=True, help=_STRICT_HELP),
+)
+_TEMPERATURES = option(_SAMPLING, "--temp", multiple=True, metavar="NUMBERS", help=_TEMPERATURE_HELP)
+_OTHER_CHECKS = (
+    option(_STATISTICS, "--statistics", is_flag=True, help=_STATISTICS_HELP),
+    option(_STATISTICS, "--samples", default=20_000, type=_COUNT, metavar="N", help="Tokens to draw in all."),
+    option(_AUDIT, "--audit", multiple=True, metavar="URL", help=_AUDIT_HELP),
+    option(_AUDIT, "--timeout", default=120.0, type=click.FloatRange(min=0.1), help="Seconds to wait for an answer."),
+    option(_AUDIT, "--api-key", envvar="LOCALSPEC_API_KEY", metavar="KEY", help=_KEY_HELP),
+)
+_OUTPUT_OPTIONS = (
+    option(_OUTPUT, "--json", "as_json", is_flag=True, help="One JSON object in place of the certificate."),
+    option(_OUTPUT, "-q", "--quiet", is_flag=True, help="No progress, no notes."),
+)
+
+
+def verify_options(command: Command) -> Command:
+    """Add the flags of `verify` to a command."""
+    what = (*prompt_options(_WHAT), *_WHAT_OPTIONS)
+    sampling = (_TEMPERATURES, *SHAPING_OPTIONS, SEED)
+    return add_options(command, (*what, *MODEL_OPTIONS, *_DRAFT_OPTIONS, *sampling, *_OTHER_CHECKS, *_OUTPUT_OPTIONS))
