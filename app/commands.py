@@ -1,14 +1,19 @@
 """The slash commands of the chat: what begins with "/" never reaches the model, known or not."""
 
+import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 from app.chat import Chat
 from app.engine.worker import FIXED_LENGTH, Question
 from app.explanation import explanation_text
+from app.history.chat_commands import save_conversation, saved_conversations
 from app.report import table
+from app.walk_text import walk_text
 from drafters.registry import HELP as DRAFTERS
 from drafters.registry import parse_drafter
+from models.accept import Accept
 from models.errors import UsageError
 from models.sampling import SamplingParams
 
@@ -47,7 +52,7 @@ def _help(chat: Chat, _: str) -> None:
 
 
 def _clear(chat: Chat, _: str) -> None:
-    chat.turns.clear()
+    chat.clear()
     chat.terminal.tell("A new conversation.")
 
 
@@ -69,7 +74,9 @@ def _system(chat: Chat, argument: str) -> None:
 
 
 def _stats(chat: Chat, _: str) -> None:
-    chat.terminal.show("No answer yet." if chat.last is None else table(chat.last.stats, chat.last.drafter))
+    chat.terminal.show(
+        "No answer yet." if chat.last is None else table(chat.last.stats, chat.last.drafter, chat.last.accept)
+    )
 
 
 def _draft(chat: Chat, argument: str) -> None:
@@ -85,7 +92,13 @@ def _draft_length(settings: Question) -> str:
 
 
 def _spec(chat: Chat, _: str) -> None:
-    chat.terminal.show(explanation_text(chat.engine.explain()))
+    chat.terminal.show(explanation_text(chat.engine.explain(adapts=chat.settings.adapt)))
+
+
+def _explain(chat: Chat, argument: str) -> None:
+    if not re.fullmatch("|[1-9][0-9]{0,3}", argument):
+        raise UsageError(f"/explain can't be given '{argument}'.", hint="/explain 2 is the last but one that drafted.")
+    chat.terminal.show(walk_text(chat.engine.walk(int(argument or 1)), sys.stderr.encoding))
 
 
 def _set(chat: Chat, argument: str) -> None:
@@ -97,6 +110,20 @@ def _set(chat: Chat, argument: str) -> None:
     else:
         _change(chat, name, value.strip())
         chat.terminal.tell(f"{name} is {_settings(chat)[name]}.")
+
+
+def _title(chat: Chat, argument: str) -> None:
+    chat.record.name(argument)
+    conversation = chat.record.conversation
+    chat.terminal.show(conversation.title if conversation else "Nothing was said yet.")
+
+
+def _save(chat: Chat, argument: str) -> None:
+    chat.terminal.tell(f"Saved as {save_conversation(chat.record, argument)}.")
+
+
+def _history(chat: Chat, argument: str) -> None:
+    chat.terminal.show(saved_conversations(argument))
 
 
 def _quit(_: Chat, __: str) -> None:
@@ -112,10 +139,18 @@ _SAMPLING = {
 def _settings(chat: Chat) -> dict[str, object]:
     sampling = {name: getattr(chat.settings.sampling, attribute) for name, attribute in _SAMPLING.items()}
     longest = chat.settings.draft_length
-    return {**sampling, "draft-max": -1 if longest is None else longest, "predict": chat.settings.max_tokens}
+    return {
+        **sampling,
+        "draft-max": -1 if longest is None else longest,
+        "predict": chat.settings.max_tokens,
+        "accept": f"{chat.settings.accept} ({chat.settings.accept.claim})",
+    }
 
 
 def _change(chat: Chat, name: str, value: str) -> None:
+    if name == "accept":
+        chat.settings = replace(chat.settings, accept=_rule(value))
+        return
     try:
         if name == "draft-max":
             chat.settings = replace(chat.settings, draft_length=int(value) if int(value) >= 0 else None)
@@ -130,6 +165,13 @@ def _change(chat: Chat, name: str, value: str) -> None:
         raise UsageError(f"{name} can't be '{value}'.", hint="It wants a number.") from None
 
 
+def _rule(value: str) -> Accept:
+    try:
+        return Accept(value)
+    except ValueError:
+        raise UsageError(f"accept can't be '{value}'.", hint=f"It wants one of: {', '.join(Accept)}.") from None
+
+
 COMMANDS = {
     "help": Command(_help, "", "these lines"),
     "clear": Command(_clear, "", "begin a new conversation"),
@@ -139,7 +181,11 @@ COMMANDS = {
     "stats": Command(_stats, "", "all numbers of the last answer"),
     "draft": Command(_draft, "[DRAFTER]", f"show or change who guesses: {DRAFTERS}"),
     "spec": Command(_spec, "", "what guessing costs here, what came of it, and what is decided therefore"),
-    "set": Command(_set, "[NAME VALUE]", "show or change sampling, draft-max, predict"),
+    "explain": Command(_explain, "[N]", "walk through the last round that drafted, or the N-th last"),
+    "set": Command(_set, "[NAME VALUE]", "show or change sampling, draft-max, predict, accept"),
+    "title": Command(_title, "[TEXT]", "show or change the title that this conversation is saved under"),
+    "save": Command(_save, "FILE", "write this conversation to a new file, as Markdown, or as JSON for .json"),
+    "history": Command(_history, "[WORDS]", "list saved conversations, or search in them"),
     "quit": Command(_quit, "", "leave (also Ctrl-D, or Ctrl-C twice)"),
 }
 _SYNONYMS = {"exit": "quit", "bye": "quit", "q": "quit", "?": "help", "retry": "regen"}

@@ -20,7 +20,9 @@ def explanation_text(explanation: Explanation | None) -> str:
         f"  longest     {explanation.longest} tokens a draft",
         *(line for account in explanation.sources for line in _source(account, explanation)),
     ]
-    if explanation.model and all(account.name != explanation.model for account in explanation.sources):
+    if not explanation.adapts:
+        lines.append(_fixed(explanation))
+    elif explanation.model and all(account.name != explanation.model for account in explanation.sources):
         lines.append(f"  {explanation.model}: {_not_tried(explanation)}")
     return "\n".join(lines)
 
@@ -31,6 +33,7 @@ def explanation_record(explanation: Explanation) -> dict[str, Any]:
         "plain_tokens_per_second": explanation.plain_rate,
         "tokens_per_second": explanation.rate,
         "longest_draft": explanation.longest,
+        "adapts": explanation.adapts,
         "pass_seconds": {str(cost.width): cost.seconds for cost in explanation.widths},
         "model_step_ratio": explanation.model_step_ratio,
         "next_try_in_rounds": explanation.next_try,
@@ -70,6 +73,14 @@ def _state(account: SourceAccount, explanation: Explanation) -> str:
         return f"paused: {figures}; next try in {explanation.next_try} rounds"
     # Each draft is judged by its own evidence: below the mark on average, the best of them still pay.
     return figures + ("" if account.chance >= account.needed else " on average: only its surest drafts are checked")
+
+
+def _fixed(explanation: Explanation) -> str:
+    """Return what is done where nothing is decided."""
+    if not explanation.longest:
+        return "  --no-adapt: no tokens a draft, so nobody is asked"
+    asked = f"; {explanation.model} is asked wherever nothing else guesses" if explanation.model else ""
+    return f"  --no-adapt: every draft is checked, paying or not, and nothing is learnt from it{asked}"
 
 
 def _not_tried(explanation: Explanation) -> str:

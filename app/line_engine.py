@@ -2,13 +2,13 @@
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
 from app.engine.explain import Explanation
 from app.engine.load import LoadPlan
-from app.engine.messages import Ended, Explained, Failed, Message, Ready, Said
+from app.engine.messages import Ended, Explained, Failed, Message, Ready, Said, Walked
 from app.engine.session import Reading
 from app.engine.thread import Engine, Job, Ticket
 from app.engine.worker import Question, Worker
@@ -40,12 +40,24 @@ class LineEngine:
             if isinstance(message, Said | Ended):
                 yield message
 
-    def explain(self) -> Explanation | None:
-        """Return what guessing costs here and what came of it; None when nobody guesses."""
-        for message in self._run(lambda worker: worker.explain()):
+    def recall(self, conversation: Question, spelled: Sequence[Sequence[int]]) -> None:
+        """Let the prompts of a conversation that goes on be spelled as they were; raises LocalspecError."""
+        for _ in self._run(lambda worker: worker.recall(conversation, spelled)):
+            pass
+
+    def explain(self, *, adapts: bool) -> Explanation | None:
+        """Return what guessing costs here and what came of it, and if that decides; None when nobody guesses."""
+        for message in self._run(lambda worker: worker.explain(adapts=adapts)):
             if isinstance(message, Explained):
                 return message.explanation
         raise AssertionError("a question after the controller ends with its explanation")
+
+    def walk(self, back: int | None = None) -> Walked:
+        """Return how a round of the last answer was judged, the last that drafted being 1; None: what shows most."""
+        for message in self._run(lambda worker: worker.walk(back)):
+            if isinstance(message, Walked):
+                return message
+        raise AssertionError("a question after a round ends with its walk, or why there is none")
 
     def close(self) -> None:
         """Free the models."""

@@ -1,21 +1,28 @@
 """`localspec run MODEL "PROMPT"`: one answer on stdout, or JSON lines; everything else on stderr."""
 
 import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from app.engine.ending import Finish
-from app.engine.messages import Ended, Ready, Said
+from app.engine.messages import Ended, Ready, Said, Walked
 from app.engine.worker import Question
 from app.explanation import explanation_text
+from app.history.recorder import start_recorder
 from app.line_engine import LineEngine
 from app.report import end_record, ending_note, error_record, round_record, start_record, summary
 from app.request import Request
 from app.terminal import Terminal
+from app.walk_text import walk_text
 from models.errors import LocalspecError
 from models.prompts import Message
 
 _INTERRUPTED = 130
+Messages = Iterator[Said | Ended]
+_NO_END = "an answer ends with Ended or fails"
 
 
 def run_once(request: Request) -> int:
@@ -24,9 +31,10 @@ def run_once(request: Request) -> int:
     engine = LineEngine(request.plan, terminal)
     try:
         ready = engine.load()
-        if request.as_json:
-            return _as_json(engine, terminal, ready, request)
-        return _as_text(engine, terminal, request)
+        with _answer(engine, terminal, ready, request) as messages:
+            if request.as_json:
+                return _as_json(engine, terminal, ready, request, messages)
+            return _as_text(engine, terminal, request, messages)
     except LocalspecError as error:
         if request.as_json:
             _write(terminal, error_record(error))
@@ -36,35 +44,69 @@ def run_once(request: Request) -> int:
         engine.close()
 
 
-def _as_text(engine: LineEngine, terminal: Terminal, request: Request) -> int:
-    for message in engine.answer(_question(request)):
+@contextmanager
+def _answer(engine: LineEngine, terminal: Terminal, ready: Ready, request: Request) -> Iterator[Messages]:
+    """Ask, and provide the answer's messages, each written down before it is seen; then tell how that went."""
+    record = start_recorder(ready.model, request.plan.model, request.resumed, saved=request.saved)
+    question = _question(request, record.turns())
+    engine.recall(replace(question, turns=question.turns[:-1]), record.spelled())
+    record.ask(request.prompt or "", request.system)
+    try:
+        yield record.writing(question, ready.drafter, engine.answer(question))
+    finally:
+        record.close()
+        for note in record.notes():
+            terminal.warn(note)
+
+
+def _as_text(engine: LineEngine, terminal: Terminal, request: Request, messages: Messages) -> int:
+    ended = None
+    for message in messages:
         terminal.say(message.text)
         if isinstance(message, Ended):
-            if not message.answer.endswith("\n"):
-                terminal.say("\n")
-            note = ending_note(message.finish)
-            if note is not None:
-                terminal.warn(note)
-            terminal.tell(summary(message))
-            if request.settings.explain:
-                terminal.show(explanation_text(message.explanation))
-            return _exit_code(message)
-    raise AssertionError("an answer ends with Ended or fails")
+            _tell_end(terminal, message)
+            ended = message
+    assert ended is not None, _NO_END
+    if request.settings.explain:
+        terminal.show(explanation_text(ended.explanation))
+        terminal.show("\n" + walk_text(_walked(engine, ended), sys.stderr.encoding))
+    return _exit_code(ended)
 
 
-def _as_json(engine: LineEngine, terminal: Terminal, ready: Ready, request: Request) -> int:
+def _tell_end(terminal: Terminal, ended: Ended) -> None:
+    if not ended.answer.endswith("\n"):
+        terminal.say("\n")
+    note = ending_note(ended.finish)
+    if note is not None:
+        terminal.warn(note)
+    terminal.tell(summary(ended))
+
+
+def _as_json(engine: LineEngine, terminal: Terminal, ready: Ready, request: Request, messages: Messages) -> int:
     _write(terminal, start_record(ready, request.settings.sampling))
-    for message in engine.answer(_question(request)):
+    ended = None
+    for message in messages:
         if isinstance(message, Said):
             _write(terminal, round_record(message))
         else:
-            _write(terminal, end_record(message))
-            return _exit_code(message)
-    raise AssertionError("an answer ends with Ended or fails")
+            ended = message
+    assert ended is not None, _NO_END
+    _write(terminal, end_record(ended, _walked(engine, ended) if request.settings.explain else None))
+    return _exit_code(ended)
 
 
-def _question(request: Request) -> Question:
-    turns = [Message("user", request.prompt or "")]
+def _walked(engine: LineEngine, ended: Ended) -> Walked:
+    """Walk through the round that shows most; whatever comes of it, the answer is complete."""
+    if ended.finish is Finish.CANCELLED:
+        return Walked(None, "The answer was stopped, so no round of it is made again.")
+    try:
+        return engine.walk()
+    except LocalspecError as error:
+        return Walked(None, error.title)
+
+
+def _question(request: Request, before: Sequence[Message]) -> Question:
+    turns = [*before, Message("user", request.prompt or "")]
     if request.system:
         turns.insert(0, Message("system", request.system))
     return replace(request.settings, turns=tuple(turns))

@@ -4,9 +4,11 @@ from dataclasses import asdict
 from typing import Any
 
 from app.engine.ending import Finish
-from app.engine.messages import Ended, Ready, Said
+from app.engine.messages import Ended, Ready, Said, Walked
 from app.engine.stats import Snapshot
 from app.explanation import explanation_record
+from app.walk_record import walk_record
+from models.accept import Accept
 from models.errors import LocalspecError
 from models.sampling import SamplingParams
 
@@ -18,6 +20,8 @@ def summary(ended: Ended) -> str:
     if stats.first_token_seconds is not None:
         parts.append(f"first after {stats.first_token_seconds:.2f} s")
     parts += _speculation(ended)
+    if not ended.accept.exact:
+        parts.append(f"{ended.accept.claim} ({ended.accept} rule)")
     if stats.reused_tokens:
         parts.append(f"{stats.reused_tokens:,} of {stats.prompt_tokens:,} prompt tokens reused")
     return " · ".join(part for part in parts if part)
@@ -30,7 +34,7 @@ def ending_note(finish: Finish) -> str | None:
     return "Stopped." if finish is Finish.CANCELLED else None
 
 
-def table(stats: Snapshot, drafter: str) -> str:
+def table(stats: Snapshot, drafter: str, accept: Accept) -> str:
     """Return all counters of an answer, one a line, with the rates' definitions."""
     rows = [
         ("prompt", f"{stats.prompt_tokens:,} tokens, {stats.reused_tokens:,} reused, {stats.prompt_seconds:.2f} s"),
@@ -41,6 +45,7 @@ def table(stats: Snapshot, drafter: str) -> str:
         ("by position", _by_position(stats) or "-"),
         ("mean length", f"{_number(stats.mean_acceptance_length)} emitted a round that drafted"),
         ("time", _times(stats)),
+        ("text", f"{accept.claim} ({accept} rule)"),
     ]
     return "\n".join(f"  {name:<12}{value}" for name, value in rows)
 
@@ -66,7 +71,7 @@ def round_record(said: Said) -> dict[str, Any]:
     }
 
 
-def end_record(ended: Ended) -> dict[str, Any]:
+def end_record(ended: Ended, walked: Walked | None = None) -> dict[str, Any]:
     """Return the last JSON line: the texts of all rounds and of this line are the answer."""
     stats = ended.stats
     return {
@@ -94,6 +99,8 @@ def end_record(ended: Ended) -> dict[str, Any]:
         },
         "speculation": {
             "drafter": ended.drafter,
+            "accept": ended.accept,
+            "claim": ended.accept.claim,
             "rounds": stats.rounds,
             "drafts": stats.drafts,
             "draft_n": stats.drafted,
@@ -105,6 +112,7 @@ def end_record(ended: Ended) -> dict[str, Any]:
             "coverage": stats.coverage,
         },
         "explanation": explanation_record(ended.explanation) if ended.explanation else None,
+        "walk": walk_record(walked) if walked else None,
     }
 
 

@@ -49,10 +49,12 @@ class Explanation:
     """Its pass of one token over the target's."""
     next_try: int | None
     """Rounds until a draft model that does not pay is tried again; None: it pays, or can't at any acceptance."""
+    adapts: bool = True
+    """Whether it decides at all; else every draft of a fixed length is checked, and nothing is learnt."""
 
 
-def explain(adaptive: Adaptive) -> Explanation:
-    """Return what a controller knows and does, to be shown."""
+def explain(adaptive: Adaptive, *, adapts: bool = True) -> Explanation:
+    """Return what a controller knows and does, to be shown; with `adapts` False it is asked for nothing."""
     one = adaptive.curve.seconds(1)
     model = adaptive.model
     widths = [width for width in adaptive.curve.measured if width <= adaptive.longest + 1]
@@ -65,7 +67,8 @@ def explain(adaptive: Adaptive) -> Explanation:
         tuple(_account(adaptive, name, count) for name, count in adaptive.acceptance.counts.items() if name),
         model.name if model else "",
         model.curve.seconds(1) / one if model else None,
-        adaptive.rounds_to_next_try(),
+        adaptive.rounds_to_next_try() if adapts else None,
+        adapts,
     )
 
 

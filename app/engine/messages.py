@@ -7,6 +7,8 @@ from app.engine.explain import Explanation
 from app.engine.session import Reading
 from app.engine.speculate import Round
 from app.engine.stats import Snapshot
+from app.engine.walk import Walk
+from models.accept import Accept
 from models.errors import LocalspecError
 
 
@@ -46,6 +48,8 @@ class Ended:
     finish: Finish
     stats: Snapshot
     drafter: str
+    accept: Accept
+    """The rule that drafts were judged by."""
     explanation: Explanation | None = None
     """What drafting cost and gained, when it was asked for."""
 
@@ -59,11 +63,20 @@ class Explained:
 
 
 @dataclass(frozen=True, slots=True)
+class Walked:
+    """The answer to how a round went."""
+
+    walk: Walk | None
+    reason: str = ""
+    """Why there is none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The job could not be done; the engine goes on with the next."""
 
     error: LocalspecError
 
 
-Message = Ready | Reading | Said | Ended | Explained | Failed
+Message = Ready | Reading | Said | Ended | Explained | Walked | Failed
 """Everything a listener can receive."""

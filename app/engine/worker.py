@@ -1,13 +1,14 @@
 """What the engine can do, as iterators of messages. It owns the models, so it runs on the engine's one thread."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from app.engine.control import Controller, FixedLength
 from app.engine.ending import Ending, Finish
 from app.engine.explain import Explanation, explain
 from app.engine.load import Guessing, Loader, LoadPlan, Progress
-from app.engine.messages import Ended, Explained, Message, Ready, Said
+from app.engine.messages import Ended, Explained, Message, Ready, Said, Walked
+from app.engine.recent import RecentRounds
 from app.engine.session import Reading, Session
 from app.engine.speculate import Clock, Round
 from app.engine.transcript import Transcript
@@ -15,12 +16,15 @@ from drafters.base import NullDrafter
 from drafters.hybrid import Eager, Hybrid
 from drafters.registry import DrafterSpec
 from models.abort import AbortFlag
+from models.accept import Accept
 from models.base import LanguageModel
 from models.errors import Cancelled
 from models.prompts import Message as Turn
 from models.sampling import Sampler, SamplingParams
 
 _EAGER = Eager()
+_WITH_SIBLINGS = (Accept.COUPLED, Accept.RESIDUAL)
+"""Rules that know what to do with a second guess."""
 FIXED_LENGTH = 3
 """Draft length of those who want no adapting and name none."""
 
@@ -45,6 +49,8 @@ class Question:
     """A text like the answer that is expected: guesses may be taken from it."""
     explain: bool = False
     """Tell in the end what drafting cost here, and what came of it."""
+    accept: Accept = Accept.COUPLED
+    """How drafts are judged."""
     allow_rounding: bool = False
     """Draft longer than this machine's arithmetic is exact for: a near-tie may then fall the other way."""
 
@@ -58,6 +64,7 @@ class Worker:
         self._clock = clock
         self._session: Session | None = None
         self._guessing = Guessing(NullDrafter())
+        self._recent = RecentRounds()
         self._predicted = ""
 
     def load(self, on_progress: Progress) -> Iterator[Message]:
@@ -87,9 +94,20 @@ class Worker:
         yield self._ready(session.target, tuple(loader.notes))
         self._recall()
 
-    def explain(self) -> Iterator[Message]:
-        """Tell what drafting costs here, what came of it, and what is decided therefore."""
-        yield Explained(self._explanation())
+    def explain(self, *, adapts: bool) -> Iterator[Message]:
+        """Tell what drafting costs here, what came of it, and what is decided therefore, if anything is (`adapts`)."""
+        yield Explained(self._explanation(adapts=adapts))
+
+    def walk(self, back: int | None) -> Iterator[Message]:
+        """Tell how a round of the last answer was judged, the last that drafted being 1; None: what shows most."""
+        exact = self._guessing.exact_draft
+        told = self._recent.walk(self._loaded(), back, 1 if exact is None else exact + 1)
+        yield Walked(None, told) if isinstance(told, str) else Walked(told)
+
+    def recall(self, conversation: Question, spelled: Sequence[Sequence[int]]) -> Iterator[Message]:
+        """Remember in which tokens the answers of a conversation were given, in a run before this one."""
+        self._transcript.recall(conversation.turns, spelled, raw=conversation.raw)
+        yield from ()
 
     def answer(self, question: Question) -> Iterator[Message]:
         """Answer a question; stopped half-way, it ends in order, and what was said stays said."""
@@ -97,7 +115,9 @@ class Worker:
         prompt = self._transcript.prompt(question.turns, raw=question.raw)
         self._learn(question.prediction)
         ending = Ending(session.target.vocab, stops=question.stops, budget=question.max_tokens)
-        rounds = session.answer(prompt, Sampler(question.sampling), ending, self._controller(question))
+        sampler = Sampler(question.sampling, question.accept)
+        self._recent.begin(sampler)
+        rounds = session.answer(prompt, sampler, ending, self._controller(question))
         answer: list[str] = []
         finish = Finish.CANCELLED
         try:
@@ -111,8 +131,8 @@ class Worker:
         rest = ending.text.take()
         text = "".join([*answer, rest])
         self._transcript.keep(text, session.tokens[len(prompt) :])
-        explanation = self._explanation() if question.explain else None
-        yield Ended(rest, text, finish, session.stats.snapshot(), session.drafter.name, explanation)
+        explanation = self._explanation(adapts=question.adapt) if question.explain else None
+        yield Ended(rest, text, finish, session.stats.snapshot(), session.drafter.name, sampler.accept, explanation)
         if self._guessing.memory is not None:
             self._guessing.memory.keep(session.tokens, len(prompt))
 
@@ -129,6 +149,7 @@ class Worker:
         if adaptive is None:
             return FixedLength(0)
         adaptive.longest = self._longest(question)
+        adaptive.branches = self._loaded().target.max_branches if question.accept in _WITH_SIBLINGS else 0
         if isinstance(self._guessing.drafter, Hybrid):
             self._guessing.drafter.appraiser = adaptive if question.adapt else _EAGER
         return adaptive if question.adapt else FixedLength(adaptive.longest)
@@ -154,12 +175,13 @@ class Worker:
         exact = self._guessing.exact_draft
         return wanted if question.allow_rounding or not exact else min(wanted, exact)
 
-    def _explanation(self) -> Explanation | None:
-        return explain(self._guessing.adaptive) if self._guessing.adaptive else None
+    def _explanation(self, *, adapts: bool) -> Explanation | None:
+        return explain(self._guessing.adaptive, adapts=adapts) if self._guessing.adaptive else None
 
     def _tell(self, event: Reading | Round, ending: Ending, answer: list[str]) -> Message:
         if isinstance(event, Reading):
             return event
+        self._recent.observe(event)
         answer.append(ending.text.take())
         return Said(answer[-1], event)
 

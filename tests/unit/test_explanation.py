@@ -89,12 +89,31 @@ def test_a_draft_model_that_was_never_asked_is_told_of_too(next_try: int | None,
     assert state_of(MODEL, replace(KNOWN, model=MODEL, model_step_ratio=0.3, next_try=next_try)) == words
 
 
+@pytest.mark.parametrize(
+    ("model", "longest", "line"),
+    [
+        ("", 3, "every draft is checked, paying or not, and nothing is learnt from it"),
+        (
+            MODEL,
+            3,
+            "every draft is checked, paying or not, and nothing is learnt from it; "
+            "model:small is asked wherever nothing else guesses",
+        ),
+        (MODEL, 0, "no tokens a draft, so nobody is asked"),
+    ],
+)
+def test_where_nothing_is_decided_nothing_is_said_of_tries_and_pauses(model: str, longest: int, line: str) -> None:
+    fixed = replace(KNOWN, sources=(), model=model, model_step_ratio=0.3, longest=longest, adapts=False)
+    assert lines(fixed)[3:] == [f"  --no-adapt: {line}"]
+
+
 def test_the_record_has_the_same_numbers_and_is_json() -> None:
     explanation = replace(KNOWN, sources=(SUFFIX, DRAFT_MODEL), model=MODEL, model_step_ratio=0.3, next_try=12)
     assert json.loads(json.dumps(explanation_record(explanation))) == {
         "plain_tokens_per_second": 20.0,
         "tokens_per_second": 31.0,
         "longest_draft": 31,
+        "adapts": True,
         "pass_seconds": {"1": 0.05, "4": 0.075},
         "model_step_ratio": 0.3,
         "next_try_in_rounds": 12,
@@ -151,3 +170,10 @@ def test_where_every_token_costs_a_whole_pass_the_draft_model_is_off_for_good() 
     assert (explanation.sources[0].needed, explanation.next_try) == (None, None)
     assert state_of(MODEL, explanation).startswith("off:")
     assert explanation.model_step_ratio == pytest.approx(0.2)
+
+
+def test_a_controller_that_is_not_asked_tells_of_no_next_try() -> None:
+    adaptive = controller(EVEN, step=0.01)
+    assert explain(adaptive).adapts
+    assert explain(adaptive).next_try is not None
+    assert (explain(adaptive, adapts=False).adapts, explain(adaptive, adapts=False).next_try) == (False, None)

@@ -1,0 +1,106 @@
+"""Text in columns: how wide it stands on a terminal, tables, and tokens with everything in them made visible."""
+
+import unicodedata
+from collections.abc import Collection, Sequence
+
+WIDTH = 100
+"""Columns that a line may take."""
+_GAP = "  "
+_HELD = "\xa0"
+"""Stands for a space of a token until a page is whole: lines must not be broken there."""
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", " ": _HELD}
+
+
+def visible(piece: bytes, encoding: str) -> str:
+    """Return the text of a token, and in ASCII what a terminal of this encoding would not show as it is.
+
+    Its spaces are held together until `released`.
+    """
+    text = piece.decode("utf-8", errors="surrogateescape")
+    shown = [_shown(character, encoding) for character in text]
+    # A mark that combines with what is before it would sit on the table's own signs.
+    if text and unicodedata.category(text[0]).startswith("M"):
+        shown[0] = _escaped(text[0])
+    return "".join(shown)
+
+
+def released(line: str) -> str:
+    """Return a line with the spaces of its tokens as they are."""
+    return line.replace(_HELD, " ")
+
+
+def columns(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    return sum(map(_columns, text))
+
+
+def beginning(text: str, most: int) -> str:
+    """Return as much of the beginning of a text as fits, with dots where something is left out."""
+    if columns(text) <= most:
+        return text
+    while columns(text) > most - 3:
+        text = text[:-1]
+    return text + "..."
+
+
+def end(text: str, most: int) -> str:
+    """Return as much of the end of a text as fits, with dots where something is left out."""
+    if columns(text) <= most:
+        return text
+    while columns(text) > most - 3:
+        text = text[1:]
+    return "..." + text
+
+
+def wrapped(text: str, indent: int, deeper: int = 0) -> list[str]:
+    """Return a text as lines, broken at spaces, all but the first indented by `deeper` more."""
+    room = WIDTH - indent - deeper
+    lines = [" " * indent]
+    for place, word in enumerate(beginning(word, room) for word in text.split(" ")):
+        if columns(lines[-1]) + columns(word) + (place > 0) > WIDTH:
+            lines.append(" " * (indent + deeper) + word)
+        else:
+            lines[-1] += " " * (place > 0) + word
+    return lines
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], indent: int, left: Collection[int]) -> list[str]:
+    """Return a table as lines; columns are set flush right but for those in `left`."""
+    cells = [head, *rows]
+    widths = [max(columns(row[i]) for row in cells) for i in range(len(head))]
+    lines = (_GAP.join(_set(row[i], widths[i], i in left) for i in range(len(head))) for row in cells)
+    return [(" " * indent + line).rstrip() for line in lines]
+
+
+def _set(cell: str, width: int, left: bool) -> str:
+    room = " " * (width - columns(cell))
+    return cell + room if left else room + cell
+
+
+def _shown(character: str, encoding: str) -> str:
+    if character in _SHORT:
+        return _SHORT[character]
+    return character if character.isprintable() and _can_write(character, encoding) else _escaped(character)
+
+
+def _escaped(character: str) -> str:
+    """Return a character in ASCII: a byte that is no character as two digits, others as four or eight."""
+    if "\udc80" <= character <= "\udcff":
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    if character < "\x80":
+        return character.encode("unicode_escape").decode()
+    return f"\\u{ord(character):04x}" if character <= "\uffff" else f"\\U{ord(character):08x}"
+
+
+def _can_write(character: str, encoding: str) -> bool:
+    try:
+        character.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def _columns(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
