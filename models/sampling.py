@@ -135,7 +135,8 @@ class Sampler:
 
         Coupled: with the target's own noise. Otherwise with noise of its own, and of its own for each round: a rule
         that judges a draft as a whole decides by its later tokens too, so they must not come again in the next round.
-        The second choice has the second best key, and so is a draw without replacement.
+        The second choice has the second best key (without cuts: of the tokens that could have won); where drafts are
+        drawn it is a draw without replacement.
         """
         penalised = self._penalised(row, context, guesses)
         if self.params.greedy:
