@@ -39,7 +39,7 @@ _DRAFT_OPTIONS = (
 _TEMPERATURES = option(_SAMPLING, "--temp", multiple=True, metavar="NUMBERS", help=_TEMPERATURE_HELP)
 _OTHER_CHECKS = (
     option(_STATISTICS, "--statistics", is_flag=True, help=_STATISTICS_HELP),
-    option(_STATISTICS, "--samples", default=20_000, type=_COUNT, metavar="N", help="Tokens to draw in all."),
+    option(_STATISTICS, "--samples", default=20_000, type=_COUNT, metavar="N", help="Answers to draw in all."),
     option(_AUDIT, "--audit", multiple=True, metavar="URL", help=_AUDIT_HELP),
     option(_AUDIT, "--timeout", default=120.0, type=click.FloatRange(min=0.1), help="Seconds to wait for an answer."),
     option(_AUDIT, "--api-key", envvar="LOCALSPEC_API_KEY", metavar="KEY", help=_KEY_HELP),

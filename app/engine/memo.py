@@ -1,0 +1,193 @@
+"""A model that is asked the same over and over: rows are kept, and only a pass that brings a new one is run.
+
+At a fixed place in a text, rows depend on the tokens decoded there and on nothing else. So the real loop can be run
+thousands of times over it, with another seed each time, for the price of the passes that differ. A kept row is the one
+that the first real pass over its text gave, at the width that the loop asked for.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.base import LanguageModel, Logits, RewindSupport, Vocab, common_prefix
+from models.tree import read_tree
+
+Row = NDArray[np.float32]
+"""Logits after one text, shape (vocabulary,)."""
+_Value = TypeVar("_Value")
+
+
+class Recent(Generic[_Value]):
+    """What was used last of what is known about texts, as much of it as fits."""
+
+    def __init__(self, limit: int) -> None:
+        """Take the most bytes to keep; the latest value is kept in any case."""
+        self.size = 0
+        """Bytes kept."""
+        self._limit = limit
+        self._values: OrderedDict[tuple[int, ...], tuple[_Value, int]] = OrderedDict()
+
+    def get(self, text: tuple[int, ...]) -> _Value | None:
+        """Return what is known about a text; None: nothing, or nothing any more."""
+        if text not in self._values:
+            return None
+        self._values.move_to_end(text)
+        return self._values[text][0]
+
+    def put(self, text: tuple[int, ...], value: _Value, size: int) -> None:
+        """Keep a value of so many bytes, and forget those that were not used for the longest time."""
+        _, before = self._values.pop(text, (None, 0))
+        self._values[text] = (value, size)
+        self.size += size - before
+        while self.size > self._limit and len(self._values) > 1:
+            _, (_, freed) = self._values.popitem(last=False)
+            self.size -= freed
+
+
+class KnownCache:
+    """A real model and what its cache holds; it goes to whatever text a row is wanted after."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        """Take a model that nobody else uses from now on."""
+        self.model = model
+        self.passes = 0
+        """Passes that were run."""
+        model.rewind(0)
+        self._tokens: list[int] = []
+        self._plain = 0
+
+    def start(self, text: Sequence[int]) -> None:
+        """Read a text anew, as a prompt is read: all that is read after it then follows the same bits."""
+        self.model.rewind(0)
+        self._tokens = []
+        self._read(text)
+        self._plain = len(text)
+
+    def decode_after(
+        self, text: Sequence[int], tokens: Sequence[int], rows: int, parents: Sequence[int] = ()
+    ) -> Logits:
+        """Run one pass over tokens that follow a text, of which the part that is missing is read first."""
+        self._go_back(text, len(self._tokens))
+        self._read(text)
+        return self._decode(tokens, rows, parents)
+
+    def plain_row(self, text: Sequence[int], prompt: int) -> Row:
+        """Return the row after a text as plain decoding has it, valid until the next pass.
+
+        Of the text, all tokens but the first `prompt` - 1 are read one at a time.
+        """
+        # What other passes have left in the cache may be rounded in another way.
+        self._go_back(text[:-1], self._plain)
+        self._read(text[: prompt - 1])
+        for token in text[len(self._tokens) :]:
+            row: Row = self._decode([token], 1, ())[0]
+        self._plain = len(text)
+        return row
+
+    def _go_back(self, text: Sequence[int], known: int) -> None:
+        same = common_prefix(self._tokens[:known], text)
+        if not self.model.can_rewind(same):
+            same = 0
+        self.model.rewind(same)
+        del self._tokens[same:]
+        self._plain = min(self._plain, same)
+
+    def _read(self, text: Sequence[int]) -> None:
+        while (start := len(self._tokens)) < len(text):
+            self._decode(text[start : start + self.model.batch_size], 0, ())
+
+    def _decode(self, tokens: Sequence[int], rows: int, parents: Sequence[int]) -> Logits:
+        self.passes += 1
+        try:
+            return self.model.decode(tokens, rows, parents)
+        finally:
+            # Branches of a tree do not stay, and a pass that was stopped may have emptied the cache.
+            self._tokens = [*self._tokens, *tokens][: self.model.length]
+
+
+class Memo:
+    """A language model that remembers its rows; see `models.base.LanguageModel`."""
+
+    def __init__(self, cache: KnownCache, limit: int) -> None:
+        """Take the real model, and the most bytes of rows to keep."""
+        model = cache.model
+        self.name: str = model.name
+        self.description: str = model.description
+        self.context_size: int = model.context_size
+        self.batch_size: int = model.batch_size
+        self.max_rows: int = model.max_rows
+        self.max_branches: int = model.max_branches
+        self.rewind_support: RewindSupport = model.rewind_support
+        self.chat_template: str | None = model.chat_template
+        self._cache = cache
+        self._tokens: list[int] = []
+        self._rows: Recent[Row] = Recent(limit)
+        self._stack = np.empty((0, model.vocab.size), np.float32)
+
+    @property
+    def vocab(self) -> Vocab:
+        """The tokens it speaks."""
+        return self._cache.model.vocab
+
+    @property
+    def length(self) -> int:
+        """Number of tokens in the cache."""
+        return len(self._tokens)
+
+    def hold(self, tokens: Sequence[int]) -> None:
+        """Take it that the cache holds these tokens; the real one reads them when a new row after them is wanted."""
+        self._tokens = list(tokens)
+
+    def decode(self, tokens: Sequence[int], rows: int, parents: Sequence[int] = ()) -> Logits:
+        """Append tokens to the cache; return the logits after each of the last `rows`, shape (rows, vocab.size)."""
+        off_chain = read_tree(parents, len(tokens), self.max_branches).off_chain if parents else 0
+        texts = self._texts(tokens, rows, parents)
+        kept = [row for text in texts if (row := self._rows.get(text)) is not None]
+        logits = self._stacked(kept) if len(kept) == rows else self._run(tokens, rows, parents, texts)
+        self._tokens += tokens[: len(tokens) - off_chain]
+        return logits
+
+    def rewind(self, length: int) -> None:
+        """Cut the cache to its first `length` tokens."""
+        del self._tokens[length:]
+
+    def can_rewind(self, length: int) -> bool:
+        """Tell whether `rewind(length)` would work now; where the real cache can't go back, it reads again."""
+        return 0 <= length <= len(self._tokens)
+
+    def close(self) -> None:
+        """Do nothing: the real model is its owner's."""
+
+    def _texts(self, tokens: Sequence[int], rows: int, parents: Sequence[int]) -> list[tuple[int, ...]]:
+        """Return the text that each of the last `rows` tokens ends."""
+        count, first, said = len(tokens), len(tokens) - len(parents), tuple(self._tokens)
+        if not parents:
+            return [(*said, *tokens[:end]) for end in range(count - rows + 1, count + 1)]
+        tree = read_tree(parents, count, self.max_branches)
+        ends = range(count - rows + 1, first + tree.chain + 1)
+        branches = range(max(tree.chain, len(parents) - rows), len(parents))
+        paths = ([tokens[first + step] for step in tree.path(node)] for node in branches)
+        return [*((*said, *tokens[:end]) for end in ends), *((*said, *tokens[:first], *path) for path in paths)]
+
+    def _run(
+        self, tokens: Sequence[int], rows: int, parents: Sequence[int], texts: Sequence[tuple[int, ...]]
+    ) -> Logits:
+        logits = self._cache.decode_after(self._tokens, tokens, rows, parents)
+        for text, logit_row in zip(texts, logits, strict=True):
+            row = logit_row.copy()
+            row.flags.writeable = False
+            self._rows.put(text, row, row.nbytes)
+        return logits
+
+    def _stacked(self, rows: Sequence[Row]) -> Logits:
+        if len(rows) == 1:
+            return rows[0][np.newaxis]
+        if len(self._stack) < len(rows):
+            self._stack = np.empty((len(rows), self._stack.shape[1]), np.float32)
+        stacked = self._stack[: len(rows)]
+        for place, row in enumerate(rows):
+            stacked[place] = row
+        return stacked

@@ -1,0 +1,185 @@
+"""`localspec verify --statistics`: draws on a thread of its own, shows how far it is, and prints what there is."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from app.engine.bench_arms import LONGEST
+from app.engine.distribution_check import CheckPlan, DistributionCheck, Progress
+from app.engine.distribution_places import Guesser
+from app.engine.load import Loader
+from app.engine.memo import KnownCache, Memo
+from app.interrupt import run_interruptible
+from app.terminal import Terminal
+from app.verify.statistics_report import Checked, Conditions, record, report
+from app.verify.statistics_request import read_statistics
+from drafters.draft_model import DraftModel
+from drafters.prompt_lookup import PromptLookup
+from drafters.suffix import SuffixDrafter
+from models.abort import AbortFlag
+from models.base import LanguageModel
+from models.errors import Cancelled, PairError
+from models.machine import available_memory
+
+_INTERRUPTED = 130
+_BAR = 24
+_MOST_MEMORY = 3 * 2**29
+"""Bytes of rows to keep, where half of what is free is as much: a row of a large vocabulary takes 600 KB."""
+_ROUNDS = (
+    "This device rounds a pass over several tokens differently from one token at a time. The check sees that too, and "
+    "may call it a deviation."
+)
+
+
+def run_statistics(model: str | None, flags: dict[str, Any]) -> int:
+    """Draw, judge and print; return the exit code. Raises LocalspecError, DivergedError for a deviation."""
+    request = read_statistics(model, flags)
+    terminal = Terminal(quiet=request.asked.quiet)
+    checked = Checked(request)
+    abort = AbortFlag()
+    try:
+        run_interruptible(lambda: _check(checked, abort, terminal), abort)
+    finally:
+        terminal.clear_progress()
+    _show(checked, terminal)
+    checked.check()
+    return _INTERRUPTED if checked.interrupted else 0
+
+
+def _check(checked: Checked, abort: AbortFlag, terminal: Terminal) -> None:
+    def loading(name: str, share: float) -> None:
+        terminal.progress(f"loading {name} {share:4.0%}")
+
+    plan = checked.request.asked.plan
+    loader = Loader(plan, abort, time.perf_counter, loading)
+    models: list[LanguageModel] = []
+    try:
+        target = loader.target()
+        models.append(target)
+        draft = loader.draft_model(plan.drafter.model, target).model if plan.drafter.model else None
+        models += [draft] if draft else []
+        _draw(checked, loader, target, draft, abort, terminal)
+    except Cancelled:
+        checked.interrupted = True
+    finally:
+        checked.notes += dict.fromkeys(loader.notes)
+        for model in models:
+            model.close()
+
+
+def _draw(
+    checked: Checked,
+    loader: Loader,
+    target: LanguageModel,
+    draft: LanguageModel | None,
+    abort: AbortFlag,
+    terminal: Terminal,
+) -> None:
+    request = checked.request
+    checked.conditions = _conditions(checked, loader, target, draft)
+    memory = min(_MOST_MEMORY, available_memory() // 2)
+    plan = CheckPlan(
+        sampling=request.sampling,
+        accept=request.accept,
+        samples=request.samples,
+        places=request.places,
+        draft_length=checked.conditions.longest,
+        memory=2 * memory // 3,
+    )
+    guesser = _guesser(request.arm.kind, target, draft, memory // 3)
+    check = DistributionCheck(KnownCache(target), guesser, plan, time.perf_counter)
+    bar = _Bar(terminal)
+    try:
+        for progress in check.run(request.asked.prompts):
+            bar.show(progress)
+            if abort.is_set:
+                raise Cancelled("Stopped.")
+    finally:
+        checked.findings, checked.skipped = check.findings(), check.skipped
+
+
+def _conditions(checked: Checked, loader: Loader, target: LanguageModel, draft: LanguageModel | None) -> Conditions:
+    """Return under which the check runs: drafts as long as `run` would have them on this machine."""
+    if target.rewind_support.limit == 0:
+        reason = f"{target.name} can't take back a wrong guess ({target.rewind_support.reason})"
+        raise PairError(f"There is nothing to check: {reason}.", hint="Nothing is ever drafted for this model.")
+    width = loader.exact_width(target)
+    if width == 1:
+        checked.notes.append(_ROUNDS)
+    asked = checked.request.asked
+    longest = LONGEST if asked.allow_rounding or width == 1 else width - 1
+    length = min(checked.request.arm.length, longest, target.max_rows - 1)
+    return Conditions(target.name, target.description, draft.name if draft else None, length)
+
+
+def _guesser(kind: str, target: LanguageModel, draft: LanguageModel | None, memory: int) -> Guesser:
+    is_end = target.vocab.is_end
+    if kind == "lookup":
+        return Guesser(kind, lambda: PromptLookup(is_end), copies=True)
+    if kind == "suffix":
+        return Guesser(kind, lambda: SuffixDrafter(is_end), copies=True)
+    assert draft is not None, "the command line asks for a draft model first"
+    drafter = DraftModel(Memo(KnownCache(draft), memory), target.vocab)
+    return Guesser(drafter.name, lambda: drafter, copies=False)
+
+
+def _show(checked: Checked, terminal: Terminal) -> None:
+    for note in dict.fromkeys(checked.notes):
+        terminal.warn(note)
+    if checked.findings is None:
+        terminal.warn("Stopped before anything was drawn.")
+    elif checked.request.asked.as_json:
+        terminal.say(json.dumps(record(checked), ensure_ascii=False) + "\n")
+    else:
+        terminal.say(report(checked))
+
+
+class _Bar:
+    """The progress line: how many answers of how many at this place, and how long all of it will take."""
+
+    def __init__(self, terminal: Terminal, clock: Callable[[], float] = time.monotonic) -> None:
+        self._terminal = terminal
+        self._left = TimeLeft(clock)
+
+    def show(self, progress: Progress) -> None:
+        seconds = self._left.observe(progress)
+        if not progress.wanted:
+            self._terminal.progress(progress.doing)
+            return
+        filled = _BAR * progress.done // progress.wanted
+        bar = f"{'#' * filled}{'.' * (_BAR - filled)} {progress.done:,}/{progress.wanted:,}"
+        self._terminal.progress(f"{bar}  {progress.doing}{_told(seconds, progress.places_left)}")
+
+
+def _told(seconds: float | None, places_left: int) -> str:
+    places = f", {places_left} more to come" if places_left else ""
+    if seconds is None:
+        return places
+    return f"{places}  {seconds / 60:.0f} min left" if seconds > 90 else f"{places}  {seconds:.0f} s left"
+
+
+class TimeLeft:
+    """How long it will take, where answers get cheaper: at each place all rows are new in the beginning."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._finished: list[float] = []
+        self._began = self._before = clock()
+        self._done = 0
+        self._pace: float | None = None
+
+    def observe(self, progress: Progress) -> float | None:
+        """Return the seconds left; None before there is anything to go by."""
+        now = self._clock()
+        if progress.done <= self._done:
+            if self._done:
+                self._finished.append(self._before - self._began)
+            self._began, self._before, self._done, self._pace = now, now, 0, None
+            return None
+        latest = (now - self._before) / (progress.done - self._done)
+        self._pace = latest if self._pace is None else (self._pace + latest) / 2
+        self._before, self._done = now, progress.done
+        here = self._pace * (progress.wanted - progress.done)
+        seen = [*self._finished, now - self._began + here]
+        return here + progress.places_left * sum(seen) / len(seen)
