@@ -23,7 +23,7 @@ EDGE, DEEP = 255, 511
 """Tokens before a pass that goes past a multiple of 256: llama.cpp attends to whole blocks of so many."""
 TIMED_WIDTHS = (1, 2, 3, 4, 6, 8)
 """Passes whose price decides between settings."""
-_STEPS = (4, 9, 16, WIDEST)
+_STEPS = (8, 16, WIDEST)
 """Widths for which one-token rows are computed at a time: most settings that fail, fail early."""
 _LEAST = 8
 """Widths that are compared however long it takes: as wide as drafts mostly are, and one of llama.cpp's limits."""
@@ -110,7 +110,8 @@ class _Check:
             self._look(depth)
         if EDGE in self._seconds:
             self._look(self._deepest())
-        return Checked(self._width, tuple(self._seconds), self._branches, self._difference)
+        branches = self._branches and self._width >= _TREE
+        return Checked(self._width, tuple(self._seconds), branches, self._difference)
 
     def _look(self, depth: int) -> None:
         """Compare at one depth, if anything is left to compare there, and a pass fits."""
@@ -121,9 +122,9 @@ class _Check:
         until = started + self._share if not self._seconds else float("inf")
         steps = _STEPS if not self._seconds else (self._width,)
         self._width = self._widest(place, sorted({min(step, self._width) for step in steps}), until, depth)
-        if self._branches and self._width >= 3:
+        if self._branches and self._width >= _TREE:
             self._model.rewind(place)
-            self._branches = exact_branches_here(self._model, min(self._width, _TREE))
+            self._branches = exact_branches_here(self._model, _TREE)
         self._seconds[depth] = self._clock() - started
 
     def _widest(self, place: int, steps: Sequence[int], until: float, depth: int) -> int:
@@ -131,29 +132,19 @@ class _Check:
         widest = 1
         for step in steps:
             tokens = self._text[place : place + step]
-            narrow = self._narrow(place, tokens)
+            self._model.rewind(place)
+            narrow = [self._model.decode([token], rows=1)[0].copy() for token in tokens]
+            hashes = [_hash(row) for row in narrow]
             for width in range(widest + 1, step + 1):
                 if width > _LEAST and self._clock() > until:
                     return widest
                 self._model.rewind(place)
                 rows = self._model.decode(tokens[:width], rows=width)
-                if [_hash(row) for row in rows] != narrow[:width]:
-                    self._difference = Difference(width, depth, self._largest(place, tokens[:width]))
+                if [_hash(row) for row in rows] != hashes[:width]:
+                    self._difference = Difference(width, depth, float(np.abs(rows - narrow[:width]).max()))
                     return widest
                 widest = width
         return widest
-
-    def _narrow(self, place: int, tokens: Sequence[int]) -> list[bytes]:
-        self._model.rewind(place)
-        return [_hash(self._model.decode([token], rows=1)[0]) for token in tokens]
-
-    def _largest(self, place: int, tokens: Sequence[int]) -> float:
-        """Return the largest difference between a pass and one token at a time."""
-        self._model.rewind(place)
-        wide = self._model.decode(tokens, rows=len(tokens)).copy()
-        self._model.rewind(place)
-        narrow = [self._model.decode([token], rows=1)[0].copy() for token in tokens]
-        return float(np.abs(wide - np.array(narrow)).max())
 
     def _go_to(self, depth: int) -> int:
         """Bring the cache to a depth; return its length."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from app.engine.adaptive import Adaptive, ModelCost
 from app.engine.calibrate import DRAFT_WIDTHS, QUICK_WIDTHS, VerifyCurve, is_steady, measure
 from app.engine.speculate import Clock
+from app.engine.strict import Open, Strict, check_now
 from app.engine.tuned import Tuned, apply_tuned, load_tuned, load_tuned_draft, measured_for
 from drafters.base import Drafter, NullDrafter
 from drafters.draft_model import DraftModel
@@ -30,6 +31,7 @@ from models.llama import LlamaModel
 from models.llama_load import LlamaOptions
 from models.probe import choose_extra_buffers, identity
 from models.remembered import Remembered
+from models.strict import Checked
 from models.toy import ToyModel
 
 TOY = "toy"
@@ -59,6 +61,8 @@ class LoadPlan:
     """File that remembers what was found out about models on this machine."""
     allow_rounding: bool = False
     """Whether drafts may be longer than this machine is exact for: settings chosen under that are then used."""
+    strict: bool = False
+    """Whether only passes may be used that were checked, at this load, to be exact to the last bit."""
     texts: Place | None = None
     """Where to keep what is said, to copy from in later runs; None: nowhere."""
 
@@ -88,14 +92,25 @@ class Loader:
         self._clock = clock
         self._on_progress = on_progress
         self._known = Remembered(plan.memory)
+        self._checked: Checked | None = None
 
     def target(self) -> LanguageModel:
         """Load the target; raises LocalspecError."""
-        if self.plan.model == TOY:
-            return self._toy(self.plan.options)
-        path, options = self._found(self.plan.model), self.plan.options
-        tuned = load_tuned(self.plan.memory, path, options, allow_rounding=self.plan.allow_rounding)
-        return self._open(path, apply_tuned(options, tuned))
+        open_target: Open = self._toy
+        options = self.plan.options
+        if self.plan.model != TOY:
+            path = self._found(self.plan.model)
+            tuned = load_tuned(self.plan.memory, path, options, allow_rounding=self.plan.allow_rounding)
+            open_target, options = partial(self._open, path), apply_tuned(options, tuned)
+        target = open_target(options)
+        return self._settled(target, open_target) if self.plan.strict else target
+
+    def _settled(self, target: LanguageModel, open_target: Open) -> LanguageModel:
+        """Return the target under settings that were seen to be exact; raises LocalspecError where there are none."""
+        settled = Strict(open_target, self._clock, lambda text: self._on_progress(text, 1.0)).settle(target)
+        self._checked = settled.checked
+        self.notes.append(settled.note)
+        return settled.model
 
     def guessing(self, spec: DrafterSpec, target: LanguageModel) -> Guessing:
         """Make who was asked for; raises PairError or ModelFileError for one that can't work, except for auto.
@@ -126,6 +141,10 @@ class Loader:
 
     def exact_width(self, target: LanguageModel) -> int:
         """Return the widest pass that this machine computes as it would one token at a time, measured at first use."""
+        if self.plan.strict:
+            # Another drafter comes with another loader: the target is then looked at again, as it runs.
+            self._checked = self._checked or check_now(target, self._clock)
+            return self._checked.width
         if not isinstance(target, LlamaModel):
             return exact_width(target)
         key = f"exact width {WIDEST} {target.options} {identity(target.path)}"
@@ -162,7 +181,8 @@ class Loader:
     def _tuned(self, model: LlamaModel) -> Tuned | None:
         """Return what was measured on a loaded target as it runs now; None for other settings."""
         tuned = load_tuned(self.plan.memory, model.path, self.plan.options, allow_rounding=self.plan.allow_rounding)
-        return tuned if tuned and measured_for(model.options, tuned) else None
+        # Tuning knows nothing of padding.
+        return tuned if tuned and model.options.pad_rows == 1 and measured_for(model.options, tuned) else None
 
     def _refused(self, spec: DrafterSpec, target: LanguageModel) -> bool:
         """Say why a target that can't go back is not guessed for; raises PairError where that was asked for."""

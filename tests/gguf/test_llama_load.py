@@ -55,7 +55,7 @@ def freed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return call
 
-    for kind, name in (("batch", "llama_batch_free"), ("context", "llama_free"), ("weights", "llama_model_free")):
+    for kind, name in (("context", "llama_free"), ("weights", "llama_model_free")):
         monkeypatch.setattr(llama_cpp(), name, counted(kind, getattr(llama_cpp(), name)))
     return kinds
 
@@ -352,11 +352,11 @@ def test_a_flag_raised_before_loading_stops_it_without_a_listener(path: Path) ->
 # --- closing ----------------------------------------------------------------------------------------------------------
 
 
-def test_closing_frees_batch_context_and_weights_once(path: Path, freed: list[str]) -> None:
+def test_closing_frees_context_and_weights_once(path: Path, freed: list[str]) -> None:
     model = LlamaModel(path, ONE_THREAD)
     model.close()
     model.close()
-    assert freed == ["batch", "context", "weights"]
+    assert freed == ["context", "weights"]
 
 
 def test_a_closed_model_says_so_where_llama_cpp_would_crash(path: Path) -> None:
