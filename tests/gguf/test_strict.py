@@ -22,12 +22,16 @@ import app.engine.strict
 import models.strict
 from app.engine.control import FixedLength
 from app.engine.ending import Ending
+from app.engine.load import Loader, LoadPlan
 from app.engine.session import Session
 from app.engine.speculate import Round
 from app.engine.strict import Settled, Strict
+from app.engine.tuned import Setting, Tuned, store_tuned
 from drafters.base import Drafter, NullDrafter
 from drafters.prompt_lookup import PromptLookup
+from drafters.registry import parse_drafter
 from drafters.suffix import SuffixDrafter
+from models.abort import AbortFlag
 from models.bindings import llama_cpp
 from models.catalog import find_model
 from models.errors import LocalspecError
@@ -134,6 +138,16 @@ def test_a_memory_that_can_not_take_back_guesses_is_refused(tmp_path: Path) -> N
     assert "hybrid memory" in failure.value.cause
     with pytest.raises(ValueError, match="closed"):
         model.decode([1], 1)
+
+
+def test_what_tuning_measured_is_not_taken_for_padded_passes(tiny: Path, tmp_path: Path) -> None:
+    plan = LoadPlan(str(tiny), parse_drafter("off"), LlamaOptions(), tmp_path / "memory.json", strict=True)
+    store_tuned(plan.memory, tiny, plan.options, Tuned(Setting(1, 1), 3, {1: 100.0, 2: 200.0}, 16, {16: 100.0}))
+    loader = Loader(plan, AbortFlag(), CLOCK, lambda _, __: None)
+    for pad_rows, slow in ((1, True), (4, False)):
+        model = opened(tiny, pad_rows=pad_rows)
+        assert (loader.curve(model, (1, 2))[1] == 100.0) == slow
+        model.close()
 
 
 # --- which of several settings, told by what a scripted check says ---------------------------------------------------
