@@ -20,12 +20,15 @@ class AnswerText:
         self._held = ""
         self._ready = ""
         self._stopped = False
+        self._lengths: list[int] = []
 
     def feed(self, token: int) -> bool:
         """Add one emitted token; return True when it completes a stop string, from which on the text is dropped."""
         if self._stopped:
             return True
-        self._held += self._decoder.decode(self._vocab.piece(token))
+        piece = self._decoder.decode(self._vocab.piece(token))
+        self._lengths.append(len(piece))
+        self._held += piece
         found = [place for stop in self._stops if (place := self._held.find(stop)) >= 0]
         keep = min(found) if found else len(self._held) - self._possible_stop()
         self._ready += self._held[:keep]
@@ -43,6 +46,14 @@ class AnswerText:
         """Return the text that became certain since the last call."""
         text, self._ready = self._ready, ""
         return text
+
+    def take_lengths(self) -> tuple[int, ...]:
+        """Return how many characters each token since the last call completed, given out by now or later.
+
+        A character counts for the token that ends it. What a stop string takes away is counted.
+        """
+        lengths, self._lengths = tuple(self._lengths), []
+        return lengths
 
     def _possible_stop(self) -> int:
         """Return the length of the longest end of the text that begins a stop string."""

@@ -35,6 +35,23 @@ class Said:
     text: str
     """Characters that became certain; "" when they are not yet."""
     round: Round
+    lengths: tuple[int, ...] = ()
+    """Characters that each emitted token completes, certain by now or later; an end token completes none."""
+    pieces: tuple[bytes, ...] = ()
+    """What each emitted token adds to the text, which may end inside a character; b"" for a control token."""
+    guessed: tuple[bytes, ...] = ()
+    """The same of each token that was checked: the draft's chain, then the siblings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """How an answer goes, from time to time, for who watches it."""
+
+    stats: Snapshot
+    explanation: Explanation | None
+    """None: nobody guesses."""
+    held: int
+    """Tokens of the conversation in the context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,5 +95,5 @@ class Failed:
     error: LocalspecError
 
 
-Message = Ready | Reading | Said | Ended | Explained | Walked | Failed
+Message = Ready | Reading | Said | Watched | Ended | Explained | Walked | Failed
 """Everything a listener can receive."""

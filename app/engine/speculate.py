@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from app.engine.control import Controller
 from app.engine.ending import Ending, Finish
-from app.engine.verify import Verdict, verify
+from app.engine.verify import Disagreement, Verdict, disagreement, verify
 from drafters.base import NO_DRAFT, Draft, Drafter
 from models.base import LanguageModel
 from models.sampling import Sampler
@@ -43,6 +43,8 @@ class Round:
     """Why the answer ends with this round; None: it goes on."""
     width: int
     """Tokens of the target's pass: those pending, and the draft with its siblings."""
+    disagreement: Disagreement | None = None
+    """What the target made of the guess that it rejected; None: it rejected none."""
 
     @property
     def accepted(self) -> int:
@@ -83,6 +85,8 @@ def speculate(
     assert len(rows) == k + 1, "I2"
     verified = clock()
     verdict = verify(rows, draft, sampler, tokens)
+    # The rows are the engine's own memory: they are gone with the next pass.
+    apart = disagreement(rows, draft, verdict)
     emitted, finish = ending.cut(verdict.emitted(draft))
     assert 1 <= len(emitted) <= k + 1, "I3"
     tokens.extend(emitted)
@@ -103,6 +107,7 @@ def speculate(
         host_seconds=judged - verified,
         finish=finish,
         width=len(pending) + k,
+        disagreement=apart,
     )
 
 

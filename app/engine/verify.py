@@ -19,6 +19,8 @@ A deterministic draft (`probs` is None) is the one-hot case of each.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from app.engine.luck import Luck, SeededLuck
 from app.engine.rules import accept_chance, block, residual, typical_threshold
 from drafters.base import Draft
@@ -45,6 +47,16 @@ class Verdict:
         """Return what this verdict on a draft emits, before it is cut at the end of the answer."""
         kept = draft.tokens[: self.accepted]
         return (*kept, self.next_token) if self.sibling is None else (*kept, self.sibling, self.next_token)
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """What the target made of the guess that it rejected, before temperature, cuts and penalties."""
+
+    guess_prob: float
+    """Its probability of the rejected guess."""
+    instead_prob: float
+    """Its probability of what it said instead: the replacement, or the sibling that was kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +96,19 @@ def verify(logits: Logits, draft: Draft, sampler: Sampler, tokens: Sequence[int]
     luck = luck or SeededLuck(sampler.params.seed, len(tokens))
     judge = {Accept.RESIDUAL: _residual, Accept.BLOCK: _block, Accept.TYPICAL: _typical}[sampler.accept]
     return judge(rows, luck)
+
+
+def disagreement(logits: Logits, draft: Draft, verdict: Verdict) -> Disagreement | None:
+    """Return how far target and draft were apart where a guess was rejected; None where none was."""
+    place = verdict.accepted
+    if place == len(draft.tokens):
+        return None
+    row = logits[place]
+    instead = verdict.next_token if verdict.sibling is None else verdict.sibling
+    both = row[[draft.tokens[place], instead]].astype(np.float64)
+    top = row.max()
+    probs = np.exp(both - top) / np.exp(row - top).sum(dtype=np.float64)
+    return Disagreement(float(probs[0]), float(probs[1]))
 
 
 def _coupled(rows: Rows) -> Verdict:

@@ -183,7 +183,15 @@ class Worker:
             return event
         self._recent.observe(event)
         answer.append(ending.text.take())
-        return Said(answer[-1], event)
+        lengths = ending.text.take_lengths()
+        piece = self._loaded().target.vocab.piece
+        return Said(
+            answer[-1],
+            event,
+            lengths + (0,) * (len(event.emitted) - len(lengths)),
+            tuple(map(piece, event.emitted)),
+            tuple(map(piece, event.draft.checked)),
+        )
 
     def _loaded(self) -> Session:
         assert self._session is not None, "the first job loads the models"
