@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
 from app.chat import Chat
 from app.commands import LeaveChat, run_command
 from app.line_engine import LineEngine
+from app.mentions import expand
 from app.paths import history_file
 from app.request import Request
 from app.terminal import Terminal
@@ -60,7 +62,7 @@ def _respond(chat: Chat, text: str) -> None:
     if text.startswith("/"):
         run_command(chat, text)
     elif text.strip():
-        chat.ask(text)
+        chat.ask(expand(text, Path.cwd()).text)
 
 
 def _read_turn() -> str:

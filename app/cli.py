@@ -10,6 +10,7 @@ from click.core import ParameterSource
 
 from app import __version__
 from app.bench.options import bench_options
+from app.catalog.options import check, models
 from app.completions import SHELLS, script
 from app.config.files import read_all
 from app.history.options import history
@@ -86,15 +87,13 @@ def run(context: click.Context, /, model: str | None, prompt: tuple[str, ...], *
 
     What is said is saved, with --json only under -C or --resume; see localspec history. --no-history keeps nothing.
     """
-    from app.chat_loop import run_chat
     from app.log import open_log
-    from app.oneshot import run_once
     from app.request import read_request
+    from app.start import start
 
     open_log()
     named = context.get_parameter_source("model") is ParameterSource.COMMANDLINE
-    request = read_request(model, prompt, flags, named=named)
-    context.exit(run_chat(request) if request.prompt is None else run_once(request))
+    context.exit(start(read_request(model, prompt, flags, named=named)))
 
 
 @command_line.command(cls=SectionedCommand, epilog=_EPILOG)
@@ -245,6 +244,8 @@ def config_path() -> None:
 
 
 command_line.add_command(history)
+command_line.add_command(models)
+command_line.add_command(check)
 
 
 def run_command_line() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 WIDTH = 100
 """Columns that a line may take."""
 _GAP = "  "
+_DOTS = "..."
 _HELD = "\xa0"
 """Stands for a space of a token until a page is whole: lines must not be broken there."""
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", " ": _HELD}
@@ -38,18 +39,22 @@ def beginning(text: str, most: int) -> str:
     """Return as much of the beginning of a text as fits, with dots where something is left out."""
     if columns(text) <= most:
         return text
-    while columns(text) > most - 3:
+    if most <= len(_DOTS):
+        return _DOTS[: max(0, most)]
+    while columns(text) > most - len(_DOTS):
         text = text[:-1]
-    return text + "..."
+    return text + _DOTS
 
 
 def end(text: str, most: int) -> str:
     """Return as much of the end of a text as fits, with dots where something is left out."""
     if columns(text) <= most:
         return text
-    while columns(text) > most - 3:
+    if most <= len(_DOTS):
+        return _DOTS[: max(0, most)]
+    while columns(text) > most - len(_DOTS):
         text = text[1:]
-    return "..." + text
+    return _DOTS + text
 
 
 def wrapped(text: str, indent: int, deeper: int = 0) -> list[str]:

@@ -3,19 +3,17 @@
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 
 from app.chat import Chat
-from app.engine.worker import FIXED_LENGTH, Question
 from app.explanation import explanation_text
 from app.history.chat_commands import save_conversation, saved_conversations
 from app.report import table
+from app.settings import draft_length_text, setting_values, with_setting
 from app.walk_text import walk_text
 from drafters.registry import HELP as DRAFTERS
 from drafters.registry import parse_drafter
-from models.accept import Accept
 from models.errors import UsageError
-from models.sampling import SamplingParams
 
 
 class LeaveChat(Exception):
@@ -82,13 +80,7 @@ def _stats(chat: Chat, _: str) -> None:
 def _draft(chat: Chat, argument: str) -> None:
     if argument:
         chat.drafter = chat.engine.use_drafter(parse_drafter(argument)).drafter
-    chat.terminal.show(f"Drafter: {chat.drafter}, {_draft_length(chat.settings)} a round.")
-
-
-def _draft_length(settings: Question) -> str:
-    if not settings.adapt:
-        return f"{FIXED_LENGTH if settings.draft_length is None else settings.draft_length} tokens"
-    return "as many tokens as pay" if settings.draft_length is None else f"at most {settings.draft_length} tokens"
+    chat.terminal.show(f"Drafter: {chat.drafter}, {draft_length_text(chat.settings)} a round.")
 
 
 def _spec(chat: Chat, _: str) -> None:
@@ -104,12 +96,10 @@ def _explain(chat: Chat, argument: str) -> None:
 def _set(chat: Chat, argument: str) -> None:
     name, _, value = argument.partition(" ")
     if not argument:
-        chat.terminal.show("\n".join(f"  {name:<18}{value}" for name, value in _settings(chat).items()))
-    elif name not in _settings(chat):
-        raise UsageError(f"There is no setting '{name}'.", hint=f"The settings are: {', '.join(_settings(chat))}.")
-    else:
-        _change(chat, name, value.strip())
-        chat.terminal.tell(f"{name} is {_settings(chat)[name]}.")
+        chat.terminal.show("\n".join(f"  {name:<18}{value}" for name, value in setting_values(chat.settings).items()))
+        return
+    chat.settings = with_setting(chat.settings, name, value.strip())
+    chat.terminal.tell(f"{name} is {setting_values(chat.settings)[name]}.")
 
 
 def _title(chat: Chat, argument: str) -> None:
@@ -128,48 +118,6 @@ def _history(chat: Chat, argument: str) -> None:
 
 def _quit(_: Chat, __: str) -> None:
     raise LeaveChat
-
-
-_SAMPLING = {
-    {"temperature": "temp", "penalty_window": "repeat-last-n"}.get(entry.name, entry.name.replace("_", "-")): entry.name
-    for entry in fields(SamplingParams)
-}
-
-
-def _settings(chat: Chat) -> dict[str, object]:
-    sampling = {name: getattr(chat.settings.sampling, attribute) for name, attribute in _SAMPLING.items()}
-    longest = chat.settings.draft_length
-    return {
-        **sampling,
-        "draft-max": -1 if longest is None else longest,
-        "predict": chat.settings.max_tokens,
-        "accept": f"{chat.settings.accept} ({chat.settings.accept.claim})",
-    }
-
-
-def _change(chat: Chat, name: str, value: str) -> None:
-    if name == "accept":
-        chat.settings = replace(chat.settings, accept=_rule(value))
-        return
-    try:
-        if name == "draft-max":
-            chat.settings = replace(chat.settings, draft_length=int(value) if int(value) >= 0 else None)
-        elif name == "predict":
-            chat.settings = replace(chat.settings, max_tokens=int(value) if int(value) > 0 else None)
-        else:
-            attribute = _SAMPLING[name]
-            sampling = chat.settings.sampling
-            changed = replace(sampling, **{attribute: type(getattr(sampling, attribute))(value)})
-            chat.settings = replace(chat.settings, sampling=changed)
-    except ValueError:
-        raise UsageError(f"{name} can't be '{value}'.", hint="It wants a number.") from None
-
-
-def _rule(value: str) -> Accept:
-    try:
-        return Accept(value)
-    except ValueError:
-        raise UsageError(f"accept can't be '{value}'.", hint=f"It wants one of: {', '.join(Accept)}.") from None
 
 
 COMMANDS = {

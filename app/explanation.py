@@ -1,11 +1,20 @@
 """Why drafting does what it does, in words: what passes cost, what each source was worth, and what it would need."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from app.engine.explain import Explanation, SourceAccount
 
 _PLACES_SHOWN = 8
 _NOBODY = "Nobody guesses: plain decoding."
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A source of guesses that is not used now."""
+
+    name: str
+    reason: str
 
 
 def explanation_text(explanation: Explanation | None) -> str:
@@ -22,9 +31,30 @@ def explanation_text(explanation: Explanation | None) -> str:
     ]
     if not explanation.adapts:
         lines.append(_fixed(explanation))
-    elif explanation.model and all(account.name != explanation.model for account in explanation.sources):
+    elif _is_untried(explanation):
         lines.append(f"  {explanation.model}: {_not_tried(explanation)}")
     return "\n".join(lines)
+
+
+def pauses(explanation: Explanation) -> list[Pause]:
+    """Return who is not used now, and why; nobody where nothing is decided."""
+    if not explanation.adapts:
+        return []
+    accounts = [account for account in explanation.sources if _rests(account, explanation)]
+    resting = [Pause(account.name, _state(account, explanation)) for account in accounts]
+    return [*resting, Pause(explanation.model, _not_tried(explanation))] if _is_untried(explanation) else resting
+
+
+def length_reason(explanation: Explanation | None, size: int) -> str:
+    """Return why a draft has as many tokens as it has."""
+    if explanation is None:
+        return "nobody guesses"
+    most = explanation.longest
+    if not explanation.adapts:
+        return f"fixed at {most}" if size >= most else f"as many as were guessed, at most {most}"
+    if not size:
+        return "no guess that pays"
+    return f"the most allowed, {most}" if size >= most else f"as many as were guessed and pay, at most {most}"
 
 
 def explanation_record(explanation: Explanation) -> dict[str, Any]:
@@ -69,10 +99,23 @@ def _state(account: SourceAccount, explanation: Explanation) -> str:
     if account.needed is None:
         return "off: at this price no draft of it pays, however often it is right"
     figures = f"{account.chance:.0%} accepted, {account.needed:.0%} needed"
-    if account.name == explanation.model and explanation.next_try is not None:
+    if _is_paused(account, explanation):
         return f"paused: {figures}; next try in {explanation.next_try} rounds"
     # Each draft is judged by its own evidence: below the mark on average, the best of them still pay.
     return figures + ("" if account.chance >= account.needed else " on average: only its surest drafts are checked")
+
+
+def _is_paused(account: SourceAccount, explanation: Explanation) -> bool:
+    return account.name == explanation.model and explanation.next_try is not None
+
+
+def _rests(account: SourceAccount, explanation: Explanation) -> bool:
+    return account.needed is None or _is_paused(account, explanation)
+
+
+def _is_untried(explanation: Explanation) -> bool:
+    """Tell whether there is a draft model that nothing was heard of yet."""
+    return bool(explanation.model) and all(account.name != explanation.model for account in explanation.sources)
 
 
 def _fixed(explanation: Explanation) -> str:

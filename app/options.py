@@ -10,6 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from app.old_flags import translate
+from app.themes import THEMES
 from drafters.registry import HELP as DRAFTERS
 
 Command = Callable[..., None]
@@ -85,7 +86,10 @@ _CONTINUE_HELP = "Go on with the last conversation; it brings its model and syst
 _RESUME_HELP = "Go on with this conversation; the first digits of its id are enough. See localspec history."
 _HISTORY_HELP = "Keep nothing of what is said, nor of what is typed; see localspec history. Implies --no-memory."
 _MEMORY_HELP = "Neither keep what is said here nor copy from what was; see localspec drafter."
+_THEME_HELP = "Colours of the screen; auto: dark, or light where the terminal says so."
+_KEY_HELP = "Another key for something, as chat.panel=f12; F1 shows all. In a settings file: a table [keys]."
 _INPUT, _MODEL, _DRAFT, _SAMPLING, _OUTPUT = "Input", "Model and machine", "Speculation", "Sampling", "Output"
+_SCREEN = "Screen"
 
 _INPUT_OPTIONS = (
     option(_INPUT, "-p", "--prompt", "prompt_option", help="The question; without one, on a terminal, a chat."),
@@ -146,12 +150,17 @@ _OUTPUT_OPTIONS = (
     option(_OUTPUT, "-q", "--quiet", is_flag=True, help="No progress, no statistics."),
     option(_OUTPUT, "--plain", is_flag=True, help="Chat line by line, for screen readers, dumb terminals and SSH."),
 )
+_SCREEN_OPTIONS = (
+    option(_SCREEN, "--theme", default="auto", type=click.Choice(["auto", *THEMES]), help=_THEME_HELP),
+    option(_SCREEN, "--vim", is_flag=True, help="Vim's keys in the prompt."),
+    option(_SCREEN, "--key", multiple=True, metavar="NAME=KEYS", help=_KEY_HELP),
+)
 
 
 def run_options(command: Command) -> Command:
     """Add the flags of `run` to a command."""
     shared = (*MODEL_OPTIONS, *_DRAFT_OPTIONS, _TEMPERATURE, *SHAPING_OPTIONS, _SEED)
-    return add_options(command, (*_INPUT_OPTIONS, *shared, *_OUTPUT_OPTIONS))
+    return add_options(command, (*_INPUT_OPTIONS, *shared, *_OUTPUT_OPTIONS, *_SCREEN_OPTIONS))
 
 
 def add_options(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:

@@ -2,24 +2,39 @@
 
 import secrets
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from app.engine.load import TOY, LoadPlan
 from app.engine.worker import Question
 from app.history.resume import Resumed, find_resumed
+from app.keys import KEYS
 from app.paths import machine_memory, project_folder, texts_folder
 from drafters.memory import Place
 from drafters.registry import parse_drafter
 from models.accept import Accept
 from models.catalog import STARTER, find_model
-from models.errors import UsageError
+from models.errors import ModelFileError, UsageError
 from models.exact_width import WIDEST
 from models.llama_load import LlamaOptions
 from models.sampling import SamplingParams
 
+_STORES = ("ollama:", "lmstudio:", "hf://", "hf.co/")
+"""What begins like this is meant as a model, there or not."""
 _FLASH = {"auto": None, "on": True, "off": False}
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenSettings:
+    """How the chat screen looks and what its keys are."""
+
+    theme: str
+    vim: bool
+    keys: Mapping[str, str]
+    """Keys that are not the built-in ones, by the names of `app.keys`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +53,9 @@ class Request:
     """Whether what is said is kept as a conversation."""
     resumed: Resumed | None
     """The conversation to go on with; None: a new one."""
+    plain: bool
+    """Whether a chat goes line by line, also where a screen could be drawn."""
+    screen: ScreenSettings
 
 
 def read_request(model: str | None, words: tuple[str, ...], flags: dict[str, Any], *, named: bool = True) -> Request:
@@ -58,6 +76,8 @@ def read_request(model: str | None, words: tuple[str, ...], flags: dict[str, Any
         # Who reads JSON has the answer already; a conversation that goes on must know what came of it.
         saved=not flags["no_history"] and (resumed is not None or not flags["as_json"]),
         resumed=resumed,
+        plain=flags["plain"],
+        screen=ScreenSettings(flags["theme"], flags["vim"], _keys(flags["key"])),
     )
 
 
@@ -94,9 +114,9 @@ def _divided(
 def _is_model(name: str) -> bool:
     try:
         return name in (STARTER, TOY) or name.endswith(".gguf") or find_model(name).is_file()
-    except (OSError, RuntimeError):
-        # Too long for a name, or beginning with a "~" that is nobody's home: a question, then.
-        return False
+    except (OSError, RuntimeError, ModelFileError):
+        # Too long for a name, beginning with a "~" that is nobody's home, or in no cache: a question, then.
+        return name.startswith(_STORES)
 
 
 def _resumed(flags: dict[str, Any]) -> Resumed | None:
@@ -169,6 +189,19 @@ def _prompt(words: tuple[str, ...], flags: dict[str, Any]) -> str | None:
     if piped or flags["file"] or flags["as_json"]:
         raise UsageError("There is nothing to answer.", hint='Give a prompt: localspec run MODEL "PROMPT", or -f FILE.')
     return None
+
+
+def _keys(said: Sequence[str]) -> Mapping[str, str]:
+    """Read keys given as NAME=KEYS; raises UsageError for a name that nothing has."""
+    keys = {}
+    for one in said:
+        name, _, wanted = one.partition("=")
+        if name.strip() not in KEYS or not wanted.strip():
+            near = get_close_matches(name.strip(), KEYS, n=1)
+            hint = f"Did you mean '{near[0]}'?" if near else f"The names are: {', '.join(KEYS)}."
+            raise UsageError(f"--key {one} can't be used.", hint=hint + " It is NAME=KEY,KEY as in chat.panel=f12.")
+        keys[name.strip()] = wanted.strip()
+    return keys
 
 
 def _read_file(flag: str, path: Path) -> str:

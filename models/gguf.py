@@ -1,5 +1,6 @@
 """Before llama.cpp opens a file: is it there, and is it a GGUF at all?"""
 
+import re
 from pathlib import Path
 
 from models.errors import ModelFileError
@@ -7,17 +8,19 @@ from models.errors import ModelFileError
 _MAGIC = b"GGUF"
 _SHORTEST = 24
 """Bytes of the fixed header: magic, version, tensor count, metadata count."""
+_PART = re.compile(r"(?P<stem>.+)-(?P<part>\d{5})-of-(?P<parts>\d{5})\.gguf")
+_MOST_PARTS = 1000
 
 
 def check_file(path: Path) -> None:
-    """Raise ModelFileError unless the file exists, can be read and starts like a GGUF."""
+    """Raise ModelFileError unless the file exists, can be read and starts like a GGUF, and no part of it is missing."""
     if path.is_dir():
         raise ModelFileError(f"{path} is a folder, not a model.", hint="Name the .gguf file inside it.")
     try:
         with path.open("rb") as file:
             head = file.read(_SHORTEST)
     except FileNotFoundError:
-        hint = "Check the path; `starter` names the embedded model."
+        hint = "Check the path; `localspec models ls` shows the models that are here, and how to name them."
         raise ModelFileError(f"There is no file {path}.", hint=hint) from None
     except OSError as error:
         raise ModelFileError(f"{path} can't be read.", cause=str(error), hint="Check its permissions.") from error
@@ -28,3 +31,26 @@ def check_file(path: Path) -> None:
         )
     if len(head) < _SHORTEST:
         raise ModelFileError(f"{path.name} is cut short: {len(head)} bytes.", hint="Fetch it again.")
+    missing = next((part for part in parts_of(path) if not part.exists()), None)
+    if missing is not None:
+        raise ModelFileError(f"{missing.name} is missing: {path.name} is a part alone.", hint=f"Put it beside {path}.")
+
+
+def first_part(path: Path) -> Path:
+    """Return the first file of a split model when another part of it is named, and any other path as it is."""
+    match = _PART.fullmatch(path.name)
+    return path.with_name(f"{match['stem']}-00001-of-{match['parts']}.gguf") if match else path
+
+
+def is_later_part(path: Path) -> bool:
+    """Tell by its name whether a file is a part of a split model, and not the first."""
+    return first_part(path) != path
+
+
+def parts_of(path: Path) -> list[Path]:
+    """Return all files of the model that a file is a part of, by their names; of an unsplit one itself."""
+    match = _PART.fullmatch(path.name)
+    count = int(match["parts"]) if match else 1
+    if match is None or not 1 < count <= _MOST_PARTS:
+        return [path]
+    return [path.with_name(f"{match['stem']}-{part:05}-of-{match['parts']}.gguf") for part in range(1, count + 1)]

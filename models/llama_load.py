@@ -12,7 +12,7 @@ from typing import Any
 from models.abort import AbortFlag
 from models.bindings import llama_cpp, recent_errors
 from models.errors import Cancelled, LocalspecError, MemoryLimitError, ModelFileError
-from models.gguf import check_file
+from models.gguf import check_file, parts_of
 from models.llama_batch import SEQUENCES
 from models.machine import available_memory, physical_cores
 
@@ -244,7 +244,7 @@ def _give_back_freed_memory() -> None:
 
 def _check_weights_fit(path: Path) -> None:
     """Refuse what would be killed half-way: the system promises more memory than it has."""
-    size, free = path.stat().st_size, available_memory()
+    size, free = sum(part.stat().st_size for part in parts_of(path)), available_memory()
     if size > free:
         raise MemoryLimitError(
             f"{path.name} does not fit in memory.",

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import psutil
 
+from models.cgroup import spare_in_group
+
 
 def physical_cores() -> int:
     """Return the number of physical cores this process may use; decoding on hyper-threads only adds waiting."""
@@ -16,9 +18,13 @@ def physical_cores() -> int:
     return max(1, min(cores, allowed))
 
 
-def available_memory() -> int:
-    """Return the bytes that a new process could use without swapping."""
-    return int(psutil.virtual_memory().available)
+def available_memory(root: Path = Path("/")) -> int:
+    """Return the bytes that a new process could use without swapping, and without its group being stopped for it.
+
+    `root` is where the system's own folders are.
+    """
+    free, within = int(psutil.virtual_memory().available), spare_in_group(root)
+    return free if within is None else min(free, within)
 
 
 @cache

@@ -1,23 +1,64 @@
 """Can this draft model speak for this target? Their tokens must mean the same: the drafter passes ids, not text."""
 
-from models.base import Vocab
+from typing import Protocol
 
 
-def check_pair(target: Vocab, draft: Vocab) -> list[str]:
+class Spellings(Protocol):
+    """What of a vocabulary decides it: see `models.base.Vocab`, and `models.gguf_vocab` for one that is in a file."""
+
+    size: int
+    kind: str
+    bos: int | None
+
+    def text(self, token: int) -> str:
+        """Return the vocabulary's own spelling of a token."""
+
+    def is_padding(self, token: int) -> bool:
+        """Tell whether this id only rounds the size up."""
+
+
+class Memory(Protocol):
+    """How far a memory can be cut back: see `models.base.RewindSupport`."""
+
+    @property
+    def limit(self) -> int | None:
+        """Tokens that a rewind may drop; None: any number."""
+
+    @property
+    def reason(self) -> str:
+        """One clause for the user."""
+
+
+def check_pair(target: Spellings, draft: Spellings) -> list[str]:
     """Return the reasons why the pair can't be used, the first difference of each kind; [] for a good pair."""
+    shared = min(target.size, draft.size)
+    differing = next((token for token in range(shared) if target.text(token) != draft.text(token)), None)
+    return vocabulary_reasons(target, draft, differing)
+
+
+def vocabulary_reasons(target: Spellings, draft: Spellings, differing: int | None) -> list[str]:
+    """Return those reasons, with the first shared token that differs being known; None for none."""
     reasons = []
     if target.kind != draft.kind:
         reasons.append(f"the target's tokenizer is {target.kind}, the draft's {draft.kind}")
     if target.bos != draft.bos:
         reasons.append(f"the first token added to a prompt differs: {target.bos} and {draft.bos}")
-    shared = min(target.size, draft.size)
-    for token in range(shared):
-        if target.text(token) != draft.text(token):
-            spellings = f"{target.text(token)!r} for the target, {draft.text(token)!r} for the draft"
-            reasons.append(f"token {token} is {spellings}")
-            break
+    if differing is not None:
+        spellings = f"{target.text(differing)!r} for the target, {draft.text(differing)!r} for the draft"
+        reasons.append(f"token {differing} is {spellings}")
     larger, role = (target, "target") if target.size > draft.size else (draft, "draft")
+    shared = min(target.size, draft.size)
     extra = next((token for token in range(shared, larger.size) if not larger.is_padding(token)), None)
     if extra is not None:
         reasons.append(f"token {extra} ({larger.text(extra)!r}) exists in the {role} alone")
+    return reasons
+
+
+def memory_reasons(target: Memory, draft: Memory) -> list[str]:
+    """Return the reasons that lie in what the two remember: a guess must be able to be taken back."""
+    reasons = []
+    if target.limit == 0:
+        reasons.append(f"the target can't take back a wrong guess ({target.reason})")
+    if draft.limit is not None:
+        reasons.append(f"its memory can't take back guesses ({draft.reason})")
     return reasons

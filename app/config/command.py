@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from app.config.files import read, sources
+from app.config.files import read, sources, together
 from app.config.schema import commands_of, settings_of
 from app.terminal import Terminal
 
@@ -47,12 +47,12 @@ def show_settings(group: click.Group, *, everything: bool, as_json: bool) -> Non
 def settings(group: click.Group) -> list[Setting]:
     """Return every setting of every command, with its origin; a flag given to a run wins over all of them."""
     said = [(source.origin, read(source, group)) for source in sources()]
+    defaults = together(values for _, values in said)
     found: list[Setting] = []
     for name, command in commands_of(group).items():
         origins = {parameter: origin for origin, values in said for parameter in values.get(name, {})}
-        defaults = {parameter: value for _, values in said for parameter, value in values.get(name, {}).items()}
         # Asked with no flags, click itself says what holds.
-        context = command.make_context(name, [], default_map=defaults)
+        context = command.make_context(name, [], default_map=defaults.get(name))
         found += (
             _setting(context, key, str(parameter.name), origins) for key, parameter in settings_of(command).items()
         )

@@ -2,6 +2,7 @@
 
 import os
 import tomllib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import click
 import platformdirs
 
-from app.config.schema import checked
+from app.config.schema import KEYS_PARAMETER, checked
 from app.paths import project_folder
 from models.errors import UsageError
 
@@ -63,8 +64,16 @@ def read(source: Source, group: click.Group) -> dict[str, dict[str, Any]]:
 
 def read_all(group: click.Group) -> dict[str, dict[str, Any]]:
     """Return what all files say together, for each command: click's `default_map`. Raises UsageError."""
-    together: dict[str, dict[str, Any]] = {}
-    for source in sources():
-        for command, values in read(source, group).items():
-            together.setdefault(command, {}).update(values)
-    return together
+    return together(read(source, group) for source in sources())
+
+
+def together(said: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """Return what several files say, the later ones winning."""
+    found: dict[str, dict[str, Any]] = {}
+    for commands in said:
+        for command, values in commands.items():
+            held = found.setdefault(command, {})
+            # Each key of the screen is a setting of its own: a project that changes one leaves the user's others.
+            keys = [*held.get(KEYS_PARAMETER, []), *values.get(KEYS_PARAMETER, [])]
+            held.update({**values, KEYS_PARAMETER: keys} if keys else values)
+    return found

@@ -12,6 +12,9 @@ from models.errors import UsageError
 _NEVER = frozenset({"prompt", "file", "continue", "resume", "audit", "statistics"})
 """Flags that are about one question, or one run: in a file they would answer it every day."""
 _ARGUMENT = "model"
+_KEYS = "keys"
+"""Table of the chat screen's keys: the flag --key of `run`, in a form that is easier to write."""
+KEYS_PARAMETER = "key"
 
 
 def settings_of(command: click.Command) -> dict[str, click.Parameter]:
@@ -38,6 +41,7 @@ def checked(said: Mapping[str, Any], group: click.Group, where: str) -> dict[str
     for a key nobody has, with the nearest that somebody has, and for a value that its flag would refuse.
     """
     commands = commands_of(group)
+    said = _with_keys(said)
     common = {key: value for key, value in said.items() if not isinstance(value, dict)}
     everywhere = {key for command in commands.values() for key in settings_of(command)}
     for key in common:
@@ -48,6 +52,30 @@ def checked(said: Mapping[str, Any], group: click.Group, where: str) -> dict[str
         name: dict(_values(command, {**common, **said.get(name, {})}, said.get(name, {}), f"{where}, [{name}]"))
         for name, command in commands.items()
     }
+
+
+def _with_keys(said: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a file says with its table of keys as the flag that means the same."""
+    if not isinstance(said.get(_KEYS), dict):
+        return said
+    own = said.get("run")
+    run = own if isinstance(own, dict) else {}
+    written = [f"{name}={_joined(keys)}" for name, keys in _flat(said[_KEYS])]
+    rest = {key: value for key, value in said.items() if key != _KEYS}
+    return {**rest, "run": {**run, KEYS_PARAMETER: [*run.get(KEYS_PARAMETER, []), *written]}}
+
+
+def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the entries of a table by their whole names: an unquoted dot in a key makes a table within it."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield before + name, value
+
+
+def _joined(keys: Any) -> str:
+    return ",".join(map(str, keys)) if isinstance(keys, list) else str(keys)
 
 
 def _values(

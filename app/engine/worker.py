@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from app.engine.control import Controller, FixedLength
 from app.engine.ending import Ending, Finish
 from app.engine.explain import Explanation, explain
 from app.engine.load import Guessing, Loader, LoadPlan, Progress
-from app.engine.messages import Ended, Explained, Message, Ready, Said, Walked
+from app.engine.messages import Ended, Explained, Message, Ready, Said, Walked, Watched
 from app.engine.recent import RecentRounds
 from app.engine.session import Reading, Session
 from app.engine.speculate import Clock, Round
@@ -25,6 +26,8 @@ from models.sampling import Sampler, SamplingParams
 _EAGER = Eager()
 _WITH_SIBLINGS = (Accept.COUPLED, Accept.RESIDUAL)
 """Rules that know what to do with a second guess."""
+WATCH_SECONDS = 0.2
+"""Time between two reports to who watches an answer."""
 FIXED_LENGTH = 3
 """Draft length of those who want no adapting and name none."""
 
@@ -49,6 +52,8 @@ class Question:
     """A text like the answer that is expected: guesses may be taken from it."""
     explain: bool = False
     """Tell in the end what drafting cost here, and what came of it."""
+    watch: bool = False
+    """Tell how it goes, from time to time and in the end."""
     accept: Accept = Accept.COUPLED
     """How drafts are judged."""
     allow_rounding: bool = False
@@ -67,18 +72,22 @@ class Worker:
         self._recent = RecentRounds()
         self._predicted = ""
 
-    def load(self, on_progress: Progress) -> Iterator[Message]:
-        """Load the target and the drafter that the plan names."""
-        loader = Loader(self._plan, self._abort, self._clock, on_progress)
+    def load(self, on_progress: Progress, plan: LoadPlan | None = None) -> Iterator[Message]:
+        """Load what a plan names, at first the one given at the start; if it fails, what was loaded before stays."""
+        plan = plan or self._plan
+        loader = Loader(plan, self._abort, self._clock, on_progress)
         target = loader.target()
         try:
-            self._transcript = Transcript(target)
-            self._guessing = loader.guessing(self._plan.drafter, target)
+            transcript = Transcript(target)
+            guessing = loader.guessing(plan.drafter, target)
         except BaseException:
             target.close()
             raise
-        self._session = Session(target, self._guessing.drafter, self._clock)
-        if not self._transcript.has_template:
+        self.close()
+        self._plan, self._transcript, self._guessing = plan, transcript, guessing
+        self._session = Session(target, guessing.drafter, self._clock)
+        self._recent, self._predicted = RecentRounds(), ""
+        if not transcript.has_template:
             loader.notes.append(f"{target.name} has no chat template: your text is sent as it is.")
         yield self._ready(target, tuple(loader.notes))
         self._recall()
@@ -89,7 +98,7 @@ class Worker:
         loader = Loader(replace(self._plan, drafter=spec), self._abort, self._clock, on_progress)
         guessing = loader.guessing(spec, session.target)
         session.drafter.close()
-        session.drafter, self._guessing = guessing.drafter, guessing
+        session.drafter, self._guessing, self._plan = guessing.drafter, guessing, replace(self._plan, drafter=spec)
         self._predicted = ""
         yield self._ready(session.target, tuple(loader.notes))
         self._recall()
@@ -120,11 +129,15 @@ class Worker:
         rounds = session.answer(prompt, sampler, ending, self._controller(question))
         answer: list[str] = []
         finish = Finish.CANCELLED
+        due = self._clock() if question.watch else inf
         try:
             for event in rounds:
                 yield self._tell(event, ending, answer)
                 if isinstance(event, Round) and event.finish is not None:
                     finish = event.finish
+                if due < inf and (now := self._clock()) >= due:
+                    due = now + WATCH_SECONDS
+                    yield self._watched(question)
         except Cancelled:
             finish = Finish.CANCELLED
         ending.text.finish()
@@ -132,6 +145,8 @@ class Worker:
         text = "".join([*answer, rest])
         self._transcript.keep(text, session.tokens[len(prompt) :])
         explanation = self._explanation(adapts=question.adapt) if question.explain else None
+        if question.watch:
+            yield self._watched(question)
         yield Ended(rest, text, finish, session.stats.snapshot(), session.drafter.name, sampler.accept, explanation)
         if self._guessing.memory is not None:
             self._guessing.memory.keep(session.tokens, len(prompt))
@@ -192,6 +207,10 @@ class Worker:
             tuple(map(piece, event.emitted)),
             tuple(map(piece, event.draft.checked)),
         )
+
+    def _watched(self, question: Question) -> Watched:
+        session = self._loaded()
+        return Watched(session.stats.snapshot(), self._explanation(adapts=question.adapt), len(session.tokens))
 
     def _loaded(self) -> Session:
         assert self._session is not None, "the first job loads the models"

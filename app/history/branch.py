@@ -35,3 +35,23 @@ def open_branch(entries: Sequence[Entry], leaf: int | None) -> list[Entry]:
     """Return the branch as it can go on: without a last message that got no answer."""
     branch = current_branch(entries, leaf)
     return branch[:-1] if branch and branch[-1].role == "user" else branch
+
+
+def beside(entries: Sequence[Entry], entry: Entry) -> list[Entry]:
+    """Return the entries that stand in one place, this one and its alternatives, the oldest first."""
+    found = [other for other in entries if other.parent == entry.parent and other.role == entry.role]
+    return sorted(found, key=lambda other: other.created)
+
+
+def newest_leaf(entries: Sequence[Entry], start: int) -> int:
+    """Return the last entry of the branch that goes on from an entry, always with what was said last."""
+    followers = [entry for entry in entries if entry.parent == start]
+    seen = {start}
+    while followers:
+        start = max(followers, key=lambda entry: entry.created).id
+        if start in seen:
+            # Only a damaged tree comes back to where it was.
+            break
+        seen.add(start)
+        followers = [entry for entry in entries if entry.parent == start]
+    return start

@@ -8,6 +8,7 @@ from typing import Any
 from app.history.branch import current_branch
 from app.history.figures import figures
 from app.history.records import Conversation, Entry
+from app.history.rounds import unpack
 
 SCHEMA = 1
 """Version of the JSON; it changes when a field changes its meaning or goes away."""
@@ -64,4 +65,7 @@ def _message(entry: Entry, *, current: bool) -> dict[str, Any]:
         "created": utc(entry.created),
         "current": current,
     }
-    return said if entry.answer is None else {**said, **asdict(entry.answer)}
+    if entry.answer is None:
+        return said
+    rounds = unpack(entry.answer.rounds)
+    return {**said, **asdict(entry.answer), "rounds": rounds.to_record() if rounds else None}

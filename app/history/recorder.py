@@ -18,10 +18,11 @@ from app.engine.ending import Finish
 from app.engine.load import TOY
 from app.engine.messages import Ended, Said
 from app.engine.worker import Question
-from app.history.branch import current_branch, open_branch
+from app.history.branch import current_branch, newest_leaf, open_branch
 from app.history.pace import Pace
 from app.history.records import FAILED, Answer, Conversation, Entry, Record, new_conversation_id, new_entry_id
 from app.history.resume import Resumed
+from app.history.rounds import pack
 from app.history.scribe import Scribe
 from app.history.words import one_line, title_of
 from app.paths import conversations_file
@@ -38,6 +39,7 @@ class _Growing:
     pace: Pace
     text: str = ""
     tokens: list[int] = field(default_factory=list)
+    said: list[Said] = field(default_factory=list)
 
 
 class Recorder:
@@ -68,6 +70,11 @@ class Recorder:
         self._growing: _Growing | None = None
 
     @property
+    def growing(self) -> int | None:
+        """The entry of the answer that is being given; None: none is."""
+        return None if self._growing is None else self._growing.entry.id
+
+    @property
     def private(self) -> bool:
         """Whether nothing is kept."""
         return self._scribe is None
@@ -93,14 +100,18 @@ class Recorder:
         """Return the tokens of each answer among the turns."""
         return [entry.answer.tokens for entry in self.branch() if entry.answer is not None]
 
-    def ask(self, text: str, system: str | None = None) -> None:
-        """Write down what the user says, and wait for it to be on disk."""
+    def ask(self, text: str, system: str | None = None, *, instead_of: int | None = None) -> None:
+        """Write down what the user says, and wait for it to be on disk.
+
+        `instead_of` is an earlier message of the user, in whose place this one begins a branch.
+        """
         if self.conversation is None:
             now = self._clock()
             self.conversation = Conversation(new_conversation_id(), title_of(text), system, None, now, now)
         self.conversation = replace(self.conversation, system=system)
         self._home = self.conversation.leaf
-        entry = Entry(new_entry_id(), self.conversation.id, self._home, "user", text, self._clock())
+        parent = self._home if instead_of is None else self.entries[instead_of].parent
+        entry = Entry(new_entry_id(), self.conversation.id, parent, "user", text, self._clock())
         self._put(entry, leaf=entry.id)
 
     def again(self) -> None:
@@ -130,6 +141,7 @@ class Recorder:
             self._end(str(message.finish), text=message.answer, drafter=message.drafter, statistics=statistics)
             return
         growing.tokens += message.round.emitted
+        growing.said.append(message)
         if growing.pace.due(message.text):
             self._write()
 
@@ -154,6 +166,11 @@ class Recorder:
         branch = self.branch()
         if branch:
             self._put(leaf=branch[-2].parent if len(branch) > 1 else None)
+
+    def switch(self, entry: int) -> None:
+        """Go to the branch that an entry is on, as far as it goes."""
+        if entry in self.entries:
+            self._put(leaf=newest_leaf(list(self.entries.values()), entry))
 
     def clear(self) -> None:
         """Let the next question begin a new conversation."""
@@ -184,7 +201,7 @@ class Recorder:
             growing.text = text
         counts = bool(growing.text) and finish != FAILED
         if growing.text:
-            self._write(finish, counts=counts, **details)
+            self._write(finish, counts=counts, rounds=pack(growing.said), **details)
         self._growing = None
         if not counts:
             self._put(leaf=self._home)
@@ -209,16 +226,16 @@ class Recorder:
             self._scribe.settle(self._wait)
 
 
-def start_recorder(model: str, name: str, resumed: Resumed | None, *, saved: bool) -> Recorder:
+def start_recorder(model: str, name: str, resumed: Resumed | None, *, saved: bool, wait: float = 2.0) -> Recorder:
     """Return what writes a run down: the target's own name, the one it was loaded by, and what it goes on with."""
     scribe = Scribe(conversations_file()) if saved else None
-    recorder = Recorder(scribe, model=model, source=_source(name))
+    recorder = Recorder(scribe, model=model, source=source_of(name), wait=wait)
     if resumed is not None:
         recorder.resume(resumed.conversation, list(resumed.entries))
     return recorder
 
 
-def _source(name: str) -> str:
+def source_of(name: str) -> str:
     """Return what opens a model from any folder: a name as it is, a file by its whole path."""
     if name in (STARTER, TOY):
         return name
@@ -229,6 +246,6 @@ def _source(name: str) -> str:
 def _settings(question: Question) -> dict[str, Any]:
     """Return what was asked for, but what was said: the turns are saved as entries, and an expected text is large."""
     settings = asdict(replace(question, turns=(), prediction=""))
-    del settings["turns"], settings["prediction"]
+    del settings["turns"], settings["prediction"], settings["watch"]
     systems = [turn.text for turn in question.turns if turn.role == "system"]
     return {**settings, "system": systems[0] if systems else None}

@@ -47,6 +47,8 @@ class Answer:
     """The counters and rates of `app.engine.stats.Snapshot`; empty until it ends."""
     tokens: tuple[int, ...]
     """The token ids it was emitted in, an end token included."""
+    rounds: bytes = b""
+    """How its rounds went, as `app.history.rounds` packs them; b"" until it ends, and where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

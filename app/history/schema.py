@@ -68,7 +68,8 @@ _SEARCH = (
     """,
     "INSERT INTO words (words) VALUES ('rebuild')",
 )
-STEPS: tuple[Sequence[str], ...] = (_TABLES, _SEARCH)
+_ROUNDS = ("ALTER TABLE entry ADD COLUMN rounds BLOB",)
+STEPS: tuple[Sequence[str], ...] = (_TABLES, _SEARCH, _ROUNDS)
 """Statements that lead from each version to the next; an empty file is version 0."""
 
 

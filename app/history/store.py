@@ -21,7 +21,7 @@ _MOST_NAMED = 8
 _CONVERSATION = "id, title, system, leaf, created, changed"
 _ENTRY = (
     "id, conversation, parent, role, text, created, "
-    "model, source, drafter, accept, finish, settings, statistics, tokens"
+    "model, source, drafter, accept, finish, settings, statistics, tokens, rounds"
 )
 _PUT_CONVERSATION = f"""
     INSERT INTO conversation ({_CONVERSATION}) VALUES (?, ?, ?, ?, ?, ?)
@@ -29,10 +29,10 @@ _PUT_CONVERSATION = f"""
         title = excluded.title, system = excluded.system, leaf = excluded.leaf, changed = excluded.changed
 """
 _PUT_ENTRY = f"""
-    INSERT INTO entry ({_ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO entry ({_ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (id) DO UPDATE SET
         text = excluded.text, drafter = excluded.drafter, accept = excluded.accept, finish = excluded.finish,
-        statistics = excluded.statistics, tokens = excluded.tokens
+        statistics = excluded.statistics, tokens = excluded.tokens, rounds = excluded.rounds
 """
 _LATEST = f"SELECT {_CONVERSATION} FROM conversation ORDER BY changed DESC, rowid DESC LIMIT ?"
 _LAST = f"SELECT {_CONVERSATION} FROM conversation WHERE leaf IS NOT NULL ORDER BY changed DESC, rowid DESC LIMIT 1"
@@ -183,10 +183,11 @@ def _entry_row(entry: Entry) -> tuple[Any, ...]:
     said = (entry.id, entry.conversation, entry.parent, entry.role, storable(entry.text), entry.created)
     answer = entry.answer
     if answer is None:
-        return (*said, *[None] * 8)
+        return (*said, *[None] * 9)
     how = (storable(answer.model), storable(answer.source), answer.drafter, answer.accept, answer.finish)
     tokens = struct.pack(f"<{len(answer.tokens)}i", *answer.tokens)
-    return (*said, *how, json.dumps(dict(answer.settings)), json.dumps(dict(answer.statistics)), tokens)
+    details = (json.dumps(dict(answer.settings)), json.dumps(dict(answer.statistics)))
+    return (*said, *how, *details, tokens, answer.rounds)
 
 
 def _entry(row: Sequence[Any]) -> Entry:
@@ -194,7 +195,7 @@ def _entry(row: Sequence[Any]) -> Entry:
     entry = Entry(number, conversation, parent, role, text, created)
     if model is None:
         return entry
-    settings, statistics, packed = details
+    settings, statistics, packed, rounds = details
     tokens = struct.unpack(f"<{len(packed) // 4}i", packed)
-    how = Answer(model, source, drafter, accept, finish, json.loads(settings), json.loads(statistics), tokens)
-    return replace(entry, answer=how)
+    made = (json.loads(settings), json.loads(statistics))
+    return replace(entry, answer=Answer(model, source, drafter, accept, finish, *made, tokens, rounds or b""))

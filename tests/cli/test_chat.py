@@ -22,7 +22,7 @@ class Terminal:
         self._stream = pyte.ByteStream(self.screen)
         self._own, theirs = pty.openpty()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "app", "run", *arguments],
+            [sys.executable, "-m", "app", "run", "--plain", *arguments],
             cwd=ROOT,
             env=environment(home, {"TERM": "xterm"}),
             stdin=theirs,

@@ -138,3 +138,21 @@ def test_a_file_that_cannot_be_read_is_not_passed_over(tmp_path: Path) -> None:
     done = localspec("run", "toy", "hi", home=tmp_path)
     assert done.returncode == 2
     assert "can't be read" in done.stderr
+
+
+def test_keys_have_a_table_of_their_own_and_each_is_a_setting(tmp_path: Path) -> None:
+    project = tmp_path / "work"
+    (project / ".git").mkdir(parents=True)
+    write(tmp_path, '[keys]\n"chat.panel" = "f12"\nchat.copy = ["f11", "ctrl+k"]\n')
+    (project / ".localspec.toml").write_text('[keys]\n"chat.panel" = "f10"\n')
+    keys, origin = shown(run_in(project, "config", "show", "--json", home=tmp_path))["run.key"]
+    assert keys == ["chat.panel=f12", "chat.copy=f11,ctrl+k", "chat.panel=f10"]
+    assert origin == "project"
+
+
+def test_a_key_that_nothing_has_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    write(tmp_path, '[keys]\n"chat.pannel" = "f12"\n')
+    done = run_in(tmp_path, "run", "toy", "hi", home=tmp_path)
+    assert done.returncode == 2
+    assert "chat.pannel=f12" in done.stderr
+    assert "Did you mean 'chat.panel'?" in done.stderr

@@ -8,7 +8,7 @@ import pytest
 from app.engine.adaptive import Adaptive, ModelCost
 from app.engine.calibrate import VerifyCurve
 from app.engine.explain import Explanation, SourceAccount, WidthCost, explain
-from app.explanation import explanation_record, explanation_text
+from app.explanation import Pause, explanation_record, explanation_text, length_reason, pauses
 from drafters.base import Draft
 
 MODEL = "model:small"
@@ -177,3 +177,40 @@ def test_a_controller_that_is_not_asked_tells_of_no_next_try() -> None:
     assert explain(adaptive).adapts
     assert explain(adaptive).next_try is not None
     assert (explain(adaptive, adapts=False).adapts, explain(adaptive, adapts=False).next_try) == (False, None)
+
+
+def test_who_rests_is_told_with_the_words_of_its_state() -> None:
+    never = replace(SUFFIX, needed=None)
+    paused = replace(KNOWN, sources=(SUFFIX, never, DRAFT_MODEL), model=MODEL, model_step_ratio=0.3, next_try=12)
+    assert pauses(paused) == [Pause("suffix", state_of_all(paused)[1]), Pause(MODEL, state_of_all(paused)[2])]
+    assert pauses(replace(paused, adapts=False)) == [], "where nothing is decided nobody rests"
+    assert pauses(replace(paused, sources=(SUFFIX, DRAFT_MODEL), next_try=None)) == []
+
+
+def state_of_all(explanation: Explanation) -> list[str]:
+    names = {account.name for account in explanation.sources}
+    parted = (line.strip().partition(": ") for line in lines(explanation))
+    return [state for name, _, state in parted if name in names]
+
+
+@pytest.mark.parametrize("next_try", [7, None])
+def test_a_draft_model_that_was_never_asked_rests(next_try: int | None) -> None:
+    explanation = replace(KNOWN, model=MODEL, model_step_ratio=0.3, next_try=next_try)
+    assert pauses(explanation) == [Pause(MODEL, state_of(MODEL, explanation))]
+
+
+@pytest.mark.parametrize(
+    ("adapts", "longest", "size", "reason"),
+    [
+        (True, 31, 0, "no guess that pays"),
+        (True, 31, 4, "as many as were guessed and pay, at most 31"),
+        (True, 31, 31, "the most allowed, 31"),
+        (False, 3, 3, "fixed at 3"),
+        (False, 3, 5, "fixed at 3"),
+        (False, 3, 0, "as many as were guessed, at most 3"),
+        (False, 0, 0, "fixed at 0"),
+    ],
+)
+def test_why_a_draft_is_as_long_as_it_is(adapts: bool, longest: int, size: int, reason: str) -> None:
+    assert length_reason(replace(KNOWN, adapts=adapts, longest=longest), size) == reason
+    assert length_reason(None, size) == "nobody guesses"

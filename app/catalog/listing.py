@@ -1,0 +1,65 @@
+"""`localspec models ls`: a table of what is on this machine."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from app.catalog.words import parameters, plain, size
+from app.columns import table
+from app.paths import cache_folder
+from app.terminal import Terminal
+from models.local import LocalModel, local_models
+from models.machine import available_memory
+
+_HEAD = ("NAME", "ARCHITECTURE", "PARAMETERS", "QUANT", "SIZE", "CONTEXT", "FIM", "MEMORY", "FITS")
+_FLUSH_LEFT = {0, 1, 3, 6, 7, 8}
+_HINT = "No model is here. LOCALSPEC_MODELS, or --dir, names folders of your own."
+
+
+def headers_file() -> Path:
+    """Return the file that remembers what headers said."""
+    return cache_folder() / "headers.json"
+
+
+def list_models(folders: Sequence[Path], *, as_json: bool) -> None:
+    """Print the models of all stores and of these folders, those that can't be used with the reason."""
+    terminal, found = Terminal(), local_models(folders, known=headers_file())
+    if as_json:
+        record = {"type": "models", "available": available_memory(), "models": [_record(model) for model in found]}
+        terminal.say(json.dumps(record) + "\n")
+    elif found:
+        terminal.say("\n".join(_lines(found)) + "\n")
+    else:
+        terminal.show(_HINT)
+
+
+def _lines(found: Sequence[LocalModel]) -> list[str]:
+    rows = [_row(model) for model in found if model.info]
+    lines = table(_HEAD, rows, 0, _FLUSH_LEFT) if rows else []
+    broken = [f"{plain(model.name)}: {plain(model.reason)}" for model in found if model.info is None]
+    return lines + ([""] * bool(rows) + ["Can't be used:", *(f"  {line}" for line in broken)] if broken else [])
+
+
+def _row(model: LocalModel) -> list[str]:
+    info = model.info
+    assert info is not None, "only models that can be used have a row"
+    return [
+        plain(model.name),
+        plain(info.architecture),
+        parameters(info.parameters),
+        info.quantisation,
+        size(info.size),
+        f"{info.context:,}",
+        "yes" if info.fim else "no",
+        info.memory,
+        f"{'yes' if model.fits else 'no'}, {size(model.need or 0)}",
+    ]
+
+
+def _record(model: LocalModel) -> dict[str, Any]:
+    about = {"name": model.name, "path": str(model.path), "fits": model.fits, "need": model.need}
+    if model.info is None:
+        return {**about, "reason": model.reason}
+    return {**about, **{key: value for key, value in asdict(model.info).items() if key not in ("path", "shape")}}

@@ -1,0 +1,101 @@
+"""The commands `models` and `check`, their flags and help; what they do is imported when they run."""
+
+from pathlib import Path
+
+import click
+
+from app.options import ModelName
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+_NAME = click.argument("name", type=ModelName("starter"))
+_CONTEXT = click.option(
+    "-c", "--ctx-size", default=0, type=click.IntRange(0, 1 << 24), help="Tokens of context; 0: as run takes."
+)
+_CACHE = click.Choice(["auto", "f32", "f16", "q8_0"])
+_KEYS = click.option("-ctk", "--cache-type-k", "keys", default="auto", type=_CACHE, help="Type of cached keys.")
+_VALUES = click.option("-ctv", "--cache-type-v", "values", default="auto", type=_CACHE, help="Type of cached values.")
+_FOLDERS = click.option(
+    "--dir", "folders", multiple=True, type=click.Path(path_type=Path), help="Look in this folder, too. Repeatable."
+)
+
+_MODELS_HELP = """See the models on this machine, whoever fetched them.
+
+A model can be named by its path, as "starter", or by the name it has elsewhere, as far as it is here:
+
+\b
+  user/repo  user/repo:Q4_K_M  hf.co/user/repo:Q8_0    in the Hugging Face cache, or llama.cpp's
+  hf://user/repo/file.gguf                             a certain file there
+  ollama:llama3.2:3b                                   fetched by Ollama
+  lmstudio:publisher/model/file.gguf                   fetched by LM Studio
+
+Nothing is copied, changed or sent. Of a model in several files, name the first. LOCALSPEC_MODELS has folders of
+your own, written like PATH.
+"""
+_CHECK_HELP = """Tell from the files' headers whether DRAFT can guess for TARGET, and whether both fit in memory.
+
+\b
+  localspec check big.gguf tiny.gguf             every token compared, and the memory of both
+  localspec check big.gguf tiny.gguf -c 32768    with a longer context
+  localspec check ollama:qwen3:8b                one model: is the file whole, does it fit?
+
+Nothing is loaded. Exit codes: 0 they can be used; 4 they are no pair; 5 they do not fit; 3 a file is missing or
+damaged.
+"""
+
+
+@click.group(help=_MODELS_HELP)
+def models() -> None:
+    """See the models on this machine, whoever fetched them."""
+
+
+@models.command("ls")
+@_FOLDERS
+@_JSON
+def _list(*, folders: tuple[Path, ...], as_json: bool) -> None:
+    """List every model here: the name to use it by, what it is, and whether it fits in memory now.
+
+    FIM tells whether it can fill in code at the cursor. MEMORY tells how far it can take back wrong guesses: rewind
+    (any distance), checkpoint (a few tokens) or none (then it runs without a drafter).
+    """
+    from app.catalog.listing import list_models
+
+    list_models(folders, as_json=as_json)
+
+
+@models.command("info")
+@_NAME
+@_CONTEXT
+@_KEYS
+@_VALUES
+@_JSON
+def _info(*, name: str, ctx_size: int, keys: str, values: str, as_json: bool) -> None:
+    """Show what a model says of itself, and how much memory it takes."""
+    from app.catalog.inspection import show_model
+
+    show_model(name, ctx_size, (keys, values), as_json=as_json)
+
+
+@models.command("path")
+@_NAME
+def _path(name: str) -> None:
+    """Print the file that a name stands for."""
+    from app.catalog.inspection import print_path
+
+    print_path(name)
+
+
+@click.command(help=_CHECK_HELP)
+@click.argument("target", type=ModelName("starter"))
+@click.argument("draft", required=False, type=ModelName("starter"))
+@_CONTEXT
+@_KEYS
+@_VALUES
+@_JSON
+@click.pass_context
+def check(
+    context: click.Context, /, *, target: str, draft: str | None, ctx_size: int, keys: str, values: str, as_json: bool
+) -> None:
+    """Tell whether a draft model can guess for a target, and whether both fit in memory."""
+    from app.catalog.checking import run_check
+
+    context.exit(run_check(target, draft, ctx_size, (keys, values), as_json=as_json))

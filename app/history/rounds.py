@@ -1,0 +1,224 @@
+"""A finished answer, round by round: a value that can be stepped through, and saved with the conversation."""
+
+import codecs
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from app.engine.messages import Said
+from app.engine.origins import Origin, origins
+from app.engine.verify import Disagreement
+from app.history.words import storable
+
+_VERSION = 1
+_LARGEST = 1 << 26
+"""Bytes of JSON that are read: some 800,000 rounds."""
+_DIGITS = 4
+"""Digits of a probability that are kept."""
+_LETTERS = {
+    Origin.PLAIN: "p",
+    Origin.MODEL: "m",
+    Origin.SUFFIX: "s",
+    Origin.LOOKUP: "l",
+    Origin.MEMORY: "y",
+    Origin.CHECKED: "c",
+    Origin.SIBLING: "2",
+    Origin.OTHER: "o",
+    Origin.REPLACEMENT: "r",
+    Origin.BONUS: "b",
+}
+"""How origins are saved: names on the screen may change."""
+_ORIGINS = {letter: origin for origin, letter in _LETTERS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRound:
+    """One round, as far as it is shown."""
+
+    pieces: tuple[bytes, ...]
+    """What each emitted token adds to the text; at least one token."""
+    origins: tuple[Origin, ...]
+    """Where each of them came from."""
+    guesses: tuple[bytes, ...]
+    """The draft's chain of tokens."""
+    siblings: tuple[tuple[int, bytes], ...]
+    """Second guesses and their places in the chain, ascending."""
+    accepted: int
+    """Guesses of the chain that the target accepted, from the first."""
+    source: str
+    """Who guessed."""
+    disagreement: Disagreement | None
+    """What the target made of the guess it rejected; None: it rejected none."""
+    seconds: tuple[float, float, float]
+    """Time to draft, to verify, and of the rest."""
+    width: int
+    """Tokens of the target's pass."""
+    prefix_length: int
+    """Tokens of prompt and answer before the round."""
+
+    @property
+    def drafted(self) -> int:
+        """Tokens that were checked."""
+        return len(self.guesses) + len(self.siblings)
+
+    @property
+    def kept(self) -> int:
+        """Guesses that became text; at the end of an answer these can be fewer than were accepted."""
+        return min(self.accepted + (Origin.SIBLING in self.origins), len(self.pieces))
+
+    @property
+    def rejects(self) -> bool:
+        """Whether a guess was rejected."""
+        return self.accepted < len(self.guesses)
+
+    @property
+    def instead(self) -> bytes | None:
+        """What the target said instead of the rejected guess; None: it rejected none, or the answer ended before."""
+        return self.pieces[self.accepted] if self.rejects and self.accepted < len(self.pieces) else None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRounds:
+    """The rounds of an answer, in order."""
+
+    rounds: tuple[AnswerRound, ...]
+
+    @classmethod
+    def of(cls, said: Iterable[Said]) -> "AnswerRounds":
+        """Return the rounds that the engine told of."""
+        return cls(tuple(_round(one) for one in said))
+
+    def marks(self) -> tuple[list[int], list[Origin]]:
+        """Return the characters that each emitted token completes, and where it came from."""
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        lengths = [len(decoder.decode(piece)) for one in self.rounds for piece in one.pieces]
+        return lengths, [origin for one in self.rounds for origin in one.origins]
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the rounds as a JSON object; bytes are written as the characters of the same numbers."""
+        return {"version": _VERSION, "rounds": [_record(one) for one in self.rounds]}
+
+    def to_json(self) -> str:
+        """Return the rounds as a line of JSON."""
+        return json.dumps(self.to_record(), ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> "AnswerRounds | None":
+        """Return what was saved; None for what is damaged, or of a version that is not known here."""
+        try:
+            record = json.loads(text)
+            if not isinstance(record, dict) or record.get("version") != _VERSION:
+                return None
+            return cls(tuple(_read(one) for one in record["rounds"]))
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            return None
+
+
+def pack(said: Sequence[Said]) -> bytes:
+    """Return the rounds of an answer for the database; b"" for none."""
+    return zlib.compress(AnswerRounds.of(said).to_json().encode()) if said else b""
+
+
+def unpack(packed: bytes) -> AnswerRounds | None:
+    """Return the rounds that were packed; None where there are none, or they are damaged."""
+    decoder = zlib.decompressobj()
+    try:
+        # A damaged length must not become all the memory there is.
+        text = decoder.decompress(packed, _LARGEST).decode()
+    except (zlib.error, UnicodeDecodeError):
+        return None
+    return AnswerRounds.from_json(text) if decoder.eof else None
+
+
+def _round(said: Said) -> AnswerRound:
+    round_ = said.round
+    draft, apart = round_.draft, round_.disagreement
+    chain = len(draft.tokens)
+    places = (place for place, _ in draft.siblings)
+    return AnswerRound(
+        pieces=said.pieces,
+        origins=origins(round_),
+        guesses=said.guessed[:chain],
+        siblings=tuple(zip(places, said.guessed[chain:], strict=True)),
+        accepted=round_.verdict.accepted,
+        source=storable(draft.source),
+        disagreement=Disagreement(_short(apart.guess_prob), _short(apart.instead_prob)) if apart else None,
+        seconds=(_micro(round_.draft_seconds), _micro(round_.verify_seconds), _micro(round_.host_seconds)),
+        width=round_.width,
+        prefix_length=round_.prefix_length,
+    )
+
+
+def _record(one: AnswerRound) -> list[Any]:
+    apart = one.disagreement
+    return [
+        [_text(piece) for piece in one.pieces],
+        "".join(_LETTERS[origin] for origin in one.origins),
+        [_text(guess) for guess in one.guesses],
+        [[place, _text(guess)] for place, guess in one.siblings],
+        one.accepted,
+        one.source,
+        [apart.guess_prob, apart.instead_prob] if apart else [],
+        list(one.seconds),
+        one.width,
+        one.prefix_length,
+    ]
+
+
+def _read(record: Any) -> AnswerRound:
+    """Return a round; raises ValueError, TypeError or KeyError for what is none."""
+    pieces, letters, guesses, siblings, accepted, source, apart, seconds, width, prefix_length = record
+    chain = tuple(_bytes(guess) for guess in guesses)
+    one = AnswerRound(
+        pieces=tuple(_bytes(piece) for piece in pieces),
+        origins=tuple(_ORIGINS[letter] for letter in letters),
+        guesses=chain,
+        siblings=tuple((_count(place, len(chain) - 1), _bytes(guess)) for place, guess in siblings),
+        accepted=_count(accepted, len(chain)),
+        source=source,
+        disagreement=Disagreement(*(_number(prob, 1.0) for prob in apart)) if apart else None,
+        seconds=_seconds(seconds),
+        width=_count(width),
+        prefix_length=_count(prefix_length),
+    )
+    if not one.pieces or len(one.origins) != len(one.pieces) or not isinstance(source, str):
+        raise ValueError("not a round")
+    return one
+
+
+def _short(prob: float) -> float:
+    return float(f"{prob:.{_DIGITS}g}")
+
+
+def _micro(seconds: float) -> float:
+    return round(seconds, 6)
+
+
+def _text(piece: bytes) -> str:
+    return piece.decode("latin-1")
+
+
+def _bytes(text: Any) -> bytes:
+    if not isinstance(text, str):
+        raise TypeError("not a piece of text")
+    return text.encode("latin-1")
+
+
+def _count(value: Any, most: float = float("inf")) -> int:
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError("not a count")
+    return value
+
+
+def _number(value: Any, most: float = float("inf")) -> float:
+    if type(value) not in (int, float) or not isfinite(value) or not 0 <= value <= most:
+        raise ValueError("not a number")
+    return float(value)
+
+
+def _seconds(values: Any) -> tuple[float, float, float]:
+    draft, verify, host = values
+    return _number(draft), _number(verify), _number(host)

@@ -1,0 +1,59 @@
+"""The settings that can be changed in a running chat, by the names of their flags."""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+
+from app.engine.worker import FIXED_LENGTH, Question
+from models.accept import Accept
+from models.errors import UsageError
+from models.sampling import SamplingParams
+
+_SAMPLING = {
+    {"temperature": "temp", "penalty_window": "repeat-last-n"}.get(entry.name, entry.name.replace("_", "-")): entry.name
+    for entry in fields(SamplingParams)
+}
+
+
+def setting_values(settings: Question) -> Mapping[str, object]:
+    """Return every setting with its value, as people write it."""
+    sampling = {name: getattr(settings.sampling, attribute) for name, attribute in _SAMPLING.items()}
+    longest = settings.draft_length
+    return {
+        **sampling,
+        "draft-max": -1 if longest is None else longest,
+        "predict": settings.max_tokens,
+        "accept": f"{settings.accept} ({settings.accept.claim})",
+    }
+
+
+def with_setting(settings: Question, name: str, value: str) -> Question:
+    """Return the settings with one of them changed; raises UsageError for a name nobody has, or a value it can't be."""
+    names = setting_values(settings)
+    if name not in names:
+        raise UsageError(f"There is no setting '{name}'.", hint=f"The settings are: {', '.join(names)}.")
+    if name == "accept":
+        return replace(settings, accept=_rule(value))
+    try:
+        if name == "draft-max":
+            return replace(settings, draft_length=int(value) if int(value) >= 0 else None)
+        if name == "predict":
+            return replace(settings, max_tokens=int(value) if int(value) > 0 else None)
+        attribute = _SAMPLING[name]
+        changed = {attribute: type(getattr(settings.sampling, attribute))(value)}
+        return replace(settings, sampling=replace(settings.sampling, **changed))
+    except ValueError:
+        raise UsageError(f"{name} can't be '{value}'.", hint="It wants a number.") from None
+
+
+def draft_length_text(settings: Question) -> str:
+    """Return how long a draft may be, in words."""
+    if not settings.adapt:
+        return f"{FIXED_LENGTH if settings.draft_length is None else settings.draft_length} tokens"
+    return "as many tokens as pay" if settings.draft_length is None else f"at most {settings.draft_length} tokens"
+
+
+def _rule(value: str) -> Accept:
+    try:
+        return Accept(value)
+    except ValueError:
+        raise UsageError(f"accept can't be '{value}'.", hint=f"It wants one of: {', '.join(Accept)}.") from None

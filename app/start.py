@@ -1,0 +1,27 @@
+"""Which front a run gets: one answer, a screen, or a chat line by line."""
+
+import os
+import sys
+
+from app.request import Request
+
+
+def start(request: Request) -> int:
+    """Run what was asked for; return the exit code. Only what is needed is imported: a screen library is not light."""
+    if request.prompt is not None:
+        from app.oneshot import run_once
+
+        return run_once(request)
+    if request.plain or not _can_show_screen():
+        from app.chat_loop import run_chat
+
+        return run_chat(request)
+    from app.ui.app import run_screen
+
+    return run_screen(request)
+
+
+def _can_show_screen() -> bool:
+    """Tell whether this is a terminal on which a screen can be drawn."""
+    all_terminals = sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()
+    return all_terminals and os.environ.get("TERM", "dumb") != "dumb"

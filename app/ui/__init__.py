@@ -1,0 +1,1 @@
+"""The chat as an app in the terminal."""

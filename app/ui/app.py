@@ -1,0 +1,78 @@
+"""The chat as an app: the terminal, the theme, the keys, and the way out."""
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import ClassVar
+
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from app.engine.load import LoadPlan
+from app.keys import KEYS
+from app.request import Request
+from app.themes import theme_for
+from app.ui.chat_screen import ChatScreen
+from app.ui.link import EngineLink, Link, Post
+from app.ui.terminal_guard import terminal_to_itself
+
+_TERMINATED = 143
+_HUNG_UP = 129
+MakeLink = Callable[[LoadPlan, Post], Link]
+
+
+class ChatApp(App[int]):
+    """The app around the chat screen."""
+
+    CSS_PATH = "styles.tcss"
+    TITLE = "localspec"
+    ENABLE_COMMAND_PALETTE = True
+    # The screen has its own way out.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+q", "quit", "Leave", show=False, priority=False),
+    ]
+
+    def __init__(self, request: Request, make_link: MakeLink, now: Callable[[], float] = time.monotonic) -> None:
+        """Take what was asked for, what makes an engine, and a clock."""
+        super().__init__()
+        self.request = request
+        self._make_link = make_link
+        self._now = now
+        self.theme = theme_for(request.screen.theme)
+        self.set_keymap(request.screen.keys)
+
+    def on_mount(self) -> None:
+        """Open the chat; a signal ends it in order."""
+        link = self._make_link(self.request.plan, self._post)
+        self.chat = ChatScreen(self.request, link, self._now)
+        self.push_screen(self.chat)
+        loop = asyncio.get_running_loop()
+        for number, code in ((signal.SIGTERM, _TERMINATED), (signal.SIGHUP, _HUNG_UP)):
+            loop.add_signal_handler(number, partial(self.exit, code))
+
+    def on_unmount(self) -> None:
+        """Write down what is left, and free the models."""
+        self.chat.dialogue.record.close()
+        self.chat.link.close()
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Offer what the keys do by name."""
+        if isinstance(screen, ChatScreen):
+            for key in KEYS.values():
+                yield SystemCommand(key.help, "", partial(screen.action_does, key.action))
+
+    def _post(self, message: object) -> None:
+        # After the screen is gone the engine may still have a word to say.
+        if self.is_running:
+            self.chat.post_message(message)  # type: ignore[arg-type]
+
+
+def run_screen(request: Request) -> int:
+    """Chat on a screen until the user leaves; return the exit code."""
+    app = ChatApp(request, EngineLink)
+    with terminal_to_itself():
+        code = app.run()
+    return code if isinstance(code, int) else app.return_code or 0

@@ -1,0 +1,206 @@
+"""What is done with the conversation on the screen: said, stopped, edited, branched, resumed, replayed, copied."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.engine.worker import Question
+from app.history.recorder import start_recorder
+from app.history.resume import find_resumed
+from app.mentions import expand
+from app.ui.clipboard import copied_note, keep_copy
+from app.ui.replay import ReplayScreen
+from app.ui.sessions import SessionScreen
+from models.errors import UsageError
+
+if TYPE_CHECKING:
+    from app.ui.chat_screen import ChatScreen
+
+_RUNNING = "An answer is running; Escape stops it."
+
+
+def say(screen: "ChatScreen", text: str, pasted: Sequence[str] = ()) -> None:
+    """Ask the model; while it loads the message waits, while it answers the message stays in the prompt.
+
+    A name after "@" in what was typed, and not in what was `pasted`, sends that file along. Raises UsageError for one
+    that can't be sent; the message is then in the prompt again.
+    """
+    if screen.busy and screen.ready is not None:
+        screen.prompt.restore()
+        _tell(screen, _RUNNING)
+        return
+    try:
+        said = expand(text, Path.cwd(), pasted)
+    except UsageError:
+        screen.prompt.restore()
+        raise
+    if screen.ready is None:
+        screen.waiting = said.text
+        screen.note("Asked as soon as the model is loaded.")
+        return
+    for file in said.files:
+        screen.note(f"Sent {file.title}: {file.lines:,} lines, {file.characters:,} characters.")
+    ask(screen, said.text)
+
+
+def ask(screen: "ChatScreen", text: str) -> None:
+    """Ask the model this very text."""
+    instead_of, screen.editing = screen.editing, None
+    start(screen, screen.dialogue.ask(text, instead_of))
+
+
+def start(screen: "ChatScreen", question: Question) -> None:
+    """Have a question answered."""
+    screen.busy = "answering"
+    screen.flow.begin()
+    show_branch(screen)
+    entry = screen.dialogue.record.growing
+    assert entry is not None, "a question expects an answer"
+    screen.transcript.begin_answer(entry)
+    screen.link.answer(question)
+
+
+def show_branch(screen: "ChatScreen") -> None:
+    """Let the messages be those of the current branch."""
+    branch, shown = screen.dialogue.record.branch(), screen.transcript.message_keys()
+    same = 0
+    while same < min(len(branch), len(shown)) and branch[same].id == shown[same]:
+        same += 1
+    if same < len(shown):
+        screen.transcript.truncate(shown[same])
+    for entry in branch[same:]:
+        screen.add_entry(entry)
+
+
+def unsaid(screen: "ChatScreen", note: str) -> None:
+    """Take back a message that got no word: what was typed is in the prompt again."""
+    kept = {entry.id for entry in screen.dialogue.record.branch()}
+    gone = [key for key in screen.transcript.message_keys() if key not in kept]
+    typed = next((key for key in gone if _role(screen, key) == "user"), None)
+    if typed is not None and not screen.prompt.text:
+        screen.prompt.set_text(screen.transcript.text_of(typed))
+    show_branch(screen)
+    if note:
+        screen.note(note)
+
+
+def stop(screen: "ChatScreen") -> bool:
+    """Stop what the engine does, and keep what was said; False when it does nothing."""
+    if screen.busy:
+        screen.link.stop()
+    return bool(screen.busy)
+
+
+def regenerate(screen: "ChatScreen") -> None:
+    """Answer the last message anew, beside the answer it has."""
+    if screen.busy:
+        _tell(screen, _RUNNING)
+        return
+    question = screen.dialogue.again()
+    if question is None:
+        _tell(screen, "Nothing was asked yet.")
+    else:
+        start(screen, question)
+
+
+def undo(screen: "ChatScreen") -> None:
+    """Forget the last message and its answer; they stay saved as a branch."""
+    if screen.busy:
+        _tell(screen, _RUNNING)
+        return
+    screen.dialogue.record.undo()
+    show_branch(screen)
+
+
+def new_conversation(screen: "ChatScreen") -> None:
+    """Begin a new conversation; the old one stays saved."""
+    if screen.busy:
+        _tell(screen, _RUNNING)
+        return
+    screen.dialogue.record.clear()
+    screen.editing = None
+    screen.transcript.clear()
+    screen.show_flow()
+    screen.prompt.focus()
+
+
+def copy(screen: "ChatScreen", text: str, what: str) -> None:
+    """Copy a text, by way of the terminal and to a file."""
+    screen.app.copy_to_clipboard(text)
+    _tell(screen, copied_note(text, what, keep_copy(text)))
+
+
+def switch_branch(screen: "ChatScreen", key: int) -> None:
+    """Go on to the next alternative of a message."""
+    if screen.busy:
+        _tell(screen, _RUNNING)
+        return
+    others = screen.dialogue.alternatives(key)
+    place = next((i for i, entry in enumerate(others) if entry.id == key), 0)
+    if len(others) < 2:
+        _tell(screen, "This message has no other branch. F5 answers anew, F6 edits the last message.")
+        return
+    after = others[(place + 1) % len(others)]
+    screen.dialogue.record.switch(after.id)
+    show_branch(screen)
+    screen.link.recall(*screen.dialogue.resumed())
+    _tell(screen, f"Branch {(place + 1) % len(others) + 1} of {len(others)}.")
+
+
+def edit(screen: "ChatScreen", key: int) -> None:
+    """Take a message of the user into the prompt: sent again, it begins a branch of its own."""
+    record = screen.dialogue.record
+    entry = record.entries.get(key)
+    if entry is not None and entry.role == "assistant":
+        entry = record.entries.get(entry.parent or 0)
+    if entry is None:
+        return
+    screen.editing = entry.id
+    screen.prompt.set_text(entry.text)
+    screen.prompt.focus()
+    _tell(screen, "Enter sends it again, on a branch of its own; an emptied prompt forgets it.")
+
+
+def replay(screen: "ChatScreen", key: int | None) -> None:
+    """Step through an answer of this conversation, or of one that was saved with its rounds."""
+    answers = [entry for entry in screen.dialogue.record.branch() if entry.answer is not None]
+    entry = next((entry for entry in answers if entry.id == key), answers[-1] if answers else None)
+    rounds = screen.dialogue.rounds(entry) if entry else None
+    if rounds is None:
+        _tell(screen, "There is no answer here whose rounds are known.")
+    else:
+        screen.app.push_screen(ReplayScreen(rounds))
+
+
+def find_session(screen: "ChatScreen") -> None:
+    """Let the user find a saved conversation."""
+    if screen.busy:
+        _tell(screen, _RUNNING)
+    else:
+        screen.app.push_screen(SessionScreen(), lambda found: resume(screen, found))
+
+
+def resume(screen: "ChatScreen", conversation: str | None) -> None:
+    """Go on with a saved conversation, with the model that is loaded."""
+    if conversation is None or screen.ready is None:
+        return
+    resumed = find_resumed(conversation)
+    old = screen.dialogue.record
+    old.close()
+    record = start_recorder(old.model, old.source, resumed, saved=not old.private, wait=0)
+    screen.dialogue.record = record
+    screen.dialogue.system = resumed.conversation.system
+    screen.transcript.clear()
+    show_branch(screen)
+    if resumed.unanswered is not None:
+        screen.prompt.set_text(resumed.unanswered)
+    screen.link.recall(*screen.dialogue.resumed())
+
+
+def _role(screen: "ChatScreen", key: int) -> str:
+    entry = screen.dialogue.record.entries.get(key)
+    return entry.role if entry else ""
+
+
+def _tell(screen: "ChatScreen", text: str) -> None:
+    screen.app.notify(text, markup=False)

@@ -1,0 +1,77 @@
+"""The user's own editor on a text of the chat."""
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from models.errors import LocalspecError
+
+_FALLBACKS = ("nano", "vi")
+
+
+def edit_text(text: str) -> str:
+    """Return a text as the user left it in $VISUAL, $EDITOR, nano or vi; the terminal must be free.
+
+    Raises LocalspecError where there is no editor, or it fails.
+    """
+    command = _command()
+    # A folder of its own is private too: editors put copies and swap files beside a file.
+    with tempfile.TemporaryDirectory(prefix="localspec-") as folder:
+        file = Path(folder) / "prompt.md"
+        file.write_text(text, encoding="utf-8", errors="replace", newline="")
+        _run([*command, str(file)])
+        return _read(file).removesuffix("\n")
+
+
+def _command() -> list[str]:
+    for variable in ("VISUAL", "EDITOR"):
+        if wanted := os.environ.get(variable, "").strip():
+            try:
+                return shlex.split(wanted)
+            except ValueError as error:
+                raise LocalspecError(
+                    f"${variable} is no command.", cause=f"It is: {wanted}", hint="Mend its quotes."
+                ) from error
+    for name in _FALLBACKS:
+        if found := shutil.which(name):
+            return [found]
+    raise LocalspecError("There is no editor.", hint='Name one: export EDITOR="code --wait"')
+
+
+def _run(command: list[str]) -> None:
+    name = command[0]
+    try:
+        with _interrupts_are_its():
+            code = subprocess.run(command, check=False).returncode
+    except OSError as error:
+        cause = error.strerror or type(error).__name__
+        raise LocalspecError(f"{name} can't be started.", cause=f"{cause}.", hint="Set $EDITOR to another.") from error
+    if code:
+        raise LocalspecError(
+            f"{name} failed, so the prompt stays as it was.", cause=f"Its exit code is {code}.", hint="Try it again."
+        )
+
+
+@contextmanager
+def _interrupts_are_its() -> Iterator[None]:
+    """Leave Ctrl-C to the editor; with SIG_IGN in place of a handler it would ignore it too."""
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise LocalspecError(
+            "The edited text is gone, so the prompt stays as it was.", cause=str(error), hint="Save to the same file."
+        ) from error

@@ -1,0 +1,84 @@
+"""The help screen: every key and every command, from the declarations that make them work."""
+
+from typing import Any, ClassVar
+
+from rich.table import Table
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Label, Static
+
+from app.keys import KEYS
+
+_TYPING = (
+    ("enter", "Send"),
+    ("ctrl+j, shift+enter, alt+enter", "Begin a new line"),
+    ("up, down", "Messages sent before, at the first and last line"),
+    ("ctrl+g", "Open the prompt in your editor"),
+    ("@name", "Send a file along; @name:10-40 some lines of it"),
+)
+_MESSAGES = (
+    ("up, down", "Choose a message"),
+    ("n, p", "Next or previous code block"),
+    ("y", "Copy the message or the code block"),
+    ("e", "Edit the message and send it again, on a branch"),
+    ("b", "Go on to another branch of the message"),
+    ("r", "Step through the answer, round by round"),
+)
+
+
+def show_help(app: App[Any]) -> None:
+    """Open the help screen."""
+    app.push_screen(HelpScreen())
+
+
+class HelpScreen(ModalScreen[None]):
+    """Shows keys and commands until a key closes it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,f1", "dismiss", "Close", id="help.close"),
+    ]
+
+    def compose(self) -> ComposeResult:
+        """Lay out the screen."""
+        with VerticalScroll(classes="dialog", id="help"):
+            yield Label("Keys", classes="title")
+            yield Static(self._keys())
+            yield Label("In the prompt", classes="title")
+            yield Static(_rows(_TYPING))
+            yield Label("In the messages", classes="title")
+            yield Static(_rows(_MESSAGES))
+            yield Label("Commands", classes="title")
+            yield Static(_commands())
+
+    def on_mount(self) -> None:
+        """Let the keys scroll."""
+        self.query_one(VerticalScroll).focus()
+
+    def _keys(self) -> Table:
+        """Return the keys as they are now: they may have been remapped."""
+        bound: dict[str, list[str]] = {}
+        chat = next(screen for screen in reversed(self.app.screen_stack) if screen is not self)
+        for active in chat.active_bindings.values():
+            if active.binding.id is not None:
+                bound.setdefault(active.binding.id, []).append(active.binding.key)
+        return _rows(tuple((", ".join(bound.get(name, ["-"])), key.help) for name, key in KEYS.items()))
+
+
+def _commands() -> Table:
+    # Imported late: the commands can open this screen.
+    from app.ui.commands import COMMANDS
+
+    return _rows(tuple((f"/{name} {command.argument}".rstrip(), command.help) for name, command in COMMANDS.items()))
+
+
+def _rows(rows: tuple[tuple[str, str], ...]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", ratio=1)
+    table.add_column(ratio=2)
+    for row in rows:
+        # Text objects: a bracket in a command is no markup.
+        table.add_row(*map(Text, row))
+    return table

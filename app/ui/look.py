@@ -1,0 +1,59 @@
+"""What a transcript's parts look like in a theme; a value, so that what was drawn can be kept until it changes."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from io import StringIO
+
+from rich.console import Console
+from rich.style import Style
+from rich.theme import Theme
+
+from app.ui.origin_styles import Palette
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Styles of the parts; what they leave open is the widget's own."""
+
+    palette: Palette
+    code_theme: str
+    """Of Pygments, or "ansi_dark" and "ansi_light" of Rich."""
+    code_edge: str
+    """At the left of a code block's lines: a bar where its background may not be seen."""
+    code: Style
+    """Background of a code block."""
+    inline_code: Style
+    heading: Style
+    link: Style
+    quote: Style
+    faint: Style
+    """Rules, numbers, footers and notes."""
+    error: Style
+    user: Style
+    bar: Style
+    """Beside what the user said."""
+    cursor: Style
+    """Beside what is selected."""
+    placeholder: Style
+
+
+@lru_cache(maxsize=4)
+def console(look: Look) -> Console:
+    """Return a console that turns renderables into segments in a look; nothing is ever printed on it."""
+    bold, italic = Style(bold=True), Style(italic=True)
+    styles = {
+        "h1": look.heading + bold + Style(underline=True),
+        "h2": look.heading + bold,
+        **{f"h{level}": look.heading + bold + italic for level in range(3, 7)},
+        "code": look.inline_code,
+        "a": look.link,
+        "url": look.faint,
+        "block_quote": look.quote,
+        "hr": look.faint,
+        "item.bullet": look.faint,
+        "item.number": look.faint,
+        "table.header": bold,
+        "table.border": look.faint,
+    }
+    theme = Theme({f"markdown.{name}": style for name, style in styles.items()})
+    return Console(file=StringIO(), theme=theme, color_system="truecolor", force_terminal=True, legacy_windows=False)

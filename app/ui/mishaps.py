@@ -1,0 +1,41 @@
+"""What to do when this program itself fails: the log has the whole story, the chat goes on."""
+
+import functools
+import logging
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from app.paths import log_file
+from models.errors import LocalspecError
+
+_log = logging.getLogger("localspec.ui")
+
+
+def survived(
+    handler: Callable[..., Awaitable[None] | None],
+) -> Callable[..., Awaitable[None]]:
+    """Make a screen's handler tell its failures; Textual would otherwise take the screen down with them."""
+
+    @functools.wraps(handler)
+    async def guarded(self: Any, *arguments: Any) -> None:
+        try:
+            result = handler(self, *arguments)
+            if result is not None:
+                await result
+        except LocalspecError as error:
+            self.fail(error)
+        except Exception as error:
+            _log.error("%s", traceback.format_exc())
+            self.fail(unexpected(error))
+
+    return guarded
+
+
+def unexpected(error: BaseException) -> LocalspecError:
+    """Return a failure of this program as an error to be shown."""
+    return LocalspecError(
+        "localspec made a mistake; the chat goes on.",
+        cause=f"{type(error).__name__}: {error}",
+        hint=f"The whole story is in {log_file()}; please report it.",
+    )

@@ -1,0 +1,150 @@
+"""Choosing another model, and who guesses for it, with what is known of each file before it is loaded."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.text import Text
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widgets import Input, Label, OptionList
+from textual.widgets.option_list import Option
+
+from app.ui.choices import Choice, draft_choices, model_choices
+from drafters.registry import parse_drafter
+
+if TYPE_CHECKING:
+    from app.ui.chat_screen import ChatScreen
+
+_RUNNING = "The engine is busy; Escape stops it."
+
+
+class PickerScreen(ModalScreen[str | None]):
+    """Returns the name of what was chosen; None: nothing was."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", "Close", id="picker.close"),
+        Binding("down", "move(1)", "Next", id="picker.down", priority=True, show=False),
+        Binding("up", "move(-1)", "Previous", id="picker.up", priority=True, show=False),
+    ]
+
+    @dataclass
+    class Listed(Message):
+        """What there is to choose from."""
+
+        choices: Sequence[Choice]
+
+    def __init__(self, title: str, hint: str, choices: partial[list[Choice]]) -> None:
+        """Take the title, what may be typed instead, and what finds the choices: it may take a while."""
+        super().__init__()
+        self._title = title
+        self._hint = hint
+        self._find = choices
+        self._choices: Sequence[Choice] = ()
+
+    def compose(self) -> ComposeResult:
+        """Lay out the screen."""
+        with Vertical(classes="dialog", id="picker"):
+            yield Label(self._title, classes="title", markup=False)
+            yield Input(placeholder=self._hint, id="name")
+            yield OptionList(id="choices", markup=False)
+            yield Label("Looking …", classes="keys", id="picker-note", markup=False)
+
+    def on_mount(self) -> None:
+        """Look what there is."""
+        self.look()
+
+    @work(thread=True)
+    def look(self) -> None:
+        """Read the headers on a thread of its own: there may be hundreds of files."""
+        self.post_message(self.Listed(self._find()))
+
+    @on(Listed)
+    def _listed(self, event: Listed) -> None:
+        self._choices = event.choices
+        self._narrow(self.query_one(Input).value)
+        self.query_one("#picker-note", Label).update("Enter takes it, Escape closes")
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        self._narrow(event.value)
+
+    @on(Input.Submitted)
+    def _entered(self, event: Input.Submitted) -> None:
+        choices = self.query_one(OptionList)
+        if choices.highlighted is not None:
+            self.dismiss(choices.get_option_at_index(choices.highlighted).id)
+        elif event.value.strip():
+            self.dismiss(event.value.strip())
+
+    @on(OptionList.OptionSelected)
+    def _chosen(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option.id)
+
+    def action_move(self, lines: int) -> None:
+        """Move the highlight while the cursor stays in the name."""
+        choices = self.query_one(OptionList)
+        if lines > 0:
+            choices.action_cursor_down()
+        else:
+            choices.action_cursor_up()
+
+    def _narrow(self, typed: str) -> None:
+        """Show the choices that have every word that was typed."""
+        words = typed.lower().split()
+        fit = [one for one in self._choices if all(word in f"{one.name} {one.detail}".lower() for word in words)]
+        listed = self.query_one(OptionList)
+        listed.clear_options()
+        listed.add_options(Option(_line(one), id=one.name, disabled=not one.usable) for one in fit)
+        listed.highlighted = next((place for place, one in enumerate(fit) if one.usable), None)
+
+
+def pick_model(screen: "ChatScreen") -> None:
+    """Let the user choose another target."""
+    picker = PickerScreen(
+        "Models on this machine", "Part of a name, or the path of a GGUF file", partial(model_choices)
+    )
+    screen.app.push_screen(picker, lambda name: change_model(screen, name) if name else None)
+
+
+def pick_draft(screen: "ChatScreen") -> None:
+    """Let the user choose who guesses."""
+    find = partial(draft_choices, screen.request.plan.model)
+    picker = PickerScreen("Who guesses", "Part of a name, or the path of a small GGUF file", find)
+    screen.app.push_screen(picker, lambda name: change_draft(screen, name) if name else None)
+
+
+def change_model(screen: "ChatScreen", name: str) -> None:
+    """Load another target; the one that is loaded stays until that is done, and if it fails."""
+    if screen.busy:
+        screen.app.notify(_RUNNING, markup=False)
+        return
+    drafter = screen.request.plan.drafter
+    # A draft model speaks for one family: with another target, what needs no model guesses.
+    plan = replace(screen.request.plan, model=name, drafter=parse_drafter("auto") if drafter.model else drafter)
+    screen.busy, screen.wanted = "loading", plan
+    screen.link.load(plan)
+
+
+def change_draft(screen: "ChatScreen", name: str) -> None:
+    """Change who guesses; the old one stays if that fails."""
+    if screen.busy:
+        screen.app.notify(_RUNNING, markup=False)
+        return
+    spec = parse_drafter(name)
+    screen.busy, screen.wanted = "loading", replace(screen.request.plan, drafter=spec)
+    screen.link.use_drafter(spec)
+
+
+def _line(choice: Choice) -> Text:
+    name = Path(choice.name).name if choice.name.endswith(".gguf") else choice.name
+    text = Text.assemble((name, "bold" if choice.usable else "dim strike"), ("  " + choice.detail, "dim"))
+    if choice.reason:
+        text.append("\n  " + choice.reason, "italic")
+    return text

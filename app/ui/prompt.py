@@ -1,0 +1,300 @@
+"""The prompt of the chat: it grows with its text, completes commands and files, and knows what was asked before."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from textual import events
+from textual.app import App, ComposeResult, SuspendNotSupported
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widget import Widget
+from textual.widgets import OptionList, TextArea
+
+from app.ui.completion import Sources, partial_at
+from app.ui.completion_popup import CompletionPopup
+from app.ui.editor import edit_text
+from app.ui.pastes import Pastes, harmless
+from app.ui.prompt_area import PromptArea
+from app.ui.prompt_history import PromptHistory, prompts_file
+from app.ui.terminal_keys import know_alt_enter
+from app.ui.vim_keys import VimKeys
+from models.errors import LocalspecError
+
+_PLACEHOLDER = "Message, / for commands, @ for files"
+_LONGEST_SHOWN = 20_000
+_MOST_LINES_SHOWN = 1_000
+"""Of a text put in from elsewhere; a longer one is a placeholder too, since every key would be felt in it."""
+
+
+class Prompt(Widget):
+    """Where the user types; `Submitted` tells what."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "submit", "Send", show=False, id="prompt.submit"),
+        Binding("ctrl+j,shift+enter,alt+enter", "newline", "New line", show=False, id="prompt.newline"),
+        Binding("tab", "accept", "Complete", show=False, id="prompt.accept"),
+        Binding("escape", "back", "Close, or vim's normal mode", show=False, id="prompt.back"),
+        Binding("ctrl+g", "editor", "Open in $EDITOR", show=False, id="prompt.editor"),
+    ]
+    DEFAULT_CSS = "Prompt { width: 1fr; height: auto; }"
+
+    vim: reactive[bool] = reactive(False)
+    """Whether vim's normal mode is there; Escape leads to it."""
+    mode: reactive[str] = reactive("")
+    """Vim's mode, "insert" or "normal"; empty without vim."""
+
+    @dataclass
+    class Submitted(Message):
+        """The user sent a text."""
+
+        text: str
+        """All of it, with what placeholders stand for."""
+        pasted: tuple[str, ...] = ()
+        """The parts of several lines that were pasted; a sign such as @ in them is more often code than a mention."""
+
+    class EditorWanted(Message):
+        """The user wants the text in an editor; `edit_externally` opens it."""
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        history: PromptHistory | None = None,
+        *,
+        commands: Mapping[str, str] | None = None,
+        complete_argument: Callable[[str, str], Sequence[str]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        id: str | None = None,  # noqa: A002
+    ) -> None:
+        """Complete files of `folder`, else of the working directory, and the rest of `Sources`; walk `history`."""
+        super().__init__(id=id)
+        self._sources = Sources(commands or {}, complete_argument)
+        self._history = history or PromptHistory(prompts_file())
+        know_alt_enter()
+        self._popup = CompletionPopup(folder or Path.cwd(), self._sources, clock)
+        self._area = PromptArea(self, _PLACEHOLDER)
+        self._vim = VimKeys(self._area)
+        self._quiet = False
+        self._closed_for: tuple[int, int] | None = None
+        """Where the completion that the user closed began; it stays closed there."""
+        self._sent: tuple[str, Pastes] | None = None
+
+    def compose(self) -> ComposeResult:
+        """Show the list over the text; it lies above it, whatever is there."""
+        yield self._popup
+        yield self._area
+
+    @property
+    def text(self) -> str:
+        """The text as it is shown, with placeholders for long pastes."""
+        return self._area.text
+
+    @text.setter
+    def text(self, text: str) -> None:
+        self.set_text(text)
+
+    @property
+    def keep(self) -> bool:
+        """Whether what is sent is stored for later sessions."""
+        return self._history.keep
+
+    @keep.setter
+    def keep(self, keep: bool) -> None:
+        self._history.keep = keep
+
+    @property
+    def commands(self) -> Mapping[str, str]:
+        """Slash commands, without the slash, and what they are for."""
+        return self._sources.commands
+
+    @commands.setter
+    def commands(self, commands: Mapping[str, str]) -> None:
+        self._sources.commands = commands
+
+    @property
+    def complete_argument(self) -> Callable[[str, str], Sequence[str]] | None:
+        """Takes a command and the beginning of its argument; returns what it can be."""
+        return self._sources.complete_argument
+
+    @complete_argument.setter
+    def complete_argument(self, complete: Callable[[str, str], Sequence[str]] | None) -> None:
+        self._sources.complete_argument = complete
+
+    @property
+    def full_text(self) -> str:
+        """The text with what its placeholders stand for."""
+        return self._area.pastes.expand(self._area.text)
+
+    def set_text(self, text: str) -> None:
+        """Show a text, with the cursor at its end; a very long one as a placeholder."""
+        text = harmless(text)
+        long = len(text) > _LONGEST_SHOWN or text.count("\n") >= _MOST_LINES_SHOWN
+        self._show(self._area.pastes.fold(text) if long else text)
+
+    def restore(self) -> None:
+        """Put back what was sent last, with its placeholders, unless the user has typed something else by now."""
+        if self._sent is not None and not self.text:
+            shown, self._area.pastes = self._sent
+            self._show(shown)
+
+    def focus(self, scroll_visible: bool = True) -> Self:
+        """Give the keys to the text."""
+        self._area.focus(scroll_visible)
+        return self
+
+    def edit_externally(self, app: App[Any]) -> None:
+        """Let the user edit the text in an editor of theirs, while the app is away; tell where that can't be."""
+        before = self.full_text
+        try:
+            with app.suspend():
+                # An error that left this block would pass by what gives the terminal back to the app.
+                after = _edited(before)
+        except SuspendNotSupported:
+            after = LocalspecError("An editor can't be opened from this terminal.")
+        if isinstance(after, LocalspecError):
+            told = " ".join(filter(None, (after.cause, after.hint)))
+            app.notify(told, title=after.title, severity="error", markup=False)
+        elif after != before:
+            self.set_text(after)
+
+    def watch_vim(self, vim: bool) -> None:
+        """Begin in insert mode, and end there."""
+        self._vim.insert()
+        self.mode = "insert" if vim else ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave Tab and Escape to others where they mean nothing here."""
+        if action == "accept":
+            return self._popup.is_open
+        if action == "back":
+            return self._popup.is_open or (self.vim and (self._vim.inserting or self._vim.pending))
+        return super().check_action(action, parameters)
+
+    def action_submit(self) -> None:
+        """Send the text; with the list open, take what is chosen, unless it is there already."""
+        if self._would_change():
+            self.action_accept()
+        elif not self._continues():
+            self._submit()
+
+    def action_newline(self) -> None:
+        """Begin a new line."""
+        self._area.type_text("\n")
+
+    def action_accept(self) -> None:
+        """Take what is chosen in the list."""
+        typed, chosen = self._popup.partial, self._popup.chosen
+        if typed is not None and chosen is not None:
+            end = self._area.cursor_location
+            self._area.replace(chosen.text, (end[0], typed.start), end, maintain_selection_offset=False)
+
+    def action_back(self) -> None:
+        """Close the list, else go to normal mode, else drop a command that was begun."""
+        if (typed := self._popup.partial) is not None:
+            self._closed_for = (self._area.cursor_location[0], typed.start)
+            self._popup.close()
+        elif self._vim.inserting:
+            self._vim.leave_insert()
+            self.mode = "normal"
+        else:
+            self._vim.forget()
+
+    def action_editor(self) -> None:
+        """Ask for an editor."""
+        self.post_message(self.EditorWanted())
+
+    def takes_key(self, event: events.Key) -> bool:
+        """Take what normal mode understands."""
+        key = event.character if event.is_printable else {"ctrl+r": "ctrl+r", "delete": "x"}.get(event.key)
+        if not self.vim or self._vim.inserting or key is None:
+            return False
+        self._vim.press(key)
+        self.mode = "insert" if self._vim.inserting else "normal"
+        return True
+
+    def steps(self, rows: int) -> bool:
+        """Choose in the list, or walk the history from the first line up and from the last line down."""
+        if self._popup.is_open:
+            self._popup.step(rows)
+            return True
+        navigator, at = self._area.navigator, self._area.cursor_location
+        if not (navigator.is_first_wrapped_line(at) if rows < 0 else navigator.is_last_wrapped_line(at)):
+            return False
+        text = self._history.older(self.text) if rows < 0 else self._history.newer(self.text)
+        if text is not None:
+            self.set_text(text)
+        return text is not None
+
+    def edited(self) -> None:
+        """Complete what is being typed."""
+        if not self._quiet:
+            self._complete()
+
+    def on_text_area_selection_changed(self, _: TextArea.SelectionChanged) -> None:
+        """Look again when the cursor leaves what is completed."""
+        if self._popup.is_open:
+            self._complete()
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Take what was clicked."""
+        event.stop()
+        self.action_accept()
+
+    def on_descendant_blur(self) -> None:
+        """Close the list: keys go elsewhere now."""
+        self._popup.close()
+
+    def _show(self, text: str) -> None:
+        self._quiet = True
+        self._area.load_text(text)
+        self._area.move_cursor(self._area.document.end)
+        self._quiet = False
+        self._closed_for = None
+        self._popup.close()
+
+    def _would_change(self) -> bool:
+        typed, chosen = self._popup.partial, self._popup.chosen
+        if typed is None or chosen is None:
+            return False
+        row, column = self._area.cursor_location
+        return self._area.document[row][typed.start : column] != chosen.text.rstrip()
+
+    def _continues(self) -> bool:
+        """Turn a backslash before the cursor, at a line's end, into a new line."""
+        row, column = self._area.cursor_location
+        line = self._area.document[row]
+        if self.mode == "normal" or column != len(line) or not line.endswith("\\"):
+            return False
+        self._area.replace("\n", (row, column - 1), (row, column), maintain_selection_offset=False)
+        return True
+
+    def _submit(self) -> None:
+        text = self.full_text.rstrip()
+        if not text:
+            return
+        self._history.add(text)
+        self._sent = (self.text, self._area.pastes)
+        self.post_message(self.Submitted(text, self._area.pastes.in_text(text)))
+        self._area.pastes = Pastes()
+        self._show("")
+        self.watch_vim(self.vim)
+
+    def _complete(self) -> None:
+        row, column = self._area.cursor_location
+        typed = partial_at(self._area.document[row], column, row) if self._area.selection.is_empty else None
+        if typed is None:
+            self._closed_for = None
+        if typed is None or (row, typed.start) == self._closed_for:
+            self._popup.close()
+        elif typed != self._popup.partial:
+            self._popup.offer(typed, self.region.y)
+
+
+def _edited(text: str) -> str | LocalspecError:
+    try:
+        return edit_text(text)
+    except LocalspecError as error:
+        return error

@@ -1,0 +1,130 @@
+"""The screen of saved conversations: the latest first, or those in which all words that are typed occur."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widgets import Input, Label, OptionList
+from textual.widgets.option_list import Option
+
+from app.history.records import Conversation, Hit, Summary
+from app.history.search import search
+from app.history.store import Store
+from app.history.words import one_line
+from app.paths import conversations_file
+from models.errors import LocalspecError
+
+_MOST = 200
+"""Conversations that are listed; more can be searched for."""
+
+
+class SessionScreen(ModalScreen[str | None]):
+    """Returns the id of the conversation that was chosen; None: none was."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", "Close", id="sessions.close"),
+        Binding("down", "move(1)", "Next", id="sessions.down", priority=True, show=False),
+        Binding("up", "move(-1)", "Previous", id="sessions.up", priority=True, show=False),
+    ]
+
+    class Found(Message):
+        """A search is over."""
+
+        def __init__(self, words: str, options: Sequence[tuple[str, Text]], problem: str) -> None:
+            """Take what was searched for, id and text of each line, and what went wrong, if anything."""
+            super().__init__()
+            self.words = words
+            self.options = options
+            self.problem = problem
+
+    def compose(self) -> ComposeResult:
+        """Lay out the screen."""
+        with Vertical(id="sessions", classes="dialog"):
+            yield Label("Saved conversations", classes="title")
+            yield Input(placeholder="Words to search for", id="words")
+            yield OptionList(id="found", markup=False)
+            yield Label("Enter goes on with it, Escape closes", classes="keys", id="sessions-note", markup=False)
+
+    def on_mount(self) -> None:
+        """List the latest."""
+        self.look("")
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        self.look(event.value)
+
+    @on(Input.Submitted)
+    def _entered(self) -> None:
+        found = self.query_one(OptionList)
+        if found.highlighted is not None:
+            self.dismiss(found.get_option_at_index(found.highlighted).id)
+
+    @on(OptionList.OptionSelected)
+    def _chosen(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option.id)
+
+    def action_move(self, lines: int) -> None:
+        """Move the highlight while the cursor stays in the words."""
+        found = self.query_one(OptionList)
+        if lines > 0:
+            found.action_cursor_down()
+        else:
+            found.action_cursor_up()
+
+    @work(thread=True, exclusive=True)
+    def look(self, words: str) -> None:
+        """Search on a thread of its own: another program may hold the file for seconds."""
+        store = Store(conversations_file())
+        try:
+            found: Sequence[Summary | Hit] = search(store, words, _MOST) if words.strip() else store.latest(_MOST)
+            options, problem = _lines(found), ""
+        except LocalspecError as error:
+            options, problem = [], error.title
+        finally:
+            store.close()
+        self.post_message(self.Found(words, options, problem))
+
+    @on(Found)
+    def _show(self, event: Found) -> None:
+        if event.words != self.query_one(Input).value:
+            # More was typed meanwhile; its own answer comes.
+            return
+        found = self.query_one(OptionList)
+        found.clear_options()
+        found.add_options(Option(text, id=name) for name, text in event.options)
+        found.highlighted = 0 if event.options else None
+        nothing = "Nothing found." if event.words.strip() else "No conversation is saved."
+        note = event.problem or ("" if event.options else nothing)
+        self.query_one("#sessions-note", Label).update(note or "Enter goes on with it, Escape closes")
+
+
+def _lines(found: Sequence[Summary | Hit]) -> list[tuple[str, Text]]:
+    """Return a line for each conversation, with its best match where words were searched for."""
+    lines: dict[str, Text] = {}
+    for one in found:
+        text = _head(one.conversation)
+        if isinstance(one, Hit):
+            text.append("\n  ")
+            for piece, marked in one.parts:
+                text.append(_spaced(piece), "bold underline" if marked else "dim")
+        else:
+            text.append(f"  {one.entries} messages", "dim")
+        lines.setdefault(one.conversation.id, text)
+    return list(lines.items())
+
+
+def _spaced(piece: str) -> str:
+    # A piece may begin or end with the space between two words.
+    return " " * piece.startswith((" ", "\n")) + one_line(piece) + " " * piece.endswith((" ", "\n"))
+
+
+def _head(conversation: Conversation) -> Text:
+    moment = datetime.fromtimestamp(conversation.changed).strftime("%Y-%m-%d %H:%M")
+    return Text.assemble((moment, "dim"), "  ", (one_line(conversation.title), "bold"))

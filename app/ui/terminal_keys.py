@@ -1,0 +1,20 @@
+"""Keys that terminals send in ways Textual does not know."""
+
+from enum import StrEnum
+from typing import Any, cast
+
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
+
+
+class _Missing(StrEnum):
+    ALT_ENTER = "alt+enter"
+
+
+def know_alt_enter() -> None:
+    """Tell Alt+Enter from Enter where a terminal sends it as an escape before: else it would send half a message."""
+    cast("dict[str, Any]", ANSI_SEQUENCES_KEYS)["\x1b\r"] = (_Missing.ALT_ENTER,)
+
+
+def key_name(key: str) -> str:
+    r"""Return Textual's name of a key that it calls "shift+\r": xterm's way to send Enter with another key."""
+    return key.replace("\r", "enter")

@@ -1,0 +1,61 @@
+"""What a container, or another group of processes with a limit, has left of its memory: Linux control groups."""
+
+from pathlib import Path
+
+_UNLIMITED = 1 << 60
+"""Version 1 writes a number like this where there is no limit."""
+
+
+def spare_in_group(root: Path = Path("/")) -> int | None:
+    """Return the bytes left under the tightest limit that this process is under; None for no limit.
+
+    `root` is where the system's own folders are. Pages of files count as left: they are given back on demand.
+    """
+    spares = [spare for folder in _folders(root) if (spare := _spare(folder)) is not None]
+    return min(spares, default=None)
+
+
+def _folders(root: Path) -> list[Path]:
+    """Return the folders of this process's groups and of those around them."""
+    mounted = root / "sys/fs/cgroup"
+    found = []
+    for line in _lines(root / "proc/self/cgroup"):
+        _, _, rest = line.partition(":")
+        controllers, _, group = rest.partition(":")
+        if controllers in ("", "memory"):
+            base = mounted / controllers
+            # In a container the group's path may be one outside of it: then the mount itself is the group.
+            inner = base.joinpath(*[part for part in Path(group).parts if part not in ("/", "..")])
+            found += [folder for folder in (inner, *inner.parents) if folder.is_relative_to(base)]
+    return found
+
+
+def _spare(folder: Path) -> int | None:
+    for limit, used, pages in (
+        ("memory.max", "memory.current", "inactive_file"),
+        ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    ):
+        most, now = _number(folder / limit), _number(folder / used)
+        if most is not None and now is not None and most < _UNLIMITED:
+            return max(0, most - max(0, now - _page_cache(folder / "memory.stat", pages)))
+    return None
+
+
+def _page_cache(path: Path, key: str) -> int:
+    for line in _lines(path):
+        name, _, value = line.partition(" ")
+        if name == key and value.strip().isdigit():
+            return int(value)
+    return 0
+
+
+def _number(path: Path) -> int | None:
+    text = next(iter(_lines(path)), "").strip()
+    return int(text) if text.isdigit() else None
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,74 @@
+"""Headers that were read before: what they say is kept in the cache folder, as long as size, time and place hold."""
+
+import json
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from models.model_info import ModelInfo, model_info
+from models.shape import Shape
+
+_FORMAT = 1
+"""Raised when what is told of a model changes."""
+
+
+class KnownHeaders:
+    """Reads headers, each once as long as its file stays as it is."""
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        self._known = _read(file)
+        self._asked: dict[str, Any] = {}
+
+    def info(self, path: Path) -> ModelInfo:
+        """Return what a model says of itself; raises ModelFileError as `model_info` does."""
+        state, key = _state(path), str(path.absolute())
+        entry = self._known.get(key)
+        if isinstance(entry, dict) and entry.get("state") == state:
+            # A file written by another release, or by hand.
+            with suppress(KeyError, TypeError, ValueError):
+                info = _from_json(entry["info"], path)
+                self._asked[key] = entry
+                return info
+        info = model_info(path)
+        # Of a split model the other parts may come and go.
+        if state and info.files == 1:
+            self._asked[key] = {"state": state, "info": asdict(info) | {"path": ""}}
+        return info
+
+    def save(self) -> None:
+        """Keep what was asked for; a folder that can't be written costs the next reader a second."""
+        if self._file is None or self._asked == self._known:
+            return
+        text = json.dumps({"format": _FORMAT, "headers": self._asked})
+        with suppress(OSError):
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            handle, partial = tempfile.mkstemp(prefix=self._file.name, suffix=".partial", dir=self._file.parent)
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(partial).replace(self._file)
+
+
+def _read(file: Path | None) -> dict[str, Any]:
+    with suppress(OSError, ValueError, RecursionError):
+        said = json.loads(file.read_text(encoding="utf-8")) if file else None
+        if isinstance(said, dict) and said.get("format") == _FORMAT and isinstance(said.get("headers"), dict):
+            headers: dict[str, Any] = said["headers"]
+            return headers
+    return {}
+
+
+def _state(path: Path) -> list[int]:
+    try:
+        state = path.stat()
+    except OSError:
+        return []
+    return [state.st_size, state.st_mtime_ns, state.st_ino]
+
+
+def _from_json(said: dict[str, Any], path: Path) -> ModelInfo:
+    kept = {**said, "path": path, "fim": tuple(said["fim"]), "shape": Shape(**said["shape"])}
+    return ModelInfo(**kept)

@@ -1,0 +1,77 @@
+"""Every model on this machine, whoever fetched it: each file once, with what its header says."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from models.catalog import STARTER, find_model
+from models.errors import ModelFileError
+from models.known_headers import KnownHeaders
+from models.machine import available_memory
+from models.memory import plan_memory
+from models.model_info import ModelInfo
+from models.stores import Found, hub_models, llama_cpp_models, lm_studio_models, models_in, ollama_models, own_folders
+
+
+@dataclass(frozen=True, slots=True)
+class LocalModel:
+    """A model file that was found."""
+
+    name: str
+    """By which it can be used; several may lead to it, and this is the first that was found."""
+    path: Path
+    info: ModelInfo | None
+    """None for a file that can't be used."""
+    reason: str = ""
+    """Why it can't be used; "" when it can."""
+    fits: bool | None = None
+    """Whether it fits in memory now, at its default context; None where that is not known."""
+    need: int | None = None
+    """Bytes it takes at its default context; None where that is not known."""
+
+
+def local_models(folders: Iterable[Path] = (), *, known: Path | None = None) -> list[LocalModel]:
+    """Return the models of all stores, of the user's own folders and of these; reads headers alone, changes nothing.
+
+    What was read is remembered in the file `known`, and read again when a model's file changes; None: nowhere.
+    """
+    headers, free = KnownHeaders(known), available_memory()
+    found = [_local(name, path, headers, free) for name, path in _each_once(_all_found([*own_folders(), *folders]))]
+    headers.save()
+    return found
+
+
+def _all_found(folders: Sequence[Path]) -> Iterator[Found]:
+    # Where it is not installed it is no model of this machine.
+    with suppress(ModelFileError):
+        yield STARTER, find_model(STARTER)
+    for folder in folders:
+        yield from models_in(folder)
+    for store in (hub_models, llama_cpp_models, lm_studio_models, ollama_models):
+        yield from store()
+
+
+def _each_once(found: Iterable[Found]) -> Iterator[Found]:
+    seen: set[object] = set()
+    for name, path in found:
+        # Hard links have no path in common; two hubs' files may be one.
+        try:
+            state = path.stat()
+            key: object = (state.st_dev, state.st_ino)
+        except OSError:
+            key = path
+        if key not in seen:
+            seen.add(key)
+            yield name, path
+
+
+def _local(name: str, path: Path, headers: KnownHeaders, free: int) -> LocalModel:
+    try:
+        if path.is_symlink() and not path.exists():
+            raise ModelFileError(f"{path.name} is a link to a file that is gone.")
+        info = headers.info(path)
+    except ModelFileError as error:
+        return LocalModel(name, path, None, " ".join(part for part in (error.title, error.cause) if part))
+    need = plan_memory(info.shape).total
+    return LocalModel(name, path, info, fits=need <= free, need=need)

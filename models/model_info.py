@@ -1,0 +1,122 @@
+"""What there is to know of a model without loading it: one frozen value, read from its header."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from models.architecture import continues_text, memory_class, memory_kind
+from models.errors import ModelFileError
+from models.gguf_header import Header, read_model
+from models.gguf_vocab import HeaderVocab
+from models.quantisation import mixture_name
+from models.shape import Shape, shape_of
+
+_TEMPLATE = "tokenizer.chat_template"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A model, as its file describes it."""
+
+    path: Path
+    """The file to load: of a split model the first."""
+    files: int
+    """Number of files it is in."""
+    size: int
+    """Bytes of all of them."""
+    title: str
+    """What it calls itself; "" for nothing."""
+    architecture: str
+    parameters: int
+    """Numbers in all its weights."""
+    quantisation: str
+    """Such as "Q4_K_M"."""
+    context: int
+    """Tokens of the longest text it was trained on; 0 where it does not say."""
+    layers: int
+    window: int
+    """Tokens that layers with a sliding window look back on; 0 for none."""
+    heads: int
+    kv_heads: int
+    """Heads that are cached, in the layer that has most."""
+    tokenizer: str
+    """Family of the tokenizer, such as "bpe"."""
+    vocabulary: int
+    special: dict[str, int]
+    """Tokens that have a role, by role."""
+    fim: tuple[str, ...]
+    """Markers for filling in the middle; () for a model without."""
+    template: bool
+    """Whether it has a chat template."""
+    memory: str
+    """How far its memory goes back: "rewind" (any distance), "checkpoint" (a few tokens) or "none"."""
+    memory_reason: str
+    """The same in a clause."""
+    shape: Shape
+    """What its need of memory follows from."""
+
+
+def model_info(path: Path) -> ModelInfo:
+    """Read what a model says of itself; raises ModelFileError for a file that is none, or none that writes text."""
+    return info_of(read_model(path))
+
+
+def info_of(header: Header, vocab: HeaderVocab | None = None) -> ModelInfo:
+    """Return what a header, and its vocabulary, say; raises ModelFileError as `model_info` does."""
+    architecture = _writes_text(header)
+    vocab = vocab or HeaderVocab(header)
+    _check_spellings(header.path, vocab)
+    window = header.number(f"{architecture}.attention.sliding_window") or 0
+    kind = memory_kind(architecture, window)
+    shape = shape_of(header)
+    sizes = ((tensor.type, tensor.size) for tensor in header.tensors if tensor.rows > 1)
+    return ModelInfo(
+        path=header.path,
+        files=len(header.parts),
+        size=header.file_size,
+        title=header.text("general.name"),
+        architecture=architecture,
+        parameters=sum(tensor.elements for tensor in header.tensors),
+        quantisation=mixture_name(header.number("general.file_type"), sizes),
+        context=shape.trained,
+        layers=header.number(f"{architecture}.block_count") or 0,
+        window=window,
+        heads=shape.heads,
+        kv_heads=max(header.whole_numbers(f"{architecture}.attention.head_count_kv"), default=shape.heads),
+        tokenizer=vocab.kind,
+        vocabulary=vocab.size,
+        special=vocab.special(),
+        fim=vocab.fim_markers(),
+        template=bool(header.text(_TEMPLATE)),
+        memory=memory_class(kind),
+        memory_reason=kind.reason,
+        shape=shape,
+    )
+
+
+def _check_spellings(path: Path, vocab: HeaderVocab) -> None:
+    """Refuse a vocabulary on which llama.cpp fails an assertion, which would end the process."""
+    if alike := vocab.spelled_alike():
+        raise ModelFileError(
+            f"{path.name} can't be loaded: its vocabulary is damaged.",
+            cause=f"Tokens {alike[0]} and {alike[1]} are both spelled {vocab.text(alike[0])!r}.",
+            hint="Look for another copy of this model.",
+        )
+
+
+def _writes_text(header: Header) -> str:
+    """Return the architecture; raises ModelFileError for a file that is no model, or one for other ends."""
+    architecture, kind = header.text("general.architecture"), header.text("general.type", "model")
+    if not architecture:
+        raise ModelFileError(f"{header.path.name} does not name its architecture.", hint="Fetch another copy of it.")
+    if kind != "model":
+        raise ModelFileError(
+            f"{header.path.name} is no model of its own, but a part of one ({kind}).",
+            hint="Name the model it belongs to.",
+        )
+    if not continues_text(architecture):
+        raise ModelFileError(
+            f"{header.path.name} does not write text ({architecture}).", hint="Choose a model for chat or completion."
+        )
+    if not header.tensors:
+        raise ModelFileError(f"{header.path.name} has no weights.", hint="Name the file that has the model.")
+    return architecture

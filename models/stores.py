@@ -1,0 +1,244 @@
+"""Where other programs keep the models they fetched: read in place, never changed.
+
+Each store yields what is there as (name, file): the name by which `models.names` finds it again.
+"""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from models.gguf import is_later_part
+
+Found = tuple[str, Path]
+"""A name to use a model by, and its file."""
+DEFAULT_TAG = "latest"
+_GGUF = ".gguf"
+_DIGEST = re.compile(r"sha256[:-][0-9a-f]{64}")
+_MODEL_LAYER = "application/vnd.ollama.image.model"
+_OLLAMA_HOST, _OLLAMA_OWNER = "registry.ollama.ai", "library"
+_OLLAMA_PARTS = 4
+"""Host, owner, model and tag."""
+_LARGEST_MANIFEST = 1 << 20
+_MOST_FILES = 20_000
+_DEEPEST = 8
+_LABEL = re.compile(
+    r"(?:^|[-._/])((?:UD-)?(?:I?Q\d[A-Z0-9]*(?:_[A-Z0-9]+)*|TQ\d_\d|MXFP4(?:_MOE)?|NVFP4|BF16|FP?16|F32))(?=[-.]|$)",
+    re.IGNORECASE,
+)
+
+
+def hub_folder() -> Path:
+    """Return the folder of the Hugging Face hub's cache."""
+    if folder := os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE"):
+        return Path(folder).expanduser()
+    if folder := os.environ.get("HF_HOME"):
+        return Path(folder).expanduser() / "hub"
+    return _cache_home() / "huggingface" / "hub"
+
+
+def llama_cpp_folder() -> Path:
+    """Return the folder of the cache that llama.cpp's own programs use."""
+    if folder := os.environ.get("LLAMA_CACHE"):
+        return Path(folder).expanduser()
+    if sys.platform == "darwin":
+        return Path.home() / "Library/Caches/llama.cpp"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData/Local")) / "llama.cpp"
+    return _cache_home() / "llama.cpp"
+
+
+def ollama_folders() -> list[Path]:
+    """Return the folders where Ollama keeps models: the user's, and that of its service."""
+    if folder := os.environ.get("OLLAMA_MODELS"):
+        return [Path(folder).expanduser()]
+    return [Path.home() / ".ollama/models", Path("/usr/share/ollama/.ollama/models")]
+
+
+def lm_studio_folders() -> list[Path]:
+    """Return the folders where LM Studio keeps models, the one its pointer names first."""
+    homes = [Path.home() / ".lmstudio"]
+    with suppress(OSError, UnicodeDecodeError):
+        homes.insert(0, Path((Path.home() / ".lmstudio-home-pointer").read_text(encoding="utf-8").strip()))
+    return [*dict.fromkeys(home / "models" for home in homes), Path.home() / ".cache/lm-studio/models"]
+
+
+def own_folders() -> list[Path]:
+    """Return the user's own folders: LOCALSPEC_MODELS, one or more, written like PATH."""
+    named = os.environ.get("LOCALSPEC_MODELS", "").split(os.pathsep)
+    return [Path(folder).expanduser() for folder in named if folder]
+
+
+def hub_models() -> Iterator[Found]:
+    """Yield what is in the hub's cache."""
+    for folder in sorted(_children(hub_folder())):
+        owner, _, name = folder.name.removeprefix("models--").partition("--")
+        if folder.name.startswith("models--"):
+            repo = f"{owner}/{name}" if name else owner
+            yield from _names(repo, repo_files(repo))
+
+
+def repo_files(repo: str) -> list[tuple[str, Path]]:
+    """Return the models of a repository in the hub's cache: path within it and file; the newest revision first."""
+    folder = hub_folder() / f"models--{repo.replace('/', '--')}"
+    found: dict[str, Path] = {}
+    for snapshot in _snapshots(folder):
+        for path in gguf_files(snapshot):
+            found.setdefault(path.relative_to(snapshot).as_posix(), path)
+    return list(found.items())
+
+
+def llama_cpp_models() -> Iterator[Found]:
+    """Yield what is in llama.cpp's cache: by repository where a manifest says it, else by path."""
+    folder = llama_cpp_folder()
+    named = dict(_llama_cpp_manifests(folder))
+    for path in gguf_files(folder):
+        yield named.get(path, str(path)), path
+
+
+def ollama_models() -> Iterator[Found]:
+    """Yield what Ollama's manifests name."""
+    for folder in ollama_folders():
+        manifests = folder / "manifests"
+        for path in sorted(_files(manifests)):
+            parts = path.relative_to(manifests).parts
+            if len(parts) == _OLLAMA_PARTS:
+                blob = ollama_blob(folder, parts)
+                if blob is not None:
+                    yield f"ollama:{_short(parts)}", blob
+
+
+def ollama_blob(folder: Path, parts: Sequence[str]) -> Path | None:
+    """Return the file that a manifest names as the model; None for no manifest, or one without a model."""
+    manifest = _json(folder.joinpath("manifests", *parts))
+    layers = manifest.get("layers") if isinstance(manifest, dict) else None
+    for layer in layers if isinstance(layers, list) else ():
+        if isinstance(layer, dict) and layer.get("mediaType") == _MODEL_LAYER:
+            digest = layer.get("digest")
+            if isinstance(digest, str) and _DIGEST.fullmatch(digest):
+                return folder / "blobs" / digest.replace(":", "-")
+    return None
+
+
+def ollama_parts(name: str) -> tuple[str, str, str, str] | None:
+    """Return host, owner, model and tag of a name such as "llama3.2:3b"; None for one that can't be."""
+    path, _, tag = name.partition(":")
+    parts = [*path.split("/"), tag or DEFAULT_TAG]
+    if len(parts) > len(("host", "owner", "name", "tag")) or not all(
+        re.fullmatch(r"\w[\w.-]*", part) for part in parts
+    ):
+        return None
+    host, owner, model, tag = [_OLLAMA_HOST, _OLLAMA_OWNER][: 4 - len(parts)] + parts
+    return host, owner, model, tag
+
+
+def lm_studio_models() -> Iterator[Found]:
+    """Yield what is in LM Studio's folders."""
+    for folder in lm_studio_folders():
+        for path in gguf_files(folder):
+            yield f"lmstudio:{path.relative_to(folder).as_posix()}", path
+
+
+def models_in(folder: Path) -> Iterator[Found]:
+    """Yield the models in a folder and below it, by their paths."""
+    for path in gguf_files(folder):
+        yield str(path), path
+
+
+def gguf_files(folder: Path) -> list[Path]:
+    """Return the model files in a folder and below it, in order: of split models the first part, no projectors."""
+    return sorted(
+        path
+        for path in _files(folder)
+        if path.suffix.lower() == _GGUF and not is_later_part(path) and not path.name.lower().startswith("mmproj")
+    )
+
+
+def has_label(name: str, label: str) -> bool:
+    """Tell whether a file's name says this quantisation."""
+    return re.search(rf"(?:^|[-._/]){re.escape(label)}(?=[-./]|$)", name, re.IGNORECASE) is not None
+
+
+def label_of(name: str) -> str:
+    """Return the quantisation that a file's name says, such as "Q4_K_M"; "" for none."""
+    found = _LABEL.findall(name.removesuffix(_GGUF))
+    return found[-1].upper() if found else ""
+
+
+def choose(files: Sequence[tuple[str, Path]], label: str = "") -> Path | None:
+    """Return the file of a repository that a label means; without one Q4_K_M, else Q8_0, else the first."""
+    for wanted in (label,) if label else ("Q4_K_M", "Q8_0"):
+        for name, path in files:
+            if has_label(name, wanted):
+                return path
+    return None if label or not files else files[0][1]
+
+
+def _names(repo: str, files: list[tuple[str, Path]]) -> Iterator[Found]:
+    for name, path in files:
+        label = label_of(name)
+        short = f"{repo}:{label}" if label else repo
+        # A name is worth something only when it leads back here.
+        yield (short if choose(files, label) == path else f"hf://{repo}/{name}"), path
+
+
+def _snapshots(folder: Path) -> list[Path]:
+    """Return the revisions of a repository, the one that its main branch was at first, then the newest."""
+    revisions = sorted(filter(Path.is_dir, _children(folder / "snapshots")), key=os.path.getmtime, reverse=True)
+    with suppress(OSError, UnicodeDecodeError):
+        main = (folder / "refs" / "main").read_text(encoding="utf-8").strip()
+        revisions.sort(key=lambda path: path.name != main)
+    return revisions
+
+
+def _llama_cpp_manifests(folder: Path) -> Iterator[tuple[Path, str]]:
+    for path in _children(folder):
+        prefix, *rest = path.name.removesuffix(".json").split("=")
+        manifest = _json(path) if prefix == "manifest" and len(rest) == len(("owner", "name", "tag")) else None
+        file = manifest.get("ggufFile") if isinstance(manifest, dict) else None
+        if isinstance(file, dict) and isinstance(file.get("rfilename"), str):
+            owner, name, tag = rest
+            yield folder / f"{owner}_{name}_{file['rfilename'].replace('/', '_')}", f"{owner}/{name}:{tag}"
+
+
+def _short(parts: Sequence[str]) -> str:
+    """Return an Ollama name without what goes without saying."""
+    host, owner, model, tag = parts
+    before = f"{host}/{owner}/" if host != _OLLAMA_HOST else "" if owner == _OLLAMA_OWNER else f"{owner}/"
+    return f"{before}{model}:{tag}"
+
+
+def _json(path: Path) -> Any:
+    with suppress(OSError, ValueError, RecursionError):
+        if path.stat().st_size <= _LARGEST_MANIFEST:
+            return json.loads(path.read_text(encoding="utf-8"))
+    return None
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder, but never without end: some folders hold a whole disk."""
+    left = _MOST_FILES
+    for place, folders, names in os.walk(folder):
+        here = Path(place)
+        if len(here.relative_to(folder).parts) >= _DEEPEST:
+            folders.clear()
+        for name in names[:left]:
+            yield here / name
+        left -= len(names)
+        if left <= 0:
+            return
+
+
+def _cache_home() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

@@ -1,0 +1,159 @@
+"""`localspec check`: the verdict on a model or a pair, in words, in JSON and as an exit code."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from raw_gguf import Array, write_raw
+from run_localspec import localspec
+
+from app.catalog import checking
+from app.catalog.checking import run_check
+
+TOKENS = ["a", "b", "ab", "<end>"]
+AUTO = ("auto", "auto")
+
+
+def pair(folder: Path, **draft: object) -> tuple[str, str]:
+    """Write a target and a draft with these values changed; return their names."""
+    target = write_raw(folder / "target.gguf")
+    values: dict[str, Any] = {"llama.block_count": 1, **draft}
+    return str(target), str(write_raw(folder / "draft.gguf", values))
+
+
+def checked(
+    capsys: pytest.CaptureFixture[str], *names: str, context: int = 0, as_json: bool = False
+) -> tuple[int, str]:
+    target, draft = (*names, None)[:2]
+    assert target is not None
+    code = run_check(target, draft, context, AUTO, as_json=as_json)
+    return code, capsys.readouterr().out
+
+
+def test_a_good_pair_is_good_to_use(tmp_path: Path) -> None:
+    done = localspec("check", *pair(tmp_path), home=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "The tokenizers agree, in all of 4 tokens." in done.stdout
+    assert "Memory with a context of 512 tokens:" in done.stdout
+    assert done.stdout.endswith("Good to use.\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (
+            {"tokenizer.ggml.tokens": Array(["a", "b", "AB", "<end>"])},
+            "token 2 is 'ab' for the target, 'AB' for the draft",
+        ),
+        (
+            {"tokenizer.ggml.tokens": Array(["b", "a", "ab", "<end>"])},
+            "token 0 is 'a' for the target, 'b' for the draft",
+        ),
+        ({"tokenizer.ggml.tokens": Array([*TOKENS, "more"])}, "token 4 ('more') exists in the draft alone"),
+        ({"tokenizer.ggml.tokens": Array(TOKENS[:3])}, "token 3 ('<end>') exists in the target alone"),
+        ({"tokenizer.ggml.model": "llama"}, "the target's tokenizer is bpe, the draft's spm"),
+        (
+            {"tokenizer.ggml.add_bos_token": True, "tokenizer.ggml.bos_token_id": 1},
+            "the first token added to a prompt differs: None and 1",
+        ),
+        ({"general.architecture": "mamba"}, "recurrent memory with no snapshots, so it can't go back"),
+    ],
+)
+def test_each_refusal_names_the_first_difference_and_a_way_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, object], reason: str
+) -> None:
+    names = pair(tmp_path, **change)
+    code, out = checked(capsys, *names)
+    assert code == 4
+    assert reason in " ".join(out.split())
+    assert "Not usable together." in out
+    assert "--draft lookup" in out
+    code, out = checked(capsys, *names, as_json=True)
+    record = json.loads(out)
+    assert (code, record["exit_code"], record["pair"]) == (4, 4, False)
+    assert any(reason in each for each in record["reasons"])
+
+
+@pytest.mark.parametrize(
+    ("padding", "types"), [(["[PAD4]", "[PAD5]"], [1, 1, 1, 3, 1, 1]), (["x", "y"], [1, 1, 1, 3, 5, 5])]
+)
+def test_padding_is_no_difference(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], padding: list[str], types: list[int]
+) -> None:
+    tokens = {"tokenizer.ggml.tokens": Array([*TOKENS, *padding]), "tokenizer.ggml.token_type": Array(types)}
+    assert checked(capsys, *pair(tmp_path, **tokens))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        ({"tokenizer.ggml.eos_token_id": 2}, "the eos token is 3 ('<end>') and 2 ('ab')"),
+        ({"tokenizer.ggml.eot_token_id": 1}, "the eot token is none and 1 ('b')"),
+        ({"tokenizer.ggml.fim_pre_token_id": 1}, "the fim_pre token is none and 1 ('b')"),
+        ({"tokenizer.chat_template": "x"}, "the draft alone has a chat template"),
+    ],
+)
+def test_what_does_no_harm_is_told_and_not_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, object], note: str
+) -> None:
+    code, out = checked(capsys, *pair(tmp_path, **change))
+    assert code == 0
+    assert f"Does no harm: {note}." in out
+
+
+def test_one_model_alone_is_checked_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = checked(capsys, pair(tmp_path)[0])
+    assert (code, "It fits" in out, "tokenizers" in out) == (0, True, False)
+    record = json.loads(checked(capsys, pair(tmp_path)[0], as_json=True)[1])
+    assert (record["pair"], record["fits"], "draft" in record) == (None, True, False)
+
+
+def test_what_does_not_fit_is_told_with_a_context_that_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = pair(tmp_path)
+    need = json.loads(checked(capsys, *names, context=256, as_json=True)[1])["need"]
+    monkeypatch.setattr(checking, "available_memory", lambda: need)
+    assert checked(capsys, *names, context=256)[0] == 0
+    code, out = checked(capsys, *names, context=512)
+    assert (code, "Good to use" in out) == (5, False)
+    assert "Too large" in out
+    assert "-c 256 fits" in out
+    monkeypatch.setattr(checking, "available_memory", lambda: 5)
+    code, out = checked(capsys, *names)
+    assert (code, "use a smaller model or quantisation" in out) == (5, True)
+
+
+def test_no_pair_comes_before_no_room(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checking, "available_memory", lambda: 5)
+    assert checked(capsys, *pair(tmp_path, **{"tokenizer.ggml.model": "llama"}))[0] == 4
+
+
+def test_the_draft_has_the_targets_context(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = pair(tmp_path, **{"llama.context_length": 256})
+    record = json.loads(checked(capsys, *names, as_json=True)[1])
+    assert record["context"] == record["draft"]["memory_plan"]["context"] == 512
+    assert record["target"]["context"] == 512
+    assert record["draft"]["context"] == 256
+
+
+@pytest.mark.parametrize("place", ["target", "draft"])
+def test_a_file_that_is_missing_or_damaged_is_told(tmp_path: Path, place: str) -> None:
+    names = dict(zip(("target", "draft"), pair(tmp_path), strict=True))
+    path = Path(names[place])
+    path.write_bytes(path.read_bytes()[:-64])
+    done = localspec("check", *names.values(), home=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert f"{path.name} is cut short" in done.stderr
+    path.unlink()
+    assert localspec("check", *names.values(), home=tmp_path).returncode == 3
+
+
+@pytest.mark.starter
+def test_the_starter_can_be_checked_by_name(tmp_path: Path) -> None:
+    done = localspec("check", "starter", "starter", "-c", "4096", home=tmp_path)
+    assert done.returncode == 0
+    assert "4,096 tokens" in done.stdout

@@ -1,0 +1,241 @@
+"""The panel: what it says, at every width, and how often it is drawn."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
+from textual.app import App, ComposeResult
+from toy_answers import fed, rounds_of, toy_answer, toy_flow
+
+from app.engine.messages import Message, Watched
+from app.ui import panel as panel_module
+from app.ui.flow import Flow
+from app.ui.origin_styles import Palette
+from app.ui.panel import SpeculationPanel
+from app.ui.panel_lines import panel_lines
+from models.accept import Accept
+
+
+def text_of(flow: Flow, width: int = 34, *, ascii_only: bool = False) -> list[str]:
+    lines = panel_lines(flow, width, Palette.NONE, ascii_only=ascii_only)
+    return [line.plain.replace("\xa0", " ").rstrip() for line in lines]
+
+
+def screen_text(app: App[None]) -> str:
+    return "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips())
+
+
+class Host(App[None]):
+    """A screen with nothing but the panel."""
+
+    def __init__(self, *, ascii_only: bool = False) -> None:
+        super().__init__()
+        self.panel = SpeculationPanel(ascii_only=ascii_only)
+
+    def compose(self) -> ComposeResult:
+        yield self.panel
+
+
+def test_all_there_is_to_show_of_an_answer() -> None:
+    assert text_of(toy_flow()) == PICTURE.strip("\n").splitlines()
+
+
+def test_in_ascii_all_of_it_is_ascii() -> None:
+    text = text_of(toy_flow(), ascii_only=True)
+    assert all(line.isascii() for line in text)
+    assert " 1 ############-         64% 14/22" in text
+    assert len(text) == len(text_of(toy_flow()))
+
+
+def test_before_an_answer_there_are_no_figures() -> None:
+    assert text_of(Flow(lambda: 1)) == ["- plain", "- tokens/s now, - in all"]
+
+
+def test_where_nobody_guesses_nothing_is_said_of_guesses() -> None:
+    text = text_of(toy_flow("off"))
+    assert text[0] == "- plain", "a speed-up is only told where it was measured"
+    assert not any(word in line for line in text for word in ("Accepted", "Sources", "accepted"))
+    assert text[text.index("Draft of 0") + 1] == "nobody guesses"
+
+
+def test_a_pause_is_told_with_its_reason() -> None:
+    text = " ".join(text_of(toy_flow("toy", adapt=True)))
+    assert "Not used now model:toy-0: not asked: its step costs 1.00 of the target's, so no draft" in text
+
+
+def test_an_approximate_rule_is_called_so() -> None:
+    exact, typical = (text_of(toy_flow(accept=accept)) for accept in (Accept.RESIDUAL, Accept.TYPICAL))
+    assert "typical rule: approximate" in typical
+    assert not any("approximate" in line for line in exact)
+
+
+def test_the_speed_of_several_answers_is_told_from_the_second_on() -> None:
+    flow = toy_flow()
+    assert not any("answers" in line for line in text_of(flow))
+    flow.begin()
+    fed(toy_answer()[1:], flow)
+    assert f"{flow.session_speed_up:.2f}x over 2 answers" in text_of(flow)
+
+
+@pytest.mark.parametrize("drafter", ["off", "toy", "lookup"])
+@pytest.mark.parametrize("ascii_only", [False, True])
+def test_no_line_is_wider_than_there_is_room(drafter: str, ascii_only: bool) -> None:
+    flow = toy_flow(drafter)
+    flow.context_used, flow.context_size = 1_234_567, 2_000_000
+    for width in range(5, 80):
+        assert max(map(cell_len, text_of(flow, width, ascii_only=ascii_only))) <= width, width
+
+
+def hostile(message: Message, name: str) -> Message:
+    """Return a message in which every source has another name."""
+    if isinstance(message, Watched) and message.explanation is not None:
+        explanation = replace(message.explanation, model=name, sources=())
+        return replace(message, explanation=replace(explanation, adapts=True, next_try=3, model_step_ratio=0.5))
+    if hasattr(message, "round"):
+        round_ = message.round
+        return replace(message, round=replace(round_, draft=replace(round_.draft, source=name)))  # type: ignore[call-arg,type-var]
+    return message
+
+
+def test_names_are_shown_and_never_obeyed() -> None:
+    name = "[red]a\x1b[2J\u202eb[/]"
+    lines = text_of(fed([hostile(message, name) for message in toy_answer()[:-1]]))
+    assert any("[red]a␛[2J\N{REPLACEMENT CHARACTER}b[/]" in line for line in lines)
+    assert all(line.isprintable() for line in lines)
+
+
+def test_a_long_name_leaves_its_figures_on_the_line() -> None:
+    flow = fed([hostile(message, "model:" + "long-" * 20) for message in toy_answer()])
+    (line,) = (line for line in text_of(flow) if line.startswith("model:long") and "..." in line)
+    assert cell_len(line) == 34
+    assert line.endswith(f" +{flow.leaderboard[0].gained}")
+
+
+def test_origins_have_the_look_that_they_have_in_the_text() -> None:
+    for colours in (Palette.DARK, Palette.NONE):
+        lines = panel_lines(toy_flow(), 34, colours)
+        (line,) = (line for line in lines if line.plain.startswith("\xa0replacement"))
+        assert any(style.reverse for _, style in line.render()), "seen without colour too"
+        assert any(style.foreground is not None for _, style in line.render()) == (colours is Palette.DARK)
+
+
+def test_it_is_drawn_at_once_and_then_at_most_ten_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+
+    def counted(flow: Flow, width: int, colours: Palette, *, ascii_only: bool) -> list:
+        drawn.append(flow.stats.rounds)
+        return panel_lines(flow, width, colours, ascii_only=ascii_only)
+
+    monkeypatch.setattr(panel_module, "panel_lines", counted)
+
+    async def drive() -> None:
+        app, flow = Host(), Flow(lambda: 1)
+        async with app.run_test(size=(40, 60)) as pilot:
+            rounds = rounds_of(list(toy_answer()))
+            for said in rounds:
+                flow.hear(said, 0.0)
+                app.panel.show(flow)
+            assert drawn == [1], "the first at once, the others not yet"
+            await pilot.pause(0.3)
+            assert drawn == [1, len(rounds)], "then all of them in one picture"
+            await pilot.pause(0.3)
+            assert len(drawn) == 2, "nothing new, so nothing to draw"
+
+    asyncio.run(drive())
+
+
+@pytest.mark.parametrize("size", [(20, 5), (38, 24), (140, 40)])
+def test_what_is_on_the_screen_is_what_was_shown(size: tuple[int, int]) -> None:
+    async def drive() -> None:
+        app, flow = Host(), toy_flow()
+        async with app.run_test(size=size) as pilot:
+            app.panel.show(flow)
+            await pilot.pause()
+            shown = screen_text(app)
+            assert f"{flow.speed_up:.2f}x plain" in shown
+            app.panel.scroll_end(animate=False)
+            await pilot.pause()
+            assert "bonus" in screen_text(app)
+
+    asyncio.run(drive())
+
+
+def test_a_flow_that_is_shown_before_there_is_a_screen_is_drawn_on_it() -> None:
+    async def drive() -> None:
+        app = Host()
+        app.panel.show(toy_flow())
+        async with app.run_test(size=(40, 20)) as pilot:
+            await pilot.pause()
+            assert "Accepted" in screen_text(app)
+
+    asyncio.run(drive())
+
+
+def test_colours_follow_the_theme(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Palette] = []
+
+    def noted(flow: Flow, width: int, colours: Palette, *, ascii_only: bool) -> list:
+        seen.append(colours)
+        return panel_lines(flow, width, colours, ascii_only=ascii_only)
+
+    monkeypatch.setattr(panel_module, "panel_lines", noted)
+
+    async def drive() -> None:
+        app = Host()
+        async with app.run_test(size=(40, 20)) as pilot:
+            app.panel.show(toy_flow())
+            for theme in ("textual-light", "ansi-dark"):
+                app.theme = theme
+                await pilot.pause()
+
+    asyncio.run(drive())
+    assert seen == [Palette.DARK, Palette.LIGHT, Palette.ANSI]
+    monkeypatch.setenv("NO_COLOR", "1")
+    asyncio.run(drive())
+    assert set(seen[3:]) == {Palette.NONE}
+
+
+PICTURE = """
+0.67x plain
+- tokens/s now, 67.0 in all
+
+Accepted 58%
+37 of 64 guesses
+22 of 23 rounds drafted
+2.68 tokens a draft
+ 1 ████████████▊         64% 14/22
+ 2 ████████████▍         62% 13/21
+ 3 █████████▌            48% 10/21
+
+Tokens a round, 0 to 4
+▃▃████▃▃██▃█▇▃█▅▇██▃▇▃▃
+accepted, 0 to 100%
+▁▁████▁▁██▁█▆▁█▄▆██▁▆▁·
+
+Draft of 0
+as many as were guessed, at most 3
+
+Time
+draft  ███████████             50%
+verify █████▌                  25%
+host   █████▌                  25%
+
+Sources since the load
+suffix                         +22
+  45% of 49 in 17 drafts
+model:toy-0                    +15
+  100% of 15 in 5 drafts
+
+Context
+[██████▏                    ]  22%
+115 of 512 tokens
+Memory 3.0 GiB
+
+Tokens by origin
+ plain                           1
+ draft model                    15
+ suffix index                   22
+ replacement                    12
+ bonus                          10
+"""

@@ -1,0 +1,95 @@
+"""An answer that is cut into blocks while it is said comes out as when it is read as a whole."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.ui.blocks import Block, Growing, blocks_of, code_blocks_of
+from app.ui.entries import Answer
+
+_PARTS = (
+    *("word", " ", "\n", "\n\n", "\n\n\n", "    ", "  ", "\t", "- ", "* ", "1. ", "2) ", "- - -", "---", "===", "> "),
+    *("# ", "## x\n", "```", "```py\n", "~~~\n", "`", "``", "a | b\n", "-|-\n", "|", "[x]: http://y\n", "[x][x]", "**"),
+    *("<div>\n", "&amp;", "\\", "!", "-\n", "é", "日本", "def f():\n    return 1\n"),
+)
+_texts = st.lists(st.sampled_from(_PARTS), max_size=40).map("".join)
+
+
+def _closed(blocks: list[Block]) -> list[Block]:
+    return [Block(b.source, b.code, b.language, b.number, b.follows, False, b.too_deep) for b in blocks]
+
+
+@settings(max_examples=400, deadline=None)
+@given(_texts, st.data())
+def test_what_was_said_so_far_is_cut_as_a_whole_would_be(text: str, data: st.DataObject) -> None:
+    growing, certain, at = Growing(), [], 0
+    while at < len(text):
+        step = data.draw(st.integers(1, 12))
+        growing.feed(text[at : at + step])
+        at += step
+        done, still = growing.take()
+        certain += done
+        assert _closed([*certain, *still]) == blocks_of(text[:at])
+
+
+def test_blocks_become_certain_while_an_answer_grows() -> None:
+    growing = Growing()
+    growing.feed("One.\n\nTwo.\nStill two.\n\n- a\n- b\n  more\n- c\nd")
+    done, still = growing.take()
+    assert [block.source for block in done] == ["One.", "Two.\nStill two.", "- a", "- b\n  more"][: len(done)]
+    assert len(done) == 3
+    assert not growing.take()[0]
+    assert still[-1].source == "- c\nd"
+
+
+def test_items_of_a_list_are_blocks_with_their_own_numbers() -> None:
+    blocks = blocks_of("3. a\n3. b\n\n3. c")
+    assert [(block.number, block.follows) for block in blocks] == [(3, False), (4, True), (5, True)]
+
+
+def test_numbers_go_on_when_the_list_is_cut() -> None:
+    growing = Growing()
+    numbers = []
+    for line in ["1. a\n", "1. b\n", "1. c\n", "1. d\n", "1. e\n"]:
+        growing.feed(line)
+        done, still = growing.take()
+        numbers += [block.number for block in done]
+    assert [*numbers, *(block.number for block in still)] == [1, 2, 3, 4, 5]
+
+
+def test_code_blocks_are_exact_wherever_they_are() -> None:
+    text = "```py\na  = 1\n\n\tb\n```\n\n- x\n  ~~~\n  <i>\n  ~~~\n\n> ```\n> q\n> ```\n\n    four\n"
+    assert code_blocks_of(text) == ["a  = 1\n\n\tb", "<i>", "q", "four"]
+
+
+def test_a_line_end_in_two_parts_is_one() -> None:
+    answer = Answer(1)
+    for part in ("a\r", "\nb\r", "c"):
+        answer.append(part, (), ())
+        (piece,) = answer.pieces(raw=False)
+    assert piece.body.block.source == "a\nb\u240dc"
+
+
+def test_an_open_fence_is_code_already() -> None:
+    growing = Growing()
+    growing.feed("```python\nx = 1\n")
+    _, (block,) = growing.take()
+    assert (block.code, block.language, block.is_open) == ("x = 1\n", "python", True)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from([*_PARTS, "\r\n", "\r", "\x1b[31m"]), max_size=25), st.booleans())
+def test_a_finished_answer_has_the_pieces_of_a_whole_one(parts: list[str], raw: bool) -> None:
+    growing, whole = Answer(1), Answer(1)
+    for part in parts:
+        growing.append(part, (), ())
+        growing.pieces(raw=raw)
+    growing.finish("")
+    whole.append("".join(parts), (), ())
+    whole.finish("")
+    assert growing.text == whole.text == "".join(parts)
+    for form in (False, True):
+        mine, other = growing.pieces(raw=form), whole.pieces(raw=form)
+        assert [piece.above for piece in mine] == [piece.above for piece in other]
+        assert len(mine) == len(other)
+    blocks = [[piece.body.block for piece in answer.pieces(raw=False)] for answer in (growing, whole)]
+    assert blocks[0] == blocks[1]

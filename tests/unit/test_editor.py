@@ -1,0 +1,71 @@
+"""The user's editor: which one is run, what it is given, and what comes back."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.ui.editor import edit_text
+from models.errors import LocalspecError
+
+_SCRIPT = """
+import os, signal, stat, sys
+path = sys.argv[-1]
+folder = os.path.dirname(path)
+assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+os.kill(os.getppid(), signal.SIGINT)
+text = open(path, encoding="utf-8").read()
+open(path, "w", encoding="utf-8").write(text.upper() + "|" + " ".join(sys.argv[1:-1]) + "\\n")
+open(sys.argv[1], "w").write(path)
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "my editor.py"
+    path.write_text(_SCRIPT)
+    return path
+
+
+def test_an_editor_with_arguments_edits_a_private_file_and_has_ctrl_c_to_itself(
+    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VISUAL", f"{sys.executable} '{script}' {tmp_path / 'seen'} -x")
+    monkeypatch.setenv("EDITOR", "false")
+    before = signal.getsignal(signal.SIGINT)
+    assert edit_text("ä\n\nb") == f"Ä\n\nB|{tmp_path / 'seen'} -x"
+    assert signal.getsignal(signal.SIGINT) is before
+    assert not Path((tmp_path / "seen").read_text()).exists()
+
+
+def refused(monkeypatch: pytest.MonkeyPatch, **variables: str) -> LocalspecError:
+    for name in ("VISUAL", "EDITOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(LocalspecError) as caught:
+        edit_text("text")
+    assert caught.value.hint
+    return caught.value
+
+
+def test_what_goes_wrong_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert refused(monkeypatch, EDITOR="'open quote").title == "$EDITOR is no command."
+    assert refused(monkeypatch, EDITOR="no-such-program").title == "no-such-program can't be started."
+    assert refused(monkeypatch, EDITOR="sh -c 'exit 3'").cause == "Its exit code is 3."
+    assert refused(monkeypatch, EDITOR="rm").title.startswith("The edited text is gone")
+    assert refused(monkeypatch, PATH=str(tmp_path), VISUAL="  ").title == "There is no editor."
+
+
+def test_without_a_choice_nano_comes_before_vi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("VISUAL", "EDITOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("vi", "nano"):
+        program = tmp_path / name
+        program.write_text(f'#!/bin/sh\necho "by {name}" >> "$1"\n')
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.defpath}")
+        assert edit_text("") == f"by {name}"

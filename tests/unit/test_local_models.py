@@ -1,0 +1,424 @@
+"""Models that other programs fetched: found in place, each once, named so that the name leads back, never changed."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from raw_gguf import Weights, write_raw
+
+from models import catalog, local
+from models.catalog import find_model
+from models.errors import ModelFileError
+from models.gguf import check_file
+from models.known_headers import KnownHeaders
+from models.local import LocalModel, local_models
+from models.model_info import ModelInfo, model_info
+from models.stores import label_of, ollama_parts
+
+REVISION, OLDER = "a" * 40, "b" * 40
+VARIABLES = "HF_HUB_CACHE HUGGINGFACE_HUB_CACHE HF_HOME XDG_CACHE_HOME LLAMA_CACHE OLLAMA_MODELS LOCALSPEC_MODELS"
+ABOUT = {"tokenizer.chat_template": "{{ 1 }}"}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty home folder, on a system without models."""
+    for name in VARIABLES.split():
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.setattr("models.stores.sys.platform", "linux")
+    monkeypatch.setattr(catalog, "_STARTER_PACKAGE", "not-installed")
+    return tmp_path
+
+
+def in_hub(home: Path, repo: str, name: str, revision: str = REVISION, **changes: object) -> Path:
+    """Put a file into the hub's cache as its library does: a blob, and a link to it."""
+    folder = home / ".cache/huggingface/hub" / f"models--{repo.replace('/', '--')}"
+    blob = write_raw(folder / "blobs" / f"{revision[0]}{name.replace('/', '_')}", ABOUT, **changes)
+    link = folder / "snapshots" / revision / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(os.path.relpath(blob, link.parent))
+    (folder / "refs").mkdir(exist_ok=True)
+    (folder / "refs/main").write_text(REVISION)
+    return link
+
+
+def in_ollama(home: Path, name: str, *, layer: str = "image.model", digest: str = "1" * 64) -> Path:
+    """Put a model into Ollama's folder, under host/owner/name/tag."""
+    folder = home / ".ollama/models"
+    manifest = folder / "manifests" / name
+    manifest.parent.mkdir(parents=True, exist_ok=True)
+    layers = [
+        {"mediaType": "application/vnd.ollama.image.license", "digest": f"sha256:{'9' * 64}"},
+        {"mediaType": f"application/vnd.ollama.{layer}", "digest": f"sha256:{digest}"},
+    ]
+    manifest.write_text(json.dumps({"schemaVersion": 2, "layers": layers}))
+    return write_raw(folder / f"blobs/sha256-{digest}", ABOUT)
+
+
+def in_llama_cpp(home: Path, repo: str, file: str, tag: str) -> Path:
+    folder = home / ".cache/llama.cpp"
+    path = write_raw(folder / f"{repo.replace('/', '_')}_{file}")
+    manifest = folder / f"manifest={repo.replace('/', '=')}={tag}.json"
+    manifest.write_text(json.dumps({"ggufFile": {"rfilename": file, "size": 5}}))
+    return path
+
+
+def names() -> list[str]:
+    return [model.name for model in local_models()]
+
+
+def info(model: LocalModel) -> ModelInfo:
+    assert model.info is not None, model.reason
+    return model.info
+
+
+def not_here(name: str) -> ModelFileError:
+    with pytest.raises(ModelFileError) as failure:
+        find_model(name)
+    assert "models ls" in failure.value.hint
+    return failure.value
+
+
+def test_a_machine_without_models_has_none(home: Path) -> None:
+    assert local_models([home / "missing"]) == []
+
+
+# --- the hub's cache --------------------------------------------------------------------------------------------------
+
+
+def test_a_repository_is_named_with_its_quantisation(home: Path) -> None:
+    files = {label: in_hub(home, "user/repo-GGUF", f"model-{label}.gguf") for label in ("Q4_K_M", "q8_0", "UD-IQ2_XXS")}
+    assert sorted(names()) == ["user/repo-GGUF:Q4_K_M", "user/repo-GGUF:Q8_0", "user/repo-GGUF:UD-IQ2_XXS"]
+    for label, path in files.items():
+        for name in (f"user/repo-GGUF:{label}", f"hf.co/user/repo-GGUF:{label.lower()}"):
+            assert find_model(name) == path
+    assert find_model("user/repo-GGUF") == files["Q4_K_M"]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "hf://user/repo/inner/m.Q6_K.gguf",
+        "hf://user/repo/inner/m.Q6_K.gguf@main",
+        "hf.co/user/repo:Q6_K",
+        "huggingface.co/user/repo",
+        "https://huggingface.co/user/repo/resolve/main/inner/m.Q6_K.gguf?download=true",
+        "https://huggingface.co/user/repo/blob/main/inner/m.Q6_K.gguf",
+        "https://hf.co/user/repo",
+        "user/repo:Q6_K",
+        "user/repo",
+    ],
+)
+def test_every_usual_form_of_a_name_leads_to_the_file(home: Path, form: str) -> None:
+    path = in_hub(home, "user/repo", "inner/m.Q6_K.gguf")
+    assert find_model(form) == path
+
+
+@pytest.mark.parametrize("files", [["a-Q8_0.gguf", "b-Q6_K.gguf"], ["b-F16.gguf", "a-Q5_K_M.gguf"], ["z.gguf"]])
+def test_without_a_quantisation_the_usual_ones_come_first(home: Path, files: list[str]) -> None:
+    paths = [in_hub(home, "user/repo", name) for name in files]
+    expected = paths[0] if "Q8_0" in files[0] else min(paths)
+    assert find_model("user/repo") == expected
+
+
+def test_a_shorter_quantisation_is_not_part_of_a_longer(home: Path) -> None:
+    in_hub(home, "user/repo", "m-Q4_K_M.gguf")
+    assert not_here("user/repo:Q4_K").cause == "Here are: user/repo:Q4_K_M."
+
+
+def test_two_files_of_one_quantisation_each_have_a_name_that_leads_back(home: Path) -> None:
+    for name in ("one-Q4_0.gguf", "two-Q4_0.gguf", "plain.gguf", "other.gguf"):
+        in_hub(home, "user/repo", name)
+    models = local_models()
+    assert len({model.name for model in models}) == 4
+    assert {find_model(model.name) for model in models} == {model.path for model in models}
+
+
+def test_the_main_revision_comes_first_and_older_ones_are_found(home: Path) -> None:
+    older = in_hub(home, "user/repo", "m-Q4_0.gguf", OLDER)
+    only_older = in_hub(home, "user/repo", "m-Q8_0.gguf", OLDER)
+    newer = in_hub(home, "user/repo", "m-Q4_0.gguf")
+    # What was fetched last need not be what the name stands for.
+    os.utime(older.parent, (2e9, 2e9))
+    assert find_model("user/repo:Q4_0") == newer != older
+    assert find_model("user/repo:Q8_0") == only_older
+
+
+def test_a_link_to_a_blob_that_is_gone_is_listed_with_the_reason(home: Path) -> None:
+    path = in_hub(home, "user/repo", "m-Q4_0.gguf")
+    path.resolve().unlink()
+    model = local_models()[0]
+    assert (model.info, model.fits, model.need) == (None, None, None)
+    assert "link to a file that is gone" in model.reason
+    with pytest.raises(ModelFileError):
+        check_file(find_model("user/repo:Q4_0"))
+
+
+def test_projectors_and_other_files_are_no_models(home: Path) -> None:
+    in_hub(home, "user/repo", "mmproj-F16.gguf")
+    in_hub(home, "user/repo", "README.md")
+    (home / ".cache/huggingface/hub/version.txt").write_text("1")
+    (home / ".cache/huggingface/hub/datasets--user--set/snapshots/x").mkdir(parents=True)
+    assert names() == []
+
+
+def test_a_split_model_is_one_and_is_named_once(home: Path) -> None:
+    for part in (1, 2):
+        changes = {"split.no": part - 1, "split.count": 2}
+        path = home / f"own/big-Q4_0-{part:05}-of-00002.gguf"
+        write_raw(path, changes, tensors=[Weights(f"blk.{part}.x")])
+    (model,) = local_models([home / "own"])
+    assert (info(model).files, model.path.name) == (2, "big-Q4_0-00001-of-00002.gguf")
+    assert find_model(str(home / "own/big-Q4_0-00002-of-00002.gguf")) == model.path
+    (home / "own/big-Q4_0-00002-of-00002.gguf").unlink()
+    (model,) = local_models([home / "own"])
+    assert "big-Q4_0-00002-of-00002.gguf is missing" in model.reason
+
+
+@pytest.mark.parametrize(
+    ("variable", "folder"), [("HF_HUB_CACHE", ""), ("HF_HOME", "hub"), ("XDG_CACHE_HOME", "huggingface/hub")]
+)
+def test_the_cache_is_where_the_hubs_own_variables_say(
+    home: Path, monkeypatch: pytest.MonkeyPatch, variable: str, folder: str
+) -> None:
+    in_hub(home, "user/repo", "m-Q4_0.gguf")
+    place = home / "moved"
+    (place / folder).parent.mkdir(parents=True, exist_ok=True)
+    (home / ".cache/huggingface/hub").rename(place / folder)
+    assert names() == []
+    monkeypatch.setenv(variable, str(place))
+    assert names() == ["user/repo:Q4_0"]
+
+
+# --- llama.cpp, Ollama, LM Studio -------------------------------------------------------------------------------------
+
+
+def test_llama_cpps_cache_is_named_by_its_manifests(home: Path) -> None:
+    named = in_llama_cpp(home, "user/repo", "m-q4_k_m.gguf", "Q4_K_M")
+    foreign = write_raw(home / ".cache/llama.cpp/foreign.gguf")
+    (home / ".cache/llama.cpp/manifest=broken=x=latest.json").write_text("{")
+    (home / ".cache/llama.cpp/manifest=odd=x=latest.json").write_text('{"ggufFile": [1]}')
+    assert sorted(names()) == sorted(["user/repo:Q4_K_M", str(foreign)])
+    for name in ("user/repo:Q4_K_M", "user/repo:q4_k_m", "user/repo", "hf.co/user/repo:Q4_K_M"):
+        assert find_model(name) == named
+    assert not_here("user/repo:Q8_0").cause == "Here are: user/repo:Q4_K_M."
+
+
+def test_llama_cpps_latest_is_found_with_and_without_a_quantisation(home: Path) -> None:
+    named = in_llama_cpp(home, "user/repo", "m-q4_k_m.gguf", "latest")
+    assert names() == ["user/repo:latest"]
+    for name in ("user/repo:latest", "user/repo", "user/repo:Q4_K_M"):
+        assert find_model(name) == named
+
+
+def test_ollamas_models_are_named_as_there(home: Path) -> None:
+    places = {
+        "ollama:llama3.2:3b": "registry.ollama.ai/library/llama3.2/3b",
+        "ollama:me/mine:latest": "registry.ollama.ai/me/mine/latest",
+        "ollama:hf.co/user/repo:Q4_0": "hf.co/user/repo/Q4_0",
+    }
+    blobs = {name: in_ollama(home, place, digest=str(i) * 64) for i, (name, place) in enumerate(places.items(), 1)}
+    assert sorted(names()) == sorted(places)
+    for name, blob in blobs.items():
+        assert find_model(name) == blob
+    assert find_model("ollama:me/mine") == blobs["ollama:me/mine:latest"]
+    assert find_model("ollama:library/llama3.2:3b") == blobs["ollama:llama3.2:3b"]
+
+
+def test_two_names_of_one_ollama_blob_are_listed_once(home: Path) -> None:
+    for tag in ("3b", "latest"):
+        in_ollama(home, f"registry.ollama.ai/library/llama3.2/{tag}")
+    assert names() == ["ollama:llama3.2:3b"]
+
+
+def test_an_ollama_blob_that_is_gone_or_no_model_is_told(home: Path) -> None:
+    in_ollama(home, "registry.ollama.ai/library/gone/1b").unlink()
+    blob = in_ollama(home, "registry.ollama.ai/library/odd/1b", digest="2" * 64)
+    blob.write_bytes(b"PK\x03\x04" + bytes(100))
+    reasons = {model.name: model.reason for model in local_models()}
+    assert "There is no file" in reasons["ollama:gone:1b"]
+    assert "not a GGUF file" in reasons["ollama:odd:1b"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("{", "[]", "{}", '{"layers": 5}', '{"layers": [1, {"mediaType": "application/vnd.ollama.image.model"}]}'),
+        '{"layers": [{"mediaType": "application/vnd.ollama.image.model", "digest": "sha256:../../etc"}]}',
+    ],
+)
+def test_a_manifest_that_is_none_names_nothing(home: Path, text: str) -> None:
+    in_ollama(home, "registry.ollama.ai/library/x/1b")
+    (home / ".ollama/models/manifests/registry.ollama.ai/library/x/1b").write_text(text)
+    assert names() == []
+    not_here("ollama:x:1b")
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b/c/d", "", "x:../y", "-x", "a//b"])
+@pytest.mark.usefixtures("home")
+def test_an_ollama_name_can_not_leave_its_folder(name: str) -> None:
+    assert ollama_parts(name) is None
+    not_here(f"ollama:{name}")
+
+
+def test_lm_studios_models_are_named_by_their_place(home: Path) -> None:
+    path = write_raw(home / ".lmstudio/models/publisher/model-GGUF/model-Q4_K_M.gguf")
+    older = write_raw(home / ".cache/lm-studio/models/them/other/o.gguf")
+    assert sorted(names()) == ["lmstudio:publisher/model-GGUF/model-Q4_K_M.gguf", "lmstudio:them/other/o.gguf"]
+    for name in ("publisher/model-GGUF/model-Q4_K_M.gguf", "publisher/model-GGUF/model-Q4_K_M", "publisher/model-GGUF"):
+        assert find_model(f"lmstudio:{name}") == path
+    assert find_model("lmstudio:them/other/o") == older
+    assert "lmstudio:them/other/o.gguf" in not_here("lmstudio:them/nothing").cause
+    write_raw(path.with_name("model-Q8_0.gguf"))
+    not_here("lmstudio:publisher/model-GGUF")
+    not_here("lmstudio:../../.lmstudio")
+
+
+def test_lm_studio_may_have_moved(home: Path) -> None:
+    write_raw(home / "elsewhere/models/a/b/c.gguf")
+    (home / ".lmstudio-home-pointer").write_text(f"{home / 'elsewhere'}\n")
+    assert names() == ["lmstudio:a/b/c.gguf"]
+
+
+# --- own folders, and all of them -------------------------------------------------------------------------------------
+
+
+def test_own_folders_come_from_the_environment_and_from_the_caller(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two, three = (write_raw(home / folder / "deep/er/m.gguf") for folder in ("one", "two", "three"))
+    monkeypatch.setenv("LOCALSPEC_MODELS", os.pathsep.join([str(home / "one"), "", str(home / "two")]))
+    assert [model.path for model in local_models([home / "three"])] == [one, two, three]
+    assert [find_model(model.name) for model in local_models([home / "three"])] == [one, two, three]
+
+
+def test_one_file_under_several_names_is_listed_once(home: Path) -> None:
+    path = in_hub(home, "user/repo", "m-Q4_0.gguf")
+    (home / "own").mkdir()
+    (home / "own/link.gguf").symlink_to(path)
+    (home / "own/hard.gguf").hardlink_to(path.resolve())
+    assert len(local_models([home / "own"])) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "changes", "words"),
+    [
+        ({"general.architecture": ""}, {}, "does not name its architecture"),
+        ({"general.type": "adapter"}, {}, "a part of one (adapter)"),
+        ({"general.architecture": "bert"}, {}, "does not write text (bert)"),
+        ({"tokenizer.ggml.model": "unheard-of"}, {}, "tokenizer is 'unheard-of'"),
+        ({"tokenizer.ggml.tokens": 5}, {}, "no vocabulary"),
+        ({}, {"tensors": []}, "has no weights"),
+        ({}, {"data": 0}, "cut short"),
+        ({}, {"keys": 1 << 60}, "damaged"),
+    ],
+)
+def test_what_can_not_be_used_is_listed_with_the_reason(
+    home: Path, values: Mapping[str, str | int], changes: dict[str, object], words: str
+) -> None:
+    write_raw(home / "own/m.gguf", values, **changes)
+    write_raw(home / "own/n.gguf")
+    broken, fine = local_models([home / "own"])
+    assert broken.info is None
+    assert words in broken.reason
+    assert fine.info is not None
+
+
+def test_whether_it_fits_depends_on_what_is_free(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_raw(home / "own/m.gguf")
+    (model,) = local_models([home / "own"])
+    assert (model.fits, model.need is not None and model.need > 0) == (True, True)
+    monkeypatch.setattr(local, "available_memory", lambda: (model.need or 0) - 1)
+    assert [model.fits for model in local_models([home / "own"])] == [False]
+
+
+def test_looking_changes_nothing(home: Path) -> None:
+    in_hub(home, "user/repo", "m-Q4_0.gguf")
+    in_ollama(home, "registry.ollama.ai/library/x/1b")
+    in_llama_cpp(home, "user/repo", "m-q4_k_m.gguf", "Q4_K_M")
+    write_raw(home / ".lmstudio/models/a/b/c.gguf")
+
+    def state() -> list[tuple[str, int, int]]:
+        return [(str(path), path.lstat().st_mtime_ns, path.lstat().st_size) for path in sorted(home.rglob("*"))]
+
+    before = state()
+    assert len(local_models()) == 4
+    assert state() == before
+
+
+@pytest.mark.usefixtures("home")
+def test_names_that_are_not_here_are_told_from_paths() -> None:
+    assert find_model("some/where") == Path("some/where")
+    assert find_model("Is it a model?") == Path("Is it a model?")
+    for name in ("user/repo:Q4_0", "hf.co/user/repo", "hf://user/repo/m.gguf", "ollama:x", "lmstudio:a/b"):
+        assert not_here(name).exit_code == 3
+    with pytest.raises(ModelFileError, match="names no model"):
+        find_model("hf://nothing")
+
+
+def test_a_file_comes_before_a_name(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
+    in_hub(home, "user/repo", "m-Q4_0.gguf")
+    write_raw(home / "user/repo.gguf")
+    assert find_model("user/repo") == Path("user/repo.gguf")
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("Qwen3-8B-Q4_K_M.gguf", "Q4_K_M"),
+        ("model.IQ4_XS.gguf", "IQ4_XS"),
+        ("UD-Q4_K_XL/big-UD-Q4_K_XL-00001-of-00002.gguf", "UD-Q4_K_XL"),
+        ("gpt-oss-20b-mxfp4.gguf", "MXFP4"),
+        ("m-bf16.gguf", "BF16"),
+        ("SmolLM2-135M-Instruct.gguf", ""),
+        ("quality-Q.gguf", ""),
+    ],
+)
+def test_a_files_name_says_its_quantisation(name: str, label: str) -> None:
+    assert label_of(name) == label
+
+
+# --- what was read is remembered --------------------------------------------------------------------------------------
+
+
+def test_a_header_is_read_again_only_when_the_file_changes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, known = write_raw(home / "own/m.gguf"), home / "cache/headers.json"
+    first = local_models([home / "own"], known=known)
+    read: list[Path] = []
+
+    def reading(path: Path) -> ModelInfo:
+        read.append(path)
+        return model_info(path)
+
+    monkeypatch.setattr("models.known_headers.model_info", reading)
+    assert local_models([home / "own"], known=known)[0].info == first[0].info
+    assert read == []
+    write_raw(path, {"general.name": "another"})
+    assert info(local_models([home / "own"], known=known)[0]).title == "another"
+    assert read == [path]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": 0}', '{"format": 1, "headers": []}'])
+def test_a_damaged_memory_is_as_good_as_none(home: Path, text: str) -> None:
+    path, known = write_raw(home / "own/m.gguf"), home / "headers.json"
+    known.write_text(text)
+    assert KnownHeaders(known).info(path) == model_info(path)
+
+
+def test_an_entry_that_is_not_understood_is_read_anew(home: Path) -> None:
+    path, known = write_raw(home / "own/m.gguf"), home / "headers.json"
+    local_models([home / "own"], known=known)
+    said = json.loads(known.read_text())
+    for change in ({"more": 1}, {"shape": {"weights": 1}}, {"fim": None}):
+        (entry,) = said["headers"].values()
+        known.write_text(json.dumps({**said, "headers": {str(path): {**entry, "info": {**entry["info"], **change}}}}))
+        assert KnownHeaders(known).info(path) == model_info(path)
+
+
+def test_a_memory_that_can_not_be_written_is_no_failure(home: Path) -> None:
+    write_raw(home / "own/m.gguf")
+    (home / "file").touch()
+    assert len(local_models([home / "own"], known=home / "file/headers.json")) == 1
