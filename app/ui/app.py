@@ -71,8 +71,10 @@ class ChatApp(App[int]):
 
 
 def run_screen(request: Request) -> int:
-    """Chat on a screen until the user leaves; return the exit code."""
+    """Chat on a screen until the user leaves; return the exit code. Raises LocalspecError where there is no chat."""
     app = ChatApp(request, EngineLink)
     with terminal_to_itself():
         code = app.run()
+    if app.chat.failure is not None:
+        raise app.chat.failure
     return code if isinstance(code, int) else app.return_code or 0

@@ -1,31 +1,24 @@
 """The chat screen: messages above, the panel beside them, the prompt below, and what becomes of each engine message."""
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
-from textual.widgets import Footer
+from textual.widgets import Footer, TextArea
 
-from app.engine.messages import Ended, Explained, Failed, Ready, Said, Walked, Watched
-from app.engine.origins import origins
-from app.engine.session import Reading
-from app.explanation import explanation_text
-from app.history.figures import figures
-from app.history.recorder import source_of, start_recorder
-from app.history.records import Entry
+from app.engine.messages import Ready
 from app.keys import KEYS
-from app.report import ending_note, summary
 from app.request import Request
 from app.ui.actions import ACTIONS
 from app.ui.commands import COMMANDS, complete_argument, run_command
-from app.ui.conversing import ask, copy, edit, replay, say, switch_branch, unsaid
+from app.ui.conversing import ask, copy, edit, replay, say, switch_branch
 from app.ui.dialogue import Dialogue
 from app.ui.flow import Flow
+from app.ui.hearing import hear
 from app.ui.link import Link
 from app.ui.messages import Heard, LoadProgress
 from app.ui.mishaps import survived
@@ -33,9 +26,7 @@ from app.ui.panel import SpeculationPanel
 from app.ui.prompt import Prompt
 from app.ui.status import StatusLine
 from app.ui.transcript import Transcript
-from app.walk_text import walk_text
-from models.catalog import STARTER
-from models.errors import Cancelled, LocalspecError
+from models.errors import LocalspecError
 
 _WIDE = 110
 """Columns from which on the panel stands beside the messages unasked."""
@@ -69,6 +60,8 @@ class ChatScreen(Screen[int]):
         self.ready: Ready | None = None
         self.busy = ""
         """What the engine does: "loading", "answering"; "" when it waits."""
+        self.failure: LocalspecError | None = None
+        """Why there could be no chat."""
         self.waiting: str | None = None
         """A message that is asked when the model is loaded."""
         self.wanted = request.plan
@@ -137,6 +130,13 @@ class ChatScreen(Screen[int]):
         elif event.text.strip():
             say(self, event.text, event.pasted)
 
+    @on(TextArea.Changed)
+    def typed(self, event: TextArea.Changed) -> None:
+        """Forget what was to be edited when nothing of it is left."""
+        if self.editing is not None and not event.text_area.text:
+            self.editing = None
+            self.show_flow()
+
     @on(LoadProgress)
     def load_progress(self, event: LoadProgress) -> None:
         """Show what is being read."""
@@ -150,91 +150,7 @@ class ChatScreen(Screen[int]):
         if event.said is None:
             self.over()
             return
-        handler: Callable[[Any], None] = self._handlers()[type(event.said)]
-        handler(event.said)
-
-    def _handlers(self) -> dict[type, Callable[[Any], None]]:
-        return {
-            Ready: self._on_ready,
-            Reading: self._on_reading,
-            Said: self._on_said,
-            Watched: self._on_watched,
-            Ended: self._on_ended,
-            Failed: self._on_failed,
-            Explained: lambda said: self.output(explanation_text(said.explanation)),
-            Walked: lambda said: self.output(walk_text(said, "utf-8")),
-        }
-
-    def _on_ready(self, ready: Ready) -> None:
-        first, self.ready = self.ready is None, ready
-        self.request = replace(self.request, plan=self.wanted)
-        self.dialogue.drafter = ready.drafter
-        self.flow.ready(ready)
-        if first:
-            self._begin(ready)
-        else:
-            self.dialogue.record.model = ready.model
-            self.dialogue.record.source = source_of(self.request.plan.model)
-            self.note(f"{ready.model}: {ready.description}, context {ready.context_size:,}, drafter {ready.drafter}")
-        for note in ready.notes:
-            self.note(note)
-        self.link.recall(*self.dialogue.resumed())
-
-    def _begin(self, ready: Ready) -> None:
-        """Take over a conversation that goes on, or greet."""
-        request, dialogue = self.request, self.dialogue
-        dialogue.record = start_recorder(ready.model, request.plan.model, request.resumed, saved=request.saved, wait=0)
-        self.transcript.greeting = _greeting(ready, request)
-        for entry in dialogue.record.branch():
-            self.add_entry(entry)
-        if request.resumed is not None and request.resumed.unanswered is not None:
-            self.prompt.set_text(request.resumed.unanswered)
-        if dialogue.record.private:
-            self.note("Private: nothing of this chat is kept.")
-
-    def add_entry(self, entry: Entry) -> None:
-        """Show a message that was said before."""
-        if entry.answer is None:
-            self.transcript.add_user(entry.id, entry.text)
-            return
-        rounds = self.dialogue.rounds(entry)
-        lengths, marks = rounds.marks() if rounds else ((), ())
-        self.transcript.add_answer(entry.id, entry.text, figures(entry.answer), lengths, marks)
-
-    def _on_reading(self, reading: Reading) -> None:
-        self.flow.reading = reading
-        self.show_flow()
-
-    def _on_said(self, said: Said) -> None:
-        entry = self.dialogue.hear(said)
-        self.flow.hear(said, self.now())
-        if entry is not None:
-            self.transcript.append(entry, said.text, said.lengths, origins(said.round))
-
-    def _on_watched(self, watched: Watched) -> None:
-        self.flow.hear(watched, self.now())
-        self.show_flow()
-
-    def _on_ended(self, ended: Ended) -> None:
-        entry = self.dialogue.hear(ended)
-        self.flow.hear(ended, self.now())
-        if entry is None:
-            return
-        if ended.answer:
-            self.transcript.append(entry, ended.text)
-            note = ending_note(ended.finish)
-            self.transcript.finish(entry, " ".join(filter(None, [note, summary(ended)])))
-        else:
-            unsaid(self, "Nothing was said, so the message is forgotten.")
-        self.show_flow()
-
-    def _on_failed(self, failed: Failed) -> None:
-        if self.busy == "answering":
-            self.dialogue.record.fail()
-            unsaid(self, "")
-        if self.busy == "loading" and self.ready is None and isinstance(failed.error, Cancelled):
-            self.app.exit(130)
-        self.fail(failed.error)
+        hear(self, event.said)
 
     def over(self) -> None:
         """Take note that a job is over, and ask what had to wait."""
@@ -289,7 +205,8 @@ class ChatScreen(Screen[int]):
         panel = self.query_one(SpeculationPanel)
         if panel.display:
             panel.show(self.flow)
-        self.query_one(StatusLine).show(self.flow, self.prompt.mode)
+        mode = " ".join(filter(None, [self.prompt.mode, "editing" if self.editing is not None else ""]))
+        self.query_one(StatusLine).show(self.flow, mode)
 
     def note(self, text: str) -> None:
         """Show a line that nobody said."""
@@ -302,13 +219,3 @@ class ChatScreen(Screen[int]):
     def fail(self, error: LocalspecError) -> None:
         """Show what failed, and why, and what to do."""
         self.transcript.add_note(str(error), "error")
-
-
-def _greeting(ready: Ready, request: Request) -> str:
-    lines = [f"{ready.model} is ready: {ready.description}, context {ready.context_size:,} tokens."]
-    if request.plan.model == STARTER:
-        lines.append(
-            "This small model is here for a first look. For real work start with a GGUF file of your own: "
-            "localspec run FILE.gguf, and --draft TINY.gguf to speed it up. /model shows what is on this machine."
-        )
-    return "\n\n".join([*lines, "Ask something. F1 shows all keys, / all commands, @ names a file."])

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.engine.worker import Question
+from app.history.figures import figures
 from app.history.recorder import start_recorder
+from app.history.records import Entry
 from app.history.resume import find_resumed
 from app.mentions import expand
 from app.ui.clipboard import copied_note, keep_copy
@@ -69,7 +71,17 @@ def show_branch(screen: "ChatScreen") -> None:
     if same < len(shown):
         screen.transcript.truncate(shown[same])
     for entry in branch[same:]:
-        screen.add_entry(entry)
+        add_entry(screen, entry)
+
+
+def add_entry(screen: "ChatScreen", entry: Entry) -> None:
+    """Show a message that was said before."""
+    if entry.answer is None:
+        screen.transcript.add_user(entry.id, entry.text)
+        return
+    rounds = screen.dialogue.rounds(entry)
+    lengths, marks = rounds.marks() if rounds else ((), ())
+    screen.transcript.add_answer(entry.id, entry.text, figures(entry.answer), lengths, marks)
 
 
 def unsaid(screen: "ChatScreen", note: str) -> None:
@@ -155,8 +167,9 @@ def edit(screen: "ChatScreen", key: int) -> None:
         entry = record.entries.get(entry.parent or 0)
     if entry is None:
         return
-    screen.editing = entry.id
     screen.prompt.set_text(entry.text)
+    screen.editing = entry.id
+    screen.show_flow()
     screen.prompt.focus()
     _tell(screen, "Enter sends it again, on a branch of its own; an emptied prompt forgets it.")
 

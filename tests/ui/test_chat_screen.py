@@ -1,6 +1,7 @@
 """The chat screen with the real engine behind it: what is asked, stopped, edited, branched, resumed and changed."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from app.ui.help import HelpScreen
 from app.ui.replay import ReplayScreen
 from app.ui.sessions import SessionScreen
 from models.base import LanguageModel
+from models.errors import ModelFileError
 
 
 @pytest.fixture(autouse=True)
@@ -256,7 +258,7 @@ def test_the_drafter_changes_live_and_the_text_stays_the_same() -> None:
     drive(steps())
 
 
-def test_help_lists_remapped_keys(tmp_path: Path) -> None:
+def test_help_lists_remapped_keys() -> None:
     async def steps() -> None:
         async with chatting(key=("chat.panel=f12",), size=(140, 60)) as chat:  # type: ignore[arg-type]
             await chat.ready()
@@ -322,5 +324,46 @@ def test_leaving_has_an_exit_code(keys: tuple[str, ...], code: int) -> None:
                 await chat.pilot.press(key)
             await chat.pilot.pause()
             assert chat.app.return_value == code
+
+    drive(steps())
+
+
+def test_an_emptied_prompt_forgets_what_was_to_be_edited() -> None:
+    async def steps() -> None:
+        async with chatting() as chat:
+            await chat.ready()
+            await chat.ask("abcabc")
+            await chat.pilot.press("f6")
+            await chat.until(lambda: "editing" in chat.shown)
+            chat.screen.prompt.set_text("")
+            await chat.until(lambda: "editing" not in chat.shown)
+            await chat.ask("def")
+            assert len(chat.messages) == 4
+
+    drive(steps())
+
+
+def test_a_model_that_can_t_be_loaded_at_the_start_ends_the_chat_with_its_error() -> None:
+    async def steps() -> None:
+        asked = request()
+        gone = replace(asked, plan=replace(asked.plan, model="gone.gguf"))
+        async with chatting(gone) as chat:
+            await chat.until(lambda: chat.screen.failure is not None)
+            assert isinstance(chat.screen.failure, ModelFileError)
+            assert chat.app.return_value == 3
+
+    drive(steps())
+
+
+def test_another_model_takes_over_with_its_own_name() -> None:
+    async def steps() -> None:
+        async with chatting() as chat:
+            await chat.ready()
+            await chat.ask("abc")
+            await chat.type("/model toy")
+            await chat.until(lambda: chat.screen.dialogue.drafter == "lookup" and not chat.screen.busy)
+            assert "toy-0: toy, 32 tokens" in chat.notes
+            await chat.ask("def")
+            assert len(chat.messages) == 4
 
     drive(steps())

@@ -14,11 +14,11 @@ from toy_answers import rounds_of, toy_answer
 
 from app.engine.origins import Origin
 from app.engine.verify import Disagreement
+from app.history.rounds import AnswerRound, AnswerRounds
 from app.ui.bars import bucket_of, sparkline
 from app.ui.origin_styles import Palette
 from app.ui.replay import ReplayScreen
 from app.ui.replay_lines import Look, ReplayPage
-from app.history.rounds import AnswerRound, AnswerRounds
 
 REAL = AnswerRounds.of(rounds_of(list(toy_answer())))
 PLAIN = AnswerRounds.of(rounds_of(list(toy_answer("off"))))

@@ -11,8 +11,8 @@ from toy_answers import rounds_of, toy_answer
 
 from app.engine.origins import Origin, origins
 from app.engine.verify import Disagreement
-from app.ui.replay_lines import Look, ReplayPage
 from app.history.rounds import AnswerRound, AnswerRounds
+from app.ui.replay_lines import Look, ReplayPage
 from models.accept import Accept
 
 PIECES = st.binary(max_size=6)

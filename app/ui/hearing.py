@@ -1,0 +1,120 @@
+"""What becomes of each message of the engine on the chat screen."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from app.engine import messages as engine
+from app.engine.messages import Ended, Explained, Failed, Ready, Said, Walked, Watched
+from app.engine.origins import origins
+from app.engine.session import Reading
+from app.explanation import explanation_text
+from app.history.recorder import source_of, start_recorder
+from app.report import ending_note, summary
+from app.request import Request
+from app.ui.conversing import add_entry, unsaid
+from app.walk_text import walk_text
+from models.catalog import STARTER
+
+if TYPE_CHECKING:
+    from app.ui.chat_screen import ChatScreen
+
+
+def hear(screen: "ChatScreen", message: engine.Message) -> None:
+    """Do what a message asks for."""
+    _HANDLERS[type(message)](screen, message)
+
+
+def _on_ready(screen: "ChatScreen", ready: Ready) -> None:
+    first, screen.ready = screen.ready is None, ready
+    screen.request = replace(screen.request, plan=screen.wanted)
+    screen.dialogue.drafter = ready.drafter
+    screen.flow.ready(ready)
+    if first:
+        _begin(screen, ready)
+    else:
+        screen.dialogue.record.model = ready.model
+        screen.dialogue.record.source = source_of(screen.request.plan.model)
+        screen.note(f"{ready.model}: {ready.description}, context {ready.context_size:,}, drafter {ready.drafter}")
+    for note in ready.notes:
+        screen.note(note)
+    screen.link.recall(*screen.dialogue.resumed())
+
+
+def _begin(screen: "ChatScreen", ready: Ready) -> None:
+    """Take over a conversation that goes on, or greet."""
+    request, dialogue = screen.request, screen.dialogue
+    dialogue.record = start_recorder(ready.model, request.plan.model, request.resumed, saved=request.saved, wait=0)
+    screen.transcript.greeting = _greeting(ready, request)
+    for entry in dialogue.record.branch():
+        add_entry(screen, entry)
+    if request.resumed is not None and request.resumed.unanswered is not None:
+        screen.prompt.set_text(request.resumed.unanswered)
+    if dialogue.record.private:
+        screen.note("Private: nothing of this chat is kept.")
+
+
+def _on_reading(screen: "ChatScreen", reading: Reading) -> None:
+    screen.flow.reading = reading
+    screen.show_flow()
+
+
+def _on_said(screen: "ChatScreen", said: Said) -> None:
+    entry = screen.dialogue.hear(said)
+    screen.flow.hear(said, screen.now())
+    if entry is not None:
+        screen.transcript.append(entry, said.text, said.lengths, origins(said.round))
+
+
+def _on_watched(screen: "ChatScreen", watched: Watched) -> None:
+    screen.flow.hear(watched, screen.now())
+    screen.show_flow()
+
+
+def _on_ended(screen: "ChatScreen", ended: Ended) -> None:
+    entry = screen.dialogue.hear(ended)
+    screen.flow.hear(ended, screen.now())
+    if entry is None:
+        return
+    if ended.answer:
+        screen.transcript.append(entry, ended.text)
+        note = ending_note(ended.finish)
+        screen.transcript.finish(entry, " ".join(filter(None, [note, summary(ended)])))
+    else:
+        unsaid(screen, "Nothing was said, so the message is forgotten.")
+    screen.show_flow()
+
+
+def _on_failed(screen: "ChatScreen", failed: Failed) -> None:
+    if screen.busy == "answering":
+        screen.dialogue.record.fail()
+        unsaid(screen, "")
+    if screen.ready is None:
+        # Nothing to chat with: the way out is the one of every other command.
+        screen.failure = failed.error
+        screen.app.exit(failed.error.exit_code)
+        return
+    screen.wanted = screen.request.plan
+    screen.fail(failed.error)
+
+
+def _greeting(ready: Ready, request: Request) -> str:
+    lines = [f"{ready.model} is ready: {ready.description}, context {ready.context_size:,} tokens."]
+    if request.plan.model == STARTER:
+        lines.append(
+            "This small model is here for a first look. For real work start with a GGUF file of your own: "
+            "localspec run FILE.gguf, and --draft TINY.gguf to speed it up. /model shows what is on this machine."
+        )
+    return "\n\n".join([*lines, "Ask something. F1 shows all keys, / all commands, @ names a file."])
+
+
+_HANDLERS: Mapping[type, Callable[["ChatScreen", Any], None]] = {
+    Ready: _on_ready,
+    Reading: _on_reading,
+    Said: _on_said,
+    Watched: _on_watched,
+    Ended: _on_ended,
+    Failed: _on_failed,
+    Explained: lambda screen, said: screen.output(explanation_text(said.explanation)),
+    Walked: lambda screen, said: screen.output(walk_text(said, "utf-8")),
+}
