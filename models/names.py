@@ -1,13 +1,18 @@
 """The names that models have elsewhere, and the files they stand for on this machine; nothing is fetched."""
 
+import os
 import re
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 from models.errors import ModelFileError
 from models.gguf import first_part
 from models.stores import (
     choose,
     gguf_files,
+    hub_folder,
     label_of,
     llama_cpp_models,
     lm_studio_folders,
@@ -22,11 +27,43 @@ from models.stores import (
 _OLLAMA, _LM_STUDIO = "ollama:", "lmstudio:"
 _HUB = re.compile(r"hf://|(?:https?://)?(?:www\.)?(?:hf\.co|huggingface\.co)/")
 _PART = r"[A-Za-z0-9][\w.-]*"
-_REPO = re.compile(rf"(?P<repo>{_PART}/{_PART})(?::(?P<label>{_PART}))?")
+_AT = r"(?:@(?P<at>[^/:?#]+))?"
+_REPO = re.compile(rf"(?P<repo>{_PART}/{_PART}){_AT}(?::(?P<label>{_PART}))?")
 _FILE = re.compile(
-    rf"(?P<repo>{_PART}/{_PART})/(?:(?:resolve|blob)/[^/]+/)?(?P<file>[^?#@]+\.gguf)(?:[@?#].*)?", re.IGNORECASE
+    rf"(?P<repo>{_PART}/{_PART}){_AT}/(?:(?:resolve|blob)/(?P<branch>[^/]+)/)?"
+    r"(?P<file>[^?#@]+\.gguf)(?:@(?P<end>[^?#]+))?(?:[?#].*)?",
+    re.IGNORECASE,
 )
-_NOT_BUILT = "Downloading is not built yet; `localspec models ls` shows the models that are here."
+MAIN = "main"
+"""The branch that is meant where none is named."""
+_PULL = "`localspec models pull {name}` fetches it; `localspec models ls` shows the models that are here."
+_LIST = "`localspec models ls` shows the models that are here."
+
+
+@dataclass(frozen=True, slots=True)
+class HubName:
+    """What a name says about a model on the hub."""
+
+    repo: str
+    label: str = ""
+    """The quantisation; "" where none is named."""
+    file: str = ""
+    """Path of the first file within the repository; "" where none is named."""
+    revision: str = MAIN
+
+
+def hub_name(name: str) -> HubName | None:
+    """Read a name of a repository on the hub, or of a file there; None for another kind of name."""
+    rest = name[_at_hub(name) :]
+    if found := _REPO.fullmatch(rest):
+        wanted = HubName(found["repo"], found["label"] or "", revision=found["at"] or MAIN)
+    elif found := _FILE.fullmatch(rest):
+        revision = unquote(found["at"] or found["end"] or found["branch"] or MAIN)
+        file = first_part(Path(unquote(found["file"]))).as_posix()
+        wanted = HubName(found["repo"], file=file, revision=revision)
+    else:
+        return None
+    return None if ".." in wanted.revision.split("/") else wanted
 
 
 def find_named(name: str) -> Path | None:
@@ -39,28 +76,44 @@ def find_named(name: str) -> Path | None:
         return _in_ollama(name)
     if name.startswith(_LM_STUDIO):
         return _in_lm_studio(name)
-    if match := _HUB.match(name):
-        return _in_hub(name, name[match.end() :])
-    match = _REPO.fullmatch(name)
-    if match is None:
-        return None
-    found = _of_repo(match["repo"], match["label"] or "")
-    if found is None and match["label"]:
-        raise _not_here(name, _labels(match["repo"]))
-    return found
-
-
-def _in_hub(name: str, rest: str) -> Path:
-    if match := _REPO.fullmatch(rest):
-        found = _of_repo(match["repo"], match["label"] or "")
-    elif match := _FILE.fullmatch(rest):
-        file = first_part(Path(match["file"])).as_posix()
-        found = next((path for inner, path in repo_files(match["repo"]) if inner == file), None)
-    else:
+    wanted = hub_name(name)
+    if wanted is None and _at_hub(name):
         raise ModelFileError(f"{name} names no model.", hint="Names are like hf.co/user/repo:Q4_K_M.")
-    if found is None:
-        raise _not_here(name, _labels(match["repo"]))
+    return None if wanted is None else _in_hub(name, wanted)
+
+
+def _at_hub(name: str) -> int:
+    """Return where the repository begins in an address of the hub; 0 for what is none."""
+    endpoint = os.environ.get("HF_ENDPOINT", "").rstrip("/") + "/"
+    if endpoint != "/" and name.startswith(endpoint):
+        return len(endpoint)
+    match = _HUB.match(name)
+    return match.end() if match else 0
+
+
+def _in_hub(name: str, wanted: HubName) -> Path | None:
+    if wanted.file or wanted.revision != MAIN:
+        found = _of_revision(wanted)
+    else:
+        found = _of_repo(wanted.repo, wanted.label)
+    if found is None and (_at_hub(name) or wanted.label):
+        raise _not_here(name, _labels(wanted.repo), _PULL.format(name=name))
     return found
+
+
+def _of_revision(wanted: HubName) -> Path | None:
+    """Look in the hub's cache: at the revision that is named, or wherever the file is when none is."""
+    files = repo_files(wanted.repo)
+    if wanted.revision != MAIN:
+        folder = hub_folder() / f"models--{wanted.repo.replace('/', '--')}"
+        commit = wanted.revision
+        with suppress(OSError, UnicodeDecodeError):
+            commit = (folder / "refs" / commit).read_text(encoding="utf-8").strip()
+        inside = folder / "snapshots" / commit
+        files = [(path.relative_to(inside).as_posix(), path) for path in gguf_files(inside)]
+    if not wanted.file:
+        return choose(files, wanted.label)
+    return next((path for inner, path in files if inner == wanted.file), None)
 
 
 def _of_repo(repo: str, label: str) -> Path | None:
@@ -87,7 +140,7 @@ def _in_ollama(name: str) -> Path:
     blobs = (ollama_blob(folder, parts) for folder in ollama_folders()) if parts else ()
     found = next((blob for blob in blobs if blob is not None), None)
     if found is None:
-        raise _not_here(name, [known for known, _ in ollama_models()])
+        raise _not_here(name, [known for known, _ in ollama_models()], _LIST)
     return found
 
 
@@ -102,9 +155,9 @@ def _in_lm_studio(name: str) -> Path:
     inside = [path for folder in lm_studio_folders() if inner for path in gguf_files(folder.joinpath(*inner))]
     if len(inside) == 1:
         return inside[0]
-    raise _not_here(name, [said for said, _ in known])
+    raise _not_here(name, [said for said, _ in known], _LIST)
 
 
-def _not_here(name: str, near: list[str]) -> ModelFileError:
+def _not_here(name: str, near: list[str], hint: str) -> ModelFileError:
     cause = f"Here are: {', '.join(dict.fromkeys(near))}." if near else ""
-    return ModelFileError(f"{name} is not on this machine.", cause=cause, hint=_NOT_BUILT)
+    return ModelFileError(f"{name} is not on this machine.", cause=cause, hint=hint)

@@ -46,7 +46,13 @@ TAKES = (
     Take("answer", _FUNCTION),
     Take("stopped", "What is a priority queue, and when is it better than a sorted list?", stop_after=40),
     Take("accepted", f'Repeat this sentence five times, word for word: "{_QUOTE}"', adapt=False, draft_length=3),
-    Take("rejected", "Give me ten unusual first names, separated by commas, and nothing else.", "lookup", 1.0, adapt=False),
+    Take(
+        "rejected",
+        "Give me ten unusual first names, separated by commas, and nothing else.",
+        "lookup",
+        1.0,
+        adapt=False,
+    ),
     Take("paused", "Tell me a strange short story about a lighthouse keeper and an orange dog.", temperature=1.2),
 )
 
@@ -57,7 +63,12 @@ def record(folder: Path, take: Take) -> Recorded:
     options = LlamaOptions(context_size=4096, max_rows=WIDEST)
     sampling = SamplingParams(temperature=take.temperature, seed=3)
     question = Question(
-        (Turn("user", take.prompt),), sampling, max_tokens=_MOST, adapt=take.adapt, draft_length=take.draft_length, watch=True
+        (Turn("user", take.prompt),),
+        sampling,
+        max_tokens=_MOST,
+        adapt=take.adapt,
+        draft_length=take.draft_length,
+        watch=True,
     )
     abort, messages = AbortFlag(), []
     with TemporaryDirectory() as memory:

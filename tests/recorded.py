@@ -60,7 +60,11 @@ def recorded(name: str) -> Recorded:
 def write(answers: Iterable[Recorded], file: Path = FILE) -> None:
     """Write answers to a file, the same bytes for the same answers."""
     lines = (
-        {"name": one.name, "prompt": one.prompt, "messages": [[type(said).__name__, plain(said)] for said in one.messages]}
+        {
+            "name": one.name,
+            "prompt": one.prompt,
+            "messages": [[type(said).__name__, plain(said)] for said in one.messages],
+        }
         for one in answers
     )
     text = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines)

@@ -1,6 +1,7 @@
 """The chat as an app: the terminal, the theme, the keys, and the way out."""
 
 import asyncio
+import gc
 import signal
 import time
 from collections.abc import Callable, Iterable
@@ -73,6 +74,10 @@ class ChatApp(App[int]):
 def run_screen(request: Request) -> int:
     """Chat on a screen until the user leaves; return the exit code. Raises LocalspecError where there is no chat."""
     app = ChatApp(request, EngineLink)
+    # A full collection over all that is imported, and over a long chat's text, would stop the screen for 60 ms and more.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
     with terminal_to_itself():
         code = app.run()
     if app.chat.failure is not None:

@@ -21,7 +21,7 @@ from app.ui.conversing import (
     undo,
 )
 from app.ui.help import show_help
-from app.ui.pickers import change_draft, change_model, pick_draft, pick_model
+from app.ui.pickers import change_draft, change_model, change_strict, pick_draft, pick_model
 from drafters.registry import HELP as DRAFTERS
 from models.accept import Accept
 from models.errors import UsageError
@@ -58,6 +58,7 @@ def complete_argument(command: str, partial: str) -> Sequence[str]:
         "set": tuple(_SETTINGS),
         "set accept": tuple(Accept),
         "system": ("off",),
+        "strict": _ON_OFF,
     }
     return [value for value in known.get(command, ()) if value.startswith(partial)]
 
@@ -125,6 +126,16 @@ def _set(screen: "ChatScreen", argument: str) -> None:
     screen.note(f"{name} is {setting_values(screen.dialogue.settings)[name]}.")
 
 
+def _strict(screen: "ChatScreen", argument: str) -> None:
+    if not argument:
+        state = "on" if screen.request.plan.strict else "off"
+        screen.note(f"Strict is {state}: with it only passes are made that were checked to be exact to the last bit.")
+    elif argument in _ON_OFF:
+        change_strict(screen, strict=argument == "on")
+    else:
+        raise UsageError(f"/strict can't be given '{argument}'.", hint="It wants on or off.")
+
+
 def _title(screen: "ChatScreen", argument: str) -> None:
     screen.dialogue.record.name(argument)
     conversation = screen.dialogue.record.conversation
@@ -182,6 +193,7 @@ def _count(command: str, argument: str, most: int) -> int:
     return int(argument or 1)
 
 
+_ON_OFF = ("on", "off")
 _SETTINGS = (
     "temp", "top-k", "top-p", "min-p", "repeat-penalty", "frequency-penalty", "presence-penalty", "repeat-last-n",
     "seed", "draft-max", "predict", "accept",
@@ -197,6 +209,7 @@ COMMANDS: Mapping[str, Command] = {
     "model": Command(_model, "[FILE]", "choose another model"),
     "draft": Command(_draft, "[DRAFTER]", f"choose who guesses: {DRAFTERS}"),
     "set": Command(_set, "[NAME VALUE]", "show or change sampling, draft-max, predict, accept"),
+    "strict": Command(_strict, "[on|off]", "only passes that are checked, now, to be exact to the last bit"),
     "stats": Command(_stats, "", "all numbers of the last answer"),
     "spec": Command(_spec, "", "what guessing costs here, what came of it, and what is decided therefore"),
     "explain": Command(_explain, "[N]", "walk through the last round that drafted, or the N-th last"),

@@ -18,6 +18,7 @@ from textual.widgets.option_list import Option
 
 from app.ui.choices import Choice, draft_choices, model_choices
 from drafters.registry import parse_drafter
+from models.errors import UsageError
 
 if TYPE_CHECKING:
     from app.ui.chat_screen import ChatScreen
@@ -140,6 +141,17 @@ def change_draft(screen: "ChatScreen", name: str) -> None:
     spec = parse_drafter(name)
     screen.busy, screen.wanted = "loading", replace(screen.request.plan, drafter=spec)
     screen.link.use_drafter(spec)
+
+
+def change_strict(screen: "ChatScreen", *, strict: bool) -> None:
+    """Load the model anew, with passes alone that are checked to be exact, or without that check."""
+    if screen.busy:
+        screen.app.notify(_RUNNING, markup=False)
+        return
+    if strict and screen.dialogue.settings.allow_rounding:
+        raise UsageError("A strict chat allows no rounding, and --allow-rounding does.", hint="Start without it.")
+    screen.busy, screen.wanted = "loading", replace(screen.request.plan, strict=strict)
+    screen.link.load(screen.wanted)
 
 
 def _line(choice: Choice) -> Text:

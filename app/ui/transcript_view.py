@@ -171,7 +171,6 @@ class TranscriptView(ScrollView, can_focus=True):
 
     def on_mount(self) -> None:
         """Draw what was said before there was a screen."""
-        super().on_mount()
         self.call_after_refresh(self.reflow)
 
     def on_resize(self, _: Resize) -> None:

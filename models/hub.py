@@ -1,0 +1,253 @@
+"""The hub: which files a repository has, the beginning of one, and a download that goes on where it was cut.
+
+The only part of `models` that uses the network, and only when it is called. Its own library keeps nothing of a file
+that did not come to its end, so the bytes are read here; names, tokens, errors and locks are the library's.
+"""
+
+import errno
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+from urllib.parse import quote
+
+from models.errors import LocalspecError
+from models.hub_errors import Trouble, told
+from models.hub_files import HubFile, Repository, is_checksum, is_commit, is_safe, link
+from models.names import MAIN
+
+_HOME = "https://huggingface.co"
+_ON = {"1", "ON", "YES", "TRUE"}
+_PATIENCE = 30.0
+"""Seconds without a byte until a connection counts as cut."""
+_WAITS = (1.0, 2.0, 4.0, 8.0, 8.0)
+"""Seconds before each further attempt; a byte that comes begins them anew."""
+_LONGEST_WAIT = 120.0
+"""Seconds: a server that asks for more is told of instead."""
+_PARTIAL = 206
+"""The status of an answer that begins where it was asked to."""
+_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
+_Result = TypeVar("_Result")
+Progress = Callable[[int], None]
+"""Takes the bytes that are here."""
+
+
+def is_offline() -> bool:
+    """Tell whether the environment forbids the network, by the hub's own variables."""
+    return any(os.environ.get(name, "").upper() in _ON for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
+
+
+class Hub:
+    """The hub, or the server that HF_ENDPOINT names. Every method raises LocalspecError for what goes wrong."""
+
+    def __init__(
+        self, on_wait: Callable[[str], None] = lambda _: None, *, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        """Open nothing yet; `on_wait` is told why there is a pause."""
+        if is_offline():
+            raise LocalspecError("The network is not used: HF_HUB_OFFLINE is set.", hint="Unset it to fetch models.")
+        # Its library reports more than it has to, unless told not to before it is imported.
+        os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+        from huggingface_hub import utils
+
+        utils.logging.set_verbosity_error()
+        self._library: Any = utils
+        self._endpoint = os.environ.get("HF_ENDPOINT", "").rstrip("/") or _HOME
+        self._on_wait = on_wait
+        self._sleep = sleep
+        self._reached = False
+
+    def close(self) -> None:
+        """Close connections that are kept for a next request."""
+        self._library.close_session()
+
+    def repository(self, repo: str, revision: str = MAIN) -> Repository:
+        """Return the model files of a repository."""
+        url = f"{self._endpoint}/api/models/{repo}/revision/{quote(revision, safe='')}"
+        said = self._patiently(repo, lambda: self._json(url))
+        commit, siblings = said.get("sha"), said.get("siblings")
+        if not is_commit(commit) or not isinstance(siblings, list):
+            raise LocalspecError(
+                f"{self._endpoint} does not answer as the hub does.",
+                hint="Check HF_ENDPOINT if it is set, and whether this network wants you to log in first.",
+            )
+        name = said["id"] if isinstance(said.get("id"), str) and said["id"].lower() == repo.lower() else repo
+        files = (_file(name, commit, revision, sibling) for sibling in siblings)
+        return Repository(name, commit, tuple(sorted(filter(None, files), key=lambda file: file.name)))
+
+    def beginning(self, file: HubFile, start: int, end: int) -> bytes:
+        """Return the bytes of a file from `start` up to `end`."""
+
+        def read() -> bytes:
+            data = b""
+            with self._bytes(file, start, end) as response:
+                for piece in response.iter_bytes():
+                    # A server may send the whole file, whatever was asked for.
+                    data += piece
+                    if len(data) >= end - start:
+                        break
+            return data[: end - start]
+
+        return self._patiently(file.repo, read)
+
+    def fetch(self, file: HubFile, progress: Progress = lambda _: None) -> Path:
+        """Bring a file into the cache, going on where an earlier attempt ended; return its path.
+
+        Its SHA-256 is compared with the hub's; a file that differs is removed. Ctrl-C leaves what has come.
+        """
+        if file.is_here:
+            return file.path
+        try:
+            with self._alone(file):
+                if not file.blob.exists():
+                    self._receive(file, progress)
+                link(file)
+        except OSError as error:
+            raise _not_written(file, error) from error
+        return file.path
+
+    def _receive(self, file: HubFile, progress: Progress) -> None:
+        file.partial.parent.mkdir(parents=True, exist_ok=True)
+        with file.partial.open("ab", buffering=0) as target:
+            if target.tell() > file.size:
+                target.truncate(0)
+            self._patiently(file.repo, lambda: self._go_on(file, target, progress), lambda: target.seek(0, 2))
+        with file.partial.open("rb") as source:
+            found = hashlib.file_digest(source, "sha256").hexdigest()
+        if found != file.sha256:
+            file.partial.unlink()
+            raise LocalspecError(
+                f"{file.name} came damaged, and is removed.",
+                cause=f"Its SHA-256 is {found}; the hub says {file.sha256}.",
+                hint="Fetch it again; should it stay so, something on the way changes it.",
+            )
+        file.partial.replace(file.blob)
+
+    def _go_on(self, file: HubFile, target: BinaryIO, progress: Progress) -> None:
+        """Receive the rest of a file; raises what `_patiently` tries again after."""
+        here = target.seek(0, 2)
+        progress(here)
+        if here == file.size:
+            return
+        with self._bytes(file, here, file.size) as response:
+            if response.status_code != _PARTIAL:
+                # The whole of it comes, whatever was asked for.
+                here = target.seek(0)
+                target.truncate()
+            for piece in response.iter_bytes():
+                here += _write(target, piece[: file.size - here])
+                progress(here)
+        if here < file.size:
+            raise self._library.httpx.RemoteProtocolError(f"{here:,} bytes of {file.size:,} came")
+
+    @contextmanager
+    def _bytes(self, file: HubFile, start: int, end: int) -> Iterator[Any]:
+        url = f"{self._endpoint}/{file.repo}/resolve/{file.commit}/{quote(file.name)}"
+        # Compressed bytes could not be counted, and there is nothing to gain with weights.
+        headers = self._headers() | {"Accept-Encoding": "identity", "Range": f"bytes={start}-{end - 1}"}
+        with self._library.get_session().stream("GET", url, headers=headers, timeout=_PATIENCE) as response:
+            self._library.hf_raise_for_status(response)
+            yield response
+
+    def _json(self, url: str) -> dict[str, Any]:
+        session = self._library.get_session()
+        response = session.get(url, params={"blobs": True}, headers=self._headers(), timeout=_PATIENCE)
+        self._library.hf_raise_for_status(response)
+        # What asks guests of a network to log in answers with a page of its own.
+        with suppress(ValueError):
+            said = response.json()
+            if isinstance(said, dict):
+                return said
+        return {}
+
+    def _headers(self) -> dict[str, str]:
+        headers: dict[str, str] = self._library.build_hf_headers(headers={"user-agent": "localspec"})
+        return headers
+
+    def _patiently(self, repo: str, work: Callable[[], _Result], place: Callable[[], int] = lambda: 0) -> _Result:
+        """Do what needs the network, again after what may pass; what moves `place` begins the attempts anew."""
+        attempt, before = 0, place()
+        while True:
+            try:
+                result = work()
+            except self._library.httpx.HTTPError as error:
+                trouble, now = self._trouble(error, repo), place()
+                attempt, before = (attempt, before) if now <= before else (0, now)
+                if not trouble.passes or attempt == len(_WAITS) or (trouble.wait or 0) > _LONGEST_WAIT:
+                    raise told(trouble) from error
+                self._pause(trouble, _WAITS[attempt])
+                attempt += 1
+            else:
+                self._reached = True
+                return result
+
+    def _pause(self, trouble: Trouble, usual: float) -> None:
+        seconds = usual if trouble.wait is None else trouble.wait
+        self._on_wait(f"{trouble.title} Trying again in {seconds:.0f} s.")
+        self._sleep(seconds)
+
+    def _trouble(self, error: Any, repo: str) -> Trouble:
+        httpx = self._library.httpx
+        if isinstance(error, self._library.HfHubHTTPError):
+            headers, status = error.response.headers, error.response.status_code
+            wait = headers.get("Retry-After", "")
+            said = error.server_message or f"HTTP status {status}"
+            code = headers.get("X-Error-Code", "")
+            return Trouble(repo, self._endpoint, said, status, code, float(wait) if wait.isdigit() else None)
+        cut = isinstance(error, (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError))
+        # Who has no network at all wants to know at once.
+        cut = cut and (self._reached or not isinstance(error, httpx.ConnectError))
+        return Trouble(repo, self._endpoint, str(error) or type(error).__name__, cut=cut)
+
+    @contextmanager
+    def _alone(self, file: HubFile) -> Iterator[None]:
+        """Keep other programs from fetching the same file meanwhile."""
+        file.lock.parent.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self._library.WeakFileLock(file.lock, timeout=0.2))
+            except TimeoutError:
+                self._on_wait(f"Another program is fetching {file.name}: waiting for it.")
+                stack.enter_context(self._library.WeakFileLock(file.lock))
+            yield
+
+
+def _file(repo: str, commit: str, revision: str, said: object) -> HubFile | None:
+    """Return what the hub says of one file; None for what is no model file, or can't be checked."""
+    if not isinstance(said, dict):
+        return None
+    name, lfs = said.get("rfilename"), said.get("lfs")
+    if (
+        not isinstance(name, str)
+        or not name.lower().endswith(".gguf")
+        or not is_safe(name)
+        or not isinstance(lfs, dict)
+    ):
+        return None
+    size, checksum = lfs.get("size"), lfs.get("sha256")
+    if not isinstance(size, int) or size <= 0 or not is_checksum(checksum):
+        return None
+    return HubFile(repo, commit, revision, name, size, str(checksum))
+
+
+def _write(target: BinaryIO, data: bytes) -> int:
+    """Write all of it: a disk that is nearly full takes a part, and says so the next time."""
+    left = memoryview(data)
+    while left:
+        left = left[target.write(left) :]
+    return len(data)
+
+
+def _not_written(file: HubFile, error: OSError) -> LocalspecError:
+    if error.errno in _FULL:
+        return LocalspecError(
+            f"The disk is full: {file.fetched:,} bytes of {file.size:,} of {file.name} are here.",
+            cause=str(error),
+            hint=f"Make room on the disk of {file.folder.parent}; the same command then goes on from there.",
+        )
+    return LocalspecError(
+        f"{file.name} can't be put into {file.folder}.", cause=str(error), hint="Check the folder's permissions."
+    )
