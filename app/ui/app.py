@@ -74,7 +74,7 @@ class ChatApp(App[int]):
 def run_screen(request: Request) -> int:
     """Chat on a screen until the user leaves; return the exit code. Raises LocalspecError where there is no chat."""
     app = ChatApp(request, EngineLink)
-    # A full collection over all that is imported, and over a long chat's text, would stop the screen for 60 ms and more.
+    # A full collection over all that is imported, and over a long chat's text, stops the screen for 60 ms.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)

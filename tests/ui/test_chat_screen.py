@@ -1,6 +1,6 @@
 """The chat screen with the real engine behind it: what is asked, stopped, edited, branched, resumed and changed."""
 
-import time
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,10 +41,10 @@ def test_an_answer_is_told_round_by_round_and_shown_whole() -> None:
 
 
 def test_what_is_typed_while_the_model_loads_is_asked_when_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    target = Loader.target
+    target, gate = Loader.target, threading.Event()
 
     def slow(self: Loader) -> LanguageModel:
-        time.sleep(0.5)
+        assert gate.wait(60)
         return target(self)
 
     monkeypatch.setattr(Loader, "target", slow)
@@ -54,6 +54,7 @@ def test_what_is_typed_while_the_model_loads_is_asked_when_it_is_there(monkeypat
             await chat.type("abc")
             assert chat.screen.ready is None
             assert "Asked as soon as the model is loaded." in chat.notes
+            gate.set()
             await chat.until(lambda: len(chat.messages) == 2 and not chat.screen.busy)
             assert chat.messages[0] == "abc"
 
@@ -368,5 +369,19 @@ def test_another_model_takes_over_with_its_own_name() -> None:
             assert "toy-0: toy, 32 tokens" in chat.notes
             await chat.ask("def")
             assert len(chat.messages) == 4
+
+    drive(steps())
+
+
+def test_a_round_is_walked_through_on_the_screen() -> None:
+    async def steps() -> None:
+        async with chatting(no_adapt=True, draft_max=3) as chat:
+            await chat.ready()
+            await chat.ask("abcabcabc")
+            await chat.type("/explain")
+            await chat.until(lambda: "Round " in chat.notes and "guesses of lookup" in chat.notes)
+            assert "target says" in chat.notes
+            await chat.ready()
+            assert await chat.ask("def")
 
     drive(steps())
