@@ -53,8 +53,8 @@ class Hub:
         os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
         from huggingface_hub import utils
 
-        utils.logging.set_verbosity_error()
         self._library: Any = utils
+        self._library.logging.set_verbosity_error()
         self._endpoint = os.environ.get("HF_ENDPOINT", "").rstrip("/") or _HOME
         self._on_wait = on_wait
         self._sleep = sleep
@@ -102,7 +102,7 @@ class Hub:
             return file.path
         try:
             with self._alone(file):
-                if not file.blob.exists():
+                if not file.has_blob:
                     self._receive(file, progress)
                 link(file)
         except OSError as error:

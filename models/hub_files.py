@@ -62,9 +62,14 @@ class HubFile:
         return _size(self.path) == self.size
 
     @property
+    def has_blob(self) -> bool:
+        """Whether its bytes are in the cache, perhaps for another revision."""
+        return _size(self.blob) == self.size
+
+    @property
     def fetched(self) -> int:
         """Bytes of it that are here."""
-        return self.size if self.is_here or _size(self.blob) == self.size else min(self.size, _size(self.partial))
+        return self.size if self.is_here or self.has_blob else min(self.size, _size(self.partial))
 
 
 @dataclass(frozen=True, slots=True)

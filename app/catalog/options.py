@@ -7,6 +7,7 @@ import click
 from app.options import ModelName
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+_YES = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 _NAME = click.argument("name", type=ModelName("starter"))
 _CONTEXT = click.option(
     "-c", "--ctx-size", default=0, type=click.IntRange(0, 1 << 24), help="Tokens of context; 0: as run takes."
@@ -18,7 +19,7 @@ _FOLDERS = click.option(
     "--dir", "folders", multiple=True, type=click.Path(path_type=Path), help="Look in this folder, too. Repeatable."
 )
 
-_MODELS_HELP = """See the models on this machine, whoever fetched them.
+_MODELS_HELP = """See the models on this machine, whoever fetched them; fetch others.
 
 A model can be named by its path, as "starter", or by the name it has elsewhere, as far as it is here:
 
@@ -28,8 +29,25 @@ A model can be named by its path, as "starter", or by the name it has elsewhere,
   ollama:llama3.2:3b                                   fetched by Ollama
   lmstudio:publisher/model/file.gguf                   fetched by LM Studio
 
-Nothing is copied, changed or sent. Of a model in several files, name the first. LOCALSPEC_MODELS has folders of
-your own, written like PATH.
+Only pull uses the network, only rm removes anything, and only what pull fetched. Of a model in several files, name the
+first. LOCALSPEC_MODELS has folders of your own, written like PATH.
+"""
+_PULL_HELP = """Fetch a model from the Hugging Face hub, into the cache that other programs use, too.
+
+\b
+  localspec models pull user/repo                    Q4_K_M if it fits in memory, else the largest that does
+  localspec models pull user/repo:Q8_0               a certain quantisation
+  localspec models pull user/repo --with-draft       and the small model of its family, to guess for it
+  localspec models pull hf://user/repo@v1/m.gguf     a certain file of a certain revision
+  localspec models pull https://huggingface.co/user/repo/blob/main/m.gguf
+
+Says the size, the room on the disk and the memory first, and asks on a terminal. Ctrl-C stops, and the same command
+goes on from there. What came is compared with the hub's SHA-256. HF_TOKEN, HF_ENDPOINT and HF_HUB_CACHE count as they
+do for the hub's own tools.
+"""
+_RM_HELP = """Remove models that `localspec models pull` fetched, and what is left of broken downloads.
+
+Asks first on a terminal. Models of Ollama, LM Studio and others stay, and it is told whose they are.
 """
 _CHECK_HELP = """Tell from the files' headers whether DRAFT can guess for TARGET, and whether both fit in memory.
 
@@ -45,7 +63,7 @@ damaged.
 
 @click.group(help=_MODELS_HELP)
 def models() -> None:
-    """See the models on this machine, whoever fetched them."""
+    """See the models on this machine, whoever fetched them; fetch others."""
 
 
 @models.command("ls")
@@ -82,6 +100,31 @@ def _path(name: str) -> None:
     from app.catalog.inspection import print_path
 
     print_path(name)
+
+
+@models.command("pull", help=_PULL_HELP)
+@click.argument("name")
+@click.option("--quant", default="", metavar="Q", help="The quantisation, as in user/repo:Q.")
+@click.option("--with-draft", is_flag=True, help="Fetch the small model of its family, too, if the two are a pair.")
+@_YES
+@click.option("--offline", is_flag=True, envvar="LOCALSPEC_OFFLINE", help="Use no network; also HF_HUB_OFFLINE=1.")
+@_JSON
+def _pull(*, name: str, quant: str, with_draft: bool, yes: bool, offline: bool, as_json: bool) -> None:
+    """Fetch a model from the Hugging Face hub."""
+    from app.catalog.pulling import PullRequest, run_pull
+
+    request = PullRequest(name, quant, with_draft=with_draft, ask=not yes, offline=offline, as_json=as_json)
+    click.get_current_context().exit(run_pull(request))
+
+
+@models.command("rm", help=_RM_HELP)
+@click.argument("names", nargs=-1, required=True)
+@_YES
+def _remove(*, names: tuple[str, ...], yes: bool) -> None:
+    """Remove models that were fetched."""
+    from app.catalog.removing import remove_models
+
+    click.get_current_context().exit(remove_models(names, ask=not yes))
 
 
 @click.command(help=_CHECK_HELP)

@@ -1,0 +1,64 @@
+"""The progress line of a download: how much has come, how fast, and how long the rest will take."""
+
+import shutil
+import time
+from collections import deque
+from collections.abc import Callable
+
+from app.catalog.words import plain, size
+from app.columns import beginning
+from app.terminal import Terminal
+
+_WINDOW = 5.0
+"""Seconds whose speed is shown: a connection changes, and the mean of an hour would not."""
+_PAUSE = 0.1
+_MINUTE, _HOUR = 60, 3600
+
+
+class FetchProgress:
+    """Shows how far a file has come."""
+
+    def __init__(
+        self, terminal: Terminal, name: str, total: int, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Take the file's name and its bytes."""
+        self._terminal = terminal
+        self._name = plain(name)
+        self._total = total
+        self._clock = clock
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def __call__(self, here: int) -> None:
+        """Show that so many bytes are here."""
+        now = self._clock()
+        if self._seen and now - self._seen[-1][0] < _PAUSE and here < self._total:
+            return
+        if self._seen and here < self._seen[-1][1]:
+            self._seen.clear()
+        self._seen.append((now, here))
+        while now - self._seen[0][0] > _WINDOW and len(self._seen) > 2:
+            self._seen.popleft()
+        self._terminal.progress(beginning(self.text(), shutil.get_terminal_size().columns - 1))
+
+    def text(self) -> str:
+        """Return the line."""
+        here = self._seen[-1][1]
+        if here >= self._total:
+            return f"checking {size(self._total)}  {self._name}"
+        amount = f"{100 * here // self._total:>3} %  {size(here)} of {size(self._total)}"
+        return f"{amount}{self._speed()}  {self._name}"
+
+    def _speed(self) -> str:
+        (then, before), (now, here) = self._seen[0], self._seen[-1]
+        if now <= then or here <= before:
+            return ""
+        rate = (here - before) / (now - then)
+        return f"  {rate / 2**20:.1f} MiB/s  {duration((self._total - here) / rate)} left"
+
+
+def duration(seconds: float) -> str:
+    """Return a time as a clock shows it, such as "1:05"."""
+    whole = round(seconds)
+    if whole >= _HOUR:
+        return f"{whole // _HOUR}:{whole % _HOUR // _MINUTE:02}:{whole % _MINUTE:02}"
+    return f"{whole // _MINUTE}:{whole % _MINUTE:02}"

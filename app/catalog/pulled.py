@@ -1,0 +1,73 @@
+"""What localspec fetched: one small file a model, so that it removes nothing that is another's."""
+
+import json
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from app.paths import state_folder
+from models.hub_files import HubFile, is_checksum, is_commit, is_safe
+from models.stores import hub_folder
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """A model that was fetched, or begun."""
+
+    name: str
+    """By which it can be used."""
+    files: tuple[HubFile, ...]
+    cache: str
+    """The folder of the hub's cache that it is in."""
+
+    @property
+    def record(self) -> Path:
+        """The file that tells of it."""
+        first = self.files[0]
+        return _folder() / f"{first.repo.replace('/', '--')}--{first.commit[:12]}--{first.sha256[:12]}.json"
+
+
+def pulled_models() -> list[Pulled]:
+    """Return what was fetched into the cache that is used now; a file that was damaged tells of nothing."""
+    found = (_read(path) for path in sorted(_folder().glob("*.json")))
+    return [pulled for pulled in found if pulled is not None and pulled.cache == str(hub_folder())]
+
+
+def remember(name: str, files: tuple[HubFile, ...]) -> Pulled:
+    """Note that a model is being fetched; raises OSError."""
+    pulled = Pulled(name, files, str(hub_folder()))
+    pulled.record.parent.mkdir(parents=True, exist_ok=True)
+    handle, partial = tempfile.mkstemp(suffix=".partial", dir=pulled.record.parent)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump({"format": _FORMAT, **asdict(pulled)}, file, indent=1)
+    Path(partial).replace(pulled.record)
+    return pulled
+
+
+def forget(pulled: Pulled) -> None:
+    """Note that a model is gone; raises OSError."""
+    pulled.record.unlink(missing_ok=True)
+
+
+def _folder() -> Path:
+    return state_folder() / "pulled"
+
+
+def _read(path: Path) -> Pulled | None:
+    with suppress(OSError, ValueError, RecursionError, TypeError, KeyError):
+        said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        files = tuple(HubFile(**file) for file in said["files"])
+        if said["format"] == _FORMAT and files and all(map(_is_sound, files)):
+            return Pulled(str(said["name"]), files, str(said["cache"]))
+    return None
+
+
+def _is_sound(file: HubFile) -> bool:
+    """Tell whether what is removed for it could be nothing but a file of the cache."""
+    names = (file.name, file.repo, file.revision)
+    return is_commit(file.commit) and is_checksum(file.sha256) and all(is_safe(str(name)) for name in names)

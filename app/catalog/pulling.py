@@ -1,0 +1,219 @@
+"""`localspec models pull`: what will be fetched, whether it fits, then the download."""
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from app.catalog.choosing import Choice, choose_draft, choose_model
+from app.catalog.fetch_progress import FetchProgress, duration
+from app.catalog.pulled import remember
+from app.catalog.words import in_a_line, plain, size
+from app.columns import wrapped
+from app.terminal import Terminal
+from models.catalog import find_model
+from models.errors import Cancelled, LocalspecError, ModelFileError, UsageError
+from models.families import small_sibling
+from models.gguf_pair import check_headers
+from models.hub import Hub, is_offline
+from models.hub_files import HubFile
+from models.hub_header import HubHeaders
+from models.machine import available_memory
+from models.names import HubName, hub_name
+from models.stores import hub_folder
+
+_KEPT = 1
+_KEY = 8
+_FORMS = "Names are like user/repo, user/repo:Q4_K_M, or the address of a .gguf file on the hub."
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """What the user asked for."""
+
+    name: str
+    quantisation: str = ""
+    with_draft: bool = False
+    ask: bool = True
+    offline: bool = False
+    as_json: bool = False
+
+
+def run_pull(request: PullRequest) -> int:
+    """Fetch a model, say by which name it can be used, return the exit code; raises LocalspecError."""
+    terminal, wanted = Terminal(), _wanted(request)
+    if request.offline or is_offline():
+        return _offline(terminal, request, wanted)
+    hub = Hub(terminal.tell)
+    try:
+        return _pull(terminal, hub, request, wanted)
+    finally:
+        terminal.clear_progress()
+        hub.close()
+
+
+def _wanted(request: PullRequest) -> HubName:
+    """Return what is to be fetched; raises UsageError for what is nothing of the hub's."""
+    wanted = hub_name(request.name)
+    if wanted is None:
+        raise UsageError(f"{request.name} is no model on the Hugging Face hub.", hint=_FORMS)
+    label, asked = wanted.label.lower(), request.quantisation.lower()
+    if asked and (wanted.file or label not in ("", asked)):
+        raise UsageError(
+            f"{request.name} names its quantisation, and --quant is another.", hint="Leave one of them out."
+        )
+    return replace(wanted, label=wanted.label or request.quantisation)
+
+
+def _offline(terminal: Terminal, request: PullRequest, wanted: HubName) -> int:
+    name = request.name if not request.quantisation else f"{wanted.repo}:{request.quantisation}"
+    try:
+        path = find_model(name)
+    except ModelFileError:
+        path = Path(name)
+    if not path.exists():
+        raise ModelFileError(
+            f"{name} is not on this machine, and offline nothing is fetched.",
+            hint="Leave out --offline and HF_HUB_OFFLINE; `localspec models ls` shows what is here.",
+        )
+    _say(terminal, {"type": "pull", "name": name, "path": str(path), "fetched": 0}, as_json=request.as_json)
+    return 0
+
+
+def _pull(terminal: Terminal, hub: Hub, request: PullRequest, wanted: HubName) -> int:
+    free = available_memory()
+    with HubHeaders(hub) as headers:
+        terminal.progress(f"Looking at {plain(wanted.repo)}")
+        target = choose_model(hub.repository(wanted.repo, wanted.revision), wanted, headers, free)
+        draft = _draft(terminal, hub, target, headers) if request.with_draft else None
+    choices = [target, draft] if draft else [target]
+    missing = sum(choice.size - choice.fetched for choice in choices)
+    _show(terminal, "model", target, free)
+    if draft:
+        _show(terminal, "draft", draft, free - (target.plan.total if target.plan else 0))
+    _check_disk(terminal, missing)
+    if missing and request.ask and sys.stdin.isatty() and not click.confirm(f"Fetch {size(missing)}?", err=True):
+        terminal.show("Nothing is fetched.")
+        return _KEPT
+    for choice in choices:
+        _fetch(terminal, hub, choice)
+    _say(terminal, _record(target, draft, missing), as_json=request.as_json)
+    return 0
+
+
+def _draft(terminal: Terminal, hub: Hub, target: Choice, headers: HubHeaders) -> Choice | None:
+    """Return the small sibling if it is a pair with the target; say why not."""
+    repo = target.files[0].repo
+    sibling = small_sibling(repo)
+    if sibling is None:
+        terminal.warn(
+            f"no smaller model of {plain(repo)}'s family is known; it can draft by copying, which needs none."
+        )
+        return None
+    try:
+        draft = choose_draft(hub.repository(sibling), headers)
+    except LocalspecError as error:
+        terminal.warn(f"the draft {sibling} can't be had. {error.title}")
+        return None
+    reason = _no_pair(target, draft)
+    if reason:
+        terminal.warn(f"{draft.name} is not fetched: {plain(reason)}.")
+        return None
+    return draft
+
+
+def _no_pair(target: Choice, draft: Choice) -> str:
+    if target.header is None or draft.header is None:
+        return "whether it is a pair with the model can't be told before both are here"
+    found = check_headers(target.header, draft.header)
+    if found.reasons:
+        return found.reasons[0]
+    return "" if 2 * found.draft.parameters <= found.target.parameters else "the model itself is as small"
+
+
+def _show(terminal: Terminal, role: str, choice: Choice, free: int) -> None:
+    """Say what will be fetched, and whether it fits in memory."""
+    files = f"{len(choice.files)} files, " if len(choice.files) > 1 else ""
+    here = f", of which {size(choice.fetched)} are here" if choice.fetched else ""
+    lines = {
+        role: f"{plain(choice.name)}{f' ({choice.reason})' if choice.reason else ''}",
+        "file": plain(choice.files[0].name) + (f": {in_a_line(choice.info)}" if choice.info else ""),
+        "size": f"{files}{size(choice.size)}{here}",
+        "memory": _memory(choice, free),
+    }
+    for key, text in lines.items():
+        for line in wrapped(f"{key:<{_KEY}}{text}", 0, _KEY):
+            terminal.show(line)
+
+
+def _memory(choice: Choice, free: int) -> str:
+    if choice.plan is None:
+        return "can't be told before it is here"
+    fits = "it fits" if choice.plan.total <= free else "it does not fit now"
+    return f"{size(choice.plan.total)} with a context of {choice.plan.context:,}; {size(max(free, 0))} are free: {fits}"
+
+
+def _check_disk(terminal: Terminal, missing: int) -> None:
+    """Say how much room there is; raises LocalspecError where it is too little."""
+    folder = hub_folder()
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    if missing > free:
+        raise LocalspecError(
+            f"The disk is too small: {size(missing)} are to be fetched, {size(free)} are free.",
+            hint=f"Make room on the disk of {folder}, or let HF_HUB_CACHE name a folder on another one.",
+        )
+    if missing:
+        terminal.show(f"{'disk':<{_KEY}}{size(free)} are free in {folder}")
+
+
+def _fetch(terminal: Terminal, hub: Hub, choice: Choice) -> None:
+    files = [file for file in choice.files if not file.is_here]
+    if not files:
+        return
+    try:
+        # Before the first byte: what is left of a broken download can be removed, too.
+        remember(choice.name, choice.files)
+    except OSError as error:
+        terminal.warn(f"what is fetched can't be noted, so `models rm` will not remove it: {error}")
+    begun = time.monotonic()
+    try:
+        for place, file in enumerate(files, 1):
+            count = f"{place}/{len(files)} " if len(files) > 1 else ""
+            hub.fetch(file, FetchProgress(terminal, count + Path(file.name).name, file.size))
+    except KeyboardInterrupt:
+        raise _stopped(choice, files) from None
+    terminal.tell(f"Fetched and checked in {duration(time.monotonic() - begun)}.")
+
+
+def _stopped(choice: Choice, files: Sequence[HubFile]) -> Cancelled:
+    here = sum(file.fetched for file in files)
+    return Cancelled(
+        f"Stopped: {size(here)} of {size(sum(file.size for file in files))} are here.",
+        hint=f"The same command goes on from there; `localspec models rm {choice.name}` removes them.",
+    )
+
+
+def _record(target: Choice, draft: Choice | None, fetched: int) -> dict[str, Any]:
+    record = {"type": "pull", **_model(target), "fetched": fetched}
+    return record | {"draft": _model(draft)} if draft else record
+
+
+def _model(choice: Choice) -> dict[str, Any]:
+    files = [{"path": str(file.path), "size": file.size, "sha256": file.sha256} for file in choice.files]
+    return {"name": choice.name, "path": str(choice.files[0].path), "size": choice.size, "files": files}
+
+
+def _say(terminal: Terminal, record: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        terminal.say(json.dumps(record) + "\n")
+        return
+    verb = "Ready" if record["fetched"] else "Here already"
+    draft = f" --draft {record['draft']['name']}" if "draft" in record else ""
+    terminal.say(f"{verb}: localspec run {plain(record['name'] + draft)}\n")

