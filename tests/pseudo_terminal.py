@@ -26,9 +26,10 @@ class PseudoTerminal:
         arguments: Sequence[str],
         home: Path,
         size: tuple[int, int] = (100, 30),
-        extra: Mapping[str, str] | None = None,
+        extra: Mapping[str, str | None] | None = None,
     ) -> None:
-        """Start Python with these arguments; `size` is columns and lines."""
+        """Start Python with these arguments; `size` is columns and lines, a variable that is None is not set."""
+        variables = {**environment(home), "TERM": "xterm-256color", **(extra or {})}
         self.screen = pyte.Screen(*size)
         self._stream = pyte.ByteStream(self.screen)
         self._drawn = 0
@@ -43,7 +44,7 @@ class PseudoTerminal:
         self.process = subprocess.Popen(
             [sys.executable, *arguments],
             cwd=ROOT,
-            env=environment(home, {"TERM": "xterm-256color", **(extra or {})}),
+            env={name: value for name, value in variables.items() if value is not None},
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -71,7 +72,10 @@ class PseudoTerminal:
         return "\n".join(line.rstrip() for line in self.screen.display)
 
     def type(self, text: str) -> None:
-        os.write(self._own, text.encode())
+        self.type_bytes(text.encode())
+
+    def type_bytes(self, keys: bytes) -> None:
+        os.write(self._own, keys)
 
     def written_at(self, place: int) -> float:
         """Return when a byte came, on the clock of `time.perf_counter`."""

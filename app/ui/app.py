@@ -14,11 +14,15 @@ from textual.screen import Screen
 
 from app.engine.load import LoadPlan
 from app.keys import KEYS
+from app.paths import log_file
 from app.request import Request
+from app.terminal import Terminal
 from app.themes import theme_for
 from app.ui.chat_screen import ChatScreen
 from app.ui.link import EngineLink, Link, Post
 from app.ui.terminal_guard import terminal_to_itself
+from app.ui.terminal_keys import take_any_bytes
+from models.errors import LocalspecError
 
 _TERMINATED = 143
 _HUNG_UP = 129
@@ -40,6 +44,11 @@ class ChatApp(App[int]):
         """Take what was asked for, what makes an engine, and a clock."""
         super().__init__()
         self.request = request
+        self.chat: ChatScreen | None = None
+        self.failure: LocalspecError | None = None
+        """Why there could be no chat."""
+        self.last_words: list[str] = []
+        """What the user should know about the saving, found out when the screen was gone."""
         self._make_link = make_link
         self._now = now
         self.theme = theme_for(request.screen.theme)
@@ -56,8 +65,18 @@ class ChatApp(App[int]):
 
     def on_unmount(self) -> None:
         """Write down what is left, and free the models."""
-        self.chat.dialogue.record.close()
+        if self.chat is None:
+            # The screen could not be made: whoever ends the app tells why.
+            return
+        self.failure = self.chat.failure
+        record = self.chat.dialogue.record
+        record.close()
+        self.last_words = record.notes()
         self.chat.link.close()
+
+    async def action_quit(self) -> None:
+        """Leave in order, also by Textual's own keys."""
+        self.exit(0)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Offer what the keys do by name."""
@@ -67,12 +86,13 @@ class ChatApp(App[int]):
 
     def _post(self, message: object) -> None:
         # After the screen is gone the engine may still have a word to say.
-        if self.is_running:
+        if self.is_running and self.chat is not None:
             self.chat.post_message(message)  # type: ignore[arg-type]
 
 
 def run_screen(request: Request) -> int:
     """Chat on a screen until the user leaves; return the exit code. Raises LocalspecError where there is no chat."""
+    take_any_bytes()
     app = ChatApp(request, EngineLink)
     # A full collection over all that is imported, and over a long chat's text, stops the screen for 60 ms.
     gc.collect()
@@ -80,6 +100,10 @@ def run_screen(request: Request) -> int:
     gc.set_threshold(50_000, 20, 50)
     with terminal_to_itself():
         code = app.run()
-    if app.chat.failure is not None:
-        raise app.chat.failure
-    return code if isinstance(code, int) else app.return_code or 0
+    for note in app.last_words:
+        Terminal().warn(note)
+    if app.failure is not None:
+        raise app.failure
+    if not isinstance(code, int):
+        raise LocalspecError("The screen failed.", hint=f"The whole story is in {log_file()}; please report it.")
+    return code

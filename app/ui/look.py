@@ -7,8 +7,9 @@ from io import StringIO
 from rich.console import Console
 from rich.style import Style
 from rich.theme import Theme
+from textual.widget import Widget
 
-from app.ui.origin_styles import Palette
+from app.ui.origin_styles import Palette, palette
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,27 @@ class Look:
     cursor: Style
     """Beside what is selected."""
     placeholder: Style
+
+
+_PARTS = ("code", "inline_code", "heading", "link", "quote", "faint", "error", "user", "bar", "cursor", "placeholder")
+COMPONENTS = {part: f"transcript--{part.replace('_', '-')}" for part in _PARTS}
+"""Component class of each part."""
+
+
+def look_of(widget: Widget) -> Look:
+    """Return how a widget with these component classes looks in the theme of now."""
+    app = widget.app
+    dark, ansi = app.current_theme.dark, app.native_ansi_color
+    code_theme = ("ansi_dark" if dark else "ansi_light") if ansi else ("github-dark" if dark else "friendly")
+    styles = {part: _part_style(widget, name) for part, name in COMPONENTS.items()}
+    edge = "│" if ansi or app.no_color else " "
+    return Look(palette(dark=dark, ansi=ansi, no_color=app.no_color), code_theme, edge, **styles)
+
+
+def _part_style(widget: Widget, name: str) -> Style:
+    own = widget.get_component_rich_style(name, partial=True)
+    # A colour such as "muted" is one only together with what it is on.
+    return own + Style(color=widget.get_component_rich_style(name).color) if own.color else own
 
 
 @lru_cache(maxsize=4)

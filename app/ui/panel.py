@@ -10,7 +10,7 @@ from app.ui.flow import Flow
 from app.ui.origin_styles import palette
 from app.ui.panel_lines import panel_lines
 
-_PAUSE = 0.1
+_PAUSE = 0.5
 """Seconds between two pictures."""
 
 
@@ -39,6 +39,7 @@ class SpeculationPanel(VerticalScroll):
         self._figures = Static(markup=False)
         self._flow: Flow | None = None
         self._is_stale = False
+        self._height = -1
         self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -73,6 +74,8 @@ class SpeculationPanel(VerticalScroll):
         theme = self.app.current_theme
         colours = palette(dark=theme.dark, ansi=theme.ansi, no_color=self.app.no_color)
         lines = panel_lines(self._flow, width, colours, ascii_only=self._ascii)
-        self._figures.update(Content("\n").join(lines))
+        # As high as before it needs no place of its own anew: that would paint the whole screen.
+        self._figures.update(Content("\n").join(lines), layout=len(lines) != self._height)
+        self._height = len(lines)
         self._is_stale = False
         self._timer = self.set_timer(_PAUSE, self._draw)

@@ -12,10 +12,10 @@ from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
+from textual.widget import Widget
 
 from app.ui.column import Anchor, Column
-from app.ui.look import Look
-from app.ui.origin_styles import palette
+from app.ui.look import COMPONENTS, Look, look_of
 from app.ui.pieces import Piece
 from app.ui.wrapping import Line
 
@@ -25,19 +25,18 @@ _SLICE = 0.004
 """Seconds that may go at once into drawing what isn't seen, to know its height."""
 _REST = 0.03
 """Seconds between two such slices."""
-_FRAME = 0.04
+_FRAME = 0.1
 """Seconds between two drawings of a text that grows."""
 _SLOWEST = 0.25
 _BREATH = 12
 """A drawing that took long is followed by a pause of so many times as long: the model needs the processor."""
-_PARTS = ("code", "inline_code", "heading", "link", "quote", "faint", "error", "user", "bar", "cursor", "placeholder")
 
 
 class TranscriptView(ScrollView, can_focus=True):
     """Pieces below each other, with a gutter; who derives from it says which."""
 
     ALLOW_SELECT = True
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"transcript--{part.replace('_', '-')}" for part in _PARTS}
+    COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS.values())
     DEFAULT_CSS = """
     TranscriptView {
         overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable; scrollbar-size-vertical: 1;
@@ -128,7 +127,7 @@ class TranscriptView(ScrollView, can_focus=True):
     def look(self) -> Look:
         """The styles that fit the theme."""
         if self._look is None:
-            self._look = self._look_now()
+            self._look = look_of(self)
         return self._look
 
     def render_line(self, y: int) -> Strip:
@@ -182,7 +181,7 @@ class TranscriptView(ScrollView, can_focus=True):
         super().notify_style_update()
         self._strips.clear()
         # An equal look is the same one: what was drawn with it stays.
-        if self.is_mounted and (look := self._look_now()) != self._look:
+        if self.is_mounted and (look := look_of(self)) != self._look:
             self._look = look
             self.touch()
 
@@ -201,13 +200,24 @@ class TranscriptView(ScrollView, can_focus=True):
             top = self._top_for(anchor, height)
         self._is_settling = True
         try:
-            self.virtual_size = Size(self._room()[0] + GUTTER, self._column.height)
+            self._grow(Size(self._room()[0] + GUTTER, self._column.height))
             if top != self._top:
                 self.scroll_to(y=top, animate=False, force=True)
         finally:
             self._is_settling = False
         self._repaint()
         self._measure_soon()
+
+    def _grow(self, size: Size) -> None:
+        """Take a new size of all there is to scroll."""
+        before, height = self.virtual_size, self._room()[1]
+        if size.width != before.width or (size.height > height) != (before.height > height):
+            # The scroll bar comes or goes.
+            self.virtual_size = size
+        elif size != before:
+            # Else the whole screen would be laid out and painted anew at each new line.
+            self.set_reactive(Widget.virtual_size, size)
+            self._scroll_update(size)
 
     def _repaint(self) -> None:
         """Have those lines painted again that are not what they were."""
@@ -255,20 +265,6 @@ class TranscriptView(ScrollView, can_focus=True):
     def _room(self) -> tuple[int, int]:
         region = self.scrollable_content_region
         return max(1, region.width - GUTTER) if region.width else 0, region.height
-
-    def _look_now(self) -> Look:
-        app = self.app
-        dark, ansi = app.current_theme.dark, app.native_ansi_color
-        code_theme = ("ansi_dark" if dark else "ansi_light") if ansi else ("github-dark" if dark else "friendly")
-        names = {part: f"transcript--{part.replace('_', '-')}" for part in _PARTS}
-        styles = {part: self._part_style(name) for part, name in names.items()}
-        edge = "│" if ansi or app.no_color else " "
-        return Look(palette(dark=dark, ansi=ansi, no_color=app.no_color), code_theme, edge, **styles)
-
-    def _part_style(self, name: str) -> Style:
-        own = self.get_component_rich_style(name, partial=True)
-        # A colour such as "muted" is one only together with what it is on.
-        return own + Style(color=self.get_component_rich_style(name).color) if own.color else own
 
     def _strip(self, piece: Piece, line: int, row: int) -> Strip:
         look, width = self.look, self.scrollable_content_region.width

@@ -1,19 +1,21 @@
-"""What may go wrong around a chat: the database, the disk, the size of the screen, what is pasted, and what models say."""
+"""What may go wrong around a chat: database, disk, the size of the screen, what is pasted, and what models say."""
 
 import base64
 import resource
 import sqlite3
 import subprocess
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from saved import branch, ended, said
 from textual import events
+from textual.screen import Screen
 from ui_chat import Chat, chatting, drive, own_folders, slowly
 
 from app.engine.load import LoadPlan
@@ -82,6 +84,9 @@ def test_what_cannot_be_saved_is_told_once_and_saved_as_soon_as_it_can_be(
                     if NOT_SAVED not in chat.notes:
                         await chat.pilot.pause(0.1)
                         await chat.ask(f"more {number}")
+                for text in ("and", "more"):
+                    await chat.pilot.pause(0.3)
+                    await chat.ask(text)
                 assert chat.notes.count(NOT_SAVED) == 1
                 assert len(branch(conversations_file())) == 2
             await chat.ask("after")
@@ -110,6 +115,13 @@ def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     subprocess.run(("umount", "-l", folder), check=True)
 
 
+def fill(path: Path) -> None:
+    """Write until there is no room."""
+    with path.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+
+
 def test_a_full_disk_costs_a_note_and_no_chat(small_disk: Path) -> None:
     async def steps() -> None:
         async with chatting() as chat:
@@ -117,9 +129,8 @@ def test_a_full_disk_costs_a_note_and_no_chat(small_disk: Path) -> None:
             await chat.ask("before")
             await saved(chat, 2)
             rest = small_disk / "rest"
-            with rest.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
-                while True:
-                    file.write(bytes(4096))
+            with pytest.raises(OSError, match="No space"):
+                fill(rest)
             await chat.ask("one " * 300)
             await chat.until(lambda: not chat.screen.busy)
             await chat.pilot.pause(0.2)
@@ -154,7 +165,10 @@ def test_a_corrupt_database_is_moved_aside_and_that_is_said() -> None:
     drive(steps())
 
 
-ODD = "שלום \u202eevil\u202c العربية 漢字かな 한글 👩‍👩‍👧‍👦 e\u0301 \u200b\ufeff ｗｉｄｅ \U0001f1e9\U0001f1ea"
+ODD = (
+    "שלום \u202eevil\u202c العربية 漢字かな 한글 👩‍👩‍👧‍👦 e\u0301 \u200b\ufeff"
+    " \uff57\uff49\uff44\uff45 \U0001f1e9\U0001f1ea"
+)
 HOSTILE = (
     "\x1b[2J\x1b]0;evil\x07[red]x[/red] <b>bold</b> [link=https://evil.test]here[/link] [@click=app.exit]quit[/]\n\n"
     "\x1b]8;;https://evil.test\x1b\\text\x1b]8;;\x1b\\ \x1b[31mred\x1b[0m \x9b31m \x90q\x9c a\rb\x08c\x7f\x00 "
@@ -173,18 +187,18 @@ class Scripted:
     text = HOSTILE
     name = "evil\x1b[31m[red]model[/red]\x07"
 
-    def __init__(self, plan: LoadPlan, post: Post) -> None:
+    def __init__(self, _: LoadPlan, post: Post) -> None:
         self._post = post
         self._jobs = 0
 
-    def load(self, plan: LoadPlan | None = None) -> int:
+    def load(self, _: LoadPlan | None = None) -> int:
         ready = Ready(self.name, "\x1b[5mlama[/]", "off[red]\x1b[1m", 2000, None, ("note [red]\x1b]0;evil\x07",))
         return self._tell(ready)
 
-    def use_drafter(self, spec: DrafterSpec) -> int:
+    def use_drafter(self, _: DrafterSpec) -> int:
         return self._tell(Failed(LocalspecError("[red]No\x1b[2J", cause=HOSTILE[:60], hint="\x1b]0;evil\x07[/]")))
 
-    def answer(self, question: Question) -> int:
+    def answer(self, _: Question) -> int:
         pieces = [self.text[place : place + 7] for place in range(0, len(self.text), 7)]
         rounds = [
             replace(said(piece, number), lengths=(len(piece),), pieces=(piece.encode(),))
@@ -192,13 +206,13 @@ class Scripted:
         ]
         return self._tell(*rounds, ended(self.text))
 
-    def recall(self, conversation: Question, spelled: Sequence[Sequence[int]]) -> int:
+    def recall(self, *_: object) -> int:
         return self._tell()
 
-    def explain(self, *, adapts: bool) -> int:
+    def explain(self, **_: object) -> int:
         return self._tell()
 
-    def walk(self, back: int | None) -> int:
+    def walk(self, _: int | None) -> int:
         return self._tell()
 
     def stop(self) -> None: ...
@@ -233,7 +247,12 @@ def check_screen(chat: Chat) -> None:
             assert style is None or not {"@click", "link"} & style.meta.keys()
 
 
-def test_nothing_that_a_model_says_is_obeyed(scripted: None) -> None:
+def is_on_top(chat: Chat, kind: type[Screen[Any]]) -> bool:
+    return isinstance(chat.app.screen, kind)
+
+
+@pytest.mark.usefixtures("scripted")
+def test_nothing_that_a_model_says_is_obeyed() -> None:
     async def steps() -> None:
         async with chatting(size=(100, 60)) as chat:
             await chat.ready()
@@ -249,7 +268,7 @@ def test_nothing_that_a_model_says_is_obeyed(scripted: None) -> None:
             check_screen(chat)
             for key, kind in (("f4", ReplayScreen), ("f7", SessionScreen), ("f1", HelpScreen)):
                 await chat.pilot.press(key)
-                await chat.until(lambda kind=kind: isinstance(chat.app.screen, kind))
+                await chat.until(partial(is_on_top, chat, kind))
                 await chat.pilot.pause(0.1)
                 check_screen(chat)
                 await chat.pilot.press("escape")
@@ -263,7 +282,8 @@ def test_nothing_that_a_model_says_is_obeyed(scripted: None) -> None:
     drive(steps())
 
 
-def test_a_copy_is_the_exact_text_and_only_its_envelope_is_for_the_terminal(scripted: None) -> None:
+@pytest.mark.usefixtures("scripted")
+def test_a_copy_is_the_exact_text_and_only_its_envelope_is_for_the_terminal() -> None:
     async def steps() -> None:
         async with chatting() as chat:
             await chat.ready()
@@ -272,7 +292,7 @@ def test_a_copy_is_the_exact_text_and_only_its_envelope_is_for_the_terminal(scri
             written: list[str] = []
             driver = chat.app._driver
             assert driver is not None
-            driver.write = written.append  # type: ignore[method-assign]
+            driver.write = written.append  # type: ignore[method-assign,assignment]
             await chat.pilot.press("ctrl+y")
             await chat.pilot.pause()
             (copy,) = [text for text in written if "]52;" in text]
@@ -284,17 +304,18 @@ def test_a_copy_is_the_exact_text_and_only_its_envelope_is_for_the_terminal(scri
     drive(steps())
 
 
-def test_every_width_and_every_height_has_a_screen(scripted: None) -> None:
+@pytest.mark.usefixtures("scripted")
+def test_a_screen_of_any_size_is_drawn() -> None:
     async def steps() -> None:
         async with chatting(size=(60, 30)) as chat:
             await chat.ready()
             await chat.type("漢字 " * 30)
             await chat.until(lambda: len(chat.messages) == 2 and not chat.screen.busy)
-            # All 41 widths and all 26 heights, the second half of them with the panel and with origins.
-            for step in range(41):
-                if step == 20:
+            # All heights, each with another width; the second half of them with the panel and with origins.
+            for step in range(26):
+                if step == 13:
                     await chat.pilot.press("f2", "f3")
-                width, height = 20 + step % 41, 5 + step * 7 % 26
+                width, height = 20 + step * 40 // 25, 5 + step * 7 % 26
                 await chat.pilot.resize_terminal(width, height)
                 assert chat.app.size == (width, height)
                 check_screen(chat)
@@ -304,16 +325,17 @@ def test_every_width_and_every_height_has_a_screen(scripted: None) -> None:
     drive(steps())
 
 
-def test_what_lies_over_the_chat_is_resized_too(scripted: None) -> None:
+@pytest.mark.usefixtures("scripted")
+def test_what_lies_over_the_chat_is_resized_too() -> None:
     async def steps() -> None:
         async with chatting(size=(60, 30)) as chat:
             await chat.ready()
             await chat.type("hello")
             await chat.until(lambda: len(chat.messages) == 2 and not chat.screen.busy)
-            for key in ("f1", "f4", "f7", "f8", "ctrl+p"):
+            for key in ("f1", "f4", "f7", "f8"):
                 await chat.pilot.press(key)
                 await chat.until(lambda: chat.app.screen is not chat.screen)
-                for width, height in ((20, 5), (60, 5), (20, 30), (140, 40)):
+                for width, height in ((20, 5), (20, 30), (140, 40)):
                     await chat.pilot.resize_terminal(width, height)
                     check_screen(chat)
                 await chat.pilot.press("escape")

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -120,7 +120,7 @@ def tmux(home: Path, cache: Path, *arguments: str) -> Iterator[Tmux]:
 
 
 @contextmanager
-def terminal(home: Path, *arguments: str, extra: dict[str, str] | None = None) -> Iterator[PseudoTerminal]:
+def terminal(home: Path, *arguments: str, extra: Mapping[str, str | None] | None = None) -> Iterator[PseudoTerminal]:
     chat = PseudoTerminal(arguments, home, extra=extra)
     try:
         yield chat
@@ -156,6 +156,7 @@ def test_an_answer_is_read_off_the_screen_one_is_stopped_and_both_are_there_agai
         assert first
         assert words(answer_on(chat.text))[: len(first)] == first
         chat.ask("Tell me a very long story about a fox.")
+        chat.wait_for("┃ Tell me")
         chat.wait_until(lambda: len(words(answer_on(chat.text))) > 12)
         for size in ((60, 20), (20, 5), (90, 40)):
             chat.resize(*size)
@@ -227,9 +228,7 @@ def test_a_terminal_that_is_closed_ends_the_chat_and_keeps_what_was_said(tmp_pat
 def test_the_terminal_is_as_it_was_after_a_kill_in_mid_answer_and_had_no_colour_it_should_not_have(
     tmp_path: Path, colour: bool
 ) -> None:
-    # Every other run of these tests is without colour.
-    with_colour = f"import os; del os.environ['NO_COLOR']; os.execv({sys.executable!r}, {[sys.executable, *ENDLESS]!r})"
-    with terminal(tmp_path, *(("-c", with_colour) if colour else ENDLESS)) as chat:
+    with terminal(tmp_path, *ENDLESS, extra={"NO_COLOR": None} if colour else {}) as chat:
         chat.wait_for("context 0%")
         assert chat.modes_now() != chat.modes
         chat.type("hello\r")
@@ -244,6 +243,21 @@ def test_the_terminal_is_as_it_was_after_a_kill_in_mid_answer_and_had_no_colour_
         assert seen
         assert (seen <= GREY) is not colour
     assert saved_answer(tmp_path).text.count("mcbe") > 20
+
+
+def test_bytes_that_are_no_text_are_pasted_and_answered(tmp_path: Path) -> None:
+    with terminal(tmp_path, *ENDLESS, "-n", "20") as chat:
+        chat.wait_for("context 0%")
+        # All bytes but the escape, which could end the paste, and the null, which Textual leaves out.
+        chat.type_bytes(b"\x1b[200~begin " + bytes({*range(1, 256)} - {0x1B}) + b" end\x1b[201~")
+        chat.wait_for(" end")
+        chat.type("\r")
+        chat.wait_for("20 tokens")
+        chat.type("\x11")
+        assert chat.exit_code() == 0
+    _, (asked, _) = on_disk(tmp_path / ".local/share/localspec/conversations.db")
+    assert asked.text.startswith("begin ␁␂␃")
+    assert asked.text.endswith("\N{REPLACEMENT CHARACTER} end")
 
 
 @pytest.mark.parametrize(("flags", "extra"), [(("--plain",), {}), ((), {"TERM": "dumb"})])
