@@ -1,8 +1,11 @@
 """Where each emitted token came from: who guessed it, or why the target said it itself."""
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from app.engine.speculate import Round
+if TYPE_CHECKING:
+    # Saved rounds are listed and exported without any of the engine.
+    from app.engine.speculate import Round
 
 
 class Origin(StrEnum):
@@ -41,7 +44,7 @@ def origin_of_source(source: str) -> Origin:
     return _OF_SOURCE.get(source, Origin.OTHER)
 
 
-def origins(round_: Round) -> tuple[Origin, ...]:
+def origins(round_: "Round") -> tuple[Origin, ...]:
     """Return the origin of each token that a round emitted."""
     if not round_.draft.tokens:
         return (Origin.PLAIN,) * len(round_.emitted)

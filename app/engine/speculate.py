@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from app.engine.control import Controller
+from app.engine.disagreement import Disagreement
 from app.engine.ending import Ending, Finish
-from app.engine.verify import Disagreement, Verdict, disagreement, verify
+from app.engine.verify import Verdict, disagreement, verify
 from drafters.base import NO_DRAFT, Draft, Drafter
 from models.base import LanguageModel
 from models.sampling import Sampler

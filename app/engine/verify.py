@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from app.engine.disagreement import Disagreement
 from app.engine.luck import Luck, SeededLuck
 from app.engine.rules import accept_chance, block, residual, typical_threshold
 from drafters.base import Draft
@@ -47,16 +48,6 @@ class Verdict:
         """Return what this verdict on a draft emits, before it is cut at the end of the answer."""
         kept = draft.tokens[: self.accepted]
         return (*kept, self.next_token) if self.sibling is None else (*kept, self.sibling, self.next_token)
-
-
-@dataclass(frozen=True, slots=True)
-class Disagreement:
-    """What the target made of the guess that it rejected, before temperature, cuts and penalties."""
-
-    guess_prob: float
-    """Its probability of the rejected guess."""
-    instead_prob: float
-    """Its probability of what it said instead: the replacement, or the sibling that was kept."""
 
 
 @dataclass(frozen=True, slots=True)

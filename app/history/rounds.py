@@ -6,12 +6,15 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from app.engine.messages import Said
+from app.engine.disagreement import Disagreement
 from app.engine.origins import Origin, origins
-from app.engine.verify import Disagreement
 from app.history.words import storable
+
+if TYPE_CHECKING:
+    # Saved rounds are listed and exported without any of the engine.
+    from app.engine.messages import Said
 
 _VERSION = 1
 _LARGEST = 1 << 26
@@ -87,7 +90,7 @@ class AnswerRounds:
     rounds: tuple[AnswerRound, ...]
 
     @classmethod
-    def of(cls, said: Iterable[Said]) -> "AnswerRounds":
+    def of(cls, said: Iterable["Said"]) -> "AnswerRounds":
         """Return the rounds that the engine told of."""
         return cls(tuple(_round(one) for one in said))
 
@@ -117,7 +120,7 @@ class AnswerRounds:
             return None
 
 
-def pack(said: Sequence[Said]) -> bytes:
+def pack(said: Sequence["Said"]) -> bytes:
     """Return the rounds of an answer for the database; b"" for none."""
     return zlib.compress(AnswerRounds.of(said).to_json().encode()) if said else b""
 
@@ -133,7 +136,7 @@ def unpack(packed: bytes) -> AnswerRounds | None:
     return AnswerRounds.from_json(text) if decoder.eof else None
 
 
-def _round(said: Said) -> AnswerRound:
+def _round(said: "Said") -> AnswerRound:
     round_ = said.round
     draft, apart = round_.draft, round_.disagreement
     chain = len(draft.tokens)

@@ -12,8 +12,8 @@ from textual.pilot import Pilot
 from textual.widgets import Footer
 from toy_answers import rounds_of, toy_answer
 
+from app.engine.disagreement import Disagreement
 from app.engine.origins import Origin
-from app.engine.verify import Disagreement
 from app.history.rounds import AnswerRound, AnswerRounds
 from app.ui.bars import bucket_of, sparkline
 from app.ui.origin_styles import Palette

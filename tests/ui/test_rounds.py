@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_answers import rounds_of, toy_answer
 
+from app.engine.disagreement import Disagreement
 from app.engine.origins import Origin, origins
-from app.engine.verify import Disagreement
 from app.history.rounds import AnswerRound, AnswerRounds
 from app.ui.replay_lines import Look, ReplayPage
 from models.accept import Accept
