@@ -1,15 +1,19 @@
 """Record the answers that the pictures of the screen show: python tests/record_answers.py FOLDER, with the real pair.
 
-Every figure in the pictures is one that was measured then. To be run again when the engine has more to tell; then look
-at all pictures anew.
+Texts, guesses and verdicts are those of the real engine; the time is not the machine's, which may be busy: each pass
+takes what it took on a quiet laptop of two cores, so that all figures fit together. To be run again when the engine has
+more to tell; then look at all pictures anew.
 """
 
 import sys
-import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import numpy as np
 from recorded import Recorded, write
 
 from app.engine.load import LoadPlan
@@ -18,14 +22,25 @@ from app.engine.worker import Question, Worker
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.exact_width import WIDEST
+from models.llama import LlamaModel
 from models.llama_load import LlamaOptions
 from models.prompts import Message as Turn
 from models.sampling import SamplingParams
 
 _TARGET, _DRAFT = "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
-_MOST = 220
-_FUNCTION = "Write a Python function that merges two sorted lists, show how to call it, and say what it costs."
-_QUOTE = "It waits for the moment when the queue is empty and the last worker has gone home, then it closes the door."
+_WIDTHS, _RATIOS = (1, 2, 3, 4, 5, 6, 8, 16, 32, 512), (1, 1.41, 1.8, 1.5, 1.9, 2.3, 2.7, 3.3, 5.8, 80)
+"""Tokens of a pass, and its time over that of one token."""
+_TARGET_SECONDS, _DRAFT_SECONDS = 0.060, 0.014
+"""Of a pass of one token."""
+_CALL_SECONDS = 5e-5
+"""Between two looks at the clock in which no model ran."""
+_FUNCTION = "Write a short Python function that merges two sorted lists, and one line that calls it."
+_REPEAT = (
+    "Repeat this, word for word: The harbor opens at six. Boats with a red flag leave first, then those with a green "
+    "one. Nobody may whistle on the pier after dark, and cats are welcome at any hour of the day."
+)
+_NAMES = "Give me twelve unusual first names, separated by commas, and nothing else."
+_STORY = "Describe a market square at five in the morning, in short and strange sentences."
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,52 +53,85 @@ class Take:
     temperature: float = 0.0
     adapt: bool = True
     draft_length: int | None = None
+    stops: tuple[str, ...] = ()
+    most: int = 400
+    """Tokens."""
     stop_after: int | None = None
     """Rounds after which it is stopped; None: it is not."""
 
 
 TAKES = (
-    Take("answer", _FUNCTION),
-    Take("stopped", "What is a priority queue, and when is it better than a sorted list?", stop_after=40),
-    Take("accepted", f'Repeat this sentence five times, word for word: "{_QUOTE}"', adapt=False, draft_length=3),
-    Take(
-        "rejected",
-        "Give me ten unusual first names, separated by commas, and nothing else.",
-        "lookup",
-        1.0,
-        adapt=False,
-    ),
-    Take("paused", "Tell me a strange short story about a lighthouse keeper and an orange dog.", temperature=1.2),
+    Take("answer", _FUNCTION, stops=("\n\nIn this function",)),
+    Take("accepted", _REPEAT, "lookup", adapt=False, draft_length=5),
+    Take("rejected", _NAMES, "suffix", temperature=1.0, adapt=False, draft_length=3, most=48),
+    Take("paused", _STORY, temperature=1.4, most=320),
+    Take("stopped", "What is a priority queue, and when is it better than a sorted list?", stop_after=24),
 )
 
 
-def record(folder: Path, take: Take) -> Recorded:
-    """Load the pair and let it answer."""
+class QuietClock:
+    """Time that passes with each pass of a model, and a little with each look at it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += _CALL_SECONDS
+        return self.now
+
+    def passed(self, model: LlamaModel, width: int) -> None:
+        """Let the time of a pass over so many tokens go by."""
+        one = _TARGET_SECONDS if model.path.name == _TARGET else _DRAFT_SECONDS
+        self.now += one * float(np.interp(width, _WIDTHS, _RATIOS))
+
+
+@contextmanager
+def timed_by(clock: QuietClock) -> Iterator[None]:
+    """Let every pass move a clock."""
+    decode = LlamaModel.decode
+
+    def timed(self: LlamaModel, tokens: Sequence[int], *arguments: Any, **options: Any) -> Any:
+        clock.passed(self, len(tokens))
+        return decode(self, tokens, *arguments, **options)
+
+    LlamaModel.decode = timed
+    try:
+        yield
+    finally:
+        LlamaModel.decode = decode
+
+
+def record(folder: Path, take: Take, memory: Path) -> Recorded:
+    """Load the pair and let it answer; `memory` keeps what is found out about the models."""
     drafter = parse_drafter(str(folder / take.drafter) if take.drafter.endswith(".gguf") else take.drafter)
-    options = LlamaOptions(context_size=4096, max_rows=WIDEST)
-    sampling = SamplingParams(temperature=take.temperature, seed=3)
-    question = Question(
-        (Turn("user", take.prompt),),
-        sampling,
-        max_tokens=_MOST,
-        adapt=take.adapt,
-        draft_length=take.draft_length,
-        watch=True,
-    )
-    abort, messages = AbortFlag(), []
-    with TemporaryDirectory() as memory:
-        plan = LoadPlan(str(folder / _TARGET), drafter, options, Path(memory) / "memory.json", allow_rounding=False)
-        worker = Worker(plan, abort, time.perf_counter)
+    options = LlamaOptions(context_size=4096, threads=1, batch_threads=1, max_rows=WIDEST)
+    clock, abort, messages = QuietClock(), AbortFlag(), list[Message]()
+    with timed_by(clock):
+        plan = LoadPlan(str(folder / _TARGET), drafter, options, memory, allow_rounding=True)
+        worker = Worker(plan, abort, clock)
         messages += worker.load(lambda *_: None)
-        for message in worker.answer(question):
-            messages.append(shortened(message))
+        for message in worker.answer(_question(take)):
+            messages.append(_shortened(message))
             if sum(isinstance(one, Said) for one in messages) == take.stop_after:
                 abort.set()
         worker.close()
     return Recorded(take.name, take.prompt, tuple(messages))
 
 
-def shortened(message: Message) -> Message:
+def _question(take: Take) -> Question:
+    return Question(
+        (Turn("user", take.prompt),),
+        SamplingParams(temperature=take.temperature, seed=3),
+        stops=take.stops,
+        max_tokens=take.most,
+        adapt=take.adapt,
+        draft_length=take.draft_length,
+        watch=True,
+        allow_rounding=True,
+    )
+
+
+def _shortened(message: Message) -> Message:
     """Return a message without what no screen shows: distributions of a whole vocabulary."""
     if not isinstance(message, Said):
         return message
@@ -91,4 +139,5 @@ def shortened(message: Message) -> Message:
 
 
 if __name__ == "__main__":
-    write(record(Path(sys.argv[1]), take) for take in TAKES)
+    with TemporaryDirectory() as kept:
+        write(record(Path(sys.argv[1]), take, Path(kept) / "memory.json") for take in TAKES)
