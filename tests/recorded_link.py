@@ -157,8 +157,8 @@ def _blanks_apart(part: Segment) -> Iterator[Segment]:
         return
     behind, words = Style(bgcolor=style.bgcolor), text.strip(" ")
     before = len(text) - len(text.lstrip(" "))
-    yield from (Segment(text[:before], behind), Segment(words, style))
-    yield Segment(text[before + len(words) :], behind)
+    pieces = (text[:before], behind), (words, style), (text[before + len(words) :], behind)
+    yield from (Segment(*piece) for piece in pieces if piece[0])
 
 
 def stand_still(monkeypatch: Any) -> None:
