@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import Footer, TextArea
@@ -82,6 +82,13 @@ class ChatScreen(Screen[int]):
             yield StatusLine(id="status")
             yield Prompt(id="prompt")
             yield Footer(id="footer", compact=True, show_command_palette=False)
+
+    @property
+    def active_bindings(self) -> dict[str, ActiveBinding]:
+        """The keys in the order of `app.keys`; the prompt's own would come first."""
+        order = {name: place for place, name in enumerate(KEYS)}
+        found = super().active_bindings
+        return dict(sorted(found.items(), key=lambda one: order.get(one[1].binding.id or "", len(order))))
 
     def on_mount(self) -> None:
         """Load the models; the user may type meanwhile."""

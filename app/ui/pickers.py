@@ -81,7 +81,7 @@ class PickerScreen(ModalScreen[str | None]):
         choices = self.query_one(OptionList)
         if choices.highlighted is not None:
             self.dismiss(choices.get_option_at_index(choices.highlighted).id)
-        elif event.value.strip():
+        elif event.value.strip() and not choices.option_count:
             self.dismiss(event.value.strip())
 
     @on(OptionList.OptionSelected)

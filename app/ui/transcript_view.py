@@ -168,6 +168,11 @@ class TranscriptView(ScrollView, can_focus=True):
             self._following = self._top >= self.max_scroll_y
             self._hold(self._column.anchor(self._top, self._top + self._room()[1]))
 
+    def watch_show_vertical_scrollbar(self, shown: bool) -> None:
+        """Let a scroll bar that comes stand where the text is: while it was away nobody told it."""
+        if shown:
+            self.vertical_scrollbar.position = self.scroll_y
+
     def on_mount(self) -> None:
         """Draw what was said before there was a screen."""
         self.call_after_refresh(self.reflow)
@@ -180,8 +185,13 @@ class TranscriptView(ScrollView, can_focus=True):
         """Draw in another theme."""
         super().notify_style_update()
         self._strips.clear()
+        if self.is_mounted:
+            # The styles of parts are not there yet.
+            self.call_later(self._restyle)
+
+    def _restyle(self) -> None:
         # An equal look is the same one: what was drawn with it stays.
-        if self.is_mounted and (look := look_of(self)) != self._look:
+        if (look := look_of(self)) != self._look:
             self._look = look
             self.touch()
 

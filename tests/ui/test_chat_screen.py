@@ -13,6 +13,7 @@ from app.engine.load import Loader
 from app.engine.messages import Ended, Ready, Said, Watched
 from app.paths import conversations_file
 from app.ui.help import HelpScreen
+from app.ui.look import look_of
 from app.ui.replay import ReplayScreen
 from app.ui.sessions import SessionScreen
 from models.base import LanguageModel
@@ -383,5 +384,17 @@ def test_a_round_is_walked_through_on_the_screen() -> None:
             assert "target says" in chat.notes
             await chat.ready()
             assert await chat.ask("def")
+
+    drive(steps())
+
+
+def test_another_theme_colours_what_is_there_already() -> None:
+    async def steps() -> None:
+        async with chatting() as chat:
+            await chat.ready()
+            await chat.ask("abc")
+            before = chat.screen.transcript.look.user
+            await chat.type("/theme light")
+            await chat.until(lambda: chat.screen.transcript.look.user == look_of(chat.screen.transcript).user != before)
 
     drive(steps())
