@@ -12,9 +12,8 @@ from rich.console import Console
 from rich.segment import Segment, Segments
 from rich.style import Style
 from textual.app import App
-from textual.message import Message as TextualMessage
 from textual.widgets import Input, TextArea
-from ui_chat import Chat, request
+from ui_chat import Chat, overhear, request
 
 from app.engine.load import LoadPlan
 from app.engine.messages import Message
@@ -23,7 +22,7 @@ from app.ui.app import ChatApp
 from app.ui.chat_screen import ChatScreen
 from app.ui.flow import Flow
 from app.ui.link import Post
-from app.ui.messages import Heard, LoadProgress
+from app.ui.messages import Heard, LoadProgress, Mail
 from drafters.registry import DrafterSpec
 
 _MEMORY = 1_912_602_624
@@ -97,6 +96,8 @@ class Told(Chat):
         """Let the engine say something, and wait until the screen knows it all."""
         (self.link.end if over else self.link.say)(*messages)
         await self.pilot.pause()
+        await self.until(lambda: not self.app.mailbox._mail)
+        await self.pilot.pause()
 
     async def drawn(self) -> None:
         """Wait until all that is seen is drawn, and all that isn't is measured."""
@@ -118,13 +119,15 @@ async def told(
     size: tuple[int, int],
     model: str = "toy",
     theme: str = "dark",
-    hook: Callable[[TextualMessage], None] | None = None,
+    listen: Callable[[Mail], object] | None = None,
 ) -> AsyncIterator[Told]:
     """Open the chat on a recorded engine, which has loaded nothing yet."""
     asked = request(theme=theme)
     app = ChatApp(replace(asked, plan=replace(asked.plan, model=model)), RecordedLink, now=lambda: 0.0)
     app.animation_level = "none"
-    async with app.run_test(size=size, message_hook=hook) as pilot:
+    if listen is not None:
+        overhear(app, listen)
+    async with app.run_test(size=size) as pilot:
         chat = Told(app, pilot, [])
         await chat.until(lambda: isinstance(app.screen, ChatScreen) and app.screen.is_mounted)
         yield chat
@@ -163,6 +166,8 @@ def _blanks_apart(part: Segment) -> Iterator[Segment]:
 
 def stand_still(monkeypatch: Any) -> None:
     """Let nothing on the screen depend on the moment or the machine: cursors don't blink, memory is always the same."""
+    monkeypatch.setattr("app.ui.mailbox._LONGEST", 0.001)
+    monkeypatch.setattr("app.ui.mailbox._SHORTEST", 0.001)
     monkeypatch.setattr(TextArea, "_toggle_cursor_blink_visible", lambda _: None)
     monkeypatch.setattr(Input, "_toggle_cursor", lambda _: None)
     monkeypatch.setattr("app.ui.chat_screen.Flow", partial(Flow, lambda: _MEMORY))

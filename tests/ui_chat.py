@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from textual.message import Message
 from textual.pilot import Pilot
 
 from app.engine.load import LoadPlan
@@ -15,7 +14,7 @@ from app.request import Request, read_request
 from app.ui.app import ChatApp
 from app.ui.chat_screen import ChatScreen
 from app.ui.link import EngineLink, Link, Post
-from app.ui.messages import Heard
+from app.ui.messages import Heard, Mail
 from models.toy import ToyModel
 
 WIDE = (140, 40)
@@ -93,18 +92,27 @@ def app_for(asked: Request, make_link: Callable[[LoadPlan, Post], Link] = Engine
     return ChatApp(asked, make_link)
 
 
+def overhear(app: ChatApp, listen: Callable[[Mail], object]) -> None:
+    """Tell a test what the screen is about to handle."""
+    take = app.mailbox.take
+
+    def told() -> list[Mail]:
+        mail = take()
+        for one in mail:
+            listen(one)
+        return mail
+
+    app.mailbox.take = told  # type: ignore[method-assign]
+
+
 @asynccontextmanager
 async def chatting(asked: Request | None = None, size: tuple[int, int] = (80, 24), **flags: Any) -> AsyncIterator[Chat]:
     """Start a chat on the toy model, and end it in order."""
     heard: list[Heard] = []
     app = app_for(asked or request(**flags))
 
-    def hook(message: Message) -> None:
-        # A message that goes on to the app comes by once more.
-        if isinstance(message, Heard) and message not in heard:
-            heard.append(message)
-
-    async with app.run_test(size=size, message_hook=hook) as pilot:
+    overhear(app, lambda mail: heard.append(mail) if isinstance(mail, Heard) else None)
+    async with app.run_test(size=size) as pilot:
         chat = Chat(app, pilot, heard)
         await chat.until(lambda: isinstance(app.screen, ChatScreen))
         yield chat

@@ -20,6 +20,8 @@ from app.terminal import Terminal
 from app.themes import theme_for
 from app.ui.chat_screen import ChatScreen
 from app.ui.link import EngineLink, Link, Post
+from app.ui.mailbox import Mailbox
+from app.ui.messages import MailCame
 from app.ui.terminal_guard import terminal_to_itself
 from app.ui.terminal_keys import take_any_bytes
 from models.errors import LocalspecError
@@ -49,6 +51,7 @@ class ChatApp(App[int]):
         """Why there could be no chat."""
         self.last_words: list[str] = []
         """What the user should know about the saving, found out when the screen was gone."""
+        self.mailbox = Mailbox(self._wake)
         self._make_link = make_link
         self._now = now
         self.theme = theme_for(request.screen.theme)
@@ -56,8 +59,8 @@ class ChatApp(App[int]):
 
     def on_mount(self) -> None:
         """Open the chat; a signal ends it in order."""
-        link = self._make_link(self.request.plan, self._post)
-        self.chat = ChatScreen(self.request, link, self._now)
+        link = self._make_link(self.request.plan, self.mailbox.put)
+        self.chat = ChatScreen(self.request, link, self.mailbox, self._now)
         self.push_screen(self.chat)
         loop = asyncio.get_running_loop()
         for number, code in ((signal.SIGTERM, _TERMINATED), (signal.SIGHUP, _HUNG_UP)):
@@ -84,10 +87,10 @@ class ChatApp(App[int]):
             for key in KEYS.values():
                 yield SystemCommand(key.help, "", partial(screen.action_does, key.action))
 
-    def _post(self, message: object) -> None:
+    def _wake(self) -> None:
         # After the screen is gone the engine may still have a word to say.
         if self.is_running and self.chat is not None:
-            self.chat.post_message(message)  # type: ignore[arg-type]
+            self.chat.post_message(MailCame())
 
 
 def run_screen(request: Request) -> int:

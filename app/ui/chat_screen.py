@@ -7,9 +7,11 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import Horizontal, Vertical
+from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widgets import Footer, TextArea
 
+from app.engine.load import LoadPlan
 from app.engine.messages import Ready
 from app.keys import KEYS
 from app.request import Request
@@ -20,12 +22,15 @@ from app.ui.dialogue import Dialogue
 from app.ui.flow import Flow
 from app.ui.hearing import hear
 from app.ui.link import Link
-from app.ui.messages import Heard, LoadProgress
+from app.ui.mailbox import Mailbox, Pace
+from app.ui.messages import LoadProgress, Mail, MailCame
 from app.ui.mishaps import survived
 from app.ui.panel import SpeculationPanel
 from app.ui.prompt import Prompt
+from app.ui.prompt_area import PromptArea
 from app.ui.status import StatusLine
 from app.ui.transcript import Transcript
+from drafters.registry import DrafterSpec
 from models.errors import LocalspecError
 
 _WIDE = 110
@@ -49,17 +54,19 @@ class ChatScreen(Screen[int]):
         for name, key in KEYS.items()
     ]
 
-    def __init__(self, request: Request, link: Link, now: Callable[[], float]) -> None:
-        """Take what was asked for on the command line, the engine, and a clock."""
+    busy: reactive[str] = reactive("", init=False, repaint=False)
+    """What the engine does: "loading", "answering"; "" when it waits."""
+
+    def __init__(self, request: Request, link: Link, mailbox: Mailbox, now: Callable[[], float]) -> None:
+        """Take what was asked for on the command line, the engine, what it says, and a clock."""
         super().__init__()
         self.request = request
         self.link = link
+        self.mailbox = mailbox
         self.now = now
         self.dialogue = Dialogue(request.settings, request.system)
         self.flow = Flow()
         self.ready: Ready | None = None
-        self.busy = ""
-        """What the engine does: "loading", "answering"; "" when it waits."""
         self.failure: LocalspecError | None = None
         """Why there could be no chat."""
         self.waiting: str | None = None
@@ -72,6 +79,8 @@ class ChatScreen(Screen[int]):
         """Whether Ctrl-C was pressed once with nothing to stop."""
         self.panel_wanted: bool | None = None
         """Whether the panel is shown; None: where there is room."""
+        self._pace = Pace()
+        self._load_job = 0
 
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
@@ -100,8 +109,11 @@ class ChatScreen(Screen[int]):
         self.watch(prompt, "mode", self.show_flow)
         prompt.focus()
         self.transcript.greeting = "Loading the model …"
-        self.busy = "loading"
-        self.link.load()
+        self.load(self.wanted)
+
+    def watch_busy(self, busy: str) -> None:
+        """Let the cursor stand still while an answer runs: each blink would be one more drawing."""
+        self.query_one(PromptArea).cursor_blink = busy != "answering"
 
     @property
     def transcript(self) -> Transcript:
@@ -144,23 +156,36 @@ class ChatScreen(Screen[int]):
             self.editing = None
             self.show_flow()
 
-    @on(LoadProgress)
-    def load_progress(self, event: LoadProgress) -> None:
-        """Show what is being read."""
-        self.flow.loading = (event.name_of_file, event.fraction)
-        self.show_flow()
+    @on(MailCame)
+    async def collect(self) -> None:
+        """Do what all that came asks for, and look again when it was drawn: each drawing takes the model some time."""
+        mail = self.mailbox.take()
+        for one in mail:
+            await self.heard(one)
+        if mail:
+            self.set_timer(self._pace.rest(), self.collect)
 
-    @on(Heard)
     @survived
-    def heard(self, event: Heard) -> None:
+    def heard(self, mail: Mail) -> None:
         """Do what a message of the engine asks for."""
-        if event.said is None:
-            self.over()
-            return
-        hear(self, event.said)
+        if isinstance(mail, LoadProgress):
+            self.flow.loading = (mail.name, mail.fraction)
+            self.show_flow()
+        elif mail.said is None:
+            self.over(mail.job)
+        else:
+            hear(self, mail.said)
 
-    def over(self) -> None:
+    def load(self, plan: LoadPlan, drafter: DrafterSpec | None = None) -> None:
+        """Load what a plan names, or of it the drafter alone."""
+        self.busy, self.wanted = "loading", plan
+        self._load_job = self.link.use_drafter(drafter) if drafter else self.link.load(plan)
+
+    def over(self, job: int) -> None:
         """Take note that a job is over, and ask what had to wait."""
+        if job < self._load_job:
+            # A later one goes on.
+            return
         self.busy = "answering" if self.dialogue.record.growing is not None else ""
         self.flow.idle()
         self.show_flow()

@@ -19,7 +19,7 @@ MARK = "code"
 """Key in the meta of a block's first line, for who jumps from block to block."""
 _LONGEST = 30_000
 """Characters of a block that is still highlighted."""
-_TAIL = 8
+_TAIL = 4
 """Lines of a growing block that are highlighted again each time."""
 _Pieces = list[tuple[str, Style]]
 

@@ -9,17 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
-from textual.message import Message
-
 from app.engine import messages as engine
 from app.engine.load import LoadPlan, Progress
 from app.engine.speculate import Clock
 from app.engine.thread import Engine, Ticket
 from app.engine.worker import Question, Worker
-from app.ui.messages import Heard, LoadProgress
+from app.ui.messages import Heard, LoadProgress, Mail
 from drafters.registry import DrafterSpec
 
-Post = Callable[[Message], object]
+Post = Callable[[Mail], object]
 
 
 class Link(Protocol):
@@ -58,7 +56,7 @@ class EngineLink:
     """The engine's thread, seen from a screen."""
 
     def __init__(self, plan: LoadPlan, post: Post, clock: Clock = time.perf_counter) -> None:
-        """Take what to load, who posts a message from any thread, and the clock of all figures."""
+        """Take what to load, who takes a message from any thread, and the clock of all figures."""
         self._engine = Engine(lambda abort: Worker(plan, abort, clock))
         self._post = post
         self._jobs = 0

@@ -1,81 +1,96 @@
 """The panel beside the chat that shows speculation at work."""
 
-from textual.app import ComposeResult
-from textual.containers import VerticalScroll
+import time
+from collections.abc import Callable
+
 from textual.content import Content
+from textual.events import Resize
+from textual.strip import Strip
 from textual.timer import Timer
-from textual.widgets import Static
+from textual.visual import Visual
 
 from app.ui.flow import Flow
+from app.ui.line_view import LineView
 from app.ui.origin_styles import palette
 from app.ui.panel_lines import panel_lines
 
-_PAUSE = 0.5
+_PAUSE = 1.0
 """Seconds between two pictures."""
 
 
-class SpeculationPanel(VerticalScroll):
-    """Draws a flow, at most ten times a second."""
+class SpeculationPanel(LineView, can_focus=True):
+    """Draws a flow once a second."""
 
     DEFAULT_CSS = """
     SpeculationPanel {
         width: 38;
         padding: 0 0 0 1;
+        overflow-x: hidden;
+        overflow-y: auto;
         scrollbar-size-vertical: 1;
         scrollbar-gutter: stable;
     }
-    SpeculationPanel > Static {
-        width: 1fr;
-        padding: 0 1 0 0;
-        text-wrap: nowrap;
-        text-overflow: clip;
-    }
     """
 
-    def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:  # noqa: A002
-        """Draw with ASCII alone where the terminal has nothing else."""
+    def __init__(
+        self,
+        *,
+        ascii_only: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        id: str | None = None,  # noqa: A002
+    ) -> None:
+        """Draw with ASCII alone where the terminal has nothing else; the clock says when the next picture is due."""
         super().__init__(id=id)
         self._ascii = ascii_only
-        self._figures = Static(markup=False)
+        self._clock = clock
+        self._lines: list[Content] = []
         self._flow: Flow | None = None
-        self._is_stale = False
-        self._height = -1
+        self._drawn_at = float("-inf")
         self._timer: Timer | None = None
-
-    def compose(self) -> ComposeResult:
-        """Lay out the panel."""
-        yield self._figures
 
     def show(self, flow: Flow) -> None:
         """Show a flow as it is now, or as it is a moment later."""
-        self._flow, self._is_stale = flow, True
-        if self._timer is None:
+        self._flow = flow
+        wait = self._drawn_at + _PAUSE - self._clock()
+        if wait <= 0:
             self._draw()
+        elif self._timer is None:
+            self._timer = self.set_timer(wait, self._draw)
+
+    def render_line(self, y: int) -> Strip:
+        """Return a line of the panel."""
+        row, width = y + self.scroll_offset.y, self._room
+        if row >= len(self._lines) or width <= 0:
+            return Strip.blank(self.size.width, self.rich_style)
+        (strip,) = Visual.to_strips(self, self._lines[row], width, 1, self.visual_style)
+        return strip.extend_cell_length(self.size.width, self.rich_style)
 
     def on_mount(self) -> None:
         """Keep to the colours of the theme."""
-        self.app.theme_changed_signal.subscribe(self, lambda _: self._draw_anew())
+        self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
 
-    def on_resize(self) -> None:
+    def on_resize(self, _: Resize) -> None:
         """Draw at the new width, for the first time or again."""
-        self._draw_anew()
-
-    def _draw_anew(self) -> None:
-        self._is_stale = True
         self._draw()
 
     def _draw(self) -> None:
         if self._timer is not None:
             self._timer.stop()
         self._timer = None
-        width = self.scrollable_content_region.width - 1
-        if not self._is_stale or self._flow is None or not self.is_mounted or width <= 0:
+        if self._flow is None or not self.is_mounted or self._room <= 0:
             return
+        self._drawn_at = self._clock()
         theme = self.app.current_theme
         colours = palette(dark=theme.dark, ansi=theme.ansi, no_color=self.app.no_color)
-        lines = panel_lines(self._flow, width, colours, ascii_only=self._ascii)
-        # As high as before it needs no place of its own anew: that would paint the whole screen.
-        self._figures.update(Content("\n").join(lines), layout=len(lines) != self._height)
-        self._height = len(lines)
-        self._is_stale = False
-        self._timer = self.set_timer(_PAUSE, self._draw)
+        self._lines = panel_lines(self._flow, self._room, colours, ascii_only=self._ascii)
+        self.grow(len(self._lines))
+        self._paint()
+
+    def _paint(self) -> None:
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        seen = self._lines[top : top + height]
+        self.paint([*((line.plain, *line.spans) for line in seen), *[()] * (height - len(seen))])
+
+    @property
+    def _room(self) -> int:
+        return self.scrollable_content_region.width - 1

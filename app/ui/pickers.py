@@ -129,8 +129,7 @@ def change_model(screen: "ChatScreen", name: str) -> None:
     drafter = screen.request.plan.drafter
     # A draft model speaks for one family: with another target, what needs no model guesses.
     plan = replace(screen.request.plan, model=name, drafter=parse_drafter("auto") if drafter.model else drafter)
-    screen.busy, screen.wanted = "loading", plan
-    screen.link.load(plan)
+    screen.load(plan)
 
 
 def change_draft(screen: "ChatScreen", name: str) -> None:
@@ -139,8 +138,7 @@ def change_draft(screen: "ChatScreen", name: str) -> None:
         screen.app.notify(_RUNNING, markup=False)
         return
     spec = parse_drafter(name)
-    screen.busy, screen.wanted = "loading", replace(screen.request.plan, drafter=spec)
-    screen.link.use_drafter(spec)
+    screen.load(replace(screen.request.plan, drafter=spec), spec)
 
 
 def change_strict(screen: "ChatScreen", *, strict: bool) -> None:
@@ -150,8 +148,7 @@ def change_strict(screen: "ChatScreen", *, strict: bool) -> None:
         return
     if strict and screen.dialogue.settings.allow_rounding:
         raise UsageError("A strict chat allows no rounding, and --allow-rounding does.", hint="Start without it.")
-    screen.busy, screen.wanted = "loading", replace(screen.request.plan, strict=strict)
-    screen.link.load(screen.wanted)
+    screen.load(replace(screen.request.plan, strict=strict))
 
 
 def _line(choice: Choice) -> Text:

@@ -8,13 +8,12 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.cache import LRUCache
 from textual.events import Resize
-from textual.geometry import Region, Size
-from textual.scroll_view import ScrollView
+from textual.geometry import Region
 from textual.selection import Selection
 from textual.strip import Strip
-from textual.widget import Widget
 
 from app.ui.column import Anchor, Column
+from app.ui.line_view import LineView
 from app.ui.look import COMPONENTS, Look, look_of
 from app.ui.pieces import Piece
 from app.ui.wrapping import Line
@@ -25,14 +24,9 @@ _SLICE = 0.004
 """Seconds that may go at once into drawing what isn't seen, to know its height."""
 _REST = 0.03
 """Seconds between two such slices."""
-_FRAME = 0.1
-"""Seconds between two drawings of a text that grows."""
-_SLOWEST = 0.25
-_BREATH = 12
-"""A drawing that took long is followed by a pause of so many times as long: the model needs the processor."""
 
 
-class TranscriptView(ScrollView, can_focus=True):
+class TranscriptView(LineView, can_focus=True):
     """Pieces below each other, with a gutter; who derives from it says which."""
 
     ALLOW_SELECT = True
@@ -55,20 +49,18 @@ class TranscriptView(ScrollView, can_focus=True):
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic, id: str | None = None) -> None:  # noqa: A002
-        """Take a clock that paces drawing, and an id."""
+        """Take a clock that says how long drawing takes, and an id."""
         super().__init__(id=id)
         self._clock = clock
         self._column = Column()
-        self._strips: LRUCache[tuple[int, int, str], Strip] = LRUCache(512)
+        self._strips: LRUCache[tuple[int, int, str, int], Strip] = LRUCache(512)
         self._look: Look | None = None
         self._following = True
         self._is_settling = False
         self._is_due = False
         self._is_measuring = False
-        self._drawn_at = 0.0
-        self._pause = 0.0
-        self._painted: tuple[int, Look | None, list[int]] = (0, None, [])
-        """Width, look and lines of what was painted last."""
+        self._painted_as: tuple[int, Look | None] = (0, None)
+        """Width and look of what was painted last."""
 
     @property
     def following(self) -> bool:
@@ -84,13 +76,9 @@ class TranscriptView(ScrollView, can_focus=True):
         return " "
 
     def touch(self) -> None:
-        """Draw soon what has changed: at once after a rest, else a few times a second."""
-        if self._is_due or not self.is_mounted:
-            return
-        self._is_due = True
-        if (wait := self._drawn_at + self._pause - self._clock()) > 0:
-            self.set_timer(wait, self._draw)
-        else:
+        """Draw what has changed, when all that comes with it is there."""
+        if self.is_mounted and not self._is_due:
+            self._is_due = True
             self.call_later(self._draw)
 
     def reflow(self) -> None:
@@ -132,16 +120,16 @@ class TranscriptView(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """Return a line of the screen."""
-        row = self._top + y
-        place = self._column.at(row)
-        if place is None:
-            return Strip.blank(self.size.width, self.rich_style)
-        piece, line = self._column.pieces[place[0]], place[1]
-        key = (piece.serial(line), row, self.bar_at(piece, line))
-        if (strip := self._strips.get(key)) is None:
-            self._strips[key] = strip = self._strip(piece, line, row)
-        span = selection.get_span(row) if (selection := self.text_selection) else None
-        return strip if span is None else self._selected(strip, *span)
+        return self._row(self._top + y, self.outer_size.width, self.text_selection)
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return lines of the screen; those that were drawn before are the very same, wherever they are now.
+
+        Textual would make a new strip of each line that was scrolled, and again of all that is derived from it.
+        """
+        top, width, selection = self._top, self.outer_size.width, self.text_selection
+        strips = [self._row(top + y, width, selection) for y in crop.line_range]
+        return [strip.crop(crop.x, crop.right) for strip in strips]
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """Return what is seen of the selected text, without the gutter."""
@@ -197,10 +185,7 @@ class TranscriptView(ScrollView, can_focus=True):
 
     def _draw(self) -> None:
         self._is_due = False
-        start = self._clock()
         self.reflow()
-        self._drawn_at = self._clock()
-        self._pause = min(_SLOWEST, max(_FRAME, _BREATH * (self._drawn_at - start)))
 
     def _hold(self, anchor: Anchor | None) -> None:
         """Draw what is seen, with the anchor where it is on the screen, or with the end at its end."""
@@ -210,7 +195,7 @@ class TranscriptView(ScrollView, can_focus=True):
             top = self._top_for(anchor, height)
         self._is_settling = True
         try:
-            self._grow(Size(self._room()[0] + GUTTER, self._column.height))
+            self.grow(self._column.height)
             if top != self._top:
                 self.scroll_to(y=top, animate=False, force=True)
         finally:
@@ -218,30 +203,13 @@ class TranscriptView(ScrollView, can_focus=True):
         self._repaint()
         self._measure_soon()
 
-    def _grow(self, size: Size) -> None:
-        """Take a new size of all there is to scroll."""
-        before, height = self.virtual_size, self._room()[1]
-        if size.width != before.width or (size.height > height) != (before.height > height):
-            # The scroll bar comes or goes.
-            self.virtual_size = size
-        elif size != before:
-            # Else the whole screen would be laid out and painted anew at each new line.
-            self.set_reactive(Widget.virtual_size, size)
-            self._scroll_update(size)
-
     def _repaint(self) -> None:
-        """Have those lines painted again that are not what they were."""
         width, height = self._room()
+        if self._painted_as != (width, self._look):
+            self._painted_as = width, self._look
+            self.paint_all()
         places = [self._column.at(row) for row in range(self._top, self._top + height)]
-        seen = [self._column.pieces[place[0]].serial(place[1]) if place else -1 for place in places]
-        now = (width, self._look, seen)
-        if now[:2] != self._painted[:2] or len(seen) != len(self._painted[2]):
-            self.refresh()
-        else:
-            changed = [y for y, pair in enumerate(zip(seen, self._painted[2], strict=True)) if pair[0] != pair[1]]
-            if changed:
-                self.refresh(Region(0, changed[0], self.size.width, changed[-1] + 1 - changed[0]))
-        self._painted = now
+        self.paint([self._column.pieces[place[0]].serial(place[1]) if place else -1 for place in places])
 
     def _top_for(self, anchor: Anchor | None, height: int) -> int:
         row = self._top if anchor is None else self._column.row_of(anchor)
@@ -276,6 +244,16 @@ class TranscriptView(ScrollView, can_focus=True):
         region = self.scrollable_content_region
         return max(1, region.width - GUTTER) if region.width else 0, region.height
 
+    def _row(self, row: int, width: int, selection: Selection | None) -> Strip:
+        place = self._column.at(row)
+        piece, line = (self._column.pieces[place[0]], place[1]) if place else (None, 0)
+        key = (piece.serial(line), row, self.bar_at(piece, line), width) if piece else (-1, -1, "", width)
+        if (strip := self._strips.get(key)) is None:
+            strip = self._strip(piece, line, row) if piece else Strip([])
+            self._strips[key] = strip = self._finished(strip, width)
+        span = selection.get_span(row) if selection else None
+        return strip if span is None else self._selected(strip, *span)
+
     def _strip(self, piece: Piece, line: int, row: int) -> Strip:
         look, width = self.look, self.scrollable_content_region.width
         body, has_text = self._line_at(piece, line)
@@ -284,6 +262,13 @@ class TranscriptView(ScrollView, can_focus=True):
         inner = Strip([Segment(" "), *body]).adjust_cell_length(max(0, width - 2)).apply_style(back)
         whole = Strip.join([Strip(gutter), inner]).adjust_cell_length(width)
         return whole.apply_style(self.rich_style).apply_offsets(0, row)
+
+    def _finished(self, strip: Strip, width: int) -> Strip:
+        """Return a strip as wide as the whole widget, in the colours that this terminal has."""
+        strip = strip.extend_cell_length(width, self.rich_style)
+        for line_filter in self.get_line_filters():
+            strip = strip.apply_filter(line_filter, self.background_colors[1])
+        return strip
 
     def _line_at(self, piece: Piece, line: int) -> tuple[Line, bool]:
         lines = piece.lines(self._room()[0], self.look)

@@ -13,7 +13,7 @@ Line = list[Segment]
 """One line of a screen, without its end."""
 _ODD = re.compile(r"[^\n\t -~]")
 _SEPARATORS = str.maketrans({"\u2028": "\u2424", "\u2029": "\u2424"})
-_WORD = re.compile(r"[ \t]*[^ \t]*")
+_WORD = re.compile(r"[ \t]*[^ \t]+|[ \t]+")
 _TAB = 4
 """Cells between tab stops."""
 

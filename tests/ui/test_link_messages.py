@@ -1,20 +1,20 @@
 """What a hurried engine posts: of text nothing is lost, of figures the latest is enough."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
-from recorded_link import told
+from recorded_link import RecordedLink, told
 from saved import said
-from textual.message import Message
 from ui_chat import drive, own_folders
 
 from app.engine.messages import Ready, Watched
 from app.engine.stats import Stats
 from app.ui import panel as panel_module
-from app.ui import transcript_view
-from app.ui.messages import Heard, LoadProgress
+from app.ui.messages import Heard, LoadProgress, Mail
 from app.ui.panel_lines import panel_lines
 
 READY = Ready("big", "llama 1B Q4_0", "suffix", 2000, 3)
@@ -32,6 +32,7 @@ def test_of_a_hurried_answer_all_text_is_there_and_little_is_drawn(monkeypatch: 
     pieces = [f"word{number} " for number in range(500)]
     panels: list[int] = []
     draws: list[None] = []
+    batches: list[int] = []
 
     def counted(flow: Any, *arguments: Any, **options: Any) -> Any:
         panels.append(flow.stats.emitted)
@@ -44,19 +45,22 @@ def test_of_a_hurried_answer_all_text_is_there_and_little_is_drawn(monkeypatch: 
             await chat.hear(READY)
             await chat.type("go on")
             await chat.until(lambda: chat.screen.query_one("#panel")._timer is None)
-            # From here on the next picture of each is due in an hour.
+            # From here on the next picture of the panel is due in an hour.
             monkeypatch.setattr(panel_module, "_PAUSE", NEVER)
-            monkeypatch.setattr(transcript_view, "_FRAME", NEVER)
-            monkeypatch.setattr(transcript_view, "_SLOWEST", NEVER)
-            draw = chat.screen.transcript._draw
+            chat.screen.query_one("#panel")._drawn_at = float("-inf")
+            draw, take = chat.screen.transcript._draw, chat.app.mailbox.take
             monkeypatch.setattr(chat.screen.transcript, "_draw", lambda: (draws.append(None), draw()))
+            monkeypatch.setattr(chat.app.mailbox, "take", lambda: (mail := take(), batches.append(len(mail)))[0])
             panels.clear()
-            for place, piece in enumerate(pieces):
-                chat.link.say(said(piece, place, place), Watched(Stats(prompt_tokens=9).snapshot(), None, place))
+            hurried = Thread(target=in_a_hurry, args=(chat.link, pieces))
+            hurried.start()
             await chat.until(lambda: chat.screen.flow.stats.rounds == len(pieces))
+            hurried.join()
             assert chat.messages[-1] == "".join(pieces)
-            assert panels == [2], "after the first round, and then not again for an hour"
-            assert len(draws) <= 2
+            assert sum(batches) == 2 * len(pieces)
+            await chat.until(lambda: len(draws) == len([batch for batch in batches if batch]))
+            assert len(draws) <= len(pieces) / 4, "one drawing for all that came meanwhile"
+            assert len(panels) == 1, "at once, and then not again for an hour"
             await chat.pilot.resize_terminal(140, 44)
             await chat.pilot.pause()
             assert panels[-1] == 2 * len(pieces), "the latest figures are not lost"
@@ -65,25 +69,25 @@ def test_of_a_hurried_answer_all_text_is_there_and_little_is_drawn(monkeypatch: 
     drive(steps())
 
 
-def test_of_a_load_only_the_latest_progress_is_handled_and_messages_keep_their_order() -> None:
-    # A message that goes on to the app comes by once more.
-    dispatched: list[Message] = []
+def in_a_hurry(link: RecordedLink, pieces: Sequence[str]) -> None:
+    """Say more in a second than anybody can draw."""
+    for place, piece in enumerate(pieces):
+        link.say(said(piece, place, place), Watched(Stats(prompt_tokens=9).snapshot(), None, place))
+        time.sleep(0.001)
 
-    def hook(message: Message) -> None:
-        if message not in dispatched:
-            dispatched.append(message)
+
+def test_of_a_load_only_the_latest_progress_is_handled_and_messages_keep_their_order() -> None:
+    handled: list[Mail] = []
 
     async def steps() -> None:
-        async with told(WIDE, hook=hook) as chat:
+        async with told(WIDE, listen=handled.append) as chat:
             for number in range(201):
                 chat.link.progress("big.gguf", number / 400)
-            await chat.pilot.pause()
-            handled = [message for message in dispatched if isinstance(message, LoadProgress)]
-            assert [message.fraction for message in handled] == [0.5]
             await chat.until(lambda: "loading big.gguf 50%" in chat.shown)
+            assert [mail.fraction for mail in handled if isinstance(mail, LoadProgress)] == [0.5]
             chat.link.progress("big.gguf", 1.0)
             await chat.hear(READY)
             await chat.until(lambda: "loading" not in chat.shown)
-            assert [message.said for message in dispatched if isinstance(message, Heard)] == [READY, None]
+            assert [mail.said for mail in handled if isinstance(mail, Heard)] == [READY, None]
 
     drive(steps())

@@ -458,7 +458,7 @@ def test_nothing_breaks_it(width: int) -> None:
             await quiet(transcript, pilot)
             for y in range(20):
                 strip = transcript.render_line(y)
-                assert strip.cell_length == transcript.scrollable_content_region.width
+                assert strip.cell_length == transcript.region.width
                 assert not set(strip.text) & set("\x1b\x00\u202e\x07\r\n\t")
             await pilot.press("up", "n", "p", "pagedown", "end", "k")
 

@@ -1,7 +1,7 @@
 """Lines of a transcript: right widths, nothing obeyed, nothing lost, whatever a model says."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -35,6 +35,7 @@ def _words(rows: list[str]) -> str:
 
 
 @given(st.text(max_size=60), st.integers(2, 20), st.booleans())
+@example("000000 ", 2, True)
 def test_wrapped_lines_fit_and_lose_nothing_but_spaces(text: str, width: int, words: bool) -> None:
     line = shown(text).replace("\n", " ").replace("\t", " ")
     pieces = [line[start:end] for start, end in wrap(line, width, words=words)]

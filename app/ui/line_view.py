@@ -1,0 +1,42 @@
+"""A scrolled text that is drawn line by line, and of it only the lines that are not what they were."""
+
+from collections.abc import Hashable, Sequence
+
+from textual.geometry import Region, Size
+from textual.scroll_view import ScrollView
+from textual.widget import Widget
+
+
+class LineView(ScrollView):
+    """Lines whose number changes all the time, in a place that does not."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._painted: Sequence[Hashable] = ()
+
+    def grow(self, lines: int) -> None:
+        """Take the number of all lines.
+
+        Textual would lay out and paint the whole screen anew at each new line; that is needed only where the scroll
+        bar comes or goes.
+        """
+        before, height = self.virtual_size, self.scrollable_content_region.height
+        size = Size(self.scrollable_content_region.width, lines)
+        if size.width != before.width or (lines > height) != (before.height > height):
+            self.virtual_size = size
+        elif size != before:
+            self.set_reactive(Widget.virtual_size, size)
+            self._scroll_update(size)
+
+    def paint(self, lines: Sequence[Hashable]) -> None:
+        """Have those painted again of the lines on the screen that are not what they were."""
+        before, self._painted = self._painted, lines
+        if len(before) != len(lines):
+            self.refresh()
+        elif changed := [y for y, line in enumerate(lines) if line != before[y]]:
+            self.refresh(*(Region(0, y, self.outer_size.width, 1) for y in changed))
+
+    def paint_all(self) -> None:
+        """Have all lines painted again, whatever they were."""
+        self._painted = ()
+        self.refresh()
