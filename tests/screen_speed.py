@@ -1,14 +1,16 @@
 """What the screen costs: python tests/screen_speed.py [TARGET] [--draft DRAFT]. Figures for people, not a test.
 
-1. The same question, seed and length on the screen and line by line, in turns: tokens a second by the engine's clock,
-   and over the wall from the first token to the end of the answer, as the saved conversations tell them.
+1. The same question, seed and length on the screen and line by line, both at once but active in turns of a second:
+   tokens a second after the first by the engine's clock, of the time in which it was active.
 2. The time from a key to its sign on the terminal, while the model decodes.
 3. The time to take in a piece of an answer, and to show another page, in a transcript of 50,000 tokens.
 """
 
 import argparse
 import asyncio
+import math
 import random
+import signal
 import statistics
 import tempfile
 import time
@@ -31,6 +33,8 @@ from app.ui.transcript import Transcript
 
 QUESTION = "Write a long tutorial about binary search trees in Python, with code for each step."
 SIZE = (120, 36)
+TURN = 1.0
+"""Seconds that one of two chats is active while the other stands still."""
 SIGNS = "абвгдежзийклмнопрстуфхцчшщъыьэюяАБВГДЕЖЗИЙКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯ"
 """Letters that no English answer has: seen on the terminal, one is the echo of a key."""
 PARAGRAPH = (
@@ -43,12 +47,14 @@ LIST = "1. first, with *emphasis*\n2. second\n   - nested\n\n| a | b |\n|---|---
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Tokens a second of an answer."""
+    """Tokens of an answer after the first, and the seconds until its end in which the process was active."""
 
-    engine: float
-    """By the clock of the rounds, without what lies between them."""
-    wall: float
-    """From the first token to the end."""
+    tokens: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        return self.tokens / self.seconds
 
 
 class Chat:
@@ -58,6 +64,7 @@ class Chat:
         self._folder = tempfile.TemporaryDirectory()
         home = Path(self._folder.name)
         self._file = home / "data/localspec/conversations.db"
+        self._active = [(time.time(), math.inf)]
         flags = ["--plain"] if plain else []
         extra = {"XDG_CACHE_HOME": str(cache), "XDG_DATA_HOME": str(home / "data"), "NO_COLOR": None}
         self.terminal = PseudoTerminal(["-m", "app", "run", *arguments, *flags], home, SIZE, extra)
@@ -71,6 +78,17 @@ class Chat:
         # Keys that come in one go may be taken for a paste.
         time.sleep(0.3)
         self.terminal.type("\r")
+        time.sleep(0.1)
+
+    def goes_on(self) -> None:
+        """Let it be active."""
+        self.terminal.process.send_signal(signal.SIGCONT)
+        self._active.append((time.time(), math.inf))
+
+    def waits(self) -> None:
+        """Let it stand still."""
+        self.terminal.process.send_signal(signal.SIGSTOP)
+        self._active[-1] = (self._active[-1][0], time.time())
 
     def speed(self) -> Speed | None:
         """Return the speed of the answer; None: it is not at its end."""
@@ -80,51 +98,49 @@ class Chat:
                 record = to_record(summary.conversation, store.entries(summary.conversation.id))
                 answer = record["messages"][-1]
                 if answer["role"] == "assistant" and answer["finish"] is not None:
-                    return _speed(answer, record["changed"])
+                    return self._speed(answer)
         finally:
             store.close()
         return None
 
-    def wait(self) -> Speed:
-        """Wait for the end of the answer."""
-        found: list[Speed | None] = [None]
-
-        def ended() -> bool:
-            found[0] = self.speed()
-            return found[0] is not None
-
-        self.terminal.wait_until(ended, 1200, 0.5)
-        assert found[0] is not None
-        return found[0]
+    def _speed(self, answer: dict[str, Any]) -> Speed:
+        counted = answer["statistics"]
+        first = datetime.fromisoformat(answer["created"]).timestamp() + counted["first_token_seconds"]
+        # The clock of the rounds goes on while the process stands still.
+        end = first + (counted["emitted"] - 1) / counted["tokens_per_second"]
+        seconds = sum(max(0.0, min(stop, end) - max(start, first)) for start, stop in self._active)
+        return Speed(counted["emitted"] - 1, seconds)
 
     def close(self) -> None:
         self.terminal.close()
         self._folder.cleanup()
 
 
-def _speed(answer: dict, changed: str) -> Speed:  # type: ignore[type-arg]
-    counted = answer["statistics"]
-    seconds = (datetime.fromisoformat(changed) - datetime.fromisoformat(answer["created"])).total_seconds()
-    return Speed(counted["tokens_per_second"], (counted["emitted"] - 1) / (seconds - counted["first_token_seconds"]))
-
-
 def compare(arguments: Sequence[str], pairs: int, cache: Path) -> None:
-    """Measure screen, plain, plain, screen, and so on."""
-    speeds: dict[bool, list[Speed]] = {False: [], True: []}
-    for number in range(2 * pairs):
-        plain = number % 4 in (1, 2)
-        chat = Chat(arguments, cache, plain=plain)
+    """Measure screen and plain, in turns of a second: a machine that slows down meanwhile slows both."""
+    ratios: list[float] = []
+    for number in range(pairs):
+        chats = [Chat(arguments, cache, plain=plain) for plain in (False, True)]
+        screen, plain = _speeds(chats, chats[:: -1 if number % 2 else 1])
+        for chat in chats:
+            chat.close()
+        ratios.append(screen.rate / plain.rate)
+        print(f"  screen {screen.rate:.1f}, plain {plain.rate:.1f} tokens/s, ratio {ratios[-1]:.3f}", flush=True)
+    print(f"ratio: median {statistics.median(ratios):.3f}, mean {statistics.fmean(ratios):.3f}")
+
+
+def _speeds(chats: Sequence[Chat], order: Sequence[Chat]) -> list[Speed]:
+    for chat in order:
         chat.ask()
-        speeds[plain].append(chat.wait())
-        chat.close()
-        last = speeds[plain][-1]
-        print(f"  {'plain' if plain else 'screen':<8}{last.engine:8.1f} {last.wall:8.1f}", flush=True)
-    for name, clock in (("rounds", "engine"), ("wall", "wall")):
-        screen, line = ([getattr(one, clock) for one in speeds[plain]] for plain in (False, True))
-        of_pairs = [a / b for a, b in zip(screen, line, strict=True)]
-        a, b = statistics.median(screen), statistics.median(line)
-        print(f"{name}: screen {a:.1f}, plain {b:.1f} tokens/s, ratio {a / b:.3f}", end="; ")
-        print("of pairs " + ", ".join(f"{ratio:.3f}" for ratio in of_pairs))
+        chat.waits()
+    while True:
+        for chat in order:
+            chat.goes_on()
+            time.sleep(TURN)
+            chat.waits()
+        speeds = [speed for chat in chats if (speed := chat.speed()) is not None]
+        if len(speeds) == len(chats):
+            return speeds
 
 
 def keys(arguments: Sequence[str], presses: int, cache: Path) -> None:

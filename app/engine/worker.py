@@ -26,7 +26,7 @@ from models.sampling import Sampler, SamplingParams
 _EAGER = Eager()
 _WITH_SIBLINGS = (Accept.COUPLED, Accept.RESIDUAL)
 """Rules that know what to do with a second guess."""
-WATCH_SECONDS = 0.2
+WATCH_SECONDS = 0.4
 """Time between two reports to who watches an answer."""
 FIXED_LENGTH = 3
 """Draft length of those who want no adapting and name none."""

@@ -16,6 +16,7 @@ from app.engine.messages import Ready
 from app.keys import KEYS
 from app.request import Request
 from app.ui.actions import ACTIONS
+from app.ui.code_lines import warm_up
 from app.ui.commands import COMMANDS, complete_argument, run_command
 from app.ui.conversing import ask, copy, edit, replay, say, switch_branch
 from app.ui.dialogue import Dialogue
@@ -110,6 +111,7 @@ class ChatScreen(Screen[int]):
         prompt.focus()
         self.transcript.greeting = "Loading the model …"
         self.load(self.wanted)
+        self.call_after_refresh(warm_up)
 
     def watch_busy(self, busy: str) -> None:
         """Let the cursor stand still while an answer runs: each blink would be one more drawing."""

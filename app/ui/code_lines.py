@@ -85,6 +85,12 @@ class CodeLines:
         return Segment(self._look.code_edge, self._look.code + self._look.faint)
 
 
+def warm_up() -> None:
+    """Make what the first lines of code need: it takes as long as two rounds of a model, and is better done before."""
+    if (lexer := _lexer("python")) is not None:
+        list(lexer.get_tokens("pass\n"))
+
+
 def _between(line: _Pieces, start: int, end: int) -> Iterator[tuple[str, Style]]:
     at = 0
     for text, style in line:
