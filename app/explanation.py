@@ -100,7 +100,7 @@ def _state(account: SourceAccount, explanation: Explanation) -> str:
         return "off: at this price no draft of it pays, however often it is right"
     figures = f"{account.chance:.0%} accepted, {account.needed:.0%} needed"
     if _is_paused(account, explanation):
-        return f"paused: {figures}; next try in {explanation.next_try} rounds"
+        return f"paused: {figures}; {_next_try(explanation.next_try)}"
     # Each draft is judged by its own evidence: below the mark on average, the best of them still pay.
     return figures + ("" if account.chance >= account.needed else " on average: only its surest drafts are checked")
 
@@ -130,4 +130,11 @@ def _not_tried(explanation: Explanation) -> str:
     step = f"its step costs {explanation.model_step_ratio:.2f} of the target's"
     if explanation.next_try is None:
         return f"not asked: {step}, so no draft of it pays here, however often it is right"
-    return f"not asked yet: {step}; next try in {explanation.next_try} rounds"
+    return f"not asked yet: {step}; {_next_try(explanation.next_try)}"
+
+
+def _next_try(rounds: int | None) -> str:
+    """Return when a draft model is tried; one that was never asked also waits for a round that nothing else pays in."""
+    if not rounds:
+        return "next try is due"
+    return f"next try in {rounds:,} round" + ("s" if rounds > 1 else "")

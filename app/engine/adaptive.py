@@ -211,8 +211,11 @@ class Adaptive:
         """Return the rounds until a draft model that does not pay is tried again; None: it pays, or never can."""
         if self.model is None or self._asked or not self._could_pay(partial(self.model.drafting, 1, 0)):
             return None
-        a_round = _PROBE_SHARE * (self._answer_seconds / self._rounds if self._rounds else self.curve.seconds(1))
-        return max(0, math.ceil((self._probe_cost(self._unread, _PROBE_LENGTH) - self._credit) / a_round))
+        a_round = self._answer_seconds / self._rounds if self._rounds else self.curve.seconds(1)
+        cost = self._probe_cost(self._unread, _PROBE_LENGTH)
+        # What is set aside for trying and what may be lost grow with the answer, each by its share.
+        waits = (cost - self._credit) / _PROBE_SHARE, (cost - self._stake()) / _STAKE
+        return max(0, math.ceil(max(waits) / a_round))
 
     def _valued(self, source: str, ask: Ask, unread: int, given: int, limit: int) -> tuple[float, Wish]:
         """Return what asking the draft model is worth in tokens, and the wish that says so."""

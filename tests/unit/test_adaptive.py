@@ -252,6 +252,24 @@ def test_a_paused_model_is_tried_again_when_it_was_said_to_be() -> None:
     assert adaptive.wish(NO_DRAFT, 1, 31) == Wish(), "once"
 
 
+def test_a_try_also_waits_until_the_answer_may_lose_it() -> None:
+    adaptive = paused()
+    for _ in range(300):
+        played(adaptive)
+    # Time enough is set aside, but looking for drafts in vain has cost this answer more than it may lose.
+    played(adaptive, draft_seconds=7.0)
+    assert adaptive.wish(NO_DRAFT, 1, 31) == Wish()
+    told = adaptive.rounds_to_next_try()
+    assert told is not None
+    waited = 0
+    while adaptive.wish(NO_DRAFT, 1, 31).ask is Ask.NOTHING:
+        played(adaptive)
+        waited += 1
+        assert waited < 500
+    assert waited > 10
+    assert waited == pytest.approx(told, abs=2)
+
+
 def test_a_try_is_short_and_looks_at_the_end_of_what_was_missed_alone() -> None:
     adaptive = paused()
     for _ in range(1000):

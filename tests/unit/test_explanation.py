@@ -79,6 +79,8 @@ def test_a_draft_model_that_works_is_not_paused() -> None:
     ("next_try", "words"),
     [
         (7, "not asked yet: its step costs 0.30 of the target's; next try in 7 rounds"),
+        (1, "not asked yet: its step costs 0.30 of the target's; next try in 1 round"),
+        (0, "not asked yet: its step costs 0.30 of the target's; next try is due"),
         (
             None,
             "not asked: its step costs 0.30 of the target's, so no draft of it pays here, however often it is right",
