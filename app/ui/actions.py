@@ -36,11 +36,11 @@ def _interrupt(screen: "ChatScreen") -> None:
 def _panel(screen: "ChatScreen") -> None:
     screen.panel_wanted = not screen.panel_shown
     screen.lay_out()
-    screen.show_flow()
 
 
 def _provenance(screen: "ChatScreen") -> None:
     screen.transcript.provenance = not screen.transcript.provenance
+    screen.show_flow()
 
 
 def _edit_last(screen: "ChatScreen") -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import ClassVar
 
+from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import ActiveBinding, Binding, BindingType
@@ -13,6 +14,7 @@ from textual.widgets import Footer, TextArea
 
 from app.engine.load import LoadPlan
 from app.engine.messages import Ready
+from app.engine.origins import Origin
 from app.keys import KEYS
 from app.request import Request
 from app.ui.actions import ACTIONS
@@ -26,6 +28,7 @@ from app.ui.link import Link
 from app.ui.mailbox import Mailbox, Pace
 from app.ui.messages import LoadProgress, Mail, MailCame
 from app.ui.mishaps import survived
+from app.ui.origin_styles import legend, palette
 from app.ui.panel import SpeculationPanel
 from app.ui.prompt import Prompt
 from app.ui.prompt_area import PromptArea
@@ -140,6 +143,7 @@ class ChatScreen(Screen[int]):
         """Show what there is room for."""
         self.query_one(SpeculationPanel).display = self.panel_shown
         self.query_one(Footer).display = self.size.height >= _TALL
+        self.show_flow()
 
     @on(Prompt.Submitted)
     @survived
@@ -240,7 +244,15 @@ class ChatScreen(Screen[int]):
         if panel.display:
             panel.show(self.flow)
         mode = " ".join(filter(None, [self.prompt.mode, "editing" if self.editing is not None else ""]))
-        self.query_one(StatusLine).show(self.flow, mode)
+        self.query_one(StatusLine).show(self.flow, mode, None if panel.display else self._legend())
+
+    def _legend(self) -> Text | None:
+        """Return how the marks of the tokens are to be read, where they are shown."""
+        if not self.transcript.provenance:
+            return None
+        theme = self.app.current_theme
+        colours = palette(dark=theme.dark, ansi=theme.ansi, no_color=self.app.no_color)
+        return legend(colours, [origin for origin in Origin if origin in self.flow.origins] or Origin)
 
     def note(self, text: str) -> None:
         """Show a line that nobody said."""

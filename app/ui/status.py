@@ -1,6 +1,7 @@
 """One line with what matters most of the figures: what does not fit is left out, the least important first."""
 
 from rich.cells import cell_len
+from rich.text import Text
 from textual.content import Content
 from textual.widget import Widget
 
@@ -34,11 +35,13 @@ def status_text(parts: list[str], width: int, *, ascii_only: bool = False) -> st
 
 
 class StatusLine(Widget):
-    """The line below the messages."""
+    """The line below the messages; a legend may take two."""
 
     DEFAULT_CSS = """
     StatusLine {
-        height: 1;
+        height: auto;
+        min-height: 1;
+        max-height: 2;
         padding: 0 1;
         color: $text-muted;
     }
@@ -49,16 +52,21 @@ class StatusLine(Widget):
         super().__init__(id=id)
         self._ascii = ascii_only
         self._parts: list[str] = []
+        self._legend: Text | None = None
 
-    def show(self, flow: Flow, mode: str = "") -> None:
-        """Show a flow as it is now, and how keys are taken."""
+    def show(self, flow: Flow, mode: str = "", legend: Text | None = None) -> None:
+        """Show a flow as it is now, and how keys are taken; a legend takes the place of both."""
         parts = status_parts(flow, mode)
-        if parts != self._parts:
-            self._parts = parts
-            self.refresh()
+        if (parts, legend) != (self._parts, self._legend):
+            others = legend != self._legend
+            self._parts, self._legend = parts, legend
+            # Only a legend is sometimes longer than a line.
+            self.refresh(layout=others)
 
     def render(self) -> Content:
         """Return the line."""
+        if self._legend is not None:
+            return Content.from_rich_text(self._legend)
         return Content(status_text(self._parts, self.content_size.width, ascii_only=self._ascii))
 
 
