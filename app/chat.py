@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from app.engine.messages import Ended, Ready
-from app.engine.worker import Question
+from app.engine.question import Question
 from app.history.recorder import Recorder, start_recorder
 from app.history.report import last_turns
 from app.history.resume import Resumed

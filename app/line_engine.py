@@ -9,9 +9,10 @@ from types import FrameType
 from app.engine.explain import Explanation
 from app.engine.load import LoadPlan
 from app.engine.messages import Ended, Explained, Failed, Message, Ready, Said, Walked
+from app.engine.question import Question
 from app.engine.session import Reading
 from app.engine.thread import Engine, Job, Ticket
-from app.engine.worker import Question, Worker
+from app.engine.worker import Worker
 from app.terminal import Terminal
 from drafters.registry import DrafterSpec
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from app.engine.ending import Finish
 from app.engine.messages import Ended, Ready, Said, Walked
-from app.engine.worker import Question
+from app.engine.question import Question
 from app.explanation import explanation_text
 from app.history.recorder import start_recorder
 from app.line_engine import LineEngine

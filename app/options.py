@@ -9,6 +9,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from app.context_size import CONTEXT_HELP, ContextSize
 from app.old_flags import translate
 from app.themes import THEMES
 from drafters.registry import HELP as DRAFTERS
@@ -103,7 +104,7 @@ _INPUT_OPTIONS = (
 )
 MODEL_OPTIONS = (
     option(_MODEL, "-m", "--model", "model_option", type=ModelName("starter"), help="The model, as the argument."),
-    option(_MODEL, "-c", "--ctx-size", default=0, type=_SIZE, help="Tokens of context; 0: the model's, up to 8192."),
+    option(_MODEL, "-c", "--ctx-size", default=0, type=ContextSize(), metavar="N|auto", help=CONTEXT_HELP),
     option(_MODEL, "-t", "--threads", default=0, type=_SIZE, help="Threads; 0: one a physical core."),
     option(_MODEL, "-tb", "--threads-batch", default=0, type=_SIZE, help="Threads to read and verify; 0: as -t."),
     option(_MODEL, "-ngl", "--gpu-layers", "--n-gpu-layers", default=-1, type=int, help=_GPU_HELP),

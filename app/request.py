@@ -8,11 +8,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from app.catalog.pairs import taken_apart
+from app.context_size import AUTO
 from app.engine.load import TOY, LoadPlan
-from app.engine.worker import Question
+from app.engine.question import Question
 from app.history.resume import Resumed, find_resumed
 from app.keys import KEYS
 from app.paths import machine_memory, project_folder, texts_folder
+from app.terminal import Terminal
 from drafters.memory import Place
 from drafters.registry import parse_drafter
 from models.accept import Accept
@@ -20,9 +23,10 @@ from models.catalog import STARTER, find_model
 from models.errors import ModelFileError, UsageError
 from models.exact_width import WIDEST
 from models.llama_load import LlamaOptions
+from models.names import PAIR
 from models.sampling import SamplingParams
 
-_STORES = ("ollama:", "lmstudio:", "hf://", "hf.co/")
+_STORES = ("ollama:", "lmstudio:", "hf://", "hf.co/", PAIR)
 """What begins like this is meant as a model, there or not."""
 _FLASH = {"auto": None, "on": True, "off": False}
 
@@ -82,13 +86,14 @@ def read_request(model: str | None, words: tuple[str, ...], flags: dict[str, Any
 
 
 def read_plan(model: str, flags: dict[str, Any]) -> LoadPlan:
-    """Read what to load, and how; raises UsageError."""
+    """Read what to load, and how; raises UsageError, and ModelFileError for a pair whose models are not here."""
     if flags["flash_attn"] == "off" and flags["cache_type_v"] == "q8_0":
         raise UsageError("-ctv q8_0 needs flash attention, and -fa is off.", hint="Leave out one of the two.")
     if flags["allow_rounding"] and flags.get("strict", False):
         raise UsageError("--strict allows no rounding, and --allow-rounding does.", hint="Leave out one of the two.")
+    fits = flags["ctx_size"] == AUTO
     options = LlamaOptions(
-        context_size=flags["ctx_size"],
+        context_size=0 if fits else flags["ctx_size"],
         threads=flags["threads"],
         batch_threads=flags["threads_batch"],
         gpu_layers=flags["gpu_layers"],
@@ -97,8 +102,11 @@ def read_plan(model: str, flags: dict[str, Any]) -> LoadPlan:
         cache_type_k=flags["cache_type_k"],
         cache_type_v=flags["cache_type_v"],
     )
-    drafter, memory, rounding = parse_drafter(flags["draft"]), machine_memory(), flags["allow_rounding"]
-    return LoadPlan(model, drafter, options, memory, rounding, flags.get("strict", False))
+    named = taken_apart(model, None if flags["draft"] == "auto" else flags["draft"])
+    if named.note:
+        Terminal(quiet=flags.get("quiet", False)).warn(named.note)
+    drafter, memory, rounding = parse_drafter(named.draft or "auto"), machine_memory(), flags["allow_rounding"]
+    return LoadPlan(named.target, drafter, options, memory, rounding, flags.get("strict", False), fit_context=fits)
 
 
 def _divided(

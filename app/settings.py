@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import fields, replace
 
-from app.engine.worker import FIXED_LENGTH, Question
+from app.engine.lane import FIXED_LENGTH
+from app.engine.question import Question
 from models.accept import Accept
 from models.errors import UsageError
 from models.sampling import SamplingParams

@@ -3,8 +3,12 @@
 import ctypes
 import logging
 from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from types import ModuleType
+from typing import Any, cast
 
 from models.errors import LocalspecError
 
@@ -37,6 +41,32 @@ def llama_cpp() -> ModuleType:
     bindings.llama_log_set(_log_callback(bindings), None)
     bindings.llama_backend_init()
     return bindings
+
+
+def library_folder(bindings: ModuleType) -> Path:
+    """Return the folder of the library's files."""
+    return Path(bindings.__file__ or "").parent / "lib"
+
+
+def ggml_function(name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+    """Return a C function of ggml, which the bindings leave out, with its types; raises LocalspecError for none."""
+    llama_cpp()
+    for library in _ggml_libraries():
+        # Each has its own handle: Windows does not look into the libraries behind the one that is asked.
+        if (function := getattr(library, name, None)) is not None:
+            function.restype, function.argtypes = result, arguments
+            return cast(Callable[..., Any], function)
+    raise _unusable(f"Its library has no {name}.")
+
+
+@cache
+def _ggml_libraries() -> tuple[ctypes.CDLL, ...]:
+    from llama_cpp._ctypes_extensions import load_shared_library
+    from llama_cpp._ggml import libggml, libggml_base_path
+
+    with suppress(FileNotFoundError, RuntimeError):
+        return libggml, load_shared_library("ggml-base", libggml_base_path)
+    return (libggml,)
 
 
 def recent_errors() -> str:

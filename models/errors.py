@@ -8,6 +8,7 @@ Exit codes:
     +-- MemoryLimitError    5   it does not fit in this machine's memory
     +-- DivergedError       6   a drafted text is not the plain one
     +-- ContextFullError    1   the prompt leaves no room to answer
+    +-- BusyError           1   the model did not get to it in time
     +-- Cancelled         130   the user stopped it
 """
 
@@ -59,6 +60,10 @@ class DivergedError(LocalspecError):
 
 class ContextFullError(LocalspecError):
     """The prompt leaves no room for an answer in the context window."""
+
+
+class BusyError(LocalspecError):
+    """Others were answered for as long as somebody was ready to wait."""
 
 
 class Cancelled(LocalspecError):

@@ -7,6 +7,7 @@ thread count; a rewind can be refused; a stopped pass leaves parts of itself in 
 
 import ctypes
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,8 +46,12 @@ class LlamaModel:
         self.name = path.stem
         self.path = path
         self._model: Any = load_weights(path, self.options, self._abort, on_progress)
+        self._users = [self]
+        self._open_context()
+
+    def _open_context(self) -> None:
         try:
-            self._context = new_context(self._model, self.options, self._abort, path)
+            self._context = new_context(self._model, self.options, self._abort, self.path)
             self._set_up()
         except BaseException:
             self.close()
@@ -159,18 +164,24 @@ class LlamaModel:
         self._free_context()
         kept = self.options
         self.options = replace(options, gpu_layers=kept.gpu_layers, extra_buffers=kept.extra_buffers)
-        try:
-            self._context = new_context(self._model, self.options, self._abort, self.path)
-            self._set_up()
-        except BaseException:
-            self.close()
-            raise
+        self._open_context()
+
+    def twin(self) -> "LlamaModel":
+        """Return another, empty cache over the same weights, which are freed with the last of them."""
+        self._check_open()
+        twin = copy(self)
+        twin._context = None
+        self._users.append(twin)
+        twin._open_context()
+        return twin
 
     def close(self) -> None:
-        """Free the context and the weights; calling it twice is fine."""
+        """Free the context, and the weights if nobody else uses them; calling it twice is fine."""
         self._free_context()
         if self._model is not None:
-            self._api.llama_model_free(self._model)
+            self._users.remove(self)
+            if not self._users:
+                self._api.llama_model_free(self._model)
             self._model = None
 
     def _free_context(self) -> None:

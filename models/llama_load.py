@@ -15,6 +15,8 @@ from models.errors import Cancelled, LocalspecError, MemoryLimitError, ModelFile
 from models.gguf import check_file, parts_of
 from models.llama_batch import SEQUENCES
 from models.machine import available_memory, physical_cores
+from models.memory import plan_memory
+from models.model_info import model_info
 
 _SNAPSHOTS = 8
 """States that a recurrent memory keeps to go back to: each is as large as the memory itself."""
@@ -102,7 +104,11 @@ def new_context(model: Any, options: LlamaOptions, abort: AbortFlag, path: Path)
     params = _context_params(model, options)
     needed = cache_bytes(model, params.n_ctx, options)
     if not has_gpu(options) and needed > available_memory():
-        raise _too_large(path, params.n_ctx, needed)
+        # An upper bound where layers have no cache; the header knows which.
+        shape = model_info(path).shape
+        needed = min(needed, plan_memory(shape, params.n_ctx, cache_types(model, options)).cache)
+        if needed > available_memory():
+            raise _too_large(path, params.n_ctx, needed)
     params.abort_callback = _abort_callback()
     params.abort_callback_data = ctypes.cast(abort.buffer, ctypes.c_void_p)
     recent_errors()

@@ -27,6 +27,16 @@ def available_memory(root: Path = Path("/")) -> int:
     return free if within is None else min(free, within)
 
 
+def processor_flags(root: Path = Path("/")) -> frozenset[str]:
+    """Return what the processor can do, in the words of Linux, such as "avx2"; nothing where nobody says."""
+    try:
+        text = (root / "proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return frozenset()
+    lines = (line.partition(":") for line in text.splitlines())
+    return frozenset(next((said.split() for name, _, said in lines if name.strip() in ("flags", "Features")), ()))
+
+
 @cache
 def machine_id() -> str:
     """Return a short name of the processor, the same on machines that run the same instructions."""

@@ -8,9 +8,10 @@ import hashlib
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from models.bindings import VERSION, llama_cpp
+from models.bindings import VERSION, library_folder, llama_cpp
 from models.errors import LocalspecError
 from models.machine import machine_id
 from models.remembered import Remembered
@@ -20,24 +21,47 @@ _WINDOWS_EXCEPTIONS = 0xC0000000
 _TIMED_OUT = 1
 
 
-def choose_extra_buffers(path: Path, memory: Path, command: Sequence[str] | None = None) -> bool:
-    """Tell whether the engine's fast weight layout (AMX, rearranged weights) is safe for this model here.
+@dataclass(frozen=True, slots=True)
+class FirstDecode:
+    """How a first decode went."""
 
-    `memory` is the file of remembered results. `command` starts the child; by default it is this module. Raises
-    LocalspecError with the remedy when the engine can't decode at all on this machine.
+    extra_buffers: bool
+    """Whether the engine's fast weight layout (AMX, rearranged weights) is safe."""
+    code: int = 0
+    """Exit code of the child; not 0 where it failed in order, before it had shown anything."""
+
+
+def choose_extra_buffers(path: Path, memory: Path, command: Sequence[str] | None = None) -> bool:
+    """Tell whether the engine's fast weight layout is safe for this model here; see `try_decode`."""
+    # One that failed in order: the real load will say better what is wrong with the file.
+    return try_decode(path, memory, command).extra_buffers
+
+
+def try_decode(
+    path: Path,
+    memory: Path,
+    command: Sequence[str] | None = None,
+    *,
+    seconds: float | None = None,
+    library: Path | None = None,
+) -> FirstDecode:
+    """Decode a little with this model in a child, or remember how that went.
+
+    `memory` is the file of remembered results. `command` starts the child; by default it is this module. With the
+    folder of the engine's files as `library` this process need not load it. Raises LocalspecError with the remedy when
+    the engine can't decode at all on this machine.
     """
-    known, key = Remembered(memory), f"extra buffers {identity(path)}"
+    known, key = Remembered(memory), f"extra buffers {identity(path, library)}"
     if (good := known.get(key)) is not None:
-        return bool(good)
+        return FirstDecode(bool(good))
     # -P: without it a folder "models" in the user's own project would be imported, and run, in place of this one.
     command = command or (sys.executable, "-P", "-m", "models.probe")
     for extra in (True, False):
-        code = _run([*command, str(path), str(int(extra))])
+        code = _run([*command, str(path), str(int(extra))], seconds or _SECONDS)
         if code == 0:
             known.put(key, extra)
         if not _crashed(code):
-            # It failed in order: the real load will say better what is wrong with the file.
-            return extra
+            return FirstDecode(extra, code)
     raise LocalspecError(
         "The engine crashes on this processor.",
         cause=f"A test decode of {path.name} in a child process died of signal {-code} (4 is an illegal instruction).",
@@ -50,18 +74,21 @@ def _crashed(code: int) -> bool:
     return code < 0 or code >= _WINDOWS_EXCEPTIONS
 
 
-def identity(path: Path) -> str:
-    """Return a short name for this model under this build on this machine, which changes when one of them does."""
-    library = Path(llama_cpp().__file__ or "").parent / "lib"
+def identity(path: Path, library: Path | None = None) -> str:
+    """Return a short name for this model under this build on this machine, which changes when one of them does.
+
+    `library` is the folder of the engine's files; None: of the one that is loaded.
+    """
+    library = library or library_folder(llama_cpp())
     stamps = sorted(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in library.glob("*"))
     model = path.stat()
     text = "\n".join([VERSION, machine_id(), *stamps, str(path.resolve()), str(model.st_size), str(model.st_mtime_ns)])
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _run(command: Sequence[str]) -> int:
+def _run(command: Sequence[str], seconds: float) -> int:
     try:
-        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS).returncode
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds).returncode
     except subprocess.TimeoutExpired:
         return _TIMED_OUT
 

@@ -13,8 +13,10 @@ class AnswerText:
     all. `take` gives out only what can no longer change.
     """
 
-    def __init__(self, vocab: Vocab, stops: Sequence[str] = ()) -> None:
+    def __init__(self, vocab: Vocab, stops: Sequence[str] = (), lines: int | None = None) -> None:
+        """Take the stop strings, and how many lines are enough; None: any number."""
         self._vocab = vocab
+        self._lines = _Lines(lines) if lines else None
         self._stops = tuple(stop for stop in stops if stop)
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._held = ""
@@ -23,13 +25,18 @@ class AnswerText:
         self._lengths: list[int] = []
 
     def feed(self, token: int) -> bool:
-        """Add one emitted token; return True when it completes a stop string, from which on the text is dropped."""
+        """Add one emitted token; return True when it completes a stop string or the last line wanted.
+
+        What comes from there on is dropped.
+        """
         if self._stopped:
             return True
         piece = self._decoder.decode(self._vocab.piece(token))
         self._lengths.append(len(piece))
         self._held += piece
         found = [place for stop in self._stops if (place := self._held.find(stop)) >= 0]
+        if self._lines and (over := self._lines.feed(piece)) is not None:
+            found.append(len(self._held) - over)
         keep = min(found) if found else len(self._held) - self._possible_stop()
         self._ready += self._held[:keep]
         self._held = "" if found else self._held[keep:]
@@ -62,3 +69,22 @@ class AnswerText:
             if any(stop.startswith(self._held[-size:]) for stop in self._stops):
                 return size
         return 0
+
+
+class _Lines:
+    """Counts lines until there are enough; an empty one counts for nothing."""
+
+    def __init__(self, wanted: int) -> None:
+        self._left = wanted
+        self._blank = True
+
+    def feed(self, piece: str) -> int | None:
+        """Add text; return the characters after the end of the last line wanted, that end included; None: more fit."""
+        for place, character in enumerate(piece):
+            if character == "\n" and not self._blank:
+                self._left -= 1
+                self._blank = True
+                if self._left == 0:
+                    return len(piece) - place
+            self._blank = self._blank and character.isspace()
+        return None

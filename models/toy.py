@@ -6,7 +6,9 @@ in the cache: a single stale, missing or misplaced token shows at once. Tests of
 milliseconds.
 """
 
+import re
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,42 +20,46 @@ from models.tree import read_tree
 
 _LETTERS = "etaoinshrdlucmfwypvbgkjxqz .\n"
 _PIECES = [*(letter.encode() for letter in _LETTERS), b"\xc3", b"\xa9"]
+_MARKERS = ("<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<file_sep>")
 _MASK = (1 << 64) - 1
 
 
 class ToyVocab:
-    """32 tokens and, if asked for, padding rows; see `models.base.Vocab`."""
+    """32 tokens and, if asked for, markers around a hole, and padding rows; see `models.base.Vocab`."""
 
     kind: str = "toy"
     bos: int | None = None
 
-    def __init__(self, padding: int = 0) -> None:
-        self._pieces = [*_PIECES, b"", *[b""] * padding]
+    def __init__(self, padding: int = 0, *, markers: bool = False) -> None:
         self.end = len(_PIECES)
+        self._controls = ("<end>", *(_MARKERS if markers else ()))
+        self._pieces = [*_PIECES, *[b""] * (len(self._controls) + padding)]
         self.size = len(self._pieces)
 
     def tokenize(self, text: str, *, special: bool = True) -> list[int]:
-        """Return one token a byte; "<end>" is the end token where `special`, and unknown bytes are spaces."""
-        parts = text.split("<end>") if special else [text]
+        """Return one token a byte; where `special`, "<end>" is the end token. Unknown bytes are spaces."""
+        parts = re.split(f"({'|'.join(self._controls)})", text) if special else [text]
         ids: list[int] = []
-        for i, part in enumerate(parts):
-            ids += [self.end] * (i > 0)
-            ids += [self._id(bytes([byte])) for byte in part.lower().encode()]
+        for place, part in enumerate(parts):
+            if place % 2:
+                ids.append(self.end + self._controls.index(part))
+            else:
+                ids += [self._id(bytes([byte])) for byte in part.lower().encode()]
         return ids
 
     def piece(self, token: int) -> bytes:
-        """Return the byte of a token; the end token has none."""
+        """Return the byte of a token; a control token has none."""
         return self._pieces[token]
 
     def text(self, token: int) -> str:
         """Return the token's spelling."""
-        if token == self.end:
-            return "<end>"
-        return self._pieces[token].decode("latin-1") if token < self.end else f"[PAD{token}]"
+        if token < self.end:
+            return self._pieces[token].decode("latin-1")
+        return f"[PAD{token}]" if self.is_padding(token) else self._controls[token - self.end]
 
     def is_padding(self, token: int) -> bool:
         """Tell whether this id stands for no token."""
-        return token > self.end
+        return token >= self.end + len(self._controls)
 
     def special(self, role: str) -> str:
         """Return the spelling of the end token; there is no other."""
@@ -78,12 +84,16 @@ class ToyModel:
         context_size: int = 512,
         rewind_limit: int | None = None,
         padding: int = 0,
+        markers: bool = False,
         abort: AbortFlag | None = None,
     ) -> None:
-        """Make a model; `unlikeness` moves its logits away from those of the same seed (0: the same model)."""
+        """Make a model; `unlikeness` moves its logits away from those of the same seed (0: the same model).
+
+        With `markers` it can be asked for what is missing in a text.
+        """
         self.name = f"toy-{seed}"
         self.description = "toy, 32 tokens, no weights"
-        self.vocab = ToyVocab(padding)
+        self.vocab = ToyVocab(padding, markers=markers)
         self.context_size = context_size
         self.batch_size = 64
         self.max_rows = 17
@@ -139,6 +149,12 @@ class ToyModel:
         """Tell whether `rewind(length)` would work."""
         limit = self.rewind_support.limit
         return length == 0 or (0 < length <= self.length and (limit is None or self.length - length <= limit))
+
+    def twin(self) -> "ToyModel":
+        """Return another cache of the same model."""
+        twin = copy(self)
+        twin._cache, twin.decoded = [], 0
+        return twin
 
     def close(self) -> None:
         """Forget everything."""

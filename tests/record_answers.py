@@ -18,7 +18,8 @@ from recorded import Recorded, write
 
 from app.engine.load import LoadPlan
 from app.engine.messages import Message, Said
-from app.engine.worker import Question, Worker
+from app.engine.question import Question
+from app.engine.worker import Worker
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.exact_width import WIDEST

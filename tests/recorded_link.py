@@ -17,7 +17,7 @@ from ui_chat import Chat, overhear, request
 
 from app.engine.load import LoadPlan
 from app.engine.messages import Message
-from app.engine.worker import Question
+from app.engine.question import Question
 from app.ui.app import ChatApp
 from app.ui.chat_screen import ChatScreen
 from app.ui.flow import Flow

@@ -8,10 +8,10 @@ from typing import Any
 
 from app.engine.ending import Finish
 from app.engine.messages import Ended, Said
+from app.engine.question import Question
 from app.engine.speculate import Round
 from app.engine.stats import Stats
 from app.engine.verify import Verdict
-from app.engine.worker import Question
 from app.history.branch import current_branch, other_branches
 from app.history.recorder import Recorder
 from app.history.records import Answer, Conversation, Entry

@@ -23,8 +23,9 @@ from app.engine import load
 from app.engine.ending import Finish
 from app.engine.load import LoadPlan
 from app.engine.messages import Ended, Message, Ready, Said
+from app.engine.question import Question
 from app.engine.session import Reading
-from app.engine.worker import Question, Worker
+from app.engine.worker import Worker
 from drafters.draft_model import DraftModel
 from drafters.hybrid import Hybrid
 from drafters.registry import parse_drafter
@@ -230,7 +231,7 @@ class ChatMachine(RuleBasedStateMachine):
         self.worker = Worker(plan, self.tripwire, self._clock)
         with self._toys_for("target"):
             list(self.worker.load(silent))
-        self.session = self.worker._loaded()
+        self.session = self.worker._lane.session
         self.wanted = Question((), SamplingParams(), max_tokens=12, adapt=adapt, draft_length=8)
         self.turns: Conversation = ()
         self.left: list[tuple[Conversation, list[int]]] = []

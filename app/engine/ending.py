@@ -13,9 +13,11 @@ class Finish(StrEnum):
     END = "end"
     """The model said so, with an end-of-generation token."""
     STOP = "stop"
-    """A stop string was completed."""
+    """A stop string was completed, or the last line that was wanted."""
     LENGTH = "length"
     """As many tokens as were asked for."""
+    TIME = "time"
+    """The time for it was over, and a line was complete."""
     CONTEXT = "context"
     """The context is full."""
     CANCELLED = "cancelled"
@@ -25,11 +27,13 @@ class Finish(StrEnum):
 class Ending:
     """Watches the emitted tokens of one answer, and collects their text."""
 
-    def __init__(self, vocab: Vocab, *, stops: Sequence[str] = (), budget: int | None = None) -> None:
-        """Take the stop strings, and the most tokens to emit; None: no such limit."""
+    def __init__(
+        self, vocab: Vocab, *, stops: Sequence[str] = (), budget: int | None = None, lines: int | None = None
+    ) -> None:
+        """Take the stop strings, the most tokens to emit, and how many lines are enough; None: no such limit."""
         self._vocab = vocab
         self._left = budget
-        self.text = AnswerText(vocab, stops)
+        self.text = AnswerText(vocab, stops, lines)
 
     def cap(self, limit: int) -> int:
         """Return the draft length that still makes sense: a round emits one token more than it drafts."""

@@ -24,11 +24,15 @@ from drafters.suffix import SuffixDrafter
 from models.abort import AbortFlag
 from models.base import LanguageModel
 from models.catalog import find_model
+from models.devices import gpus
 from models.errors import PairError
 from models.exact_width import WIDEST, exact_width
 from models.gguf import check_file
 from models.llama import LlamaModel
 from models.llama_load import LlamaOptions
+from models.machine import available_memory
+from models.memory import Need, fit_context, room_for
+from models.model_info import model_info
 from models.probe import choose_extra_buffers, identity
 from models.remembered import Remembered
 from models.strict import Checked
@@ -36,6 +40,8 @@ from models.toy import ToyModel
 
 TOY = "toy"
 """Name of the model that needs no file, for a first look and for tests."""
+TOY_FIM = "toy-fim"
+"""The same, and it can be asked for what is missing in a text."""
 _SLOW_PATH = (
     "This build of llama.cpp crashes on this processor's fast path (a known fault of AMX under GCC 12), so the slow "
     "one is used. To mend it: uv sync --reinstall-package llama-cpp-python"
@@ -65,6 +71,10 @@ class LoadPlan:
     """Whether only passes may be used that were checked, at this load, to be exact to the last bit."""
     texts: Place | None = None
     """Where to keep what is said, to copy from in later runs; None: nowhere."""
+    fit_context: bool = False
+    """Whether the context is as long as what is free allows, whatever the options say."""
+    lanes: int = 1
+    """Answers that can be given at once, each with a cache of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +90,8 @@ class Guessing:
     """Where what is said goes; None: it is not kept."""
     recall: Recall | None = None
     """Who copies from what is kept; with no texts yet."""
+    model: DraftModel | None = None
+    """The draft model among those who guess; None: there is none."""
 
 
 class Loader:
@@ -98,10 +110,10 @@ class Loader:
         """Load the target; raises LocalspecError."""
         open_target: Open = self._toy
         options = self.plan.options
-        if self.plan.model != TOY:
+        if self.plan.model not in (TOY, TOY_FIM):
             path = self._found(self.plan.model)
             tuned = load_tuned(self.plan.memory, path, options, allow_rounding=self.plan.allow_rounding)
-            open_target, options = partial(self._open, path), apply_tuned(options, tuned)
+            open_target, options = partial(self._open, path), self._fitted(path, apply_tuned(options, tuned))
         target = open_target(options)
         return self._settled(target, open_target) if self.plan.strict else target
 
@@ -133,11 +145,17 @@ class Loader:
         if exact == 1:
             self.notes.append(_NEVER_EXACT)
         adaptive = Adaptive(curve, target.max_rows - 1, cost)
+        return self.together(spec, target, model, adaptive, exact - 1)
+
+    def together(
+        self, spec: DrafterSpec, target: LanguageModel, model: DraftModel | None, adaptive: Adaptive, exact_draft: int
+    ) -> Guessing:
+        """Return who guesses for a target: who costs nothing, and a draft model if there is one."""
         free, texts = _free(spec, target), self.plan.texts
         if texts is None or not any(isinstance(drafter, SuffixDrafter) for drafter in free):
-            return Guessing(Hybrid(free, model, adaptive), adaptive, exact - 1)
+            return Guessing(Hybrid(free, model, adaptive), adaptive, exact_draft, model=model)
         memory, recall = TextMemory(texts, target.vocab, target.name), Recall(target.vocab.is_end)
-        return Guessing(Hybrid([*free, recall], model, adaptive), adaptive, exact - 1, memory, recall)
+        return Guessing(Hybrid([*free, recall], model, adaptive), adaptive, exact_draft, memory, recall, model)
 
     def exact_width(self, target: LanguageModel) -> int:
         """Return the widest pass that this machine computes as it would one token at a time, measured at first use."""
@@ -147,7 +165,7 @@ class Loader:
             return self._checked.width
         if not isinstance(target, LlamaModel):
             return exact_width(target)
-        key = f"exact width {WIDEST} {target.options} {identity(target.path)}"
+        key = f"exact width {WIDEST} {self._lasting(target.options)} {identity(target.path)}"
         if (width := self._known.get(key)) is None:
             self._on_progress(f"{target.name}: measuring", 1.0)
             width = exact_width(target)
@@ -157,7 +175,7 @@ class Loader:
 
     def curve(self, model: LanguageModel, widths: Sequence[int]) -> dict[int, float]:
         """Return the seconds of passes of these widths, as far as the model takes them, measured at first use."""
-        key = f"curve {model.options} {identity(model.path)}" if isinstance(model, LlamaModel) else ""
+        key = f"curve {self._lasting(model.options)} {identity(model.path)}" if isinstance(model, LlamaModel) else ""
         known = _numbers(self._known.get_table(key) or {})
         if isinstance(model, LlamaModel) and (tuned := self._tuned(model)):
             known = {**tuned.verify, **known}
@@ -177,6 +195,10 @@ class Loader:
         # Another program was in the way; it can only have made passes slower.
         again = measure(model, self._clock, widths, _MEASURING_SECONDS)
         return {width: min(seconds, again[width]) for width, seconds in first.items()}
+
+    def _lasting(self, options: LlamaOptions) -> LlamaOptions:
+        """Return the options to remember figures by: a context that fits is another one at each start."""
+        return replace(options, context_size=0) if self.plan.fit_context else options
 
     def _tuned(self, model: LlamaModel) -> Tuned | None:
         """Return what was measured on a loaded target as it runs now; None for other settings."""
@@ -203,14 +225,29 @@ class Loader:
             raise
 
     def _load_draft(self, name: str, options: LlamaOptions) -> LanguageModel:
-        if name == TOY:
-            return self._toy(options)
+        return self._toy(options) if name == TOY else self._open(*self._draft_file(name, options))
+
+    def _draft_file(self, name: str, options: LlamaOptions) -> tuple[Path, LlamaOptions]:
+        """Return the file of a draft model, and how it runs best."""
         path = self._found(name)
         tuned = load_tuned_draft(self.plan.memory, path, self.plan.options)
-        return self._open(tuned.copy if tuned and tuned.copy else path, apply_tuned(options, tuned))
+        return tuned.copy if tuned and tuned.copy else path, apply_tuned(options, tuned)
+
+    def _fitted(self, path: Path, options: LlamaOptions) -> LlamaOptions:
+        """Return the options with a context that fits, if so asked: the draft model has one as long, and counts too."""
+        if not self.plan.fit_context:
+            return options
+        needs, draft = [_need(path, options, self.plan.lanes)], self.plan.drafter.model
+        if draft and draft != TOY:
+            needs.append(_need(*self._draft_file(draft, self.plan.options), self.plan.lanes))
+        fit = fit_context(needs, room_for(needs, available_memory(), gpus()))
+        self.notes.append(fit.note)
+        return replace(options, context_size=fit.context)
 
     def _toy(self, options: LlamaOptions) -> LanguageModel:
-        return ToyModel(context_size=options.context_size or 512, abort=self._abort)
+        # A draft model has the markers that its target has.
+        markers = self.plan.model == TOY_FIM
+        return ToyModel(context_size=options.context_size or 512, markers=markers, abort=self._abort)
 
     def _found(self, name: str) -> Path:
         path = find_model(name)
@@ -224,6 +261,11 @@ class Loader:
             self.notes.append(_SLOW_PATH)
         report = partial(self._on_progress, path.stem)
         return LlamaModel(path, options, abort=self._abort, on_progress=report)
+
+
+def _need(path: Path, options: LlamaOptions, caches: int) -> Need:
+    info, kinds = model_info(path), (options.cache_type_k, options.cache_type_v)
+    return Need(info.shape, info.layers, kinds, options.flash_attention is not False, options.gpu_layers, caches)
 
 
 def _free(spec: DrafterSpec, target: LanguageModel) -> list[Drafter]:

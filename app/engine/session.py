@@ -46,11 +46,7 @@ class Session:
         Stopping early keeps what was read and said. Raises ContextFullError before anything is decoded.
         """
         started = self._clock()
-        if len(prompt) > self.target.context_size:
-            raise context_full(len(prompt) + 1, self.target.context_size)
-        reused = self._rewind_to_common(prompt)
-        self.stats = Stats(prompt_tokens=len(prompt), reused_tokens=reused)
-        yield from self._read()
+        yield from self.read(prompt)
         self.stats.prompt_seconds = self._clock() - started
         self.drafter.begin(self.tokens, sampler)
         rounds = generate(self.target, self.drafter, sampler, self.tokens, ending, controller, self._clock)
@@ -59,6 +55,14 @@ class Session:
             if self.stats.first_token_seconds is None:
                 self.stats.first_token_seconds = self._clock() - started
             yield round_
+
+    def read(self, prompt: Sequence[int]) -> Iterator[Reading]:
+        """Read a prompt up to its last token, and say nothing; raises as `answer` does."""
+        if len(prompt) > self.target.context_size:
+            raise context_full(len(prompt) + 1, self.target.context_size)
+        reused = self._rewind_to_common(prompt)
+        self.stats = Stats(prompt_tokens=len(prompt), reused_tokens=reused)
+        yield from self._read()
 
     def _rewind_to_common(self, prompt: Sequence[int]) -> int:
         """Cut the cache to what it shares with a prompt, and make the prompt the text; return the tokens saved."""

@@ -2,102 +2,228 @@
 
 Two threads in one context would corrupt it, and an "exclusive" worker thread can't be stopped from outside; one owner
 with a queue makes both impossible. Listeners are called on this thread and must only pass the message on.
+
+Jobs that share the engine take turns, message by message: an answer, round by round. The more urgent goes first.
 """
 
 import logging
-import queue
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
+from enum import Enum, IntEnum
+from itertools import count
+from queue import SimpleQueue
 
 from app.engine.messages import Failed, Message
 from app.engine.worker import Worker
 from models.abort import AbortFlag
-from models.errors import LocalspecError
+from models.errors import BusyError, Cancelled, LocalspecError
 
 Job = Callable[[Worker], Iterator[Message]]
 """Work for the engine: uses the worker, yields what it has to tell."""
-Listener = Callable[[Message], None]
+Listener = Callable[[Message | None], None]
 _log = logging.getLogger("localspec.engine")
+
+
+class Urgency(IntEnum):
+    """Whose turn it is, when several want one."""
+
+    COMPLETION = 0
+    """Somebody is typing."""
+    ANSWER = 1
+    IDLE = 2
+    """Nobody waits for it: it is called off when its place is wanted."""
+
+
+class Claim(Enum):
+    """What of the engine a job needs."""
+
+    ALL = "all"
+    """Everything: nobody else has a lane meanwhile."""
+    LANE = "lane"
+    """One lane of the worker."""
+    NOTHING = "nothing"
+    """A moment between two rounds of others."""
 
 
 class Ticket:
     """A submitted job: what to do, whom to tell, and whether it was called off."""
 
-    def __init__(self, job: Job, listener: Callable[[Message | None], None]) -> None:
+    def __init__(self, job: Job, listener: Listener, claim: Claim, urgency: Urgency, deadline: float | None) -> None:
         self.job = job
         self.listener = listener
+        self.claim = claim
+        self.urgency = urgency
+        self.deadline = deadline
+        """Time of the monotonic clock up to which it must have begun; None: any."""
         self.cancelled = False
+        self.turn = 0
+        """Place in the order of turns."""
+        self.messages: Iterator[Message] | None = None
+        """What it has to tell; None: it has not begun."""
+
+    @property
+    def overdue(self) -> bool:
+        """Whether it has not begun, and it is too late to."""
+        return self.messages is None and self.deadline is not None and time.monotonic() > self.deadline
 
 
 class Engine:
-    """Runs jobs one after the other; every method may be called from any thread."""
+    """Runs jobs; every method may be called from any thread."""
 
     def __init__(self, make_worker: Callable[[AbortFlag], Worker]) -> None:
         """Start the thread; the worker is made, used and closed on it."""
         self._abort = AbortFlag()
-        self._jobs: queue.SimpleQueue[Ticket | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
+        self._turns = count()
+        self._waiting: list[Ticket] = []
+        self._active: list[Ticket] = []
         self._current: Ticket | None = None
         self._closing = False
         self._thread = threading.Thread(target=self._run, args=(make_worker,), name="engine", daemon=True)
         self._thread.start()
 
-    def submit(self, job: Job, listener: Callable[[Message | None], None]) -> Ticket:
-        """Queue a job; the listener receives its messages, then None when it is over."""
-        ticket = Ticket(job, listener)
-        with self._lock:
+    def submit(
+        self,
+        job: Job,
+        listener: Listener,
+        *,
+        claim: Claim = Claim.ALL,
+        urgency: Urgency = Urgency.ANSWER,
+        wait: float | None = None,
+    ) -> Ticket:
+        """Queue a job; the listener receives its messages, then None when it is over.
+
+        One that has not begun after `wait` seconds fails with BusyError.
+        """
+        ticket = Ticket(job, listener, claim, urgency, None if wait is None else time.monotonic() + wait)
+        with self._changed:
             if self._closing:
                 raise RuntimeError("the engine is closed")
-            self._jobs.put(ticket)
+            ticket.turn = next(self._turns)
+            self._waiting.append(ticket)
+            if urgency < Urgency.IDLE and claim is not Claim.NOTHING:
+                self._call_off_idle()
+            self._changed.notify()
         return ticket
 
     def cancel(self, ticket: Ticket) -> None:
         """Call a job off, running or waiting; a running decode stops within milliseconds."""
-        with self._lock:
+        with self._changed:
             ticket.cancelled = True
             if self._current is ticket:
                 self._abort.set()
+            self._changed.notify()
 
     def stream(self, job: Job, on_submit: Callable[[Ticket], None] = lambda _: None) -> Iterator[Message]:
         """Submit a job and yield its messages, waiting for each; `on_submit` gets the ticket that can cancel it."""
-        messages: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        messages: SimpleQueue[Message | None] = SimpleQueue()
         on_submit(self.submit(job, messages.put))
         while (message := messages.get()) is not None:
             yield message
 
     def close(self, timeout: float = 10.0) -> None:
         """Stop what is running and what is waiting, free the models and end the thread."""
-        with self._lock:
+        with self._changed:
             self._closing = True
             self._abort.set()
-        self._jobs.put(None)
+            self._changed.notify()
         self._thread.join(timeout)
 
     def _run(self, make_worker: Callable[[AbortFlag], Worker]) -> None:
         worker = make_worker(self._abort)
-        while (ticket := self._jobs.get()) is not None:
-            self._start(ticket)
-            try:
-                for message in ticket.job(worker):
-                    ticket.listener(message)
-            except LocalspecError as error:
-                ticket.listener(Failed(error))
-            except Exception as error:  # the one place where the unexpected is caught, told and survived
-                _log.error("%s", traceback.format_exc())
-                ticket.listener(Failed(_unexpected(error)))
-            with self._lock:
-                self._current = None
-            ticket.listener(None)
+        while (ticket := self._next(worker)) is not None:
+            if ticket.messages is None and ticket.claim is Claim.LANE and (late := _too_late(ticket)):
+                # It has touched nothing yet, and what its lane holds stays for others.
+                self._end(ticket, late)
+            else:
+                self._step(ticket, worker)
         worker.close()
 
-    def _start(self, ticket: Ticket) -> None:
-        """Make a ticket the current one; one that was called off while it waited starts with the flag up."""
-        with self._lock:
-            self._current = ticket
-            self._abort.clear()
-            if ticket.cancelled or self._closing:
-                self._abort.set()
+    def _next(self, worker: Worker) -> Ticket | None:
+        """Wait for a job that can go on or begin, and make it the current one; None: the engine is to end."""
+        with self._changed:
+            while True:
+                if self._closing and not self._waiting and not self._active:
+                    return None
+                ready = [*self._active, *(ticket for ticket in self._waiting if self._may_begin(ticket, worker))]
+                if ready:
+                    return self._take(min(ready, key=_rank))
+                self._changed.wait(_seconds_left(self._waiting))
+
+    def _take(self, ticket: Ticket) -> Ticket:
+        """Make a ticket the current one; one that was called off goes on with the flag up."""
+        if ticket in self._waiting:
+            self._waiting.remove(ticket)
+            self._active.append(ticket)
+        ticket.turn = next(self._turns)
+        self._current = ticket
+        self._abort.clear()
+        if ticket.cancelled or self._closing:
+            self._abort.set()
+        return ticket
+
+    def _may_begin(self, ticket: Ticket, worker: Worker) -> bool:
+        if self._closing or ticket.cancelled or ticket.overdue:
+            return True
+        before = [other for other in self._waiting if other.turn < ticket.turn and other.claim is Claim.ALL]
+        if ticket.claim is Claim.NOTHING or before:
+            return not before
+        claims = [other.claim for other in self._active]
+        if ticket.claim is Claim.ALL:
+            return not claims
+        return Claim.ALL not in claims and claims.count(Claim.LANE) < worker.lanes
+
+    def _call_off_idle(self) -> None:
+        for ticket in (*self._active, *self._waiting):
+            if ticket.urgency is Urgency.IDLE:
+                ticket.cancelled = True
+                if self._current is ticket:
+                    self._abort.set()
+
+    def _step(self, ticket: Ticket, worker: Worker) -> None:
+        """Let a job tell its next message."""
+        try:
+            if ticket.messages is None:
+                ticket.messages = iter(ticket.job(worker))
+            message = next(ticket.messages, None)
+        except LocalspecError as error:
+            self._end(ticket, error)
+        except Exception as error:  # the one place where the unexpected is caught, told and survived
+            _log.error("%s", traceback.format_exc())
+            self._end(ticket, _unexpected(error))
+        else:
+            if message is None:
+                self._end(ticket)
+            else:
+                ticket.listener(message)
+
+    def _end(self, ticket: Ticket, error: LocalspecError | None = None) -> None:
+        if error is not None:
+            ticket.listener(Failed(error))
+        with self._changed:
+            self._active.remove(ticket)
+            self._current = None
+        ticket.listener(None)
+
+
+def _rank(ticket: Ticket) -> tuple[bool, int, int]:
+    """Order tickets: what was called off is soon over, then by urgency, then who waits longest for a turn."""
+    return not (ticket.cancelled or ticket.overdue), ticket.urgency, ticket.turn
+
+
+def _too_late(ticket: Ticket) -> LocalspecError | None:
+    if ticket.cancelled:
+        return Cancelled("Stopped.")
+    if ticket.overdue:
+        return BusyError("The model is busy with other questions.", hint="Ask again a little later.")
+    return None
+
+
+def _seconds_left(tickets: list[Ticket]) -> float | None:
+    deadlines = [ticket.deadline for ticket in tickets if ticket.deadline is not None]
+    return max(0.0, min(deadlines) - time.monotonic()) + 0.001 if deadlines else None
 
 
 def _unexpected(error: Exception) -> LocalspecError:

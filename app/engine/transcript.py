@@ -26,13 +26,24 @@ class Transcript:
 
     def prompt(self, messages: Sequence[Message], *, raw: bool = False) -> list[int]:
         """Return the tokens that ask for the next answer; never none."""
-        text = render_plain(messages) if raw or self._template is None else self._template.render(messages)
-        while self._known and not text.startswith(self._known[-1][0]):
-            self._known.pop()
-        read, tokens = self._known[-1] if self._known else ("", self._leading())
-        tokens = tokens + self._vocab.tokenize(text[len(read) :])
-        self._prompt = (text, self._without_second_bos(tokens))
+        text, known, tokens = self._spelled(messages, raw=raw)
+        del self._known[known:]
+        self._prompt = (text, tokens)
         return self._prompt[1] or self._vocab.tokenize(" ")
+
+    def preview(self, messages: Sequence[Message], *, raw: bool = False) -> list[int]:
+        """Return what `prompt` would, and remember nothing."""
+        return self._spelled(messages, raw=raw)[2]
+
+    def _spelled(self, messages: Sequence[Message], *, raw: bool) -> tuple[str, int, list[int]]:
+        """Return a conversation's text, how many of the known answers it goes on from, and its tokens."""
+        text = render_plain(messages) if raw or self._template is None else self._template.render(messages)
+        known = len(self._known)
+        while known and not text.startswith(self._known[known - 1][0]):
+            known -= 1
+        read, tokens = self._known[known - 1] if known else ("", self._leading())
+        tokens = tokens + self._vocab.tokenize(text[len(read) :])
+        return text, known, self._without_second_bos(tokens)
 
     def keep(self, answer: str, emitted: Sequence[int]) -> None:
         """Remember the tokens of an answer to the last prompt; an end token is no part of it."""

@@ -17,7 +17,7 @@ from typing import Any
 from app.engine.ending import Finish
 from app.engine.load import TOY
 from app.engine.messages import Ended, Said
-from app.engine.worker import Question
+from app.engine.question import Question
 from app.history.branch import current_branch, newest_leaf, open_branch
 from app.history.pace import Pace
 from app.history.records import FAILED, Answer, Conversation, Entry, Record, new_conversation_id, new_entry_id

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.engine.worker import Question
+from app.engine.question import Question
 from app.history.figures import figures
 from app.history.recorder import start_recorder
 from app.history.records import Entry

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.engine.messages import Ended, Said
-from app.engine.worker import Question
+from app.engine.question import Question
 from app.history.branch import beside
 from app.history.recorder import Recorder
 from app.history.records import Entry

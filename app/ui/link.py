@@ -11,9 +11,10 @@ from typing import Protocol
 
 from app.engine import messages as engine
 from app.engine.load import LoadPlan, Progress
+from app.engine.question import Question
 from app.engine.speculate import Clock
 from app.engine.thread import Engine, Ticket
-from app.engine.worker import Question, Worker
+from app.engine.worker import Worker
 from app.ui.messages import Heard, LoadProgress, Mail
 from drafters.registry import DrafterSpec
 

@@ -11,7 +11,7 @@ from run_localspec import localspec
 from app.chat import Chat
 from app.commands import run_command
 from app.engine.load import LoadPlan
-from app.engine.worker import Question
+from app.engine.question import Question
 from app.line_engine import LineEngine
 from app.terminal import Terminal
 from drafters.registry import parse_drafter

@@ -19,9 +19,10 @@ from app.engine.control import FixedLength
 from app.engine.ending import Ending, Finish
 from app.engine.load import LoadPlan
 from app.engine.messages import Ended, Ready
+from app.engine.question import Question
 from app.engine.session import Session
 from app.engine.verify import verify
-from app.engine.worker import Question, Worker
+from app.engine.worker import Worker
 from drafters.base import Drafter, NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.prompt_lookup import PromptLookup

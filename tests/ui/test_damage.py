@@ -20,7 +20,7 @@ from ui_chat import Chat, chatting, drive, own_folders, slowly
 
 from app.engine.load import LoadPlan
 from app.engine.messages import Failed, Message, Ready
-from app.engine.worker import Question
+from app.engine.question import Question
 from app.history.database import damaged_files
 from app.paths import conversations_file
 from app.ui.app import ChatApp

@@ -8,8 +8,8 @@ import pytest
 from app.chat import Chat
 from app.engine.ending import Finish
 from app.engine.messages import Ended
+from app.engine.question import Question
 from app.engine.stats import Stats
-from app.engine.worker import Question
 from app.terminal import Terminal
 from models.accept import Accept
 from models.errors import LocalspecError

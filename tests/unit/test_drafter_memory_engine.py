@@ -7,7 +7,8 @@ from fakes import FakeClock
 
 from app.engine.load import LoadPlan
 from app.engine.messages import Ended, Message, Ready, Said
-from app.engine.worker import Question, Worker
+from app.engine.question import Question
+from app.engine.worker import Worker
 from drafters import memory as module
 from drafters.memory import Place, TextMemory, forget
 from drafters.recall import Recall

@@ -8,7 +8,8 @@ import pytest
 import app.engine.load
 from app.engine.load import LoadPlan
 from app.engine.messages import Said
-from app.engine.worker import Question, Worker
+from app.engine.question import Question
+from app.engine.worker import Worker
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.llama_load import LlamaOptions

@@ -8,9 +8,11 @@ from raw_gguf import Array, Weights, write_raw
 
 from models import shape as shapes
 from models.cgroup import spare_in_group
+from models.devices import Device, Kind
+from models.errors import MemoryLimitError
 from models.gguf_header import read_model
 from models.machine import available_memory
-from models.memory import default_context, largest_context, plan_memory
+from models.memory import Need, Room, default_context, fit_context, largest_context, plan_memory, room_for
 from models.shape import Shape, shape_of
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -166,6 +168,110 @@ def test_the_largest_context_fits_and_the_next_does_not(pair: int, room: int) ->
     assert largest == (0 if room == 0 else room + -room % 256)
     if largest < trained:
         assert sum(plan_memory(shape_, largest + 256).total for shape_ in shapes_) > free
+
+
+@pytest.mark.parametrize("trained", [100, 300, 512])
+def test_the_largest_context_is_all_that_was_trained_also_where_that_is_no_whole_block(trained: int) -> None:
+    assert largest_context([replace(SHAPE, trained=trained)], 1 << 40) == trained
+
+
+def test_without_flash_attention_each_head_has_scores_for_the_whole_text() -> None:
+    shape_ = replace(SHAPE, masks=1)
+    flash, scores = (plan_memory(shape_, 4096, ("f16", "f16"), flash=flash).buffers for flash in (True, False))
+    assert scores - flash == 2 * 8 * 4096 * 70 * 4
+    assert plan_memory(shape_, 256, flash=False).cache == plan_memory(shape_, 256, ("f16", "f16")).cache
+
+
+def test_on_a_gpu_the_cache_is_of_floats_and_passes_are_wider() -> None:
+    main, gpu = (plan_memory(replace(SHAPE, masks=1), 1024, on_gpu=on_gpu) for on_gpu in (False, True))
+    assert gpu.cache == 1024 * 1536 * 2 + 7
+    assert gpu.buffers - main.buffers == (520 - 70) * 1024 * 2
+
+
+# --- a context that fits ----------------------------------------------------------------------------------------------
+
+GIB = 1 << 30
+CUDA = Device("CUDA", "CUDA0", "a card", Kind.GPU, 20 * GIB, 24 * GIB)
+CHIP = Device("Vulkan", "Vulkan0", "on the chip", Kind.INTEGRATED, 6 * GIB, 8 * GIB)
+METAL = replace(CUDA, back_end="MTL", name="MTL0")
+CPU = Device("CPU", "CPU", "a processor", Kind.PROCESSOR, 9 * GIB, 9 * GIB)
+SMALL = Need(replace(SHAPE, masks=1), layers=4)
+
+
+@pytest.mark.parametrize(
+    ("devices", "layers", "room"),
+    [
+        ((), -1, Room(4 * GIB)),
+        ((CPU,), -1, Room(4 * GIB)),
+        ((CUDA, CPU), -1, Room(20 * GIB, on_gpu=True)),
+        ((CUDA, CPU), 5, Room(20 * GIB, on_gpu=True)),
+        ((CUDA, CPU), 4, Room(4 * GIB)),
+        ((CUDA, CPU), 0, Room(4 * GIB)),
+        ((CUDA, replace(CUDA, free=GIB)), -1, Room(21 * GIB, on_gpu=True)),
+        ((CUDA, CHIP), -1, Room(20 * GIB, on_gpu=True)),
+        ((CHIP, CPU), -1, Room(4 * GIB, on_gpu=True)),
+        ((replace(CHIP, free=GIB),), -1, Room(GIB, on_gpu=True)),
+        ((METAL,), -1, Room(4 * GIB, on_gpu=True)),
+        ((replace(CUDA, free=0, total=0),), -1, Room(4 * GIB)),
+        ((replace(CUDA, free=0),), -1, Room(0, on_gpu=True)),
+    ],
+)
+def test_models_go_where_all_their_layers_do(devices: tuple[Device, ...], layers: int, room: Room) -> None:
+    assert room_for([replace(SMALL, gpu_layers=layers)], 4 * GIB, devices) == room
+
+
+def test_a_draft_that_is_split_keeps_both_out_of_the_gpu() -> None:
+    needs = [SMALL, replace(SMALL, gpu_layers=2)]
+    assert room_for(needs, 4 * GIB, (CUDA,)) == Room(4 * GIB)
+
+
+@pytest.mark.parametrize(("free", "usable"), [(64 * GIB, 60 * GIB), (256 * MIB, 192 * MIB), (MIB, 0), (0, 0)])
+def test_some_of_the_memory_is_left(free: int, usable: int) -> None:
+    assert Room(free).usable == usable
+
+
+@pytest.mark.parametrize("on_gpu", [False, True])
+@pytest.mark.parametrize("pair", [1, 2])
+def test_a_context_that_fits_is_the_longest_and_leaves_some_room(pair: int, on_gpu: bool) -> None:
+    needs = [SMALL, Need(replace(SHAPE, weights=MIB, masks=1))][:pair]
+    room = Room(sum(need.plan(2048, on_gpu=on_gpu).total for need in needs) + 64 * MIB + 1, on_gpu=on_gpu)
+    fit = fit_context(needs, room)
+    assert fit.context == 2048
+    assert fit.plans == tuple(need.plan(2048, on_gpu=on_gpu) for need in needs)
+    assert sum(plan.total for plan in fit.plans) <= room.usable
+    assert fit_context(needs, replace(room, free=room.free - 2)).context == 2048 - 256
+    assert fit.note.startswith("Context 2,048: the most that fits in ")
+    assert (" on the GPU" in fit.note, "target and draft take" in fit.note) == (on_gpu, pair == 2)
+
+
+def test_a_context_that_fits_is_never_longer_than_what_the_target_was_trained_on() -> None:
+    fit = fit_context([SMALL, Need(replace(SHAPE, trained=512))], Room(GIB))
+    assert fit.context == 4096
+    assert fit.note.startswith("Context 4,096: all that the model was trained on; target and draft take ")
+
+
+@pytest.mark.parametrize(("cache_types", "flash"), [(("f32", "f32"), True), (("auto", "auto"), False)])
+def test_how_a_model_is_run_counts(cache_types: tuple[str, str], flash: bool) -> None:
+    need = Need(replace(SHAPE, masks=1), cache_types=cache_types, flash=flash)
+    room = Room(SMALL.plan(2048).total + 64 * MIB)
+    assert fit_context([need], room).context < fit_context([SMALL], room).context == 2048
+
+
+def test_more_caches_share_the_weights() -> None:
+    one, three = SMALL.plan(1024), replace(SMALL, caches=3).plan(1024)
+    assert (three.weights, three.cache, three.buffers) == (one.weights, 3 * one.cache, 3 * one.buffers)
+
+
+@pytest.mark.parametrize("pair", [1, 2])
+def test_where_none_fits_the_error_has_the_account_of_the_shortest(pair: int) -> None:
+    room = Room(100 * MIB)
+    with pytest.raises(MemoryLimitError) as failure:
+        fit_context([SMALL] * pair, room)
+    assert failure.value.exit_code == 5
+    cause = failure.value.cause
+    assert f"For that, {('it needs', 'target and draft need')[pair - 1]} " in cause
+    assert f"weights {100 * pair} MiB, cache " in cause
+    assert cause.endswith("; 36 MiB of 100 MiB free may be used.")
 
 
 # --- what this machine has --------------------------------------------------------------------------------------------

@@ -13,11 +13,12 @@ from app.engine.control import Controller, FixedLength
 from app.engine.ending import Ending
 from app.engine.load import LoadPlan
 from app.engine.messages import Ended, Said, Walked
+from app.engine.question import Question
 from app.engine.recent import KEPT, RecentRounds
 from app.engine.session import Session
 from app.engine.speculate import Round
 from app.engine.walk import Fate, Kind, Walk
-from app.engine.worker import Question, Worker
+from app.engine.worker import Worker
 from drafters.base import Drafter, NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.registry import parse_drafter
@@ -357,10 +358,10 @@ def test_the_worker_reads_again_as_wide_as_this_machine_is_exact(
     monkeypatch.setattr(load, "ToyModel", lambda context_size, **_: StoppingModel(context_size=context_size))
     worker = loaded(unlike_toys, "lookup")
     list(worker.answer(asked(Accept.COUPLED)))
-    target = worker._loaded().target
+    target = worker._lane.target
     assert isinstance(target, StoppingModel)
     for exact in (3, 5):
-        worker._guessing = replace(worker._guessing, exact_draft=exact)
+        worker._lane._guessing = replace(worker._lane.guessing, exact_draft=exact)
         done = len(target.passes)
         assert walked(worker, 4).walk is not None
         assert target.passes[done + 1] == (exact + 1, 0)
@@ -383,7 +384,7 @@ def test_a_worker_that_has_not_answered_has_nothing_to_tell(unlike_toys: Path) -
 
 def test_a_round_that_failed_half_way_is_not_told(unlike_toys: Path) -> None:
     worker = loaded(unlike_toys, "model:toy")
-    session = worker._loaded()
+    session = worker._lane.session
     session.drafter = RaisingDrafter(session.drafter, "accept", Cancelled("Stopped."), at=3)
     messages = list(worker.answer(asked(Accept.COUPLED)))
     told = [message.round for message in messages if isinstance(message, Said)]

@@ -9,7 +9,7 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from session_machine import MACHINE, VOCAB, ChatMachine, WordToy
 
-from app.engine import session, worker
+from app.engine import lane, session
 from app.engine.ending import Ending
 from app.engine.session import Session
 from app.engine.transcript import Transcript
@@ -148,14 +148,14 @@ def a_budget_is_not_that_of_the_question(patch: pytest.MonkeyPatch) -> None:
     """An answer to a question gets what the one before had left."""
     endings: list[Ending] = []
 
-    def ending(vocab: Any, *, stops: Sequence[str], budget: int | None) -> Ending:
-        made = Ending(vocab, stops=stops, budget=budget)
+    def ending(vocab: Any, *, stops: Sequence[str], budget: int | None, lines: int | None) -> Ending:
+        made = Ending(vocab, stops=stops, budget=budget, lines=lines)
         if endings and budget and endings[-1]._left:
             made._left = endings[-1]._left
         endings.append(made)
         return made
 
-    patch.setattr(worker, "Ending", ending)
+    patch.setattr(lane, "Ending", ending)
 
 
 FAULTS: tuple[Plant, ...] = (

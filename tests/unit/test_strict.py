@@ -13,8 +13,9 @@ import app.engine.load
 import models.strict
 from app.engine.load import LoadPlan
 from app.engine.messages import Ready, Said
+from app.engine.question import Question
 from app.engine.strict import check_now, told
-from app.engine.worker import Question, Worker
+from app.engine.worker import Worker
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.base import Logits

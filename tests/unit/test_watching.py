@@ -10,9 +10,10 @@ from app.engine import worker as worker_module
 from app.engine.load import LoadPlan
 from app.engine.messages import Ended, Message, Ready, Said, Watched
 from app.engine.origins import Origin, origin_of_source, origins
+from app.engine.question import Question
 from app.engine.speculate import Round
 from app.engine.verify import Verdict, disagreement
-from app.engine.worker import Question, Worker
+from app.engine.worker import Worker
 from drafters.base import Draft
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag

@@ -14,10 +14,11 @@ from app.engine.calibrate import QUICK_WIDTHS
 from app.engine.ending import Finish
 from app.engine.load import Guessing, Loader, LoadPlan
 from app.engine.messages import Ended, Message, Ready, Said
+from app.engine.question import Question
 from app.engine.session import Reading
 from app.engine.thread import Engine, Ticket
 from app.engine.transcript import Transcript
-from app.engine.worker import Question, Worker
+from app.engine.worker import Worker
 from drafters.base import NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.hybrid import Hybrid
@@ -214,7 +215,7 @@ def test_a_change_of_the_drafter_that_is_stopped_leaves_nothing_in_the_cache(
     monkeypatch.setattr(load, "ToyModel", lambda **options: StoppingModel(context_size=options["context_size"]))
     worker = loaded()
     first = ask(worker, question("the cat sat"))
-    target = worker._loaded().target
+    target = worker._lane.target
     assert isinstance(target, StoppingModel)
     target.stop_at = len(target.passes) + stop_at
     with suppress(Cancelled):

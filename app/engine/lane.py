@@ -1,0 +1,253 @@
+"""One conversation in the caches of target and drafter: what was read for it need not be read again."""
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from math import inf
+
+from app.engine.control import Controller, FixedLength
+from app.engine.ending import Ending, Finish
+from app.engine.explain import Explanation, explain
+from app.engine.load import Guessing
+from app.engine.messages import Ended, Explained, Message, Said, Walked, Watched
+from app.engine.question import Question
+from app.engine.recent import RecentRounds
+from app.engine.session import Reading, Session
+from app.engine.speculate import Clock, Round
+from app.engine.transcript import Transcript
+from drafters.hybrid import Eager, Hybrid
+from models.accept import Accept
+from models.base import LanguageModel, common_prefix
+from models.errors import Cancelled
+from models.fim import FimFormat, no_fim
+from models.sampling import Sampler
+
+_EAGER = Eager()
+_WITH_SIBLINGS = (Accept.COUPLED, Accept.RESIDUAL)
+"""Rules that know what to do with a second guess."""
+WATCH_SECONDS = 0.4
+"""Time between two reports to who watches an answer."""
+FIXED_LENGTH = 3
+"""Draft length of those who want no adapting and name none."""
+_ALIKE = 0.25
+"""Share of a prompt that must be read already for its lane to be worth more than one that was left alone longer."""
+_ROOM_TO_FILL = 512
+"""Tokens that are left free for what fills a hole, where nobody says how many it may be."""
+
+
+class Lane:
+    """A target's cache and its drafter's, and what was said in them."""
+
+    def __init__(self, target: LanguageModel, guessing: Guessing, transcript: Transcript, clock: Clock) -> None:
+        """Take a loaded target, who guesses for it, and the transcript of its conversation; owns the first two."""
+        self.session = Session(target, guessing.drafter, clock)
+        self.transcript = transcript
+        self.busy = False
+        """Whether an answer is being given."""
+        self._guessing = guessing
+        self._clock = clock
+        self._recent = RecentRounds()
+        self._predicted = ""
+        self._fim = FimFormat.of(target.vocab)
+        self._last: str | None = None
+
+    @property
+    def target(self) -> LanguageModel:
+        """The model that answers."""
+        return self.session.target
+
+    @property
+    def guessing(self) -> Guessing:
+        """Who guesses, and who decides when."""
+        return self._guessing
+
+    def use(self, guessing: Guessing) -> None:
+        """Let somebody else guess."""
+        self.session.drafter.close()
+        self.session.drafter, self._guessing = guessing.drafter, guessing
+        self._predicted = ""
+
+    def fitness(self, question: Question) -> tuple[int, bool, bool]:
+        """Return how well a question fits what its cache holds: the better, the larger.
+
+        A lane that has read much of it comes first, then one that has read nothing, then one for the same purpose:
+        completions leave conversations alone, and the other way round.
+        """
+        prompt = self._preview(question)
+        shared = common_prefix(self.session.tokens[: self.target.length], prompt)
+        # Texts that only begin alike, with the same system prompt, are no reason to lose another's.
+        return shared if shared > len(prompt) * _ALIKE else 0, self._last is None, self._last == _purpose(question)
+
+    def answer(self, question: Question) -> Iterator[Message]:
+        """Answer a question; stopped half-way, it ends in order, and what was said stays said."""
+        self.busy = True
+        try:
+            yield from self._answer(question)
+        finally:
+            self.busy = False
+
+    def _answer(self, question: Question) -> Iterator[Message]:
+        prompt = self._prompt(question)
+        self._last = _purpose(question)
+        self._learn(question.prediction)
+        ending = Ending(self.target.vocab, stops=question.stops, budget=question.max_tokens, lines=question.lines)
+        sampler = Sampler(question.sampling, question.accept)
+        self._recent.begin(sampler)
+        answer: list[str] = []
+        finish = Finish.CANCELLED
+        due = self._clock() if question.watch else inf
+        limit = _TimeLimit(question, self._clock)
+        try:
+            with closing(self._events(prompt, sampler, ending, question)) as events:
+                for event in events:
+                    yield self._tell(event, ending, answer)
+                    if isinstance(event, Round) and event.finish is not None:
+                        finish = event.finish
+                    elif limit.is_over(event, answer):
+                        finish = Finish.TIME
+                        break
+                    if due < inf and (now := self._clock()) >= due:
+                        due = now + WATCH_SECONDS
+                        yield self._watched(question)
+                else:
+                    # Nothing was to be said: the prompt was to be read, and was.
+                    finish = Finish.LENGTH if question.max_tokens == 0 else finish
+        except Cancelled:
+            finish = Finish.CANCELLED
+        yield from self._end(question, ending, "".join(answer), finish, len(prompt))
+
+    def _events(
+        self, prompt: Sequence[int], sampler: Sampler, ending: Ending, question: Question
+    ) -> Generator[Reading | Round]:
+        if question.max_tokens == 0:
+            yield from self.session.read(prompt)
+        else:
+            yield from self.session.answer(prompt, sampler, ending, self._controller(question))
+
+    def _end(self, question: Question, ending: Ending, said: str, finish: Finish, asked: int) -> Iterator[Message]:
+        session, guessing = self.session, self._guessing
+        ending.text.finish()
+        rest = ending.text.take()
+        text = said + rest
+        if question.hole is None:
+            self.transcript.keep(text, session.tokens[asked:])
+        explanation = self._explanation(adapts=question.adapt) if question.explain else None
+        if question.watch:
+            yield self._watched(question)
+        yield Ended(rest, text, finish, session.stats.snapshot(), session.drafter.name, question.accept, explanation)
+        if guessing.memory is not None and question.hole is None and len(session.tokens) > asked:
+            guessing.memory.keep(session.tokens, asked)
+
+    def explain(self, *, adapts: bool) -> Iterator[Message]:
+        """Tell what drafting costs here, what came of it, and what is decided therefore, if anything is (`adapts`)."""
+        yield Explained(self._explanation(adapts=adapts))
+
+    def walk(self, back: int | None) -> Iterator[Message]:
+        """Tell how a round of the last answer was judged, the last that drafted being 1; None: what shows most."""
+        exact = self._guessing.exact_draft
+        told = self._recent.walk(self.session, back, 1 if exact is None else exact + 1)
+        yield Walked(None, told) if isinstance(told, str) else Walked(told)
+
+    def recall(self, conversation: Question, spelled: Sequence[Sequence[int]]) -> None:
+        """Remember in which tokens the answers of a conversation were given, in a run before this one."""
+        self.transcript.recall(conversation.turns, spelled, raw=conversation.raw)
+
+    def remember(self) -> None:
+        """Learn what was said in earlier runs."""
+        memory, recall = self._guessing.memory, self._guessing.recall
+        if memory is not None and recall is not None:
+            for text in memory.texts():
+                recall.learn(text)
+
+    def close(self) -> None:
+        """Free both caches."""
+        self.session.drafter.close()
+        self.session.target.close()
+
+    def _preview(self, question: Question) -> list[int]:
+        if question.hole is not None:
+            return self._hole(question)
+        return self.transcript.preview(question.turns, raw=question.raw)
+
+    def _prompt(self, question: Question) -> list[int]:
+        if question.hole is not None:
+            return self._hole(question)
+        return self.transcript.prompt(question.turns, raw=question.raw)
+
+    def _hole(self, question: Question) -> list[int]:
+        """Return the tokens that ask for what fills a hole; raises LocalspecError for a model that can't."""
+        if self._fim is None or question.hole is None:
+            raise no_fim(self.target.name)
+        size = self.target.context_size
+        wanted = _ROOM_TO_FILL if question.max_tokens is None else question.max_tokens
+        return self._fim.prompt(question.hole, size - min(wanted, size // 2))
+
+    def _controller(self, question: Question) -> Controller:
+        """Return who decides in this answer, within what this machine is exact for."""
+        adaptive = self._guessing.adaptive
+        if adaptive is None:
+            return FixedLength(0)
+        adaptive.longest = self._longest(question)
+        adaptive.branches = self.target.max_branches if question.accept in _WITH_SIBLINGS else 0
+        if isinstance(self._guessing.drafter, Hybrid):
+            self._guessing.drafter.appraiser = adaptive if question.adapt else _EAGER
+        return adaptive if question.adapt else FixedLength(adaptive.longest)
+
+    def _learn(self, prediction: str) -> None:
+        """Let the drafter copy from an expected answer; each text once."""
+        drafter = self._guessing.drafter
+        if prediction and prediction != self._predicted and isinstance(drafter, Hybrid):
+            drafter.learn(self.target.vocab.tokenize(prediction, special=False))
+            self._predicted = prediction
+
+    def _longest(self, question: Question) -> int:
+        exact, wanted = self._guessing.exact_draft, question.draft_length
+        if wanted is None:
+            wanted = self.target.max_rows - 1 if question.adapt else FIXED_LENGTH
+        return wanted if question.allow_rounding or not exact else min(wanted, exact)
+
+    def _explanation(self, *, adapts: bool) -> Explanation | None:
+        return explain(self._guessing.adaptive, adapts=adapts) if self._guessing.adaptive else None
+
+    def _tell(self, event: Reading | Round, ending: Ending, answer: list[str]) -> Message:
+        if isinstance(event, Reading):
+            return event
+        self._recent.observe(event)
+        answer.append(ending.text.take())
+        lengths = ending.text.take_lengths()
+        piece = self.target.vocab.piece
+        return Said(
+            answer[-1],
+            event,
+            lengths + (0,) * (len(event.emitted) - len(lengths)),
+            tuple(map(piece, event.emitted)),
+            tuple(map(piece, event.draft.checked)),
+        )
+
+    def _watched(self, question: Question) -> Watched:
+        session = self.session
+        return Watched(session.stats.snapshot(), self._explanation(adapts=question.adapt), len(session.tokens))
+
+
+def _purpose(question: Question) -> str:
+    return "chat" if question.hole is None else "completion"
+
+
+class _TimeLimit:
+    """Tells when the time for an answer is over."""
+
+    def __init__(self, question: Question, clock: Clock) -> None:
+        self._speaking, self._reading = question.seconds, question.reading_seconds
+        self._clock = clock
+        self._started = clock() if self._reading is not None else 0.0
+        self._first: float | None = None
+
+    def is_over(self, event: Reading | Round, answer: Sequence[str]) -> bool:
+        """Hear what happened, and what was said so far; the first line is completed in any case."""
+        if isinstance(event, Reading):
+            unread = event.done < event.total - 1
+            return unread and self._reading is not None and self._clock() - self._started > self._reading
+        if self._speaking is None:
+            return False
+        now = self._clock()
+        self._first = now if self._first is None else self._first
+        return now - self._first > self._speaking and "\n" in "".join(answer).lstrip("\n")

@@ -1,0 +1,44 @@
+"""What an answer is wanted to, and how."""
+
+from dataclasses import dataclass
+
+from models.accept import Accept
+from models.fim import Hole
+from models.prompts import Message as Turn
+from models.sampling import SamplingParams
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A conversation that wants its next answer."""
+
+    turns: tuple[Turn, ...]
+    sampling: SamplingParams
+    raw: bool = False
+    """Send the bare text, without the model's chat template."""
+    stops: tuple[str, ...] = ()
+    """Strings that end the answer and are not part of it."""
+    max_tokens: int | None = None
+    """None: until the model ends it, or the context is full; 0: read the prompt, and say nothing."""
+    hole: Hole | None = None
+    """A place in a text to fill; the turns are then not looked at."""
+    lines: int | None = None
+    """Most lines to say, empty ones not counted; None: any number."""
+    seconds: float | None = None
+    """Time to speak, from the first token on; the first line is completed in any case. None: any time."""
+    reading_seconds: float | None = None
+    """Time to read the prompt; what was read stays read. None: any time."""
+    draft_length: int | None = None
+    """Most tokens to guess in a round; None: as many as pay, or 3 without adapting."""
+    adapt: bool = True
+    """Guess when and as long as it pays; else always `draft_length`."""
+    prediction: str = ""
+    """A text like the answer that is expected: guesses may be taken from it."""
+    explain: bool = False
+    """Tell in the end what drafting cost here, and what came of it."""
+    watch: bool = False
+    """Tell how it goes, from time to time and in the end."""
+    accept: Accept = Accept.COUPLED
+    """How drafts are judged."""
+    allow_rounding: bool = False
+    """Draft longer than this machine's arithmetic is exact for: a near-tie may then fall the other way."""

@@ -1,0 +1,200 @@
+"""Many questions to one engine: the urgent first, each on a lane of its own, and nothing changes what is said."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from app.desk import AnswerMessage, Desk
+from app.engine.ending import Finish
+from app.engine.load import LoadPlan
+from app.engine.messages import Ended, Said
+from app.engine.question import Question
+from app.engine.thread import Urgency
+from drafters.registry import parse_drafter
+from models.errors import BusyError, LocalspecError, ModelFileError
+from models.fim import Hole
+from models.llama_load import LlamaOptions
+from models.prompts import Message as Turn
+from models.sampling import SamplingParams
+
+SAMPLING = SamplingParams(seed=5)
+HOLE = Hole("def add(a, b):\n    return ", "\n\nadd(one, two)\n")
+
+
+def chat(text: str = "the cat sat on the mat. " * 4, tokens: int = 60) -> Question:
+    return Question((Turn("user", text),), SAMPLING, max_tokens=tokens)
+
+
+def fill(hole: Hole = HOLE, tokens: int = 20) -> Question:
+    return Question((), SAMPLING, hole=hole, max_tokens=tokens)
+
+
+@asynccontextmanager
+async def desk(lanes: int = 2, model: str = "toy-fim") -> AsyncIterator[Desk]:
+    plan = LoadPlan(model, parse_drafter("auto"), LlamaOptions(), Path("memory.json"), lanes=lanes)
+    opened = Desk(plan)
+    try:
+        await opened.load()
+        yield opened
+    finally:
+        await asyncio.to_thread(opened.close)
+
+
+def on_a_desk(test: Callable[[Desk], Awaitable[None]], lanes: int = 2, model: str = "toy-fim") -> None:
+    async def run() -> None:
+        async with desk(lanes, model) as opened:
+            await asyncio.wait_for(test(opened), 20)
+
+    asyncio.run(run())
+
+
+async def ended(desk: Desk, question: Question, urgency: Urgency = Urgency.ANSWER, wait: float | None = None) -> Ended:
+    messages = [message async for message in desk.answer(question, urgency, wait)]
+    assert isinstance(messages[-1], Ended)
+    return messages[-1]
+
+
+@pytest.fixture(autouse=True)
+def folder_for_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_an_answer_is_the_same_alone_and_among_others() -> None:
+    questions = [chat(), fill(), chat("and then? "), fill(Hole("x = ", "\n"))]
+
+    async def test(desk: Desk) -> None:
+        alone = [(await ended(desk, question)).answer for question in questions]
+        together = await asyncio.gather(*(ended(desk, question) for question in questions * 3))
+        assert [end.answer for end in together] == alone * 3
+        assert len(set(alone)) == len(alone)
+
+    on_a_desk(test)
+
+
+def test_a_completion_goes_before_an_answer_which_goes_on_after_it() -> None:
+    async def test(desk: Desk) -> None:
+        alone = (await ended(desk, chat("once upon a time. " * 3, 200))).answer
+        order: list[str] = []
+        asked: asyncio.Task[Ended] | None = None
+
+        async def filled() -> Ended:
+            end = await ended(desk, fill(), Urgency.COMPLETION)
+            order.append("filled")
+            return end
+
+        async with aclosing(desk.answer(chat("once upon a time. " * 3, 200))) as messages:
+            async for message in messages:
+                if isinstance(message, Said) and asked is None:
+                    asked = asyncio.create_task(filled())
+                last: AnswerMessage = message
+        order.append("answered")
+        assert asked is not None
+        await asked
+        assert order == ["filled", "answered"]
+        assert isinstance(last, Ended)
+        assert last.answer == alone
+
+    on_a_desk(test)
+
+
+def test_each_keeps_its_own_cache() -> None:
+    async def test(desk: Desk) -> None:
+        first, other = await ended(desk, chat()), await ended(desk, fill())
+        again, filled = await ended(desk, chat()), await ended(desk, fill())
+        assert (first.stats.reused_tokens, other.stats.reused_tokens) == (0, 0)
+        assert again.stats.reused_tokens == again.stats.prompt_tokens - 1
+        assert filled.stats.reused_tokens == filled.stats.prompt_tokens - 1
+
+    on_a_desk(test)
+
+
+def test_with_one_lane_the_second_waits_and_reads_anew() -> None:
+    async def test(desk: Desk) -> None:
+        await ended(desk, chat())
+        await ended(desk, fill())
+        assert (await ended(desk, chat())).stats.reused_tokens == 0
+
+    on_a_desk(test, lanes=1)
+
+
+def test_who_waits_too_long_is_told_so_and_touches_nothing() -> None:
+    async def test(desk: Desk) -> None:
+        async with aclosing(desk.answer(chat(tokens=300))) as messages:
+            await anext(messages)
+            with pytest.raises(BusyError, match="busy"):
+                await ended(desk, fill(), wait=0.0)
+            rest = [message async for message in messages]
+        assert isinstance(rest[-1], Ended)
+        assert rest[-1].finish is Finish.LENGTH
+
+    on_a_desk(test, lanes=1)
+
+
+def test_who_leaves_is_answered_no_further_and_the_cache_stays() -> None:
+    async def test(desk: Desk) -> None:
+        async with aclosing(desk.answer(chat(tokens=400))) as messages:
+            async for message in messages:
+                if isinstance(message, Said):
+                    break
+        after = await ended(desk, chat(tokens=1))
+        assert after.stats.reused_tokens == after.stats.prompt_tokens - 1
+
+    on_a_desk(test, lanes=1)
+
+
+def test_idle_work_gives_way_to_any_question() -> None:
+    async def test(desk: Desk) -> None:
+        idle = asyncio.create_task(ended(desk, fill(tokens=400), Urgency.IDLE))
+        await asyncio.sleep(0.02)
+        asked = await ended(desk, chat(tokens=5))
+        assert asked.finish is Finish.LENGTH
+        try:
+            assert (await idle).finish is Finish.CANCELLED
+        except LocalspecError as error:
+            assert error.title == "Stopped."
+
+    on_a_desk(test, lanes=1)
+
+
+def test_a_look_needs_no_lane_and_its_error_arrives() -> None:
+    async def test(desk: Desk) -> None:
+        async with aclosing(desk.answer(chat(tokens=300))) as messages:
+            await anext(messages)
+            assert await desk.look(lambda worker: worker.vocab.tokenize("ab")) == [2, 19]
+            with pytest.raises(IndexError):
+                await desk.look(lambda worker: worker.vocab.piece(10**6))
+
+    on_a_desk(test, lanes=1)
+
+
+def test_a_prompt_can_be_read_and_nothing_said() -> None:
+    async def test(desk: Desk) -> None:
+        read = await ended(desk, fill(tokens=0))
+        assert (read.answer, read.finish, read.stats.emitted) == ("", Finish.LENGTH, 0)
+        assert (await ended(desk, fill())).stats.reused_tokens == read.stats.prompt_tokens - 1
+
+    on_a_desk(test, lanes=1)
+
+
+def test_a_model_without_markers_refuses_holes_and_answers_on() -> None:
+    async def test(desk: Desk) -> None:
+        with pytest.raises(LocalspecError, match="toy-0 can't fill in code"):
+            await ended(desk, fill())
+        assert (await ended(desk, chat())).finish is Finish.LENGTH
+
+    on_a_desk(test, model="toy")
+
+
+def test_a_load_that_fails_is_raised_and_can_be_followed_by_another() -> None:
+    async def run() -> None:
+        opened = Desk(LoadPlan("none.gguf", parse_drafter("auto"), LlamaOptions(), Path("memory.json")))
+        try:
+            with pytest.raises(ModelFileError, match=r"none\.gguf"):
+                await opened.load()
+        finally:
+            await asyncio.to_thread(opened.close)
+
+    asyncio.run(run())

@@ -1,0 +1,105 @@
+"""Holes: which markers a model wants, what stands around them, and what goes first when there is no room."""
+
+import pytest
+
+from models.errors import LocalspecError
+from models.fim import Chunk, FimFormat, Hole, fim_prompt
+from models.fim_markers import FAMILIES
+from models.toy import ToyVocab
+
+VOCAB = ToyVocab(markers=True)
+BEFORE, HOLE, MIDDLE, FILE = (
+    VOCAB.tokenize(each)[0] for each in ("<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<file_sep>")
+)
+
+
+class Named(ToyVocab):
+    """A vocabulary whose file names its own markers, in no family's spelling."""
+
+    names = {"fim_pre": "<a>", "fim_suf": "<b>", "fim_mid": "<c>"}  # noqa: RUF012
+
+    def special(self, role: str) -> str:
+        return self.names.get(role, super().special(role))
+
+    def tokenize(self, text: str, *, special: bool = True) -> list[int]:
+        if special and text in self.names.values():
+            return [90 + list(self.names.values()).index(text)]
+        return super().tokenize(text, special=special)
+
+    def text(self, token: int) -> str:
+        return list(self.names.values())[token - 90] if token >= 90 else super().text(token)
+
+
+def form() -> FimFormat:
+    found = FimFormat.of(VOCAB)
+    assert found is not None
+    return found
+
+
+def ids(text: str) -> list[int]:
+    return VOCAB.tokenize(text, special=False)
+
+
+def test_the_markers_that_the_file_names_come_before_those_of_a_family() -> None:
+    assert fim_prompt(Named(markers=True), "a", "b") == [90, *ids("a"), 91, *ids("b"), 92]
+    assert fim_prompt(VOCAB, "a", "b") == [BEFORE, *ids("a"), HOLE, *ids("b"), MIDDLE]
+    assert FimFormat.of(ToyVocab()) is None
+
+
+def test_every_family_has_three_different_markers_and_no_two_share_one() -> None:
+    spelled = [marker for family in FAMILIES for marker in family]
+    assert len(spelled) == len({*spelled}) == 3 * len(FAMILIES)
+
+
+def test_other_files_come_first_each_under_its_name() -> None:
+    hole = Hole("a", "b", "here.py", (Chunk("one.py", "x\n\n"), Chunk("two.py", "y")), begun="c")
+    assert form().prompt(hole) == [
+        *(FILE, *ids("one.py\nx\n")),
+        *(FILE, *ids("two.py\ny\n")),
+        *(FILE, *ids("here.py\n")),
+        *(BEFORE, *ids("a"), HOLE, *ids("b"), MIDDLE, *ids("c")),
+    ]
+
+
+def test_with_the_suffix_first_a_longer_prefix_only_adds_at_the_end() -> None:
+    short, long = (form().prompt(Hole(text, "after", suffix_first=True)) for text in ("be", "before"))
+    assert short == [BEFORE, HOLE, *ids("after"), MIDDLE, *ids("be")]
+    assert long == [*short, *ids("fore")]
+
+
+def test_markers_in_the_texts_stay_text() -> None:
+    hole = Hole("<fim_middle>", "<end>", "<file_sep>", (Chunk("<end>", "<fim_prefix>"),), "<fim_suffix>")
+    controls = [token for token in form().prompt(hole) if token >= VOCAB.end]
+    assert controls == [FILE, FILE, BEFORE, HOLE, MIDDLE]
+
+
+@pytest.mark.parametrize("room", range(4, 60))
+def test_whatever_the_room_a_prompt_keeps_to_it_and_what_is_nearest_stays(room: int) -> None:
+    prefix, suffix = "abcdefghij" * 2, "klmnopqrst" * 2
+    hole = Hole(prefix, suffix, "f", (Chunk("g", "far"), Chunk("h", "near")))
+    bare = Hole(prefix, suffix)
+    for each in (bare, hole):
+        frame = 3 if each is bare else 6
+        if room <= frame:
+            with pytest.raises(LocalspecError, match="no room for code"):
+                form().prompt(each, room)
+            continue
+        tokens = form().prompt(each, room)
+        assert len(tokens) <= room
+        start, hole_at, middle = (tokens.index(marker) for marker in (BEFORE, HOLE, MIDDLE))
+        head, tail = tokens[start + 1 : hole_at], tokens[hole_at + 1 : middle]
+        assert ids(prefix)[len(prefix) - len(head) :] == head
+        assert ids(suffix)[: len(tail)] == tail
+
+
+def test_the_farthest_chunk_goes_first() -> None:
+    hole = Hole("a", "b", "f", (Chunk("g", "far"), Chunk("h", "near")))
+    whole = form().prompt(hole)
+    shorter = form().prompt(hole, len(whole) - 1)
+    assert shorter == whole[whole.index(FILE, 1) :]
+
+
+def test_a_key_more_leaves_the_beginning_of_a_long_prefix_where_it_is() -> None:
+    text = "abcdefghijklmnopqrstuvwxyz" * 20
+    starts = {form().prompt(Hole(text[:length], ""), 203)[1:30].__repr__() for length in range(300, 320)}
+    assert len(starts) <= 2
