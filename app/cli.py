@@ -13,6 +13,7 @@ from app.bench.options import bench_options
 from app.catalog.options import check, models
 from app.completions import SHELLS, script
 from app.config.files import read_all
+from app.doctor.options import doctor
 from app.history.options import history
 from app.options import ModelName, SectionedCommand, run_options
 from app.tune.options import tune_options
@@ -60,7 +61,8 @@ class _Commands(click.Group):
 def command_line(context: click.Context) -> None:
     """Fast, exact, offline language models: GGUF files, sped up by guessing ahead, checked by the model itself."""
     # Help has to work with any file, and so have completion and what is there to look at them.
-    lenient = context.resilient_parsing or context.meta[_HELP_WANTED] or context.invoked_subcommand == "config"
+    looks_at_them = context.invoked_subcommand in ("config", "doctor")
+    lenient = context.resilient_parsing or context.meta[_HELP_WANTED] or looks_at_them
     with suppress(UsageError) if lenient else nullcontext():
         context.default_map = read_all(command_line)
 
@@ -246,6 +248,7 @@ def config_path() -> None:
 command_line.add_command(history)
 command_line.add_command(models)
 command_line.add_command(check)
+command_line.add_command(doctor)
 
 
 def run_command_line() -> None:

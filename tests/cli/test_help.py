@@ -19,6 +19,7 @@ HEAVY = ("llama_cpp", "textual", "numpy", "jinja2", "huggingface_hub")
         ["bench", "--help"],
         ["tune", "--help"],
         ["verify", "--help"],
+        ["doctor", "--help"],
         ["drafter", "--help"],
         ["history", "--help"],
         ["completions", "--help"],

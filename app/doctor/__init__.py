@@ -1,0 +1,1 @@
+"""`localspec doctor`: what there is on this machine, whether it works, and what to do where it doesn't."""

@@ -1,0 +1,150 @@
+"""The engine: what it was built for, what this processor could do, whether it decodes, and the devices it finds."""
+
+import platform
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from app.doctor.findings import Finding, Mark, size
+from models.bindings import VERSION
+from models.catalog import STARTER, find_model
+from models.devices import Build, Device, Kind, in_use
+from models.errors import LocalspecError
+from models.gguf import check_file
+from models.machine import processor_flags
+from models.probe import FirstDecode, try_decode
+
+_engine = partial(Finding, "engine")
+_SECONDS = 60
+_FLAG_OF = {
+    "AVX": "avx", "AVX2": "avx2", "F16C": "f16c", "FMA": "fma", "BMI2": "bmi2", "AVX_VNNI": "avx_vnni",
+    "AVX512": "avx512f", "AVX512_VBMI": "avx512vbmi", "AVX512_VNNI": "avx512_vnni", "AVX512_BF16": "avx512_bf16",
+    "NEON": "asimd", "DOTPROD": "asimddp", "MATMUL_INT8": "i8mm", "SVE": "sve",
+}  # fmt: skip
+"""What Linux calls a processor's ability, by llama.cpp's name for a build that uses it."""
+_AMX, _AMX_FLAG = "AMX_INT8", "amx_int8"
+_AGAIN = "uv sync --reinstall-package llama-cpp-python"
+_REBUILD = f"Build the engine again on this machine: {_AGAIN}"
+_WITH_AMX = f"With GCC it can be built in: CMAKE_ARGS='-DCMAKE_C_FLAGS=-fno-dse -DCMAKE_CXX_FLAGS=-fno-dse' {_AGAIN}"
+_NAMES = {"MTL": "Metal"}
+
+
+def engine_findings(build: Build, model: str, memory: Path, root: Path = Path("/")) -> Iterator[Finding]:
+    """Yield what there is to say of an engine that can be asked; `memory` is the file of remembered results."""
+    features, flags = frozenset(build.features.get("CPU", ())), processor_flags(root)
+    yield _built(build)
+    yield from _processor(features, flags)
+    yield _amx(features, flags)
+    yield _decode(model, memory, Path(build.library))
+    yield _blas(build)
+    yield _gpu(build, root)
+    yield from (_device(device) for device in build.devices if device.kind is not Kind.PROCESSOR)
+
+
+def unusable(error: LocalspecError) -> Finding:
+    """Return what is said where it can't even be asked."""
+    return _engine("build", _words(error), Mark.PROBLEM, error.hint)
+
+
+def _built(build: Build) -> Finding:
+    said = ", ".join(build.features.get("CPU", ())) or "nothing in particular"
+    values = {"features": {name: list(features) for name, features in build.features.items()}}
+    back_ends = [_NAMES.get(name, name) for name in build.back_ends]
+    fact = f"llama-cpp-python {VERSION}, back ends {', '.join(back_ends)}, built for {said}"
+    return _engine("build", fact, values={**values, "version": VERSION, "back_ends": back_ends})
+
+
+def _processor(features: frozenset[str], flags: frozenset[str]) -> Iterator[Finding]:
+    """Compare what was built with what the processor has; nothing where it does not say."""
+    if not flags or not features & _FLAG_OF.keys():
+        return
+    unused = [name for name, flag in _FLAG_OF.items() if flag in flags and name not in features]
+    lacking = [name for name, flag in _FLAG_OF.items() if flag not in flags and name in features]
+    values = {"unused": unused, "lacking": lacking}
+    if lacking:
+        fact = f"this processor lacks {', '.join(lacking)}, which the build uses: it will crash"
+        yield _engine("processor", fact, Mark.PROBLEM, _REBUILD, values)
+    elif unused:
+        fact = f"this processor has {', '.join(unused)}, and the build does without: it is slower than it could be"
+        yield _engine("processor", fact, Mark.NOTE, _REBUILD, values)
+    else:
+        yield _engine("processor", "all it can do for llama.cpp is built in", values=values)
+
+
+def _amx(features: frozenset[str], flags: frozenset[str]) -> Finding:
+    built, there = _AMX in features, _AMX_FLAG in flags
+    values = {"built": built, "processor": there}
+    if there and not built:
+        fact = "this processor has AMX, and the build leaves it out: prompts are read about 1.5 times slower"
+        return _engine("AMX", fact, Mark.NOTE, _WITH_AMX, values)
+    return _engine("AMX", "built in" if built else "none here, none built in", values=values)
+
+
+def _decode(model: str, memory: Path, library: Path) -> Finding:
+    """Decode a little in a child: a build can be one that this processor, or its compiler, gets wrong."""
+    decode, what = partial(_engine, "decode"), "the starter model" if model == STARTER else model
+    try:
+        path = find_model(model)
+        check_file(path)
+    except LocalspecError as error:
+        hint = f"{error.hint} Or name another one: localspec doctor MODEL"
+        if model == STARTER:
+            return decode(f"not tried: {error.title}", Mark.NOTE, hint)
+        return decode(_words(error), Mark.PROBLEM, hint, public="the model that was named can't be read")
+    try:
+        return _decoded(try_decode(path, memory, seconds=_SECONDS, library=library), what)
+    except LocalspecError as error:
+        return decode(_words(error), Mark.PROBLEM, error.hint, public=error.title)
+
+
+def _decoded(result: FirstDecode, what: str) -> Finding:
+    decode = partial(_engine, "decode")
+    values = {"extra_buffers": result.extra_buffers, "code": result.code}
+    if result.code:
+        fact, remedy = f"a test decode with {what} failed", "localspec run with that model says why."
+        return decode(fact, Mark.PROBLEM, remedy, values, "a test decode failed")
+    if result.extra_buffers:
+        return decode(f"works with {what}, rearranged weights and all", values=values, public="works")
+    fact = "crashes with rearranged weights (a known fault of AMX under GCC 12), so they are left out: slower"
+    return decode(fact, Mark.NOTE, _REBUILD, values)
+
+
+def _blas(build: Build) -> Finding:
+    found = [device.description for device in build.devices if device.kind is Kind.ACCELERATOR]
+    return _engine("BLAS", ", ".join(found) or "none, llama.cpp's own kernels are used", values={"devices": [*found]})
+
+
+def _gpu(build: Build, root: Path) -> Finding:
+    used, others = in_use(build.devices), [name for name in build.back_ends if name not in ("CPU", "BLAS")]
+    values = {"in_use": [device.name for device in used]}
+    if used:
+        return _engine("GPU", f"models go to {', '.join(device.name for device in used)}", values=values)
+    if others:
+        fact = f"the build has {', '.join(others)}, and finds no device: the processor is used"
+        return _engine("GPU", fact, Mark.NOTE, "Look whether the driver is installed and runs.", values)
+    if there := _driver(root):
+        maker, flag = there
+        fact = f"there is a driver of {maker}'s, and the build has no back end for it: the processor is used"
+        return _engine("GPU", fact, Mark.NOTE, f"Build one: CMAKE_ARGS=-D{flag}=on {_AGAIN}", values)
+    return _engine("GPU", "none built in, none seen here", values=values)
+
+
+def _driver(root: Path) -> tuple[str, str] | None:
+    """Return who made a GPU that is here, and the flag that builds a back end for it."""
+    if (root / "proc/driver/nvidia/version").exists():
+        return "NVIDIA", "GGML_CUDA"
+    if (root / "dev/kfd").exists():
+        return "AMD", "GGML_HIP"
+    return ("Apple", "GGML_METAL") if sys.platform == "darwin" and platform.machine() == "arm64" else None
+
+
+def _device(device: Device) -> Finding:
+    values = {"kind": device.kind.name.lower(), "free": device.free, "total": device.total}
+    memory = f", {size(device.free)} free of {size(device.total)}" if device.total else ""
+    shared = ", the machine's own memory" if device.shares_memory and device.total else ""
+    return _engine(f"device {device.name}", f"{device.description}{memory}{shared}", values=values)
+
+
+def _words(error: LocalspecError) -> str:
+    return " ".join(part for part in (error.title, error.cause) if part)

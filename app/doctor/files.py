@@ -1,0 +1,111 @@
+"""Where models and localspec's own files are, how large all that is, and whether there is room for more."""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+from app.doctor.findings import Finding, Mark, size
+from app.doctor.sizes import is_there, measure
+from app.paths import (
+    cache_folder,
+    conversations_file,
+    draft_copies,
+    history_file,
+    log_file,
+    machine_memory,
+    state_folder,
+    texts_folder,
+)
+from models.stores import hub_folder, llama_cpp_folder, lm_studio_folders, ollama_folders, own_folders
+
+_files = partial(Finding, "files")
+_LITTLE = 2 << 30
+_OWN = "LOCALSPEC_MODELS"
+
+
+@dataclass(frozen=True, slots=True)
+class _Store:
+    """Something that takes room on the disk."""
+
+    name: str
+    places: Sequence[Path]
+    variables: Sequence[str] = ()
+    """Of the environment, that may have named these places."""
+
+
+def file_findings() -> Iterator[Finding]:
+    """Yield a line for each store of models, and for each thing that localspec keeps."""
+    yield from (_amount(store) for store in (*_stores(), *_ours()))
+    yield from _missing()
+    yield from _unwritable()
+    yield _disk()
+
+
+def _stores() -> list[_Store]:
+    return [
+        _Store("Hugging Face", [hub_folder()], ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME")),
+        _Store("llama.cpp", [llama_cpp_folder()], ("LLAMA_CACHE", "XDG_CACHE_HOME")),
+        _Store("Ollama", ollama_folders(), ("OLLAMA_MODELS",)),
+        _Store("LM Studio", lm_studio_folders()),
+        *([_Store("own folders", own_folders(), (_OWN,))] if own_folders() else []),
+    ]
+
+
+def _ours() -> list[_Store]:
+    log = log_file()
+    return [
+        _Store("draft copies", [draft_copies()]),
+        _Store("measurements", [machine_memory()]),
+        _Store("conversations", [conversations_file()]),
+        _Store("drafter memory", [texts_folder()]),
+        _Store("prompt history", [history_file()]),
+        _Store("log", [log, log.with_name(f"{log.name}.1")]),
+    ]
+
+
+def _amount(store: _Store) -> Finding:
+    there = [place for place in store.places if is_there(place)]
+    where = ", ".join(map(str, there or store.places[:1]))
+    if not there:
+        return _files(store.name, f"none, it would be in {where}", public="none", values={"size": 0, "files": 0})
+    measured = measure(there)
+    named = next((variable for variable in store.variables if os.environ.get(variable)), "")
+    least = "" if measured.complete else "at least "
+    count = f"{measured.files:,} file{'' if measured.files == 1 else 's'}"
+    fact = f"{least}{size(measured.size)} in {count}"
+    by = f", named by {named}" if named else ""
+    return _files(store.name, f"{fact}: {where}", public=fact + by, values={**asdict(measured), "named_by": named})
+
+
+def _missing() -> Iterator[Finding]:
+    if gone := [str(folder) for folder in own_folders() if not folder.is_dir()]:
+        fact, remedy = f"{_OWN} names no folder: {', '.join(gone)}", f"Make it, or change {_OWN}."
+        yield _files("own folders", fact, Mark.NOTE, remedy, public=f"{_OWN} names {len(gone)} that are no folders")
+
+
+def _unwritable() -> Iterator[Finding]:
+    """Yield a note where what is measured or said can't be kept."""
+    folders = (cache_folder(), state_folder(), conversations_file().parent)
+    for folder in dict.fromkeys(folders):
+        place = _existing(folder)
+        if not os.access(place, os.W_OK):
+            fact = f"{folder} can't be written: nothing is kept there, and some things are measured at each start"
+            remedy = f"Change the owner or the permissions of {place}."
+            yield _files("own files", fact, Mark.NOTE, remedy, public="a folder of localspec's own can't be written")
+
+
+def _disk() -> Finding:
+    folder = hub_folder()
+    free = shutil.disk_usage(_existing(folder)).free
+    fact, values = f"{size(free)} free where models are fetched to", {"free": free}
+    if free < _LITTLE:
+        remedy = "Remove what you don't need (localspec models rm), or let HF_HUB_CACHE name a folder on another disk."
+        return _files("disk", fact, Mark.NOTE, remedy, values)
+    return _files("disk", fact, values=values)
+
+
+def _existing(folder: Path) -> Path:
+    return next(path for path in (folder, *folder.absolute().parents) if is_there(path))

@@ -1,0 +1,75 @@
+"""Cores and memory."""
+
+import os
+import platform
+import warnings
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import psutil
+
+from app.doctor.findings import Finding, Mark, size
+from models.cgroup import spare_in_group
+from models.machine import physical_cores
+
+_machine = partial(Finding, "machine")
+_LITTLE = 1 << 30
+_SWAPPED = 0.5
+_CLOSE = "Close other programs."
+
+
+def machine_findings(root: Path = Path("/")) -> Iterator[Finding]:
+    """Yield what there is to say of processor and memory; `root` is where the system's own folders are."""
+    yield _system()
+    yield _cores()
+    yield _memory()
+    if (spare := spare_in_group(root)) is not None:
+        yield _group(spare)
+    yield _swap()
+
+
+def _system() -> Finding:
+    named = {"system": platform.system(), "release": platform.release(), "machine": platform.machine()}
+    return _machine("system", " ".join(named.values()), values={**named})
+
+
+def _cores() -> Finding:
+    usable, physical, logical = physical_cores(), psutil.cpu_count(logical=False), os.cpu_count()
+    values = {"usable": usable, "physical": physical, "logical": logical}
+    fact = f"{usable} physical cores to use" if usable > 1 else "one physical core to use"
+    less = f"; the machine has {physical}, and this process may not use all" if physical and physical > usable else ""
+    return _machine("cores", f"{fact}, of {logical} threads{less}", values=values)
+
+
+def _memory() -> Finding:
+    memory = psutil.virtual_memory()
+    values = {"available": memory.available, "total": memory.total}
+    fact = f"{size(memory.available)} free of {size(memory.total)}"
+    if memory.available < _LITTLE:
+        remedy = f"{_CLOSE} Small models and a short context (-c auto) need least."
+        return _machine("memory", fact, Mark.NOTE, remedy, values)
+    return _machine("memory", fact, values=values)
+
+
+def _group(spare: int) -> Finding:
+    """Return what a container, or another group of processes, still allows."""
+    fact, values = f"this process's group may use {size(spare)} more", {"spare": spare}
+    if spare < _LITTLE:
+        return _machine("limit", fact, Mark.NOTE, "Give the container, or the group, more memory.", values)
+    return _machine("limit", fact, values=values)
+
+
+def _swap() -> Finding:
+    with warnings.catch_warnings():
+        # In some containers the figures of traffic are missing, which nobody asked for.
+        warnings.simplefilter("ignore")
+        swap = psutil.swap_memory()
+    values = {"used": swap.used, "total": swap.total}
+    if not swap.total:
+        return _machine("swap", "none", values=values)
+    fact = f"{size(swap.used)} used of {size(swap.total)}"
+    if swap.used > _SWAPPED * swap.total:
+        remedy = f"{_CLOSE} What is swapped out of a model is read from the disk for every token."
+        return _machine("swap", fact, Mark.NOTE, remedy, values)
+    return _machine("swap", fact, values=values)

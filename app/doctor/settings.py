@@ -1,0 +1,74 @@
+"""Settings files: each mistake in them, rather than the first."""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import click
+
+from app.config.files import Source, read, sources
+from app.config.schema import checked
+from app.doctor.findings import Finding, Mark
+from models.errors import UsageError
+
+_settings = partial(Finding, "settings")
+
+
+def setting_findings(group: click.Group) -> Iterator[Finding]:
+    """Yield a line for each file that counts here, and for each mistake in one."""
+    try:
+        found = sources()
+    except OSError:
+        fact, remedy = "the working directory is gone", "Change to a folder that is there."
+        yield _settings("project", fact, Mark.PROBLEM, remedy)
+        return
+    for source in found:
+        mistakes = list(_mistakes(source, group))
+        yield from (_mistake(source, error) for error in mistakes)
+        if not mistakes:
+            yield _fine(source)
+
+
+def _mistake(source: Source, error: UsageError) -> Finding:
+    fact = " ".join(part for part in (error.title, error.cause) if part)
+    public = f"a mistake in the {source.origin}'s settings"
+    return _settings(source.origin, fact, Mark.PROBLEM, error.hint, public=public)
+
+
+def _fine(source: Source) -> Finding:
+    there = source.path.exists()
+    fact = f"{source.path} is fine" if there else f"none, they would be in {source.path}"
+    return _settings(source.origin, fact, values={"there": there}, public="fine" if there else "none")
+
+
+def _mistakes(source: Source, group: click.Group) -> Iterator[UsageError]:
+    try:
+        read(source, group)
+    except UsageError as error:
+        yield from _each(source, group) or [error]
+
+
+def _each(source: Source, group: click.Group) -> list[UsageError]:
+    """Return the mistakes of a file's settings, one by one; none where it can't be read at all."""
+    try:
+        said = tomllib.loads(source.path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return [error for alone in _one_by_one(said) if (error := _refusal(alone, group, str(source.path))) is not None]
+
+
+def _one_by_one(said: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for key, value in said.items():
+        if isinstance(value, dict) and value:
+            yield from ({key: {name: each}} for name, each in value.items())
+        else:
+            yield {key: value}
+
+
+def _refusal(said: Mapping[str, Any], group: click.Group, where: str) -> UsageError | None:
+    try:
+        checked(said, group, where)
+    except UsageError as error:
+        return error
+    return None

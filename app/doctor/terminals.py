@@ -1,0 +1,102 @@
+"""What the terminal can do, as far as it says so."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+from app.doctor.findings import Finding, Mark
+
+_terminal = partial(Finding, "terminal")
+_NARROW, _LOW = 60, 16
+_STREAMS = ("stdin", "stdout", "stderr")
+_COPIES = {
+    "KITTY_WINDOW_ID": True, "WEZTERM_PANE": True, "ALACRITTY_WINDOW_ID": True, "WT_SESSION": True,
+    "GHOSTTY_RESOURCES_DIR": True, "VTE_VERSION": False, "KONSOLE_VERSION": False,
+}  # fmt: skip
+"""Variables that terminals set, and whether these take copies by OSC 52."""
+_PROGRAMS = {"iTerm.app": True, "WezTerm": True, "ghostty": True, "vscode": True, "Apple_Terminal": False}
+_TERMS = {"foot": True, "xterm-kitty": True, "alacritty": True, "xterm-ghostty": True, "linux": False, "screen": False}
+_ALWAYS_A_FILE = "What is copied is also written to a private file, which the chat names."
+
+
+def terminal_findings(environment: Mapping[str, str] | None = None) -> Iterator[Finding]:
+    """Yield what there is to say of the terminal; of the environment where none is given."""
+    environment = os.environ if environment is None else environment
+    yield _streams(environment)
+    yield _letters()
+    if any(getattr(sys, name).isatty() for name in _STREAMS):
+        yield _colours(environment)
+        yield from _size()
+        yield _copies(environment)
+
+
+def _streams(environment: Mapping[str, str]) -> Finding:
+    term = environment.get("TERM", "")
+    values = {name: getattr(sys, name).isatty() for name in _STREAMS}
+    others = [name for name, terminal in values.items() if not terminal]
+    values["dumb"] = term in ("", "dumb")
+    if others:
+        return _terminal(
+            "terminal", f"{', '.join(others)} no terminal now; a chat there goes line by line", values=values
+        )
+    if values["dumb"]:
+        remedy = "Where it is none, set TERM to what the terminal is, such as xterm-256color."
+        return _terminal("terminal", "it says it is dumb: a chat goes line by line", Mark.NOTE, remedy, values)
+    return _terminal("terminal", f"TERM is {term}", values=values)
+
+
+def _colours(environment: Mapping[str, str]) -> Finding:
+    term = environment.get("TERM", "")
+    if "NO_COLOR" in environment:
+        return _terminal("colours", "none, as NO_COLOR asks", values={"colours": 0})
+    if term in ("", "dumb"):
+        return _terminal("colours", "none", values={"colours": 0})
+    if environment.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
+        return _terminal("colours", "16.7 million", values={"colours": 1 << 24})
+    count = 256 if "256color" in term else 16
+    remedy = "If it can show all colours, set COLORTERM=truecolor; else --theme ansi-dark suits."
+    return _terminal(
+        "colours", f"{count}, as far as it says", Mark.OK if count > 16 else Mark.NOTE, remedy, {"colours": count}
+    )
+
+
+def _letters() -> Finding:
+    encoding = (getattr(sys.stdout, "encoding", "") or "").lower()
+    if encoding.replace("-", "").replace("_", "").startswith("utf"):
+        return _terminal("letters", "Unicode", values={"encoding": encoding})
+    fact, remedy = f"only those of {encoding or 'no encoding'}", "Set LANG to one that ends in .UTF-8."
+    return _terminal("letters", fact, Mark.NOTE, remedy, {"encoding": encoding})
+
+
+def _size() -> Iterator[Finding]:
+    for stream in range(3):
+        try:
+            columns, lines = os.get_terminal_size(stream)
+        except OSError:
+            continue
+        if columns == 0:
+            # Some serial lines and containers don't say.
+            return
+        values, fact = {"columns": columns, "lines": lines}, f"{columns} columns, {lines} lines"
+        if columns < _NARROW or lines < _LOW:
+            yield _terminal("size", fact, Mark.NOTE, f"The chat wants {_NARROW} by {_LOW}, or --plain.", values)
+        else:
+            yield _terminal("size", fact, values=values)
+        return
+
+
+def _copies(environment: Mapping[str, str]) -> Finding:
+    said = _takes_copies(environment)
+    words = {True: "likely taken by the terminal (OSC 52)", False: "not taken by this terminal", None: "can't be told"}
+    return _terminal("copies", f"{words[said]}. {_ALWAYS_A_FILE}", values={"osc52": said})
+
+
+def _takes_copies(environment: Mapping[str, str]) -> bool | None:
+    """Return whether text can be put into the clipboard through the terminal; None where that depends."""
+    if "TMUX" in environment or environment.get("TERM", "").startswith(("screen", "tmux")):
+        return None
+    if (named := _PROGRAMS.get(environment.get("TERM_PROGRAM", ""))) is not None:
+        return named
+    known = [takes for variable, takes in _COPIES.items() if variable in environment]
+    return known[0] if known else _TERMS.get(environment.get("TERM", ""))
