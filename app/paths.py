@@ -59,3 +59,8 @@ def machine_memory() -> Path:
 def draft_copies() -> Path:
     """Return the folder of the re-quantised draft models that the user asked to keep."""
     return cache_folder() / "drafts"
+
+
+def pairs_folder() -> Path:
+    """Return the folder of pair cards, beside the user's settings: they are made to be read, changed and shared."""
+    return Path(platformdirs.user_config_dir(_APP, appauthor=False)) / "pairs"

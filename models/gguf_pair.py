@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.architecture import memory_kind
+from models.bytes_read import bytes_a_token
 from models.gguf_header import Header, read_model
 from models.gguf_vocab import HeaderVocab
 from models.model_info import ModelInfo, info_of
@@ -12,6 +13,19 @@ from models.pair import memory_reasons, vocabulary_reasons
 _TEMPLATE = "tokenizer.chat_template"
 _NOT_IN_TEXT = ("padding", "unknown")
 """Roles of tokens that never come up in an answer."""
+_ENDS = ("eos", "eot", "eom")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadModel:
+    """A model's header, and what a pair is judged by."""
+
+    info: ModelInfo
+    vocab: HeaderVocab
+    template: str
+    """Its chat template; "" for none."""
+    bytes_a_token: float
+    """Bytes of weights that a one-token pass reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,27 +52,44 @@ def check_files(target: Path, draft: Path) -> PairFindings:
 
 def check_headers(target: Header, draft: Header) -> PairFindings:
     """Compare two headers; raises ModelFileError for what is no model."""
-    one, other = HeaderVocab(target), HeaderVocab(draft)
-    target_info, draft_info = info_of(target, one), info_of(draft, other)
-    reasons = vocabulary_reasons(one, other, one.first_difference(other))
-    reasons += memory_reasons(*(memory_kind(info.architecture, info.window) for info in (target_info, draft_info)))
-    return PairFindings(target_info, draft_info, tuple(reasons), tuple(_notes(target, draft, one, other)))
+    return check_read(read(target), read(draft))
 
 
-def _notes(target: Header, draft: Header, one: HeaderVocab, other: HeaderVocab) -> list[str]:
-    roles, others = one.special(), other.special()
+def read(header: Header, info: ModelInfo | None = None) -> ReadModel:
+    """Return what a pair is judged by; raises ModelFileError for what is no model.
+
+    `info` is what is known of this very file, and saves reading it again.
+    """
+    vocab = HeaderVocab(header)
+    return ReadModel(info or info_of(header, vocab), vocab, header.text(_TEMPLATE), bytes_a_token(header))
+
+
+def check_read(target: ReadModel, draft: ReadModel) -> PairFindings:
+    """Compare two models; raises ModelFileError for a vocabulary that can't be read."""
+    reasons = vocabulary_reasons(target.vocab, draft.vocab, target.vocab.first_difference(draft.vocab))
+    reasons += memory_reasons(*(memory_kind(info.architecture, info.window) for info in (target.info, draft.info)))
+    return PairFindings(target.info, draft.info, tuple(reasons), tuple(_notes(target, draft)))
+
+
+def token_words(model: ReadModel, token: int | None) -> str:
+    """Return a token's number and spelling."""
+    return "none" if token is None else f"{token} ({model.vocab.text(token)!r})"
+
+
+def has_end(model: ReadModel) -> bool:
+    """Tell whether a model's file names a token that ends an answer."""
+    return any(role in model.info.special for role in _ENDS)
+
+
+def _notes(target: ReadModel, draft: ReadModel) -> list[str]:
+    roles, others = target.info.special, draft.info.special
     notes = [
-        f"the {role} token is {_token(one, roles.get(role))} and {_token(other, others.get(role))}"
+        f"the {role} token is {token_words(target, roles.get(role))} and {token_words(draft, others.get(role))}"
         for role in dict.fromkeys((*roles, *others))
         if role not in _NOT_IN_TEXT and roles.get(role) != others.get(role)
     ]
-    template, draft_template = target.text(_TEMPLATE), draft.text(_TEMPLATE)
-    if bool(template) != bool(draft_template):
-        notes.append(f"the {'target' if template else 'draft'} alone has a chat template")
-    elif template != draft_template:
+    if bool(target.template) != bool(draft.template):
+        notes.append(f"the {'target' if target.template else 'draft'} alone has a chat template")
+    elif target.template != draft.template:
         notes.append("the chat templates differ")
     return notes
-
-
-def _token(vocab: HeaderVocab, token: int | None) -> str:
-    return "none" if token is None else f"{token} ({vocab.text(token)!r})"

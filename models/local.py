@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.catalog import STARTER, find_model
+from models.devices import Device, gpus
 from models.errors import ModelFileError
 from models.known_headers import KnownHeaders
 from models.machine import available_memory
-from models.memory import plan_memory
+from models.memory import Need, plan_memory, room_for
 from models.model_info import ModelInfo
 from models.stores import Found, hub_models, llama_cpp_models, lm_studio_models, models_in, ollama_models, own_folders
 
@@ -36,8 +37,10 @@ def local_models(folders: Iterable[Path] = (), *, known: Path | None = None) -> 
 
     What was read is remembered in the file `known`, and read again when a model's file changes; None: nowhere.
     """
-    headers, free = KnownHeaders(known), available_memory()
-    found = [_local(name, path, headers, free) for name, path in _each_once(_all_found([*own_folders(), *folders]))]
+    headers, main, devices = KnownHeaders(known), available_memory(), gpus()
+    found = [
+        _local(name, path, headers, main, devices) for name, path in _each_once(_all_found([*own_folders(), *folders]))
+    ]
     headers.save()
     return found
 
@@ -66,12 +69,13 @@ def _each_once(found: Iterable[Found]) -> Iterator[Found]:
             yield name, path
 
 
-def _local(name: str, path: Path, headers: KnownHeaders, free: int) -> LocalModel:
+def _local(name: str, path: Path, headers: KnownHeaders, main: int, devices: Sequence[Device]) -> LocalModel:
     try:
         if path.is_symlink() and not path.exists():
             raise ModelFileError(f"{path.name} is a link to a file that is gone.")
         info = headers.info(path)
     except ModelFileError as error:
         return LocalModel(name, path, None, " ".join(part for part in (error.title, error.cause) if part))
-    need = plan_memory(info.shape).total
-    return LocalModel(name, path, info, fits=need <= free, need=need)
+    room = room_for([Need(info.shape, info.layers)], main, devices)
+    need = plan_memory(info.shape, on_gpu=room.on_gpu).total
+    return LocalModel(name, path, info, fits=need <= room.free, need=need)

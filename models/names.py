@@ -34,6 +34,8 @@ _FILE = re.compile(
     r"(?P<file>[^?#@]+\.gguf)(?:@(?P<end>[^?#]+))?(?:[?#].*)?",
     re.IGNORECASE,
 )
+PAIR = "pair:"
+"""What begins so names two models at once, by a card."""
 MAIN = "main"
 """The branch that is meant where none is named."""
 _PULL = "`localspec models pull {name}` fetches it; `localspec models ls` shows the models that are here."
@@ -72,6 +74,9 @@ def find_named(name: str) -> Path | None:
     `user/repo` alone may be a path as well: None when it is not here. Raises ModelFileError for a name that can't be
     anything else, when that model is not on this machine.
     """
+    if name.startswith(PAIR):
+        hint = "Name one of its models, or use it with run, check or tune; `localspec models pairs` shows the pairs."
+        raise ModelFileError(f"{name} names two models, and one is wanted here.", hint=hint)
     if name.startswith(_OLLAMA):
         return _in_ollama(name)
     if name.startswith(_LM_STUDIO):

@@ -3,6 +3,7 @@
 import json
 import time
 
+from app.bench.card import note_in_cards
 from app.bench.findings import Findings
 from app.bench.progress import AnswerProgress, count_turns
 from app.bench.record import record
@@ -68,6 +69,8 @@ def _show(findings: Findings, terminal: Terminal) -> None:
 
         draw(findings, findings.request.plot)
         terminal.tell(f"Drawn: {findings.request.plot}")
+    for card in note_in_cards(findings):
+        terminal.tell(f"Written into the pair's card: {card}")
 
 
 def _why_nothing(findings: Findings) -> str:

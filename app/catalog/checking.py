@@ -1,19 +1,26 @@
 """`localspec check`: a verdict on a model, or a pair, from headers alone."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from app.catalog.foreseen import prediction_lines, prediction_record
+from app.catalog.pairs import taken_apart
 from app.catalog.words import in_a_line, memory_row, plain, size
 from app.columns import table, wrapped
+from app.engine.foresee import Foreseen, foresee_file
+from app.engine.known_costs import known_target
+from app.paths import machine_memory
 from app.terminal import Terminal
 from models.catalog import find_model
+from models.devices import gpus
 from models.errors import MemoryLimitError, PairError
 from models.gguf_header import read_model
-from models.gguf_pair import check_headers
+from models.gguf_pair import PairFindings, ReadModel, check_read, has_end, read, token_words
 from models.machine import available_memory
-from models.memory import CacheTypes, MemoryPlan, default_context, largest_context, plan_memory
-from models.model_info import ModelInfo, info_of
+from models.memory import CacheTypes, MemoryPlan, Need, Room, default_context, largest_context, room_for
+from models.model_info import ModelInfo
 
 _HEAD = ("", "weights", "cache", "buffers", "together")
 _ROLES = ("target", "draft")
@@ -24,16 +31,24 @@ _OTHER_DRAFT = "Use a smaller model of the same family and version, or --draft l
 class Checked:
     """What was found out about a model, or a pair."""
 
-    infos: tuple[ModelInfo, ...]
+    models: tuple[ReadModel, ...]
     """The target, and the draft model if there is one."""
     reasons: tuple[str, ...]
     """Why they are no pair."""
     notes: tuple[str, ...]
     plans: tuple[MemoryPlan, ...]
     """What each takes, at the target's context."""
-    free: int
+    room: Room
+    """Where they go, and what is free there."""
     largest: int
     """Longest context at which they fit together; 0 for none."""
+    foreseen: Foreseen | None
+    """What the draft model would gain; None for no pair."""
+
+    @property
+    def infos(self) -> tuple[ModelInfo, ...]:
+        """What the models say of themselves."""
+        return tuple(model.info for model in self.models)
 
     @property
     def need(self) -> int:
@@ -41,16 +56,25 @@ class Checked:
         return sum(plan.total for plan in self.plans)
 
     @property
+    def fits(self) -> bool:
+        """Whether all of them fit in what is free."""
+        return self.need <= self.room.free
+
+    @property
     def exit_code(self) -> int:
         """What a script sees: no pair comes before no room."""
         if self.reasons:
             return PairError.exit_code
-        return MemoryLimitError.exit_code if self.need > self.free else 0
+        return 0 if self.fits else MemoryLimitError.exit_code
 
 
 def run_check(target: str, draft: str | None, context: int, cache_types: CacheTypes, *, as_json: bool) -> int:
-    """Print the verdict, return the exit code; raises ModelFileError for a file that is missing or damaged."""
-    checked = look(target, draft, context, cache_types)
+    """Print the verdict, return the exit code; raises ModelFileError for a file that is missing or damaged.
+
+    `target` may be a pair, whose draft model then counts where no other is named.
+    """
+    named = taken_apart(target, draft)
+    checked = look(named.target, named.draft, context, cache_types)
     if as_json:
         Terminal().say(json.dumps(_record(checked)) + "\n")
     else:
@@ -60,14 +84,24 @@ def run_check(target: str, draft: str | None, context: int, cache_types: CacheTy
 
 def look(target: str, draft: str | None, context: int, cache_types: CacheTypes) -> Checked:
     """Return what the headers of one or two models say; raises ModelFileError."""
-    header = read_model(find_model(target))
-    found = None if draft is None else check_headers(header, read_model(find_model(draft)))
-    infos = (found.target, found.draft) if found else (info_of(header),)
-    shapes, free = [info.shape for info in infos], available_memory()
-    context = context or default_context(shapes[0])
-    plans = tuple(plan_memory(shape, context, cache_types) for shape in shapes)
+    models = tuple(read(read_model(find_model(name))) for name in (target, draft) if name is not None)
+    found = check_read(*models) if len(models) > 1 else None
+    needs = [Need(model.info.shape, model.info.layers, cache_types) for model in models]
+    room = room_for(needs, available_memory(), gpus())
+    context = context or default_context(needs[0].shape)
+    plans = tuple(need.plan(context, on_gpu=room.on_gpu) for need in needs)
     reasons, notes = (found.reasons, found.notes) if found else ((), ())
-    return Checked(infos, reasons, notes, plans, free, largest_context(shapes, free, cache_types))
+    largest = largest_context([need.shape for need in needs], room.free, cache_types, on_gpu=room.on_gpu)
+    return Checked(models, reasons, notes, plans, room, largest, _foreseen(models, found))
+
+
+def _foreseen(models: Sequence[ReadModel], found: PairFindings | None) -> Foreseen | None:
+    if found is None or found.reasons:
+        return None
+    target, draft = models
+    memory = machine_memory()
+    known = known_target(memory, target.info.path)
+    return foresee_file(memory, known, target.bytes_a_token, draft.info.path, draft.bytes_a_token)
 
 
 def _lines(checked: Checked) -> list[str]:
@@ -79,7 +113,10 @@ def _lines(checked: Checked) -> list[str]:
     ]
     if len(checked.infos) > 1:
         lines += ["", *_tokens(checked)]
-    return [*lines, "", *_memory(checked), "", *_verdict(checked)]
+    lines += ["", *_of_texts(checked), "", *_memory(checked)]
+    if checked.foreseen is not None:
+        lines += ["", *prediction_lines(checked.foreseen)]
+    return [*lines, "", *_verdict(checked)]
 
 
 def _tokens(checked: Checked) -> list[str]:
@@ -93,6 +130,54 @@ def _tokens(checked: Checked) -> list[str]:
     return lines + [line for note in checked.notes for line in wrapped(f"Does no harm: {plain(note)}.", 0, 2)]
 
 
+def _of_texts(checked: Checked) -> list[str]:
+    """Return how texts begin and end, holes and chats, for one model or for both beside each other."""
+    target = checked.models[0]
+    lines = {
+        "special tokens": _special(checked),
+        "fill in the middle": _holes(checked),
+        "chat template": _templates(checked),
+    }
+    if not has_end(target):
+        lines["end of answers"] = "the file names no end token: they end where the engine finds one, or at -n"
+    width = max(map(len, lines)) + 2
+    return [line for key, said in lines.items() for line in wrapped(f"{key:<{width}}{plain(said)}", 0, width)]
+
+
+def _special(checked: Checked) -> str:
+    """Return the tokens that have a role; where two models differ in one, the notes say how."""
+    target, *draft = checked.models
+    roles = [f"{role} {token_words(target, token)}" for role, token in target.info.special.items()]
+    said = ", ".join(roles) or "none are named"
+    if not draft:
+        return said
+    return f"{said}; {'the same in both' if draft[0].info.special == target.info.special else 'of the target'}"
+
+
+def _holes(checked: Checked) -> str:
+    """Return the markers for filling in the middle; the target's count, as it is the target that is asked."""
+    target, *draft = checked.models
+    said = " ".join(target.info.fim) or "no"
+    if not draft:
+        return said
+    if draft[0].info.fim == target.info.fim:
+        return f"{said}, both" if target.info.fim else "no, neither"
+    return f"{said}; the draft model: {' '.join(draft[0].info.fim) or 'no'}"
+
+
+def _templates(checked: Checked) -> str:
+    """Tell whether the chat templates are equal: a draft model needs none, as it is never asked anything itself."""
+    target, *draft = checked.models
+    if not draft:
+        return "yes" if target.template else "no"
+    if draft[0].template == target.template:
+        return "the same in both" if target.template else "no, neither"
+    if not target.template:
+        return "of the draft model alone, which is not used"
+    differs = "they differ" if draft[0].template else "of the target alone"
+    return f"{differs}; the target's is used, a draft model needs none"
+
+
 def _memory(checked: Checked) -> list[str]:
     rows = [memory_row(role, plan) for role, plan in zip(_ROLES, checked.plans, strict=False)]
     if len(rows) > 1:
@@ -102,13 +187,16 @@ def _memory(checked: Checked) -> list[str]:
 
 
 def _verdict(checked: Checked) -> list[str]:
-    fits = checked.need <= checked.free
-    room = f"{size(checked.need)} are needed, {size(checked.free)} are free"
+    fits = checked.fits
+    where = " on the GPU" if checked.room.on_gpu else ""
+    room = f"{size(checked.need)} are needed, {size(checked.room.free)} are free{where}"
     lines = [f"{'They fit' if len(checked.infos) > 1 else 'It fits'}: {room}." if fits else f"Too large: {room}."]
     if not fits:
         lines.append(_less(checked.largest))
     if checked.reasons:
         return [*lines, f"Not usable together. {_OTHER_DRAFT}"]
+    if fits and checked.foreseen is not None and not checked.foreseen.prediction.pays:
+        return [*lines, "Good to use, though it is not predicted to pay here."]
     return [*lines, "Good to use."] if fits else lines
 
 
@@ -120,16 +208,20 @@ def _less(largest: int) -> str:
 
 def _record(checked: Checked) -> dict[str, Any]:
     models = [_model(info, plan) for info, plan in zip(checked.infos, checked.plans, strict=True)]
+    both = len(models) > 1
     return {
         "type": "check",
         **dict(zip(_ROLES, models, strict=False)),
         "context": checked.plans[0].context,
-        "pair": None if len(models) == 1 else not checked.reasons,
+        "pair": not checked.reasons if both else None,
         "reasons": checked.reasons,
         "notes": checked.notes,
+        "chat_templates_equal": len({model.template for model in checked.models}) == 1 if both else None,
+        "predicted": prediction_record(checked.foreseen) if checked.foreseen else None,
         "need": checked.need,
-        "available": checked.free,
-        "fits": checked.need <= checked.free,
+        "available": checked.room.free,
+        "on_gpu": checked.room.on_gpu,
+        "fits": checked.fits,
         "largest_context": checked.largest,
         "exit_code": checked.exit_code,
     }

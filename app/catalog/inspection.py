@@ -1,33 +1,72 @@
 """`localspec models info` and `path`: one model."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 
+from app.catalog.pairs import taken_apart
 from app.catalog.words import in_a_line, memory_row, parameters, plain, size
 from app.columns import table
+from app.context_size import AUTO, Asked
 from app.terminal import Terminal
 from models.catalog import find_model
+from models.devices import gpus
+from models.errors import MemoryLimitError
 from models.gguf import check_file
 from models.machine import available_memory
-from models.memory import CacheTypes, MemoryPlan, largest_context, plan_memory
+from models.memory import CacheTypes, MemoryPlan, Need, Room, fit_context, largest_context, room_for
 from models.model_info import ModelInfo, model_info
 
 _MEMORY = ("context", "weights", "cache", "buffers", "together")
+_SHORTEST = 256
 
 
-def show_model(name: str, context: int, cache_types: CacheTypes, *, as_json: bool) -> None:
-    """Print what a model says of itself, and the memory it takes; raises ModelFileError."""
-    terminal, free = Terminal(), available_memory()
-    info = model_info(find_model(name))
-    plan, largest = plan_memory(info.shape, context, cache_types), largest_context([info.shape], free, cache_types)
+def show_model(name: str, context: Asked, cache_types: CacheTypes, *, as_json: bool) -> None:
+    """Print what a model says of itself, and the memory it takes.
+
+    Raises ModelFileError, and MemoryLimitError where a context that fits was asked for and none does.
+    """
+    terminal, info = Terminal(), model_info(find_model(name))
+    need = _need(info, cache_types)
+    room = room_for([need], available_memory(), gpus())
+    tokens = _fitting(terminal, [need], room) if context == AUTO else context
+    plan = need.plan(tokens, on_gpu=room.on_gpu)
+    largest = largest_context([info.shape], room.free, cache_types, on_gpu=room.on_gpu)
     if as_json:
         about = {key: value for key, value in asdict(info).items() if key not in ("path", "shape")}
-        memory = {**asdict(plan), "total": plan.total, "available": free, "largest_context": largest}
-        memory["fits"] = plan.total <= free
+        memory = {**asdict(plan), "total": plan.total, "available": room.free, "on_gpu": room.on_gpu}
+        memory |= {"largest_context": largest, "fits": plan.total <= room.free}
         record = {"type": "model", "path": str(info.path), **about, "memory_plan": memory}
         terminal.say(json.dumps(record) + "\n")
     else:
-        terminal.say("\n".join([*_about(info), "", *_memory(plan, free, largest)]) + "\n")
+        terminal.say("\n".join([*_about(info), "", *_memory(plan, room, largest)]) + "\n")
+
+
+def context_for(target: str, draft: str | None, asked: Asked, cache_types: CacheTypes) -> int:
+    """Return the tokens of context that were asked for, of a target and perhaps its draft; 0 for the model's own.
+
+    As many as fit are told in a note; where none fits it is the shortest, whose account then says so. `target` may be
+    a pair.
+    """
+    if asked != AUTO:
+        return asked
+    named = taken_apart(target, draft)
+    names = [name for name in (named.target, named.draft) if name]
+    needs = [_need(model_info(find_model(name)), cache_types) for name in names]
+    try:
+        return _fitting(Terminal(), needs, room_for(needs, available_memory(), gpus()))
+    except MemoryLimitError:
+        return _SHORTEST
+
+
+def _fitting(terminal: Terminal, needs: Sequence[Need], room: Room) -> int:
+    fit = fit_context(needs, room)
+    terminal.warn(fit.note)
+    return fit.context
+
+
+def _need(info: ModelInfo, cache_types: CacheTypes) -> Need:
+    return Need(info.shape, info.layers, cache_types)
 
 
 def print_path(name: str) -> None:
@@ -59,8 +98,9 @@ def _window(info: ModelInfo) -> str:
     return f", some with a window of {info.window:,}" if info.window else ""
 
 
-def _memory(plan: MemoryPlan, free: int, largest: int) -> list[str]:
+def _memory(plan: MemoryPlan, room: Room, largest: int) -> list[str]:
     lines = table(_MEMORY, [memory_row(f"{plan.context:,}", plan)], 0, ())
-    verdict = "It fits" if plan.total <= free else "It does not fit"
+    verdict = "It fits" if plan.total <= room.free else "It does not fit"
+    where = " on the GPU" if room.on_gpu else ""
     longest = f"The longest context that fits is {largest:,}." if largest else "No context is short enough."
-    return [*lines, "", f"{verdict}: {size(free)} are free. {longest}"]
+    return [*lines, "", f"{verdict}: {size(room.free)} are free{where}. {longest}"]

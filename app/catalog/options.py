@@ -4,13 +4,14 @@ from pathlib import Path
 
 import click
 
+from app.context_size import CONTEXT_HELP, Asked, ContextSize
 from app.options import ModelName
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 _YES = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 _NAME = click.argument("name", type=ModelName("starter"))
 _CONTEXT = click.option(
-    "-c", "--ctx-size", default=0, type=click.IntRange(0, 1 << 24), help="Tokens of context; 0: as run takes."
+    "-c", "--ctx-size", default=0, type=ContextSize(), metavar="N|auto", help=CONTEXT_HELP, show_default=True
 )
 _CACHE = click.Choice(["auto", "f32", "f16", "q8_0"])
 _KEYS = click.option("-ctk", "--cache-type-k", "keys", default="auto", type=_CACHE, help="Type of cached keys.")
@@ -49,11 +50,21 @@ _RM_HELP = """Remove models that `localspec models pull` fetched, and what is le
 
 Asks first on a terminal. Models of Ollama, LM Studio and others stay, and it is told whose they are.
 """
+_SUGGEST_HELP = """Name the draft model to use for TARGET, or tell that none is needed.
+
+\b
+  localspec models suggest big.gguf    the models here that can guess for it, and what its family has to fetch
+  localspec models suggest             the same for each model here that another one here can guess for
+
+Ranked by the speed-up that is predicted for this machine, from slow texts to quick ones: the cost of passes as `tune`
+or an earlier run measured it, of a guess by the weights that a token reads where it was not measured. Nothing is
+loaded, and nothing fetched. Ends with the command line to use. Exit codes: 0; 3 where TARGET is missing or damaged.
+"""
 _CHECK_HELP = """Tell from the files' headers whether DRAFT can guess for TARGET, and whether both fit in memory.
 
 \b
   localspec check big.gguf tiny.gguf             every token compared, and the memory of both
-  localspec check big.gguf tiny.gguf -c 32768    with a longer context
+  localspec check big.gguf tiny.gguf -c 32768    with a longer context; -c auto: the longest that fits
   localspec check ollama:qwen3:8b                one model: is the file whole, does it fit?
 
 Nothing is loaded. Exit codes: 0 they can be used; 4 they are no pair; 5 they do not fit; 3 a file is missing or
@@ -86,7 +97,7 @@ def _list(*, folders: tuple[Path, ...], as_json: bool) -> None:
 @_KEYS
 @_VALUES
 @_JSON
-def _info(*, name: str, ctx_size: int, keys: str, values: str, as_json: bool) -> None:
+def _info(*, name: str, ctx_size: Asked, keys: str, values: str, as_json: bool) -> None:
     """Show what a model says of itself, and how much memory it takes."""
     from app.catalog.inspection import show_model
 
@@ -117,6 +128,31 @@ def _pull(*, name: str, quant: str, with_draft: bool, yes: bool, offline: bool, 
     click.get_current_context().exit(run_pull(request))
 
 
+@models.command("suggest", help=_SUGGEST_HELP)
+@click.argument("target", required=False, type=ModelName("starter"))
+@_FOLDERS
+@_JSON
+def _suggest(*, target: str | None, folders: tuple[Path, ...], as_json: bool) -> None:
+    """Name the draft model to use for a target, or tell that none is needed."""
+    from app.catalog.suggesting import suggest
+
+    suggest(target, folders, as_json=as_json)
+
+
+@models.command("pairs")
+@_JSON
+def _pairs(*, as_json: bool) -> None:
+    """List the pair cards that `localspec tune TARGET --draft DRAFT` wrote, or that were put into their folder.
+
+    A pair is used by its name, as in `localspec run pair:NAME`, or by the file of its card: pair:FILE.toml. PREDICTED
+    is computed from measured passes, MEASURED is what answers showed. A card of another machine gives the pair, not
+    settings.
+    """
+    from app.catalog.listing_pairs import list_pairs
+
+    list_pairs(as_json=as_json)
+
+
 @models.command("rm", help=_RM_HELP)
 @click.argument("names", nargs=-1, required=True)
 @_YES
@@ -136,9 +172,11 @@ def _remove(*, names: tuple[str, ...], yes: bool) -> None:
 @_JSON
 @click.pass_context
 def check(
-    context: click.Context, /, *, target: str, draft: str | None, ctx_size: int, keys: str, values: str, as_json: bool
+    context: click.Context, /, *, target: str, draft: str | None, ctx_size: Asked, keys: str, values: str, as_json: bool
 ) -> None:
     """Tell whether a draft model can guess for a target, and whether both fit in memory."""
     from app.catalog.checking import run_check
+    from app.catalog.inspection import context_for
 
-    context.exit(run_check(target, draft, ctx_size, (keys, values), as_json=as_json))
+    tokens = context_for(target, draft, ctx_size, (keys, values))
+    context.exit(run_check(target, draft, tokens, (keys, values), as_json=as_json))

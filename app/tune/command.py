@@ -7,7 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from app.catalog.pairs import taken_apart
 from app.engine.load import TOY
+from app.engine.predict import Prediction
 from app.engine.tune import DEEPEST, Findings, Tuner, as_tuned, measure_curve
 from app.engine.tune_choice import DEEP, Measure
 from app.engine.tune_draft import DraftFindings, DraftTuner
@@ -16,11 +18,12 @@ from app.engine.tuned import Setting, load_tuned, load_tuned_draft, store_tuned,
 from app.interrupt import run_interruptible
 from app.paths import draft_copies, machine_memory
 from app.terminal import Terminal
+from app.tune.card import CardWanted, Written, check_place, foreseen_gain, write_card
 from app.tune.report import Outcome, progress_line, record, report
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.catalog import STARTER, find_model
-from models.errors import Cancelled, UsageError
+from models.errors import Cancelled, LocalspecError, UsageError
 from models.gguf import check_file
 from models.llama import LlamaModel
 from models.llama_load import LlamaOptions
@@ -51,6 +54,8 @@ class TunePlan:
     """File that remembers what was found out about models on this machine."""
     copies: Path
     """Folder of re-quantised draft models."""
+    card: CardWanted | None = None
+    """Which card to write of the two models; None: none."""
 
 
 @dataclass(slots=True)
@@ -65,6 +70,7 @@ class Run:
     draft: DraftFindings | None = None
     interrupted: bool = False
     stored: bool = False
+    card: Written | None = None
 
     def measure(self) -> None:
         """Measure the target, then the draft model, then store both; stopped, store nothing."""
@@ -78,6 +84,7 @@ class Run:
             if self.plan.draft is not None:
                 self._measure_draft(self.plan.draft)
             self._store()
+            self._write_card()
         except Cancelled:
             self.interrupted = True
 
@@ -122,6 +129,19 @@ class Run:
         # A file that can't be written is no error, but it must not be called stored.
         self.stored = bool(kept) and all(kept)
 
+    def _write_card(self) -> None:
+        """Write the card of two models that were both measured well."""
+        plan, draft = self.plan, self.draft
+        if plan.card is None or plan.target is None or plan.draft is None or draft is None:
+            return
+        if self.target.tuned is None or draft.tuned is None:
+            return
+        try:
+            self.card = write_card(plan.card, plan.target, self.target.tuned, plan.draft, draft.tuned)
+        except LocalspecError as error:
+            # What was measured is worth showing all the same.
+            draft.notes.append(str(error).replace("\n", " "))
+
     def _safe(self, path: Path) -> LlamaOptions:
         """Check a file, and return options that do not crash on it."""
         check_file(path)
@@ -140,10 +160,15 @@ class Run:
 
 
 def read_tune(model: str | None, flags: dict[str, Any]) -> TunePlan:
-    """Read the argument and flags of `tune`; raises UsageError."""
-    name = flags["model_option"] or model or STARTER
-    drafter = parse_drafter(flags["draft"] or "off")
+    """Read the argument and flags of `tune`; raises UsageError, and ModelFileError for a pair that is not here."""
+    named = taken_apart(flags["model_option"] or model or STARTER, flags["draft"])
+    name, drafter = named.target, parse_drafter(named.draft or "off")
     has_file = drafter.model not in ("", TOY)
+    if flags["card"] and (flags["no_card"] or not has_file or name == TOY):
+        raise UsageError(
+            f"--card {flags['card']}: there is no pair to write a card of.",
+            hint="Name a draft model with --draft, and leave out --no-card.",
+        )
     if flags["keep"] and not has_file:
         raise UsageError(
             f"--keep keeps a copy of a draft model, and --draft {drafter} has no file.",
@@ -160,7 +185,13 @@ def read_tune(model: str | None, flags: dict[str, Any]) -> TunePlan:
         quiet=flags["quiet"],
         memory=machine_memory(),
         copies=draft_copies(),
+        card=_card(name, drafter.model, flags) if has_file and name != TOY else None,
     )
+
+
+def _card(target: str, draft: str, flags: dict[str, Any]) -> CardWanted | None:
+    check_place(flags["card"])
+    return None if flags["no_card"] else CardWanted(flags["card"], target, draft)
 
 
 def run_tune(plan: TunePlan) -> int:
@@ -181,9 +212,15 @@ def _show(run: Run) -> None:
     if not run.target.rows and not run.target.threads:
         return
     stored = str(run.plan.memory) if run.stored else None
-    outcome = Outcome(run.timer.elapsed, run.timer.busy, run.plan.allow_rounding, stored)
+    outcome = Outcome(run.timer.elapsed, run.timer.busy, run.plan.allow_rounding, stored, _gain(run), run.card)
     if run.plan.as_json:
         found = record(run.target, run.draft, outcome)
         run.terminal.say(json.dumps(found, ensure_ascii=False) + "\n")
     else:
         run.terminal.say(report(run.target, run.draft, outcome))
+
+
+def _gain(run: Run) -> Prediction | None:
+    """Return what the draft model would gain, where both were measured."""
+    draft = run.draft.tuned if run.draft else None
+    return foreseen_gain(run.target.tuned, draft) if run.target.tuned and draft else None

@@ -9,6 +9,7 @@ _WHAT, _CHOICE, _OUTPUT = "What to measure", "What to take", "Output"
 _SECONDS_HELP = "Seconds to spend; what does not fit is left out, and said."
 _ROUNDING_HELP = "Take the quickest setting also if its drafts are exact for fewer tokens; for `run --allow-rounding`."
 _KEEP_HELP = "Keep a re-quantised copy of the draft model, in the cache folder, if it is quicker."
+_CARD_HELP = "Name of the pair's card, or a .toml file for it.  [default: made of the model's name]"
 _GPU_HELP = "Layers on the GPU, where the build has one; -1: all, 0: none."
 
 _OPTIONS = (
@@ -27,6 +28,8 @@ _OPTIONS = (
     option(_WHAT, "--seconds", default=55.0, type=click.FloatRange(min=0.1, max=3600), help=_SECONDS_HELP),
     option(_CHOICE, "--allow-rounding", is_flag=True, help=_ROUNDING_HELP),
     option(_CHOICE, "--keep", "--requantise-draft", "keep", is_flag=True, help=_KEEP_HELP),
+    option(_OUTPUT, "--card", metavar="NAME", help=_CARD_HELP),
+    option(_OUTPUT, "--no-card", is_flag=True, help="With a draft model: write no card of the pair."),
     option(_OUTPUT, "--json", "as_json", is_flag=True, help="One JSON object with every figure."),
     option(_OUTPUT, "-q", "--quiet", is_flag=True, help="No progress, no notes."),
 )

@@ -7,10 +7,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from app.engine.predict import Prediction
 from app.engine.tune import Findings
 from app.engine.tune_choice import Measure, verdict
 from app.engine.tune_draft import DraftFindings, DraftMeasure
 from app.engine.tune_threads import WIDE
+from app.tune.card import Written
 
 _WIDTH = 80
 _BAR = 24
@@ -34,6 +36,10 @@ class Outcome:
     allow_rounding: bool
     stored: str | None
     """File that keeps what was found; None: nothing is stored."""
+    gain: Prediction | None = None
+    """What the draft model would gain, computed from what was measured; None without one."""
+    card: Written | None = None
+    """The pair card that was written."""
 
 
 def progress_line(what: str, elapsed: float, seconds: float) -> str:
@@ -61,6 +67,7 @@ def report(target: Findings, draft: DraftFindings | None, outcome: Outcome) -> s
         notes.append(_BUSY)
     parts += [_wrapped(note) for note in notes]
     parts.append(f"Stored in {outcome.stored}; later runs use it." if outcome.stored else "Nothing is stored.")
+    parts += _pair(outcome)
     return "\n\n".join(parts) + "\n"
 
 
@@ -69,7 +76,11 @@ def record(target: Findings, draft: DraftFindings | None, outcome: Outcome) -> d
     found = asdict(target)
     found["chosen"] = target.chosen.label if target.chosen else None
     found["draft"] = _plain(asdict(draft)) if draft else None
-    return {"type": "tune", **_plain(found), **asdict(outcome)}
+    gain, card = outcome.gain, outcome.card
+    about = {key: getattr(outcome, key) for key in ("seconds", "busy", "allow_rounding", "stored")}
+    predicted = {"least": gain.least, "most": gain.most, "draft_lengths": gain.lengths} if gain else None
+    written = {"name": f"pair:{card.name}", "path": str(card.path)} if card else None
+    return {"type": "tune", **_plain(found), **about, "predicted_speed_up": predicted, "card": written}
 
 
 def plot(seconds: Mapping[int, float], depth: int, *, unicode: bool) -> str:
@@ -82,6 +93,19 @@ def plot(seconds: Mapping[int, float], depth: int, *, unicode: bool) -> str:
         for width, ratio in ratios.items()
     ]
     return "\n".join([head, *lines])
+
+
+def _pair(outcome: Outcome) -> list[str]:
+    """Return what the pair would gain, and where its card is."""
+    parts = []
+    if outcome.gain is not None:
+        low, high = (f"{speed:.2f}" for speed in (outcome.gain.least, outcome.gain.most))
+        gain = f"Predicted speed-up with this draft model, from hard to easy text: {low} to {high}"
+        pays = "" if outcome.gain.pays else ", so it does not pay here"
+        parts.append(_wrapped(f"{gain}{pays}. localspec bench measures it."))
+    if outcome.card is not None:
+        parts.append(f"The pair's card: {outcome.card.path}\nUse it: localspec run pair:{outcome.card.name}")
+    return parts
 
 
 def _threads(target: Findings) -> str:

@@ -1,15 +1,19 @@
 """`localspec check`: the verdict on a model or a pair, in words, in JSON and as an exit code."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from raw_gguf import Array, write_raw
-from run_localspec import localspec
+from raw_gguf import Array, Weights, write_raw
+from run_localspec import ROOT, localspec
 
 from app.catalog import checking
 from app.catalog.checking import run_check
+from models.probe import identity
+from models.remembered import Remembered
 
 TOKENS = ["a", "b", "ab", "<end>"]
 AUTO = ("auto", "auto")
@@ -20,6 +24,14 @@ def pair(folder: Path, **draft: object) -> tuple[str, str]:
     target = write_raw(folder / "target.gguf")
     values: dict[str, Any] = {"llama.block_count": 1, **draft}
     return str(target), str(write_raw(folder / "draft.gguf", values))
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Have nothing measured on this machine; return the folder of what could be."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path / "cache"
 
 
 def checked(
@@ -36,7 +48,8 @@ def test_a_good_pair_is_good_to_use(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "The tokenizers agree, in all of 4 tokens." in done.stdout
     assert "Memory with a context of 512 tokens:" in done.stdout
-    assert done.stdout.endswith("Good to use.\n")
+    # The two are equally large.
+    assert done.stdout.endswith("Good to use, though it is not predicted to pay here.\n")
 
 
 @pytest.mark.parametrize(
@@ -100,6 +113,109 @@ def test_what_does_no_harm_is_told_and_not_refused(
     code, out = checked(capsys, *pair(tmp_path, **change))
     assert code == 0
     assert f"Does no harm: {note}." in out
+
+
+LARGE = {"tensors": (Weights("token_embd.weight", (4, 2)), Weights("blk.0.attn_q.weight", (4, 64))), "data": 2048}
+
+
+def uneven(folder: Path) -> tuple[str, str]:
+    """Write a target that reads 33 times as much a token as its draft model; return their names."""
+    return str(write_raw(folder / "large.gguf", **LARGE)), str(write_raw(folder / "small.gguf"))
+
+
+def test_the_prediction_comes_with_what_it_rests_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = uneven(tmp_path)
+    out = " ".join(checked(capsys, *names)[1].split())
+    assert "Predicted speed-up with this draft model" in out
+    assert "not measured on this machine" in out
+    assert "A step of the draft model is 0.03 of a token of the target, by the weights" in out
+    assert "Qwen2.5-Coder 0.5B guessing for its 1.5B" in out
+    assert out.endswith("Good to use.")
+    predicted = json.loads(checked(capsys, *names, as_json=True)[1])["predicted"]
+    assert (predicted["passes"]["measured"], predicted["step"]["measured"], predicted["pays"]) == (False, False, True)
+    assert predicted["least"] == 1.0 < predicted["most"]
+    assert [case["text"] for case in predicted["cases"]] == ["chat", "summaries", "code"]
+    assert len(predicted["assumptions"]) == 3
+
+
+def test_the_prediction_uses_what_was_measured_here(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], cache: Path
+) -> None:
+    target, draft = uneven(tmp_path)
+    memory = Remembered(cache / "localspec" / "machine.json")
+    memory.put(f"curve x {identity(Path(target))}", {"1": 1.0, "2": 1.1, "4": 1.3, "8": 9.0})
+    memory.put(f"exact width 32 x {identity(Path(target))}", 4)
+    memory.put(f"curve y {identity(Path(draft))}", {"1": 0.1})
+    out = " ".join(checked(capsys, target, draft)[1].split())
+    assert "1.10 for 2, 1.30 for 4 tokens; wider ones than 4 are not exact here." in out
+    assert "0.10 of a token of the target, both measured on this machine." in out
+    predicted = json.loads(checked(capsys, target, draft, as_json=True)[1])["predicted"]
+    assert predicted["passes"]["ratios"] == {"1": 1.0, "2": 1.1, "4": 1.3}
+    code = predicted["cases"][-1]
+    assert code["least"] == code["most"]
+    assert code["most"]["speed_up"] == pytest.approx((1 + 0.97 + 0.97**2 + 0.97**3) / (1.3 + 3 * 0.1))
+
+
+def test_nothing_heavy_is_imported_also_where_something_was_measured(tmp_path: Path, cache: Path) -> None:
+    target, draft = uneven(tmp_path)
+    Remembered(cache / "localspec" / "machine.json").put(f"curve x {identity(Path(target))}", {"1": 1.0, "2": 1.1})
+    code = (
+        "import sys; from app.cli import command_line\n"
+        f"try: command_line(['check', {target!r}, {draft!r}])\n"
+        "except SystemExit: pass\n"
+        "print([name for name in ('llama_cpp', 'numpy', 'textual') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "measured on this machine" in done.stdout
+    assert done.stdout.endswith("[]\n")
+
+
+def test_no_pair_and_one_model_have_no_prediction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = pair(tmp_path, **{"tokenizer.ggml.model": "llama"})
+    assert "Predicted" not in checked(capsys, *names)[1]
+    assert json.loads(checked(capsys, *names, as_json=True)[1])["predicted"] is None
+    assert json.loads(checked(capsys, names[0], as_json=True)[1])["predicted"] is None
+
+
+TEMPLATE, HOLES = "tokenizer.chat_template", ["<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<end>"]
+
+
+@pytest.mark.parametrize(
+    ("target", "draft", "said", "equal"),
+    [
+        ({}, {}, "chat template no, neither", True),
+        ({TEMPLATE: "x"}, {TEMPLATE: "x"}, "chat template the same in both", True),
+        ({TEMPLATE: "x"}, {TEMPLATE: "y"}, "chat template they differ; the target's is used", False),
+        (
+            {TEMPLATE: "x"},
+            {},
+            "chat template of the target alone; the target's is used, a draft model needs none",
+            False,
+        ),
+        ({}, {TEMPLATE: "x"}, "chat template of the draft model alone, which is not used", False),
+        ({}, {}, "fill in the middle no, neither", True),
+        ({}, {}, "special tokens eos 3 ('<end>'); the same in both", True),
+        ({}, {"tokenizer.ggml.eos_token_id": 2}, "special tokens eos 3 ('<end>'); of the target", True),
+        ({"tokenizer.ggml.eos_token_id": 9}, {}, "end of answers the file names no end token", True),
+    ],
+)
+def test_how_texts_begin_and_end_is_told_of_both(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    target: dict[str, Any],
+    draft: dict[str, Any],
+    said: str,
+    equal: bool,
+) -> None:
+    names = str(write_raw(tmp_path / "target.gguf", target)), str(write_raw(tmp_path / "draft.gguf", draft))
+    assert said in " ".join(checked(capsys, *names)[1].split())
+    assert json.loads(checked(capsys, *names, as_json=True)[1])["chat_templates_equal"] is equal
+
+
+def test_markers_for_a_hole_are_told_of_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = pair(tmp_path, **{"tokenizer.ggml.tokens": Array(HOLES)})
+    assert "fill in the middle  no; the draft model: <fim_prefix> <fim_suffix>" in checked(capsys, *names)[1]
+    assert "<fim_middle>, both" in checked(capsys, names[1], names[1])[1]
 
 
 def test_one_model_alone_is_checked_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

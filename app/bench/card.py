@@ -1,0 +1,45 @@
+"""What a benchmark says of a pair, written into the cards of that pair."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from app.bench.findings import Findings
+from app.catalog.pairs import card_files, store_card
+from app.engine.load import TOY
+from models.catalog import find_model
+from models.errors import LocalspecError
+from models.fingerprint import fingerprint
+from models.machine import machine_id
+from models.pair_card import read_card
+
+_ARM = "auto"
+"""What `run` does."""
+
+
+def note_in_cards(findings: Findings) -> list[Path]:
+    """Write the measured speed-up into this machine's cards of the pair; return those that were changed.
+
+    It is that of `auto`, at the first temperature; nothing is written of a benchmark that was
+    stopped, or whose texts differ from plain decoding.
+    """
+    plan = findings.request.plan
+    gain = next((each.speed_up for each in findings.overall() if each.arm == _ARM), None)
+    if gain is None or TOY in (plan.model, plan.drafter.model) or not plan.drafter.model or findings.interrupted:
+        return []
+    if any(answer.fork is not None for answer in findings.answers):
+        return []
+    pair = tuple(fingerprint(find_model(name)).digest for name in (plan.model, plan.drafter.model))
+    prompts = len({answer.prompt for answer in findings.answers})
+    return [path for path in card_files() if _noted(path, pair, gain, prompts)]
+
+
+def _noted(path: Path, pair: tuple[str, ...], gain: float, prompts: int) -> bool:
+    try:
+        card = read_card(path)
+        if (card.target.fingerprint, card.draft.fingerprint) != pair or card.made.machine_id != machine_id():
+            return False
+        store_card(path, replace(card, measured_speed_up=round(gain, 3), measured_prompts=prompts))
+    except LocalspecError:
+        # A card that can't be used is no reason to lose a benchmark.
+        return False
+    return True

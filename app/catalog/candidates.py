@@ -1,0 +1,149 @@
+"""Who could guess for a target: the models of this machine, and what its family has to fetch, the best first."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.engine.foresee import Foreseen, foresee, foresee_file
+from app.engine.known_costs import KnownCosts, known_target
+from models.errors import ModelFileError
+from models.families import Sibling, is_sibling, sibling_of
+from models.gguf_header import read_model
+from models.gguf_pair import ReadModel, check_read, read
+from models.gguf_strings import KnownStrings
+from models.local import LocalModel
+from models.memory import default_context, plan_memory
+from models.model_info import ModelInfo
+
+_PADDING = 4096
+"""Tokens by which vocabularies of one family may differ: ids that only round the size up."""
+_BYTES_A_WEIGHT = 0.7
+"""Of a small model in four or five bits, whose table of outputs is kept finer; seen with Qwen2.5 0.5B in Q4_K_M."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A model that could guess for a target."""
+
+    name: str
+    """By which it can be used; of one that is not here the repository to fetch."""
+    model: LocalModel | None
+    """None: it is not on this machine."""
+    parameters: int
+    foreseen: Foreseen
+    need: int | None
+    """Bytes of the two together, at the target's default context; None for what is not here."""
+    fits: bool | None
+
+    @property
+    def usable(self) -> bool:
+        """Whether it is worth having, and fits as far as that is known."""
+        return self.foreseen.prediction.pays and self.fits is not False
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """Who could guess for one target."""
+
+    target: LocalModel
+    candidates: tuple[Candidate, ...]
+    """By predicted speed-up, the best first."""
+    known: KnownCosts | None
+    """What was measured of the target on this machine."""
+
+    @property
+    def best(self) -> Candidate | None:
+        """The one to use: of those here if one is usable, else one to fetch; None: none is needed."""
+        usable = [candidate for candidate in self.candidates if candidate.usable]
+        return next((candidate for candidate in usable if candidate.model), usable[0] if usable else None)
+
+
+class Candidates:
+    """Finds candidates among the models of this machine; reads each header once, and only where it may matter."""
+
+    def __init__(self, here: Sequence[LocalModel], memory: Path, free: int) -> None:
+        """Take the models, the file of what was measured here, and the bytes that are free."""
+        self._here = [model for model in here if model.info is not None]
+        self._memory = memory
+        self._free = free
+        self._read: dict[Path, ReadModel | None] = {}
+        self._strings = KnownStrings()
+
+    def targets(self) -> list[LocalModel]:
+        """Return the models for which there is another one here that can guess for them."""
+        return [model for model in self._here if any(self._pairs(model))]
+
+    def suggest(self, target: LocalModel) -> Suggestion:
+        """Return who could guess for a target, also what could be fetched; raises ModelFileError for a broken one."""
+        known = known_target(self._memory, target.path)
+        found = [self._local(target, known, draft) for draft in self._pairs(target)]
+        found += self._to_fetch(target, known, found)
+        found.sort(key=lambda each: (-each.foreseen.prediction.most, -each.foreseen.prediction.least, not each.model))
+        return Suggestion(target, tuple(found), known)
+
+    def _pairs(self, target: LocalModel) -> Iterator[LocalModel]:
+        assert target.info is not None, "what can't be used is no target"
+        for draft in self._here:
+            assert draft.info is not None, "only models that can be used are kept"
+            if draft.path != target.path and _may_guess(target.info, draft.info) and self._agree(target, draft):
+                yield draft
+
+    def _agree(self, target: LocalModel, draft: LocalModel) -> bool:
+        one, other = self._header(target), self._header(draft)
+        return one is not None and other is not None and not check_read(one, other).reasons
+
+    def _header(self, model: LocalModel) -> ReadModel | None:
+        """Return what a pair is judged by; None for a file that has changed for the worse since it was listed."""
+        if model.path not in self._read:
+            try:
+                self._read[model.path] = read(read_model(model.path, self._strings), model.info)
+            except ModelFileError:
+                self._read[model.path] = None
+        return self._read[model.path]
+
+    def _local(self, target: LocalModel, known: KnownCosts | None, draft: LocalModel) -> Candidate:
+        assert target.info is not None, "what can't be used is no target"
+        assert draft.info is not None, "only models that can be used are kept"
+        read_by_target, read_by_draft = self._bytes(target), self._bytes(draft)
+        foreseen = foresee_file(self._memory, known, read_by_target, draft.path, read_by_draft)
+        context = default_context(target.info.shape)
+        need = sum(plan_memory(info.shape, context).total for info in (target.info, draft.info))
+        return Candidate(draft.name, draft, draft.info.parameters, foreseen, need, need <= self._free)
+
+    def _to_fetch(self, target: LocalModel, known: KnownCosts | None, found: Sequence[Candidate]) -> list[Candidate]:
+        sibling = _sibling(target)
+        if sibling is None or any(is_sibling(_names(each.model), sibling) for each in found if each.model):
+            return []
+        foreseen = foresee(known, self._bytes(target), sibling.parameters * _BYTES_A_WEIGHT)
+        return [Candidate(sibling.repo, None, sibling.parameters, foreseen, None, None)]
+
+    def _bytes(self, model: LocalModel) -> float:
+        header = self._header(model)
+        if header is None:
+            raise ModelFileError(f"{model.path.name} can't be read any more.", hint="Try again.")
+        return header.bytes_a_token
+
+
+def _may_guess(target: ModelInfo, draft: ModelInfo) -> bool:
+    """Tell whether it is worth comparing two vocabularies, by what is known without reading them."""
+    return (
+        target.tokenizer == draft.tokenizer
+        and abs(target.vocabulary - draft.vocabulary) <= _PADDING
+        and draft.parameters < target.parameters
+        and draft.memory == "rewind"
+        and target.memory != "none"
+    )
+
+
+def _sibling(target: LocalModel) -> Sibling | None:
+    """Return what could be fetched for a target, if it is smaller than that."""
+    assert target.info is not None, "what can't be used is no target"
+    sibling = sibling_of(_names(target))
+    smaller = sibling is not None and sibling.parameters < target.info.parameters
+    return sibling if smaller and sibling and not is_sibling(_names(target), sibling) else None
+
+
+def _names(model: LocalModel) -> str:
+    """Return everything that a model is called."""
+    title = model.info.title if model.info else ""
+    return f"{model.name} {model.path.name} {title}"

@@ -1,0 +1,115 @@
+"""A predicted speed-up in words and as JSON: never without what it rests on."""
+
+from typing import Any
+
+from app.catalog.words import size
+from app.columns import table, wrapped
+from app.engine.foresee import Foreseen
+from app.engine.predict import ACCEPTANCE, Case, Gain
+
+_HEAD = ("", "right", "guesses", "speed-up")
+_SHOWN_WIDTHS = 6
+_SOURCE = "seen with Qwen2.5-Coder 0.5B guessing for its 1.5B at temperature 0.7"
+
+
+def prediction_lines(seen: Foreseen) -> list[str]:
+    """Return the speed-up by kind of text, and what it rests on."""
+    rows = [[case.text, f"{case.acceptance:.0%}", _lengths(case), _speed(case)] for case in seen.prediction.cases]
+    head = "Predicted speed-up with this draft model, against plain decoding:"
+    points = [line for point in assumptions(seen) for line in wrapped(f"- {point}", 2, 2)]
+    return [head, *table(_HEAD, rows, 2, {0}), *points]
+
+
+def assumptions(seen: Foreseen) -> list[str]:
+    """Return what a prediction rests on, in sentences."""
+    return [passes_words(seen), step_words(seen), acceptance_words()]
+
+
+def passes_words(seen: Foreseen) -> str:
+    """Say what the price of wider passes is taken from."""
+    if seen.target is None:
+        return (
+            "The target's passes were not measured on this machine: each further token of one is taken at a quarter of "
+            "the first (seen with AVX-512) to all of it (without). `localspec tune` measures them."
+        )
+    ratios = [f"{ratio:.2f} for {width}" for width, ratio in sorted(seen.target.verify.items()) if width > 1]
+    more = ", and so on" if len(ratios) > _SHOWN_WIDTHS else ""
+    exact = seen.target.exact_width
+    limit = f"; wider ones than {exact} are not exact here" if exact and exact > 1 else ""
+    if not ratios:
+        return f"The target's passes were measured on this machine: no pass over several tokens is exact{limit}."
+    shown = ", ".join(ratios[:_SHOWN_WIDTHS])
+    return f"A pass of the target, measured on this machine, over one of a single token: {shown} tokens{more}{limit}."
+
+
+def step_words(seen: Foreseen) -> str:
+    """Say what the price of a guess is taken from."""
+    share = f"A step of the draft model is {seen.prediction.step:.2f} of a token of the target"
+    if seen.step_measured:
+        return f"{share}, both measured on this machine."
+    read = f"{size(seen.draft_bytes)} and {size(seen.target_bytes)}"
+    return f"{share}, by the weights that a token reads ({read}); it was not measured."
+
+
+def acceptance_words() -> str:
+    """Say where the share of right guesses comes from."""
+    shares = ", ".join(f"{share:.0%} in {text}" for text, share in sorted(ACCEPTANCE.items(), key=lambda item: item[1]))
+    return (
+        f"Guesses are right as {_SOURCE} ({shares}); another pair has its own shares, and a larger draft model is "
+        "right more often. `localspec bench` measures the real gain."
+    )
+
+
+def range_words(seen: Foreseen) -> str:
+    """Return the speed-ups from the worst case to the best."""
+    low, high = f"{seen.prediction.least:.2f}", f"{seen.prediction.most:.2f}"
+    return low if low == high else f"{low}-{high}"
+
+
+def prediction_record(seen: Foreseen) -> dict[str, Any]:
+    """Return the same as JSON has it."""
+    prediction, target = seen.prediction, seen.target
+    return {
+        "least": prediction.least,
+        "most": prediction.most,
+        "pays": prediction.pays,
+        "cases": [_case(case) for case in prediction.cases],
+        "step": {
+            "of_a_token": prediction.step,
+            "measured": seen.step_measured,
+            "draft_bytes_a_token": round(seen.draft_bytes),
+            "target_bytes_a_token": round(seen.target_bytes),
+        },
+        "passes": {
+            "measured": target is not None,
+            "one_token_seconds": target.one_token if target else None,
+            "ratios": {str(width): ratio for width, ratio in target.verify.items()} if target else None,
+            "exact_width": target.exact_width if target else None,
+        },
+        "assumptions": assumptions(seen),
+    }
+
+
+def _case(case: Case) -> dict[str, Any]:
+    gains = {"least": case.least, "most": case.most}
+    return {
+        "text": case.text,
+        "acceptance": case.acceptance,
+        **{name: {"draft_length": gain.length, "speed_up": gain.speed_up} for name, gain in gains.items()},
+    }
+
+
+def _lengths(case: Case) -> str:
+    return _span(str(case.least.length), str(case.most.length))
+
+
+def _speed(case: Case) -> str:
+    return _span(_gain(case.least), _gain(case.most)) + (" (does not pay)" if case.most.length == 0 else "")
+
+
+def _gain(gain: Gain) -> str:
+    return f"{gain.speed_up:.2f}"
+
+
+def _span(low: str, high: str) -> str:
+    return low if low == high else f"{low}-{high}"

@@ -1,0 +1,149 @@
+"""`localspec models suggest`: which draft model to use, or that none is needed."""
+
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from app.catalog.candidates import Candidate, Candidates, Suggestion
+from app.catalog.foreseen import acceptance_words, passes_words, prediction_record, range_words
+from app.catalog.listing import headers_file
+from app.catalog.words import in_a_line, parameters, plain, size
+from app.columns import table, wrapped
+from app.engine.predict import WORTH
+from app.paths import machine_memory
+from app.terminal import Terminal
+from models.catalog import STARTER, find_model
+from models.local import LocalModel, local_models
+from models.machine import available_memory
+from models.memory import plan_memory
+from models.model_info import model_info
+
+_HEAD = ("DRAFT", "PARAMETERS", "QUANT", "STEP", "SPEED-UP", "TOGETHER", "FITS")
+_FLUSH_LEFT = {0, 2, 3, 6}
+_NO_PAIRS = "No two models on this machine are a pair."
+_NO_MODEL = "No model is here. LOCALSPEC_MODELS, or --dir, names folders of your own."
+_LEGEND = (
+    "STEP is what a guess costs, in tokens of the target: * as measured here, else by the weights that a token reads."
+)
+
+
+def suggest(name: str | None, folders: Sequence[Path], *, as_json: bool) -> None:
+    """Print who could guess for a model, or for each that has somebody here; raises ModelFileError."""
+    terminal, free = Terminal(), available_memory()
+    # What lies beside the target is the first that comes to mind.
+    beside = [find_model(name).parent] if name is not None and name != STARTER else []
+    here = local_models([*folders, *beside], known=headers_file())
+    finder = Candidates(here, machine_memory(), free)
+    found = [finder.suggest(target) for target in _targets(name, here, finder)]
+    if as_json:
+        record = {"type": "suggestions", "available": free, "targets": [_record(each) for each in found]}
+        terminal.say(json.dumps(record) + "\n")
+    elif found:
+        terminal.say("\n".join(_lines(found, alone=name is not None)) + "\n")
+    else:
+        terminal.show(_NO_MODEL)
+
+
+def _targets(name: str | None, here: Sequence[LocalModel], finder: Candidates) -> list[LocalModel]:
+    if name is not None:
+        return [_named(name, here)]
+    # Where no two are a pair, the model that `run` takes by itself still has an answer.
+    return finder.targets() or [model for model in here if model.name == STARTER and model.info]
+
+
+def _named(name: str, here: Sequence[LocalModel]) -> LocalModel:
+    """Return the model that a name stands for, under that name; raises ModelFileError."""
+    path = find_model(name)
+    info = model_info(path)
+    need = plan_memory(info.shape).total
+    same = next(
+        (model.path for model in here if model.path.exists() and path.exists() and model.path.samefile(path)), path
+    )
+    return LocalModel(name, same, info, need=need)
+
+
+def _lines(found: Sequence[Suggestion], *, alone: bool) -> list[str]:
+    lines = [] if alone or any(each.candidates for each in found) else [_NO_PAIRS, ""]
+    for each in found:
+        lines += [*_of_target(each), ""]
+    if any(each.candidates for each in found):
+        return [*lines, *wrapped(_LEGEND, 0), *wrapped(acceptance_words(), 0)]
+    return lines[:-1]
+
+
+def _of_target(found: Suggestion) -> list[str]:
+    assert found.target.info is not None, "what can't be used is no target"
+    lines = wrapped(f"{plain(found.target.name)}: {in_a_line(found.target.info)}", 0, 2)
+    if found.candidates:
+        lines += table(_HEAD, [_row(each) for each in found.candidates], 2, _FLUSH_LEFT)
+        lines += wrapped(passes_words(found.candidates[0].foreseen), 2)
+    return [*lines, *wrapped(_verdict(found), 2), *(f"    {command}" for command in _commands(found))]
+
+
+def _row(each: Candidate) -> list[str]:
+    info = each.model.info if each.model else None
+    step = f"{each.foreseen.prediction.step:.2f}{' *' if each.foreseen.step_measured else ''}"
+    fits = {True: "yes", False: "no", None: "not here"}[each.fits]
+    return [
+        plain(each.name),
+        parameters(each.parameters),
+        info.quantisation if info else "",
+        step,
+        range_words(each.foreseen),
+        size(each.need) if each.need else "",
+        fits,
+    ]
+
+
+def _verdict(found: Suggestion) -> str:
+    if (best := found.best) is not None:
+        return "The best of those here:" if best.model else "The best is not on this machine; to fetch and use it:"
+    assert found.target.info is not None, "what can't be used is no target"
+    if found.target.info.memory == "none":
+        return f"No drafter can help: it can't take back a wrong guess ({found.target.info.memory_reason}):"
+    return f"None needed: {_why_none(found)}; the suffix index, which needs no model, is enough here:"
+
+
+def _why_none(found: Suggestion) -> str:
+    if not found.candidates:
+        return "no smaller model with its tokenizer is here or known"
+    if any(each.foreseen.prediction.pays for each in found.candidates):
+        return "what would pay does not fit in memory beside it"
+    return f"no draft model is predicted to gain {WORTH - 1:.0%}"
+
+
+def _commands(found: Suggestion) -> list[str]:
+    """Return the command lines that follow from it, in order."""
+    run = ["localspec", "run", found.target.name]
+    best = found.best
+    if best is None:
+        return [shlex.join(run)]
+    fetch = [] if best.model else [shlex.join(["localspec", "models", "pull", best.name])]
+    return [*fetch, shlex.join([*run, "--draft", best.name])]
+
+
+def _record(found: Suggestion) -> dict[str, Any]:
+    best, target = found.best, found.target
+    return {
+        "target": {"name": target.name, "path": str(target.path)},
+        "drafts": [_draft(each) for each in found.candidates],
+        "best": best.name if best else None,
+        "reason": None if best else _verdict(found).rstrip(":"),
+        "commands": _commands(found),
+    }
+
+
+def _draft(each: Candidate) -> dict[str, Any]:
+    model = each.model
+    return {
+        "name": each.name,
+        "path": str(model.path) if model else None,
+        "here": model is not None,
+        "parameters": each.parameters,
+        "quantisation": model.info.quantisation if model and model.info else None,
+        "need": each.need,
+        "fits": each.fits,
+        "predicted": prediction_record(each.foreseen),
+    }

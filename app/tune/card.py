@@ -1,0 +1,135 @@
+"""The pair card that `tune` leaves behind: the two models, what suited them here, and the speed-up that follows."""
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from app import __version__
+from app.catalog.pairs import is_card_name, name_in_card, remember_place, store_card
+from app.catalog.words import parameters
+from app.engine.known_costs import KnownCosts
+from app.engine.predict import Prediction, predict
+from app.engine.provenance import processor_name
+from app.engine.tuned import Setting, Tuned, TunedDraft
+from app.paths import pairs_folder
+from models.bindings import VERSION
+from models.errors import LocalspecError, UsageError
+from models.fingerprint import fingerprint
+from models.machine import machine_id, physical_cores
+from models.model_info import model_info
+from models.pair_card import CardModel, CardSettings, Made, PairCard, read_card
+
+_ATTENTION: Mapping[bool | None, str] = {None: "auto", True: "on", False: "off"}
+_LONGEST = 45
+"""Characters of one model's share in the name of a card."""
+_LONGEST_TEXT = 300
+
+
+@dataclass(frozen=True, slots=True)
+class CardWanted:
+    """Where a card is to go, and what its models are called."""
+
+    place: str | None
+    """A name, or a path that ends in .toml; None: a name is made of the target's."""
+    target: str
+    """As the user gave it."""
+    draft: str
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A card that was written."""
+
+    name: str
+    """By which it can be used, after "pair:"."""
+    path: Path
+    predicted_speed_up: tuple[float, float]
+
+
+def check_place(place: str | None) -> None:
+    """Raise UsageError for a place that no card can have."""
+    if place is not None and not place.endswith(".toml") and not is_card_name(place):
+        raise UsageError(
+            f"--card {place} is no name for a pair.",
+            hint="A name has letters, digits and . _ + -; a file ends in .toml.",
+        )
+
+
+def foreseen_gain(target: Tuned, draft: TunedDraft) -> Prediction:
+    """Return what the draft model would gain, by what was measured of both."""
+    known = KnownCosts(target.verify, target.exact_width)
+    return predict(draft.step / known.one_token, known.verify)
+
+
+def write_card(wanted: CardWanted, target: Path, tuned: Tuned, draft: Path, tuned_draft: TunedDraft) -> Written:
+    """Write the card of a pair that was measured; raises UsageError where that can't be."""
+    gain = foreseen_gain(tuned, tuned_draft)
+    card = PairCard(
+        target=_model(wanted.target, target),
+        draft=_model(wanted.draft, draft),
+        draft_lengths=gain.lengths,
+        predicted_speed_up=(gain.least, gain.most),
+        made=_made(),
+        target_settings=_settings(tuned.setting),
+        draft_settings=_settings(tuned_draft.setting),
+    )
+    path = _place(wanted, card)
+    store_card(path, card)
+    remember_place(card.target, target)
+    remember_place(card.draft, draft)
+    own = path.parent == pairs_folder()
+    return Written(path.stem if own else str(path), path, card.predicted_speed_up)
+
+
+def _model(name: str, path: Path) -> CardModel:
+    info, print_ = model_info(path), fingerprint(path)
+    about = f"{info.architecture} {parameters(info.parameters)} {info.quantisation}"
+    return CardModel(_shown(name_in_card(name, path)), print_.size, print_.digest, _shown(about))
+
+
+def _made() -> Made:
+    cores = physical_cores()
+    machine = f"{processor_name()}, {cores} core{'' if cores == 1 else 's'}"
+    return Made(date.today(), _shown(machine), machine_id(), __version__, VERSION)
+
+
+def _settings(setting: Setting) -> CardSettings:
+    attention = _ATTENTION[setting.flash_attention]
+    return CardSettings(setting.threads, setting.batch_threads, attention, setting.cache_type_k, setting.cache_type_v)
+
+
+def _place(wanted: CardWanted, card: PairCard) -> Path:
+    """Return the file to write: a card of another pair is replaced only where it was named."""
+    if wanted.place is not None and wanted.place.endswith(".toml"):
+        return Path(wanted.place).expanduser()
+    name = wanted.place or _name(card.target.name)
+    path = pairs_folder() / f"{name}.toml"
+    if wanted.place is None and _is_other(path, card):
+        return path.with_name(f"{name}-with-{_name(card.draft.name)}.toml")
+    return path
+
+
+def _is_other(path: Path, card: PairCard) -> bool:
+    if not path.exists():
+        return False
+    with suppress(LocalspecError):
+        found = read_card(path)
+        return _files(found) != _files(card)
+    return True
+
+
+def _files(card: PairCard) -> tuple[str, str]:
+    return card.target.fingerprint, card.draft.fingerprint
+
+
+def _name(model: str) -> str:
+    name = re.sub(r"[^a-z0-9._]+", "-", model.lower().removesuffix(".gguf")).strip("-._")
+    return name[:_LONGEST] or "pair"
+
+
+def _shown(text: str) -> str:
+    """Return a text that a card may hold."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)[:_LONGEST_TEXT] or "?"
