@@ -28,7 +28,7 @@ from app.ui.link import Link
 from app.ui.mailbox import Mailbox, Pace
 from app.ui.messages import LoadProgress, Mail, MailCame
 from app.ui.mishaps import survived
-from app.ui.origin_styles import legend, palette
+from app.ui.origin_styles import legend, palette_of
 from app.ui.panel import SpeculationPanel
 from app.ui.prompt import Prompt
 from app.ui.prompt_area import PromptArea
@@ -250,8 +250,7 @@ class ChatScreen(Screen[int]):
         """Return how the marks of the tokens are to be read, where they are shown."""
         if not self.transcript.provenance:
             return None
-        theme = self.app.current_theme
-        colours = palette(dark=theme.dark, ansi=theme.ansi, no_color=self.app.no_color)
+        colours = palette_of(self.app)
         return legend(colours, [origin for origin in Origin if origin in self.flow.origins] or Origin)
 
     def note(self, text: str) -> None:

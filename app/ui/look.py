@@ -9,7 +9,7 @@ from rich.style import Style
 from rich.theme import Theme
 from textual.widget import Widget
 
-from app.ui.origin_styles import Palette, palette
+from app.ui.origin_styles import Palette, palette_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def look_of(widget: Widget) -> Look:
     code_theme = ("ansi_dark" if dark else "ansi_light") if ansi else ("github-dark" if dark else "friendly")
     styles = {part: _part_style(widget, name) for part, name in COMPONENTS.items()}
     edge = "│" if ansi or app.no_color else " "
-    return Look(palette(dark=dark, ansi=ansi, no_color=app.no_color), code_theme, edge, **styles)
+    return Look(palette_of(app), code_theme, edge, **styles)
 
 
 def _part_style(widget: Widget, name: str) -> Style:

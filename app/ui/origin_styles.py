@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Any
 
 from rich.style import Style
 from rich.text import Text
+from textual.app import App
 
 from app.engine.origins import Origin
 
@@ -69,13 +71,14 @@ _COLOURS = {
 }
 
 
-def palette(*, dark: bool, ansi: bool, no_color: bool) -> Palette:
-    """Return the palette that fits a theme."""
-    if no_color:
+def palette_of(app: App[Any]) -> Palette:
+    """Return the palette that fits the theme of now."""
+    theme = app.current_theme
+    if app.no_color:
         return Palette.NONE
-    if ansi:
+    if theme.ansi:
         return Palette.ANSI
-    return Palette.DARK if dark else Palette.LIGHT
+    return Palette.DARK if theme.dark else Palette.LIGHT
 
 
 def origin_style(origin: Origin, colours: Palette) -> Style:

@@ -11,7 +11,7 @@ from textual.visual import Visual
 
 from app.ui.flow import Flow
 from app.ui.line_view import LineView
-from app.ui.origin_styles import palette
+from app.ui.origin_styles import palette_of
 from app.ui.panel_lines import panel_lines
 
 _PAUSE = 1.0
@@ -80,8 +80,7 @@ class SpeculationPanel(LineView, can_focus=True):
         if self._flow is None or not self.is_mounted or self._room <= 0:
             return
         self._drawn_at = self._clock()
-        theme = self.app.current_theme
-        colours = palette(dark=theme.dark, ansi=theme.ansi, no_color=self.app.no_color)
+        colours = palette_of(self.app)
         self._lines = panel_lines(self._flow, self._room, colours, ascii_only=self._ascii)
         self.grow(len(self._lines))
         self._paint()

@@ -11,7 +11,7 @@ from textual.widget import Widget
 from textual.widgets import Footer
 
 from app.history.rounds import AnswerRounds
-from app.ui.origin_styles import palette
+from app.ui.origin_styles import palette_of
 from app.ui.replay_lines import Look, ReplayPage
 
 _SECONDS = 0.5
@@ -57,8 +57,7 @@ class ReplayView(Widget):
 
     def render(self) -> Content:
         """Return the picture at the size of this moment."""
-        theme = self.app.current_theme
-        colours = palette(dark=theme.dark, ansi=theme.ansi, no_color=self.app.no_color)
+        colours = palette_of(self.app)
         width, height = self.content_size
         return Content("\n").join(self._page.lines(self._index, max(2, width), height, Look(colours, self._ascii)))
 

@@ -77,7 +77,8 @@ def _figures(flow: Flow) -> list[str]:
         f"{flow.speed_up:.2f}x" if flow.speed_up is not None else "",
         f"{rate(speed)} tok/s" if speed is not None else "",
         f"{percent(stats.acceptance_rate)} accepted" if stats.drafted else "",
-        f"reused {stats.reused_tokens:,} of {stats.prompt_tokens:,} tokens" if stats.prompt_tokens else "",
+        "Esc stops" if flow.running else "",
+        f"reused {stats.reused_tokens:,} of {stats.prompt_tokens:,} tokens" if stats.reused_tokens else "",
         f"context {percent(flow.context_share)}" if flow.context_size else "",
         flow.drafter,
     )

@@ -5,9 +5,10 @@ import asyncio
 import pytest
 from rich.cells import cell_len
 from textual.app import App, ComposeResult
-from toy_answers import rounds_of, toy_answer, toy_flow
+from toy_answers import fed, rounds_of, toy_answer, toy_flow
 
 from app.engine.ending import Finish
+from app.engine.messages import Ended
 from app.engine.session import Reading
 from app.ui.flow import Flow
 from app.ui.status import StatusLine, status_parts, status_text
@@ -17,7 +18,6 @@ PARTS = [
     "0.67x",
     "67.0 tok/s",
     "58% accepted",
-    "reused 0 of 55 tokens",
     "context 22%",
     "suffix+model:toy-0",
 ]
@@ -30,15 +30,30 @@ def test_the_most_important_comes_first() -> None:
 
 
 def test_what_does_not_fit_is_left_out_from_the_right() -> None:
-    assert [status_text(PARTS, width) for width in (200, 70, 69, 36, 33, 20, 5)] == [
-        "0.67x · 67.0 tok/s · 58% accepted · reused 0 of 55 tokens · context 22% · suffix+model:toy-0",
-        "0.67x · 67.0 tok/s · 58% accepted · reused 0 of 55 tokens",
-        "0.67x · 67.0 tok/s · 58% accepted · reused 0 of 55 tokens",
+    assert [status_text(PARTS, width) for width in (200, 67, 66, 47, 46, 33, 32, 20, 5)] == [
+        "0.67x · 67.0 tok/s · 58% accepted · context 22% · suffix+model:toy-0",
+        "0.67x · 67.0 tok/s · 58% accepted · context 22%",
+        "0.67x · 67.0 tok/s · 58% accepted · context 22%",
+        "0.67x · 67.0 tok/s · 58% accepted · context 22%",
         "0.67x · 67.0 tok/s · 58% accepted",
         "0.67x · 67.0 tok/s · 58% accepted",
         "0.67x · 67.0 tok/s",
+        "0.67x · 67.0 tok/s",
         "0.67x",
     ]
+
+
+def test_what_is_reused_is_told_where_something_is() -> None:
+    flow = toy_flow()
+    flow._stats.reused_tokens = 52
+    assert "reused 52 of 55 tokens" in status_parts(flow)
+
+
+def test_while_an_answer_runs_it_is_told_what_stops_it() -> None:
+    messages = toy_answer("toy")
+    running = fed(message for message in messages if not isinstance(message, Ended))
+    assert "Esc stops" in status_parts(running)
+    assert "Esc stops" not in status_parts(fed(messages))
 
 
 @pytest.mark.parametrize("parts", [PARTS, ["a very long first part of it", "b"], ["日本日本日本"], []])

@@ -13,7 +13,7 @@ from app.ui.bodies import BlockBody, PlainBody, TokenBody
 from app.ui.code_lines import CodeLines
 from app.ui.look import Look
 from app.ui.markdown_lines import markdown_lines
-from app.ui.origin_styles import Palette, legend, origin_style, palette
+from app.ui.origin_styles import Palette, legend, origin_style
 from app.ui.wrapping import Line, plain_lines, shown, wrap
 
 _NONE = Style.null()
@@ -194,10 +194,8 @@ def test_origins_differ_without_any_colour(colours: Palette) -> None:
     assert len({tuple(map(bool, style)) for style in styles}) == len(Origin)
 
 
-def test_a_screen_without_colour_gets_none() -> None:
-    assert palette(dark=True, ansi=True, no_color=True) is Palette.NONE
+def test_the_palette_without_colour_has_none() -> None:
     assert all(origin_style(origin, Palette.NONE).color is None for origin in Origin)
-    assert palette(dark=False, ansi=False, no_color=False) is Palette.LIGHT
 
 
 def test_the_legend_names_every_origin_in_its_look() -> None:
