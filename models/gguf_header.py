@@ -5,15 +5,16 @@ model: see `read_model`.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from struct import Struct
-from typing import BinaryIO
+from typing import NamedTuple
 
 from models.errors import ModelFileError
 from models.gguf import check_file, first_part, parts_of
 from models.gguf_bytes import LONGEST_ARRAY, HeaderBytes, cut_short
+from models.gguf_strings import Found, KnownStrings
 from models.quantisation import TENSOR_TYPES
 
 _VERSIONS = (2, 3)
@@ -27,6 +28,8 @@ _STRING, _ARRAY = 8, 9
 _MOST_KEYS, _MOST_TENSORS = 1 << 14, 1 << 17
 _LONGEST_KEY, _LONGEST_NAME = (1 << 16) - 1, 63
 _MOST_DIMENSIONS = 4
+_DIMENSIONS = [Struct(f"<{count}QIQ") for count in range(_MOST_DIMENSIONS + 1)]
+"""The rest of a tensor that has so many: its sizes, its type, and where it begins among the weights."""
 _MOST_NUMBERS = 1 << 40
 """Numbers in one tensor: a hundred times the largest there is."""
 
@@ -43,11 +46,12 @@ class ArrayPlace:
     start: int
     """Place of the first element in the file."""
     end: int
+    found: Found = field(default_factory=dict, compare=False, repr=False)
+    """Where strings were found in it, or in arrays like it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """One tensor of a file."""
+class Tensor(NamedTuple):
+    """One tensor of a file: a tuple, since a list of models makes a hundred thousand of them."""
 
     name: str
     type: str
@@ -121,12 +125,13 @@ class Header:
         return [int(value) for (value,) in form.iter_unpack(self.raw(place))]
 
 
-def read_model(path: Path) -> Header:
+def read_model(path: Path, known: KnownStrings | None = None) -> Header:
     """Read the header of a model, of a split one all parts; raises ModelFileError, which names a part that is missing.
 
-    Any part of a split model may be named; `parts[0]` is the one to load.
+    Any part of a split model may be named; `parts[0]` is the one to load. `known` keeps what it has in common with
+    those that are read after it.
     """
-    header = read_header(first_part(path))
+    header = read_header(first_part(path), known)
     count = header.number("split.count") or 1
     if count == 1:
         return header
@@ -137,12 +142,12 @@ def read_model(path: Path) -> Header:
     return Header(header.path, header.version, header.values, tensors, files, size)
 
 
-def read_header(path: Path) -> Header:
+def read_header(path: Path, known: KnownStrings | None = None) -> Header:
     """Read the header of one file, little endian, version 2 or 3; raises ModelFileError for anything else."""
     check_file(path)
     try:
         with path.open("rb") as file:
-            return _read(file, path)
+            return _read(HeaderBytes(file, path, known), path)
     except OSError as error:
         raise ModelFileError(f"{path} can't be read.", cause=str(error), hint="Check its permissions.") from error
 
@@ -157,8 +162,7 @@ def _other_parts(first: Path, count: int) -> list[Path]:
     return parts[1:]
 
 
-def _read(file: BinaryIO, path: Path) -> Header:
-    source = HeaderBytes(file, path)
+def _read(source: HeaderBytes, path: Path) -> Header:
     source.skip(4)
     version = _version(source, path)
     tensors, keys = (
@@ -206,32 +210,33 @@ def _array(source: HeaderBytes) -> ArrayPlace:
     count = source.count(_U64, LONGEST_ARRAY, "elements in one array")
     source.claim(count)
     start = source.position
+    found: Found = {}
     if kind == _STRING:
-        source.skip_strings(count)
+        found = source.strings(count)
     elif kind in _NUMBERS:
         source.skip(count * _NUMBERS[kind].size)
     else:
         source.damaged(f"an array has elements of the unknown type {kind}")
-    return ArrayPlace(kind, count, start, source.position)
+    return ArrayPlace(kind, count, start, source.position, found)
 
 
 def _tensors(source: HeaderBytes, count: int) -> Iterator[tuple[Tensor, int]]:
     """Yield each tensor, and where it begins among the weights."""
     names: set[str] = set()
     for _ in range(count):
-        name = source.text(_LONGEST_NAME)
+        name, numbers = source.entry(_LONGEST_NAME, _DIMENSIONS, "dimensions")
+        shape, code, offset = numbers[:-2], numbers[-2], numbers[-1]
         if name in names:
             source.damaged(f"the tensor {name!r} is there twice")
         names.add(name)
-        shape = [int(source.number(_U64)) for _ in range(source.count(_U32, _MOST_DIMENSIONS, "dimensions"))]
-        kind = TENSOR_TYPES.get(code := int(source.number(_U32)))
+        kind = TENSOR_TYPES.get(code)
         if kind is None:
             source.damaged(f"the tensor {name!r} has the unknown type {code}")
         elements = prod(shape)
         if elements > _MOST_NUMBERS or (shape[0] if shape else 1) % kind.block:
-            source.damaged(f"the tensor {name!r} of type {kind.name} has the shape {shape}")
+            source.damaged(f"the tensor {name!r} of type {kind.name} has the shape {list(shape)}")
         rows = shape[1] if len(shape) > 1 else 1
-        yield Tensor(name, kind.name, elements, elements // kind.block * kind.size, rows), int(source.number(_U64))
+        yield Tensor(name, kind.name, elements, elements // kind.block * kind.size, rows), offset
 
 
 def _check_weights(

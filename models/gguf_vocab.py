@@ -1,15 +1,12 @@
 """The vocabulary as a GGUF file spells it, without loading the model: enough to tell whether two models are a pair."""
 
-from bisect import bisect_left
 from functools import cached_property
-from itertools import pairwise
-from struct import Struct
 
 from models.errors import ModelFileError
 from models.fim_markers import FAMILIES
 from models.gguf_header import Header
+from models.gguf_strings import Strings
 
-_LENGTH = Struct("<Q")
 _TOKENS = "tokenizer.ggml.tokens"
 _TYPES = "tokenizer.ggml.token_type"
 _UNUSED = 5
@@ -44,10 +41,10 @@ class HeaderVocab:
         self.kind = _KINDS[model]
         self.bos = self._first() if self._adds_first() else None
 
-    @cached_property
+    @property
     def raw(self) -> bytes:
         """All tokens, each after its length, as they are in the file."""
-        return self._header.raw(self._place)
+        return self._strings.data
 
     def text(self, token: int) -> str:
         """Return the vocabulary's own spelling of a token."""
@@ -69,14 +66,10 @@ class HeaderVocab:
 
     def find(self, spelling: str) -> int | None:
         """Return the token that is spelled so; None for none."""
-        data = spelling.encode()
-        at = -1
-        while (at := self.raw.find(_LENGTH.pack(len(data)) + data, at + 1)) >= 0:
-            token = bisect_left(self._starts, at)
-            # The same bytes may stand inside of another token.
-            if token < self.size and self._starts[token] == at:
-                return token
-        return None
+        found = self._place.found
+        if spelling not in found:
+            found[spelling] = self._strings.find(spelling)
+        return found[spelling]
 
     def first_difference(self, other: "HeaderVocab") -> int | None:
         """Return the first token that the two spell differently, of those that both have; None for none."""
@@ -113,19 +106,13 @@ class HeaderVocab:
         return said if said is not None else self.kind in _ADDS_FIRST or (self.kind == "bpe" and pre in _PRE_ADDS_FIRST)
 
     @cached_property
-    def _starts(self) -> list[int]:
-        """Place of each token in the raw bytes."""
-        starts, at, raw, unpack = [], 0, self.raw, _LENGTH.unpack_from
-        for _ in range(self.size):
-            starts.append(at)
-            at += 8 + unpack(raw, at)[0]
-        return starts
+    def _strings(self) -> Strings:
+        return Strings(self._header.raw(self._place), self.size)
 
     @cached_property
     def _spellings(self) -> list[bytes]:
         """Spelling of each token."""
-        raw, size = self.raw, _LENGTH.size
-        found = [raw[start + size : end] for start, end in pairwise([*self._starts, len(raw)])]
+        found = self._strings.split()
         # The engine hands spellings on as C strings, which end at their first zero, and gives a name to empty ones.
         if b"" in found or b"\0" in b"".join(found):
             found = [each.partition(b"\0")[0] or b"[EMPTY_%d]" % token for token, each in enumerate(found)]

@@ -8,7 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from models.model_info import ModelInfo, model_info
+from models.gguf_strings import KnownStrings
+from models.model_info import ModelInfo, glance
 from models.shape import Shape
 
 _FORMAT = 1
@@ -22,9 +23,10 @@ class KnownHeaders:
         self._file = file
         self._known = _read(file)
         self._asked: dict[str, Any] = {}
+        self._strings = KnownStrings()
 
     def info(self, path: Path) -> ModelInfo:
-        """Return what a model says of itself; raises ModelFileError as `model_info` does."""
+        """Return what a model says of itself; raises ModelFileError as `glance` does."""
         state, key = _state(path), str(path.absolute())
         entry = self._known.get(key)
         if isinstance(entry, dict) and entry.get("state") == state:
@@ -33,7 +35,7 @@ class KnownHeaders:
                 info = _from_json(entry["info"], path)
                 self._asked[key] = entry
                 return info
-        info = model_info(path)
+        info = glance(path, self._strings)
         # Of a split model the other parts may come and go.
         if state and info.files == 1:
             self._asked[key] = {"state": state, "info": asdict(info) | {"path": ""}}

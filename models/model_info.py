@@ -6,6 +6,7 @@ from pathlib import Path
 from models.architecture import continues_text, memory_class, memory_kind
 from models.errors import ModelFileError
 from models.gguf_header import Header, read_model
+from models.gguf_strings import KnownStrings
 from models.gguf_vocab import HeaderVocab
 from models.quantisation import mixture_name
 from models.shape import Shape, shape_of
@@ -60,11 +61,24 @@ def model_info(path: Path) -> ModelInfo:
     return info_of(read_model(path))
 
 
+def glance(path: Path, known: KnownStrings) -> ModelInfo:
+    """Read the same of one model among many, in a hundredth of the time where another has the same vocabulary.
+
+    Raises ModelFileError as `model_info` does, but for tokens that are spelled alike: that takes longest to see.
+    """
+    header = read_model(path, known)
+    return _info(header, _writes_text(header), HeaderVocab(header))
+
+
 def info_of(header: Header, vocab: HeaderVocab | None = None) -> ModelInfo:
     """Return what a header, and its vocabulary, say; raises ModelFileError as `model_info` does."""
     architecture = _writes_text(header)
     vocab = vocab or HeaderVocab(header)
     _check_spellings(header.path, vocab)
+    return _info(header, architecture, vocab)
+
+
+def _info(header: Header, architecture: str, vocab: HeaderVocab) -> ModelInfo:
     window = header.number(f"{architecture}.attention.sliding_window") or 0
     kind = memory_kind(architecture, window)
     shape = shape_of(header)

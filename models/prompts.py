@@ -6,16 +6,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NoReturn
 
-from jinja2 import Template, TemplateError
+from jinja2 import TemplateError, pass_environment
 from jinja2.ext import Extension
 from jinja2.nodes import Node
 from jinja2.parser import Parser
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from models.base import LanguageModel
 from models.errors import LocalspecError
+from models.template_limits import LimitedEnvironment
 
 Role = Literal["system", "user", "assistant"]
+_LONGEST_FORM = 256
+"""Characters of the form in which a template wants the date."""
+_WIDEST_INDENT = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +41,21 @@ class _GenerationBlock(Extension):
 
 
 class ChatTemplate:
-    """A model's chat template, compiled once; it comes from the model file, so it runs in Jinja's sandbox."""
+    """A model's chat template, compiled once; it comes from the model file, so it runs in a sandbox with limits."""
 
     def __init__(self, source: str, *, bos: str = "", eos: str = "") -> None:
         """Compile a template; raises LocalspecError when it is no valid Jinja."""
         self._specials = {"bos_token": bos, "eos_token": eos}
         # The options templates are written for: those of the library their authors test with.
         extensions = ["jinja2.ext.loopcontrols", _GenerationBlock]
-        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=extensions)
+        environment = LimitedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=extensions)
         # Jinja's own escapes what HTML must not contain; a prompt is no HTML.
         environment.filters["tojson"] = _to_json
         environment.globals["raise_exception"] = _refuse
-        environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
+        environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form[:_LONGEST_FORM])
+        self._environment = environment
         try:
-            self._template: Template = environment.from_string(source)
+            self._template = environment.compiled(source)
         # Not only TemplateError: nesting too deep for Python comes out as Python's own SyntaxError or RecursionError.
         except Exception as error:
             raise _bad_template(error) from error
@@ -66,8 +70,10 @@ class ChatTemplate:
     def render(self, messages: Sequence[Message]) -> str:
         """Return the prompt that asks for the next assistant message."""
         turns = [{"role": message.role, "content": message.text} for message in messages]
+        given = sum(len(message.text) for message in messages)
+        about = {"messages": turns, "add_generation_prompt": True, **self._specials}
         try:
-            return self._template.render(messages=turns, add_generation_prompt=True, **self._specials)
+            return self._environment.rendered(self._template, given, about)
         # The template is code from a stranger: whatever it raises is its own mistake.
         except Exception as error:
             raise _bad_template(error) from error
@@ -78,8 +84,18 @@ def render_plain(messages: Sequence[Message]) -> str:
     return "\n".join(message.text for message in messages)
 
 
-def _to_json(value: object, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)
+@pass_environment
+def _to_json(
+    environment: LimitedEnvironment,
+    value: object,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    spaces = None if indent is None else min(int(indent), _WIDEST_INDENT)
+    encoder = json.JSONEncoder(ensure_ascii=ensure_ascii, indent=spaces, separators=separators, sort_keys=sort_keys)
+    return environment.joined(encoder.iterencode(value))
 
 
 def _refuse(reason: str) -> NoReturn:

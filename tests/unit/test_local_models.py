@@ -12,9 +12,10 @@ from models import catalog, local
 from models.catalog import find_model
 from models.errors import ModelFileError
 from models.gguf import check_file
+from models.gguf_strings import KnownStrings
 from models.known_headers import KnownHeaders
 from models.local import LocalModel, local_models
-from models.model_info import ModelInfo, model_info
+from models.model_info import ModelInfo, glance, model_info
 from models.stores import label_of, ollama_parts
 
 REVISION, OLDER = "a" * 40, "b" * 40
@@ -389,11 +390,11 @@ def test_a_header_is_read_again_only_when_the_file_changes(home: Path, monkeypat
     first = local_models([home / "own"], known=known)
     read: list[Path] = []
 
-    def reading(path: Path) -> ModelInfo:
+    def reading(path: Path, strings: KnownStrings) -> ModelInfo:
         read.append(path)
-        return model_info(path)
+        return glance(path, strings)
 
-    monkeypatch.setattr("models.known_headers.model_info", reading)
+    monkeypatch.setattr("models.known_headers.glance", reading)
     assert local_models([home / "own"], known=known)[0].info == first[0].info
     assert read == []
     write_raw(path, {"general.name": "another"})
