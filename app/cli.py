@@ -11,11 +11,14 @@ from click.core import ParameterSource
 from app import __version__
 from app.bench.options import bench_options
 from app.catalog.options import check, models
+from app.complete.options import complete
 from app.completions import SHELLS, script
 from app.config.files import read_all
 from app.doctor.options import doctor
 from app.history.options import history
+from app.lsp.options import lsp
 from app.options import ModelName, SectionedCommand, run_options
+from app.serve.options import serve
 from app.tune.options import tune_options
 from app.verify.options import verify_options
 from models.errors import LocalspecError, UsageError
@@ -245,7 +248,10 @@ def config_path() -> None:
     click.echo(user_file())
 
 
+command_line.add_command(complete)
 command_line.add_command(history)
+command_line.add_command(serve)
+command_line.add_command(lsp)
 command_line.add_command(models)
 command_line.add_command(check)
 command_line.add_command(doctor)

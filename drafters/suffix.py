@@ -14,12 +14,15 @@ from itertools import islice
 from drafters.automaton import BORDER, SuffixAutomaton
 from drafters.base import NO_DRAFT, Draft
 from drafters.source_pointer import Resumption, SourcePointer
+from models.base import common_prefix
 from models.sampling import Sampler
 
 _LENGTHS = (1, 2, 3, 4, 5, 8, 12)
 _MISSED = (0.68, 0.52, 0.38, 0.32, 0.21, 0.14, 0.02)
 """Share of tokens rejected after a match of so many tokens up to the next length, that was seen once before."""
 _EVIDENCE = (1, 2, 3, 4, 8)
+_OVERLAP = 64
+"""Tokens of what a text shares with the latest that are indexed again."""
 _RESUMED = (0.33, 0.55, 0.78, 0.88, 0.93)
 """Share of tokens accepted where a copy was resumed, by the tokens that speak for the place."""
 
@@ -112,6 +115,8 @@ class SuffixDrafter:
         """
         self._is_end = is_end
         self._most_tokens = most_tokens
+        self._latest: list[int] = []
+        """The text that is being written, whole: the index has of it what it did not have before."""
         self._forget()
 
     @property
@@ -127,18 +132,21 @@ class SuffixDrafter:
         self._start_text()
         self._index.extend(kept)
         self._start_text()
+        self._latest = []
 
     def begin(self, prompt: Sequence[int], sampler: Sampler) -> None:  # noqa: ARG002
-        """Index a prompt, or only its new end when it continues the latest text; nothing older is forgotten."""
-        text = self._index.tokens[self._text :]
-        continues = array("i", prompt[: len(text)]) == text
-        added = len(prompt) - len(text) if continues else len(prompt)
-        if self.size + added > self._most_tokens:
+        """Index a prompt, or only its new end when it begins like the latest text; nothing older is forgotten."""
+        same = common_prefix(self._latest, prompt)
+        continues = same == len(self._latest) and self.size > 0
+        # What two texts share is in the index once. A little of it is repeated, so that a match can reach back there.
+        start = same if continues else max(0, same - _OVERLAP)
+        if self.size + len(prompt) - start > self._most_tokens:
             self._drop_oldest()
-            continues = False
+            continues, start = False, 0
         if not continues:
             self._start_text()
-        self._index.extend(prompt[self.size - self._text :])
+        self._index.extend(prompt[start:])
+        self._latest = list(prompt)
         self._pointer.forget()
 
     def propose(self, context: Sequence[int], limit: int) -> Draft:  # noqa: ARG002
@@ -148,6 +156,7 @@ class SuffixDrafter:
 
     def accept(self, emitted: Sequence[int], accepted: int) -> None:  # noqa: ARG002
         """Index the emitted tokens, and follow what they copy."""
+        self._latest += emitted
         for token in emitted:
             self._index.extend((token,))
             match = self._index.longest_match()
@@ -160,7 +169,7 @@ class SuffixDrafter:
     def _forget(self) -> None:
         self._copier = Copier(self.name, self._is_end)
         self._index, self._pointer = self._copier.index, self._copier.pointer
-        self._text = 0
+        self._latest = []
 
     def _drop_oldest(self) -> None:
         kept = self._index.tokens[max(0, self.size - self._most_tokens // 2) :]
@@ -169,4 +178,3 @@ class SuffixDrafter:
 
     def _start_text(self) -> None:
         self._index.end_text()
-        self._text = self.size

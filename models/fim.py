@@ -35,11 +35,6 @@ class Hole:
     """Pieces of other files, the most helpful last."""
     begun: str = ""
     """The beginning of what fills it."""
-    suffix_first: bool = False
-    """Put what is after the hole before what is in front of it: a key more is then all that is new in the prompt.
-
-    The order of Bavarian et al. 2022 (arXiv 2207.14255) that goes with models trained on the other one.
-    """
 
 
 class FimFormat:
@@ -71,6 +66,9 @@ class FimFormat:
         """
         head, tail, begun = map(self._text, (hole.prefix, hole.suffix, hole.begun))
         name = self._name(hole.filename) if hole.chunks else []
+        if room is not None and len(begun) > room // 2:
+            # Too long to be kept whole: of a prefix the beginning may go.
+            head, begun = head + begun, []
         frame = len(self._start) + len(name) + len(begun) + len(_ROLES)
         if room is not None:
             if room <= frame:
@@ -80,8 +78,6 @@ class FimFormat:
             head, tail = _fitting(head, tail, room - frame)
         left = None if room is None else room - frame - len(head) - len(tail)
         around = [*self._start, *self._chunks(hole.chunks, left), *name, self._before]
-        if hole.suffix_first:
-            return [*around, self._hole, *tail, self._middle, *head, *begun]
         return [*around, *head, self._hole, *tail, self._middle, *begun]
 
     def _chunks(self, chunks: Sequence[Chunk], room: int | None) -> list[int]:

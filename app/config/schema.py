@@ -9,7 +9,9 @@ import click
 from app.options import SectionedOption
 from models.errors import UsageError
 
-_NEVER = frozenset({"prompt", "file", "continue", "resume", "audit", "statistics"})
+_NEVER = frozenset(
+    {"prompt", "file", "continue", "resume", "audit", "statistics", "prefix-file", "suffix-file", "context", "cursor"}
+)
 """Flags that are about one question, or one run: in a file they would answer it every day."""
 _ARGUMENT = "model"
 _KEYS = "keys"

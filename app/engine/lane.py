@@ -31,7 +31,7 @@ FIXED_LENGTH = 3
 _ALIKE = 0.25
 """Share of a prompt that must be read already for its lane to be worth more than one that was left alone longer."""
 _ROOM_TO_FILL = 512
-"""Tokens that are left free for what fills a hole, where nobody says how many it may be."""
+"""Tokens that are left free for what fills a hole, at least, in a context that has them twice."""
 
 
 class Lane:
@@ -178,8 +178,8 @@ class Lane:
         if self._fim is None or question.hole is None:
             raise no_fim(self.target.name)
         size = self.target.context_size
-        wanted = _ROOM_TO_FILL if question.max_tokens is None else question.max_tokens
-        return self._fim.prompt(question.hole, size - min(wanted, size // 2))
+        # The same for all short ones: a prompt that is cut elsewhere is another prompt.
+        return self._fim.prompt(question.hole, size - min(max(question.max_tokens or 0, _ROOM_TO_FILL), size // 2))
 
     def _controller(self, question: Question) -> Controller:
         """Return who decides in this answer, within what this machine is exact for."""

@@ -46,7 +46,7 @@ class Session:
         Stopping early keeps what was read and said. Raises ContextFullError before anything is decoded.
         """
         started = self._clock()
-        yield from self.read(prompt)
+        yield from self._reading(prompt)
         self.stats.prompt_seconds = self._clock() - started
         self.drafter.begin(self.tokens, sampler)
         rounds = generate(self.target, self.drafter, sampler, self.tokens, ending, controller, self._clock)
@@ -58,6 +58,13 @@ class Session:
 
     def read(self, prompt: Sequence[int]) -> Iterator[Reading]:
         """Read a prompt up to its last token, and say nothing; raises as `answer` does."""
+        started = self._clock()
+        try:
+            yield from self._reading(prompt)
+        finally:
+            self.stats.prompt_seconds = self._clock() - started
+
+    def _reading(self, prompt: Sequence[int]) -> Iterator[Reading]:
         if len(prompt) > self.target.context_size:
             raise context_full(len(prompt) + 1, self.target.context_size)
         reused = self._rewind_to_common(prompt)

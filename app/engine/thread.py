@@ -191,7 +191,8 @@ class Engine:
         except LocalspecError as error:
             self._end(ticket, error)
         except Exception as error:  # the one place where the unexpected is caught, told and survived
-            _log.error("%s", traceback.format_exc())
+            # Without its message, which may hold what was asked.
+            _log.error("%s%s", "".join(traceback.format_tb(error.__traceback__)), type(error).__name__)
             self._end(ticket, _unexpected(error))
         else:
             if message is None:

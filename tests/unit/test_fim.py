@@ -61,10 +61,16 @@ def test_other_files_come_first_each_under_its_name() -> None:
     ]
 
 
-def test_with_the_suffix_first_a_longer_prefix_only_adds_at_the_end() -> None:
-    short, long = (form().prompt(Hole(text, "after", suffix_first=True)) for text in ("be", "before"))
-    assert short == [BEFORE, HOLE, *ids("after"), MIDDLE, *ids("be")]
+def test_what_is_begun_only_adds_at_the_end() -> None:
+    short, long = (form().prompt(Hole("a", "b", begun=text)) for text in ("be", "before"))
     assert long == [*short, *ids("fore")]
+
+
+def test_what_is_begun_and_too_long_is_in_front_of_the_hole() -> None:
+    tokens = form().prompt(Hole("ab", "cd", begun="efghijklmnop"), 12)
+    assert len(tokens) <= 12
+    assert tokens[-1] == MIDDLE
+    assert tokens[tokens.index(HOLE) - 1] == ids("p")[0]
 
 
 def test_markers_in_the_texts_stay_text() -> None:

@@ -231,3 +231,27 @@ def test_the_text_of_a_toy_is_that_of_plain_decoding() -> None:
     cases = [Case(prompt, sampling) for prompt in prompts for sampling in samplings]
     assert differences(cases, lambda _, target, __: SuffixDrafter(target.vocab.is_end), (1, 4, 8)) == []
     assert differences(cases, lambda _, target, __: SuffixDrafter(target.vocab.is_end, most_tokens=8), (4,)) == []
+
+
+def test_what_a_text_shares_with_the_latest_is_indexed_once_and_still_copied_from() -> None:
+    drafter = SuffixDrafter(lambda _: False)
+    shared = list(range(1000, 3000))
+    drafter.begin([*shared, 1, 2, 3], SAMPLER)
+    before = drafter.size
+    for key in range(100):
+        # As an editor asks while somebody types in the middle of a text.
+        prompt = [*shared, *range(10, 11 + key), 5, 6]
+        drafter.begin(prompt, SAMPLER)
+    assert drafter.size < before + 100 * (100 + 64 + 4)
+    drafter.begin([*shared, 1500, 1501], SAMPLER)
+    assert drafter.propose([*shared, 1500, 1501], 4).tokens == (1502, 1503, 1504, 1505)
+
+
+def test_after_learning_a_text_the_next_prompt_is_a_text_of_its_own() -> None:
+    drafter = SuffixDrafter(lambda _: False)
+    drafter.begin([1, 2, 3], SAMPLER)
+    drafter.learn([7, 8, 9])
+    drafter.begin([1, 2, 7], SAMPLER)
+    assert drafter.propose([1, 2, 7], 2).tokens == (8, 9)
+    drafter.begin([1, 2, 3], SAMPLER)
+    assert drafter.propose([1, 2, 3], 2).tokens == ()

@@ -1,0 +1,140 @@
+"""From a place to a question. What the person types on is what the model would have said: the prompt stays the same.
+
+The model reads prefix, suffix, and then the middle. If each key moved the end of the prefix, the suffix would be read
+again for each. So the prefix ends where the cursor's line began when it was first asked about, and what was written
+since is the beginning of the middle.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+from app.complete.place import Place, Window, window
+from app.complete.ring import Ring
+from app.complete.settings import CompletionSettings, Limits
+from app.complete.tidy import Around
+from app.engine.question import Question
+from models.fim import Chunk, Hole
+
+_MOST_WRITTEN = 4_000
+"""Characters that may be written before the prefix moves on."""
+_BEYOND = 512
+"""Lines on each side of what the model sees, from which guesses are copied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question about a place."""
+
+    place: Place
+    limits: Limits
+    question: Question
+    around: Around
+    key: bytes
+    """Equal for equal questions."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Anchor:
+    """Where the prefix of the prompts ends for now."""
+
+    path: str
+    before: str
+    """The document up to there."""
+    after: str
+    """The document from the cursor on."""
+    begun: int
+    """Characters between there and the cursor, at first."""
+    hole: Hole
+
+
+class Asking:
+    """Asks about one place after the other."""
+
+    def __init__(self, settings: CompletionSettings, ring: Ring) -> None:
+        self._settings = settings
+        self._ring = ring
+        self._anchor: _Anchor | None = None
+        self._beyond: tuple[tuple[str, int, int], str] = (("", 0, 0), "")
+
+    def at(self, place: Place, limits: Limits) -> Asked:
+        """Return what to ask about a place."""
+        shown = window(place, self._settings.windows)
+        if self._anchor is None or not _holds(self._anchor, place):
+            chunks = self._ring.around(place.path, shown.first, shown.last)
+            self._anchor = _anchor(place, shown, chunks)
+        hole = replace(self._anchor.hole, begun=_begun(self._anchor, place))
+        around = Around.of(shown)
+        key = _key(place, shown, self._anchor.hole.chunks, limits)
+        return Asked(place, limits, self._question(hole, around, limits, place, shown), around, key)
+
+    def forget(self, path: str) -> None:
+        """Keep nothing of a document."""
+        if self._anchor is not None and self._anchor.path == path:
+            self._anchor = None
+        if self._beyond[0][0] == path:
+            self._beyond = (("", 0, 0), "")
+
+    def _question(self, hole: Hole, around: Around, limits: Limits, place: Place, shown: Window) -> Question:
+        settings = self._settings
+        return Question(
+            turns=(),
+            sampling=settings.sampling,
+            max_tokens=limits.tokens,
+            hole=hole,
+            lines=1 if settings.tidies and around.in_a_line else limits.lines,
+            seconds=limits.seconds,
+            reading_seconds=limits.reading_seconds,
+            draft_length=settings.draft_length,
+            adapt=settings.adapt,
+            prediction=self._prediction(place, shown),
+            accept=settings.accept,
+            allow_rounding=settings.allow_rounding,
+        )
+
+    def _prediction(self, place: Place, shown: Window) -> str:
+        """Return what the model does not see of a document; the same for all places that are near each other.
+
+        It is learned each time it changes, so it must not change with each key.
+        """
+        block = max(1, self._settings.windows.suffix)
+        where = (place.path, shown.first, place.line // block)
+        if self._beyond[0] != where:
+            end = shown.last + 1 + block
+            lines = place.text.split("\n")
+            parts = (lines[max(0, shown.first - _BEYOND) : shown.first], lines[end : end + _BEYOND])
+            most = self._settings.windows.width * _BEYOND
+            self._beyond = (where, "\n".join("\n".join(part).replace("\r\n", "\n")[:most] for part in parts).strip())
+        return self._beyond[1]
+
+
+def hole_at(place: Place, settings: CompletionSettings, chunks: Sequence[Chunk] = ()) -> tuple[Hole, Around]:
+    """Return what to ask about a place that is asked about once, and what is around it."""
+    shown = window(place, settings.windows)
+    anchor = _anchor(place, shown, tuple(chunks))
+    return replace(anchor.hole, begun=_begun(anchor, place)), Around.of(shown)
+
+
+def _anchor(place: Place, shown: Window, chunks: tuple[Chunk, ...]) -> _Anchor:
+    begun = len(shown.behind)
+    before = place.text[: place.offset - begun]
+    return _Anchor(place.path, before, place.suffix, begun, Hole(shown.prefix, shown.suffix, place.path, chunks))
+
+
+def _holds(anchor: _Anchor, place: Place) -> bool:
+    """Tell whether a place differs from the anchor's by what was written alone."""
+    if anchor.path != place.path or place.offset < len(anchor.before):
+        return False
+    written = place.offset - len(anchor.before) - anchor.begun
+    near = written <= _MOST_WRITTEN
+    return near and place.text.startswith(anchor.before) and place.suffix == anchor.after
+
+
+def _begun(anchor: _Anchor, place: Place) -> str:
+    return place.text[len(anchor.before) : place.offset].replace("\r\n", "\n")
+
+
+def _key(place: Place, shown: Window, chunks: tuple[Chunk, ...], limits: Limits) -> bytes:
+    around = (place.path, place.newline, shown.prefix, shown.behind, shown.suffix)
+    parts = (*around, chunks, limits.tokens, limits.lines)
+    return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,0 +1,160 @@
+"""`localspec complete`: from flags to a place, and what is missing there on stdout."""
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from app.complete.asking import hole_at
+from app.complete.completer import WHOLE
+from app.complete.place import Place
+from app.complete.ring import chunks_of
+from app.complete.settings import CompletionSettings
+from app.complete.tidy import Around, tidy
+from app.engine.ending import Finish
+from app.engine.messages import Ended
+from app.engine.question import Question
+from app.line_engine import LineEngine
+from app.report import end_record, ending_note, error_record, summary
+from app.request import read_plan, read_sampling
+from app.terminal import Terminal
+from models.accept import Accept
+from models.catalog import STARTER
+from models.errors import LocalspecError, UsageError
+from models.fim import Chunk, Hole
+
+_AT = re.compile(r"(.+?):(\d+)(?::(\d+))?:?")
+_INTERRUPTED = 130
+_RECORDED = ("finish", "usage", "timings", "speculation")
+
+
+def run_complete(at: str | None, flags: dict[str, Any]) -> int:
+    """Print what is missing at the place that was named; return the exit code. Raises LocalspecError."""
+    terminal = Terminal(quiet=flags["quiet"] or flags["as_json"])
+    try:
+        place = read_place(at, flags)
+        hole, around = hole_at(place, CompletionSettings(), _chunks(flags["context"]))
+        question = _question(hole, around, flags)
+        ended = _answered(LineEngine(read_plan(flags["model_option"] or STARTER, flags), terminal), question)
+    except LocalspecError as error:
+        if flags["as_json"]:
+            terminal.say(json.dumps(error_record(error), ensure_ascii=False) + "\n")
+        raise
+    finally:
+        terminal.clear_progress()
+    text = ended.answer if flags["raw_output"] else _shown(ended, place, around)
+    if flags["as_json"]:
+        terminal.say(json.dumps(_record(text, ended), ensure_ascii=False) + "\n")
+    else:
+        _print(text)
+        _tell_end(terminal, ended)
+    return _INTERRUPTED if ended.finish is Finish.CANCELLED else 0
+
+
+def read_place(at: str | None, flags: dict[str, Any]) -> Place:
+    """Read the place that is named by an argument, by two files, or by a marker in a pipe; raises UsageError."""
+    files = flags["prefix_file"], flags["suffix_file"]
+    if at is not None and any(files):
+        raise UsageError(f"{at} and --prefix-file or --suffix-file name two places.", hint="Leave out one of them.")
+    if at is not None:
+        return _named(at)
+    if any(files):
+        return Place.between("", *(_read(file) if file else "" for file in files))
+    return _marked(flags["cursor"])
+
+
+def _named(at: str) -> Place:
+    match = _AT.fullmatch(at)
+    if match is None:
+        raise UsageError(f"{at} names no place.", hint="Name it as FILE:LINE:COL, such as main.py:12:5.")
+    name, line, column = match.groups()
+    text, number = _read(name), int(line) - 1
+    if column is None:
+        start = Place(name, text, number, 0)
+        return Place(name, text, number, len(start.ahead))
+    return Place(name, text, number, int(column) - 1)
+
+
+def _marked(marker: str) -> Place:
+    if sys.stdin.isatty():
+        raise UsageError(
+            "No place is named.", hint="Name one: localspec complete -m MODEL FILE:LINE:COL, or see --help."
+        )
+    text = _decoded(sys.stdin.buffer.read())
+    count = text.count(marker) if marker else 0
+    if count != 1:
+        times = "not" if count == 0 else f"{count} times"
+        raise UsageError(
+            f"The cursor is to be marked once in the text of the pipe: '{marker}' is {times} in it.",
+            hint="Put the marker where the cursor is; --cursor TEXT names another one.",
+        )
+    return Place.between("", *text.split(marker))
+
+
+def _chunks(names: Sequence[str]) -> list[Chunk]:
+    lines = CompletionSettings().ring.lines
+    return [chunk for name in names for chunk in chunks_of(name, _read(name), lines)]
+
+
+def _read(name: str) -> str:
+    try:
+        return _decoded(Path(name).read_bytes())
+    except OSError as error:
+        raise UsageError(f"{name} can't be read.", cause=str(error.strerror), hint="Check the path.") from error
+
+
+def _decoded(data: bytes) -> str:
+    # Editors don't count a byte order mark, and show something in the place of what is no text.
+    return data.decode("utf-8-sig", errors="replace")
+
+
+def _question(hole: Hole, around: Around, flags: dict[str, Any]) -> Question:
+    in_a_line = around.in_a_line and not flags["raw_output"]
+    return Question(
+        turns=(),
+        sampling=read_sampling(flags),
+        max_tokens=flags["predict"],
+        hole=hole,
+        lines=1 if in_a_line else flags["max_lines"],
+        seconds=flags["time_limit"],
+        draft_length=flags["draft_max"],
+        adapt=not flags["no_adapt"],
+        accept=Accept(flags["accept"]),
+        allow_rounding=flags["allow_rounding"],
+    )
+
+
+def _answered(engine: LineEngine, question: Question) -> Ended:
+    try:
+        engine.load()
+        for message in engine.answer(question):
+            if isinstance(message, Ended):
+                return message
+        raise AssertionError("an answer ends with Ended or fails")
+    finally:
+        engine.close()
+
+
+def _shown(ended: Ended, place: Place, around: Around) -> str:
+    said = ended.answer.replace("\r\n", "\n")
+    return tidy(said, around, broken_off=ended.finish not in WHOLE).replace("\n", place.newline)
+
+
+def _print(text: str) -> None:
+    # In bytes: a line end is printed as it is, whatever the system's is.
+    sys.stdout.buffer.write(text.encode(errors="replace"))
+    sys.stdout.buffer.flush()
+
+
+def _tell_end(terminal: Terminal, ended: Ended) -> None:
+    note = ending_note(ended.finish)
+    if note is not None:
+        terminal.warn(note)
+    terminal.tell(summary(ended))
+
+
+def _record(text: str, ended: Ended) -> dict[str, Any]:
+    record = end_record(ended)
+    return {"text": text, "answer": ended.answer, **{name: record[name] for name in _RECORDED}}

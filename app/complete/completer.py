@@ -1,0 +1,236 @@
+"""Completions for somebody who is typing: one at a time, the latest alone, and the next one while nobody asks."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field, replace
+
+from app.complete.asking import Asked, Asking
+from app.complete.place import Place
+from app.complete.results import Results
+from app.complete.ring import Ring
+from app.complete.settings import CompletionSettings, Limits
+from app.complete.tidy import tidy
+from app.desk import Desk
+from app.engine.ending import Finish
+from app.engine.messages import Ended, Said
+from app.engine.thread import Urgency
+from models.errors import Cancelled, LocalspecError
+
+DEFAULT = Limits()
+WHOLE = (Finish.END, Finish.STOP)
+"""Ends after which the last line is complete."""
+OnText = Callable[[str], None]
+_log = logging.getLogger("localspec.complete")
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What to insert at a cursor."""
+
+    text: str
+    """Tidied; "" for nothing worth showing."""
+    place: Place
+    ended: Ended | None
+    """How the answer ended; None: it came from memory, typed along or fetched before."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """An answer that is being given."""
+
+    asked: Asked
+    idle: bool
+    """Whether nobody has asked for it yet."""
+    task: "asyncio.Task[tuple[str, Ended]]" = field(init=False)
+    waiter: "asyncio.Future[tuple[str, Ended]] | None" = None
+    """Of who waits for it; None: nobody does."""
+    on_text: OnText | None = None
+    text: str = ""
+    """What is worth showing so far."""
+
+    def hear(self, text: str) -> None:
+        """Show what there is, if it is something else."""
+        if text != self.text and self.on_text is not None:
+            self.on_text(text)
+        self.text = text
+
+
+class Completer:
+    """Completes places of one event loop; the place that was asked about last is the only one that counts."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        settings: CompletionSettings | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take a desk whose models are loaded, or will be; the clock is that of the ring of chunks."""
+        self._desk = desk
+        self._settings = settings or CompletionSettings()
+        self._ring = Ring(self._settings.ring, clock)
+        self._asking = Asking(self._settings, self._ring)
+        self._results = Results(self._settings.results)
+        self._run: _Run | None = None
+        self._limits = DEFAULT
+        self._edited: tuple[str, str, int] | None = None
+
+    async def complete(self, place: Place, limits: Limits = DEFAULT, on_text: OnText | None = None) -> Completion:
+        """Return what to insert at a place; `on_text` hears all that is worth showing so far, each time it changes.
+
+        Whoever waited for another place, and the fetching of the next one, is called off within a round. Raises
+        asyncio.CancelledError when it is called off itself, and LocalspecError.
+        """
+        self._limits = limits
+        self._dismiss()
+        asked = self._asking.at(place, limits)
+        if (known := self._results.find(asked)) is not None:
+            self._stop(idle_too=False)
+            if on_text is not None and known:
+                on_text(known)
+            return Completion(known, place, None)
+        if self._run is not None and self._is_about(asked):
+            self._run.idle = False
+            # The engine calls off what nobody asked for when somebody asks for something else.
+            with suppress(Cancelled):
+                text, ended = await self._wait(self._run, on_text)
+                if ended.finish is not Finish.CANCELLED:
+                    return Completion(text, place, None)
+        text, ended = await self._wait(self._start(asked, idle=False), on_text)
+        return Completion(text, place, ended)
+
+    def known(self, place: Place, limits: Limits = DEFAULT) -> Completion | None:
+        """Return what is remembered for a place, at once; None for nothing."""
+        text = self._results.find(self._asking.at(place, limits))
+        return None if text is None else Completion(text, place, None)
+
+    def prefetch(self, completion: Completion) -> None:
+        """Begin to complete the place after a completion that is accepted, while nobody asks for anything."""
+        if not completion.text or (self._run is not None and self._run.waiter is not None):
+            return
+        limits = replace(self._limits, reading_seconds=None, wait=None)
+        asked = self._asking.at(completion.place.after(completion.text), limits)
+        if not self._is_about(asked) and self._results.find(asked) is None:
+            self._start(asked, idle=True)
+
+    def warm(self, place: Place) -> None:
+        """Begin to read what is around a place, while nobody asks for anything."""
+        if self._run is None or self._run.task.done():
+            self._start(self._asking.at(place, Limits(tokens=0)), idle=True)
+
+    def visited(self, path: str, text: str, line: int) -> None:
+        """Note that a line of a file is looked at; it may help elsewhere."""
+        self._ring.add(path, text, line)
+
+    def edited(self, path: str, text: str, line: int) -> None:
+        """Note that a line of a file was changed: the place that was changed before may help here."""
+        before, self._edited = self._edited, (path, text, line)
+        if before and (before[0] != path or abs(before[2] - line) > self._settings.ring.lines):
+            self._ring.add(*before)
+
+    def saved(self, path: str, text: str, line: int) -> None:
+        """Note that a file was saved, with the cursor in a line."""
+        self._ring.add(path, text, line)
+
+    def closed(self, path: str) -> None:
+        """Let go of a document; chunks of it may still help elsewhere."""
+        self._asking.forget(path)
+        self._results.forget(path)
+        if self._edited and self._edited[0] == path:
+            self._ring.add(*self._edited)
+            self._edited = None
+
+    async def settled(self) -> None:
+        """Wait until nothing is being answered or fetched."""
+        if self._run is not None:
+            await asyncio.wait([self._run.task])
+
+    async def close(self) -> None:
+        """Call off what runs; returns when it is over."""
+        self._dismiss()
+        run, self._run = self._run, None
+        if run is not None:
+            run.task.cancel()
+            await asyncio.wait([run.task])
+
+    def _dismiss(self) -> None:
+        """Tell whoever waits that the answer is not wanted any more."""
+        if self._run is not None and self._run.waiter is not None:
+            self._run.waiter.cancel()
+            self._run.waiter = self._run.on_text = None
+
+    def _stop(self, *, idle_too: bool) -> None:
+        if self._run is not None and (idle_too or not self._run.idle):
+            self._run.task.cancel()
+            self._run = None
+
+    def _is_about(self, asked: Asked) -> bool:
+        """Tell whether it is this question that is being answered."""
+        return self._run is not None and self._run.asked.key == asked.key and not self._run.task.done()
+
+    def _start(self, asked: Asked, *, idle: bool) -> _Run:
+        """Call off what runs, and ask; the engine hears it in this order."""
+        self._stop(idle_too=True)
+        run = self._run = _Run(asked, idle)
+        run.task = asyncio.create_task(self._answer(run))
+        run.task.add_done_callback(_note_failure)
+        return run
+
+    async def _wait(self, run: _Run, on_text: OnText | None) -> tuple[str, Ended]:
+        """Wait for an answer, alone; who stops waiting calls it off, unless another has come to wait for it."""
+        run.on_text = on_text
+        if run.text and on_text is not None:
+            on_text(run.text)
+        waiter = run.waiter = asyncio.shield(run.task)
+        try:
+            answer = await waiter
+            if run.waiter is not waiter:
+                # Another was asked for in the moment in which this one was ready.
+                raise asyncio.CancelledError
+            return answer
+        except asyncio.CancelledError:
+            if run.waiter is waiter:
+                run.task.cancel()
+            raise
+        finally:
+            if run.waiter is waiter:
+                run.waiter = run.on_text = None
+
+    async def _answer(self, run: _Run) -> tuple[str, Ended]:
+        """Let the engine answer, and remember what is worth showing."""
+        asked, ended, said = run.asked, None, ""
+        urgency = Urgency.IDLE if run.idle else Urgency.COMPLETION
+        async with aclosing(self._desk.answer(asked.question, urgency, asked.limits.wait)) as messages:
+            async for message in messages:
+                if isinstance(message, Said):
+                    said += message.text
+                    run.hear(self._shown(asked, said, broken_off=False))
+                elif isinstance(message, Ended):
+                    ended = message
+        assert ended is not None, "an answer ends with Ended or fails"
+        text = self._shown(asked, ended.answer, broken_off=ended.finish not in WHOLE)
+        run.hear(text)
+        if _says_all(ended, asked.limits):
+            self._results.keep(asked, text)
+        return text, ended
+
+    def _shown(self, asked: Asked, said: str, *, broken_off: bool) -> str:
+        said = said.replace("\r\n", "\n")
+        text = tidy(said, asked.around, broken_off=broken_off) if self._settings.tidies else said
+        return text.replace("\n", asked.place.newline)
+
+
+def _says_all(ended: Ended, limits: Limits) -> bool:
+    """Tell whether an answer is what would be said again: there was time for it, and it was not called off."""
+    unread = ended.finish is Finish.TIME and not ended.answer
+    return ended.finish is not Finish.CANCELLED and not unread and limits.tokens > 0
+
+
+def _note_failure(task: "asyncio.Task[tuple[str, Ended]]") -> None:
+    """Look at how a task ended: nobody may be waiting for it."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None and not isinstance(error, Cancelled):
+        level = logging.INFO if isinstance(error, LocalspecError) else logging.ERROR
+        _log.log(level, "a completion failed: %s", error)

@@ -1,0 +1,196 @@
+"""What of a model's answer is worth showing at a cursor: rules that cut and drop, and never add.
+
+A rule takes a text and what is around the cursor, and returns the text or a beginning of it.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from app.complete.around import (
+    CLOSERS,
+    HARMLESS,
+    OPENERS,
+    indentation,
+    tokens,
+    unclosed,
+    unopened,
+)
+from app.complete.place import Window
+
+_CONTINUING = re.compile(r"[)\]}]|</|(?:else|elif|except|finally|catch|rescue|ensure|end|fi|done|then|esac)\b")
+"""What begins a line that belongs to the block before it."""
+_BRACKETS = frozenset(CLOSERS)
+_SLIGHT = 4
+"""A line of so few characters, such as a bracket or "end", is no sign that something is repeated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What is around a cursor; every line without its end."""
+
+    behind: str
+    """The beginning of the cursor's line."""
+    ahead: str
+    """The rest of the cursor's line."""
+    above: tuple[str, ...]
+    """Lines before the cursor's, the nearest last."""
+    below: tuple[str, ...]
+    """Lines after the cursor's, the nearest first."""
+
+    @classmethod
+    def of(cls, shown: Window) -> "Around":
+        """Return what is around the cursor of a window."""
+        ahead, *below = shown.suffix.split("\n")
+        return cls(shown.behind, ahead, tuple(shown.prefix.split("\n")[:-1]), tuple(below))
+
+    @property
+    def in_a_line(self) -> bool:
+        """Whether what follows on the line is more than closing brackets and the like."""
+        return not HARMLESS.issuperset(self.ahead)
+
+
+Rule = Callable[[str, Around], str]
+
+
+def tidy(text: str, around: Around, *, broken_off: bool = False) -> str:
+    """Return what is worth showing of an answer, "" for nothing; `broken_off`: it did not end by itself."""
+    if broken_off:
+        text = complete_lines(text, around)
+    for rule in RULES:
+        text = rule(text, around)
+    return text
+
+
+def complete_lines(text: str, _: Around) -> str:
+    """Drop a last line that is not complete, where there is a line before it."""
+    whole = text.rpartition("\n")[0]
+    return whole if whole.strip() else text
+
+
+def one_line(text: str, around: Around) -> str:
+    """Keep to the cursor's line where more of it follows."""
+    return text.partition("\n")[0] if around.in_a_line else text
+
+
+def no_loop(text: str, around: Around) -> str:
+    """End with the first copy of a block that comes at least twice in a row, of a single line three times."""
+    lines = (around.behind + text).split("\n")
+    for start in range(len(lines)):
+        for size in range(1, (len(lines) - start) // 2 + 1):
+            block = lines[start : start + size]
+            times = 2 if size > 1 else 3
+            if any(line.strip() for line in block) and lines[start : start + size * times] == block * times:
+                return "\n".join(text.split("\n")[: start + size])
+    return text
+
+
+def in_scope(text: str, around: Around) -> str:
+    """End where the block of the cursor ends: below its indentation, or after a block that the cursor's line opens."""
+    lines = text.split("\n")
+    base = _base(lines, around)
+    depths = [(number, indentation(line)) for number, line in enumerate(lines) if number and line.strip()]
+    # Nothing is below the outermost code, so a block ends it that the completion itself opens.
+    outermost = base == 0 or around.behind.strip()
+    opens = bool(depths and depths[0][1] > base and outermost)
+    for number, depth in depths:
+        if depth < base or (opens and depth == base and not _CONTINUING.match(lines[number].lstrip())):
+            return "\n".join(lines[:number])
+    return text
+
+
+def no_following_lines(text: str, around: Around) -> str:
+    """End before a line that is the next one of the document."""
+    following = [line.rstrip() for line in around.below if line.strip()]
+    lines = text.split("\n")
+    for number in range(1, len(lines)):
+        rest = [line.rstrip() for line in lines[number:] if line.strip()]
+        if rest and following and rest[0] == following[0] and (_tells(rest[:1]) or _begins(following, rest)):
+            return "\n".join(lines[:number])
+    return text
+
+
+def no_closing(text: str, around: Around) -> str:
+    """End before a bracket that closes what the rest of the line closes already."""
+    ahead = around.ahead.lstrip(" \t\"'`,;:")
+    waiting = len(ahead) - len(ahead.lstrip(CLOSERS))
+    if not waiting:
+        return text
+    allowed = max(0, unclosed(around.behind) - waiting)
+    places = unopened(text.partition("\n")[0] if around.in_a_line else text)
+    return text[: places[allowed]] if len(places) > allowed else text
+
+
+def no_echo(text: str, around: Around) -> str:
+    """Drop an end that is what follows the cursor, word by word.
+
+    Brackets alone are no echo, and neither is what closes a bracket or a quote that the rest of the text opened.
+    """
+    said, suffix = tokens(text), tokens("\n".join((around.ahead, *around.below)))
+    follows = [token for token, _ in suffix]
+    for size in range(min(len(said), len(follows)), 0, -1):
+        end = [token for token, _ in said[-size:]]
+        if end == follows[:size] and not _BRACKETS.issuperset(end):
+            rest = text[: said[-size][1]]
+            if _as_closed(rest, text, around):
+                return rest
+    return text
+
+
+def no_repeat(text: str, around: Around) -> str:
+    """Drop a text whose lines are the next ones, or the last ones."""
+    first, *rest = text.split("\n")
+    lines = [line.rstrip() for line in (around.behind + first, *rest) if line.strip()]
+    above = [line.rstrip() for line in around.above if line.strip()]
+    below = [line.rstrip() for line in around.below if line.strip()]
+    repeats = _begins(below, lines) or above[-len(lines) :] == lines
+    return "" if lines and repeats and _tells(lines) else text
+
+
+def trimmed(text: str, around: Around) -> str:
+    """Drop blanks and line ends behind the last word, except a space that keeps it from the next one."""
+    following = around.ahead[:1]
+    if following.isalnum() or following in ("_", '"', "'", *OPENERS):
+        return text.rstrip("\n")
+    return text.rstrip()
+
+
+def not_blank(text: str, _: Around) -> str:
+    """Drop a text without a word."""
+    return text if text.strip() else ""
+
+
+RULES: tuple[Rule, ...] = (
+    one_line,
+    no_loop,
+    in_scope,
+    no_following_lines,
+    no_closing,
+    no_echo,
+    no_repeat,
+    trimmed,
+    not_blank,
+)
+"""In the order in which they are applied."""
+
+
+def _base(lines: Sequence[str], around: Around) -> int:
+    """Return the indentation of the cursor's line; where that is empty, of the first line that is not."""
+    first = around.behind + lines[0]
+    return indentation(first if first else next((line for line in lines if line.strip()), ""))
+
+
+def _tells(lines: Sequence[str]) -> bool:
+    """Tell whether lines are long enough for a repeat to be no accident."""
+    return any(len(line.strip()) > _SLIGHT and any(map(str.isalnum, line)) for line in lines)
+
+
+def _begins(lines: Sequence[str], with_: Sequence[str]) -> bool:
+    return list(lines[: len(with_)]) == list(with_)
+
+
+def _as_closed(rest: str, text: str, around: Around) -> bool:
+    """Tell whether brackets and quotes are closed as well with a beginning of a text as with all of it."""
+    short, long = (around.behind + said + around.ahead for said in (rest, text))
+    odd = (short.count(quote) % 2 <= long.count(quote) % 2 for quote in "\"'`")
+    return unclosed(rest) <= unclosed(text) and all(odd)

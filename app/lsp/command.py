@@ -1,0 +1,48 @@
+"""`localspec lsp`: from flags to a conversation with an editor."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from app.lsp.settings import Settings
+from app.request import read_plan
+from models.catalog import STARTER
+from models.errors import LocalspecError
+
+_LIBRARIES = ("pygls", "asyncio")
+"""Loggers of others whose lines go to the log file: without a handler they would go to the editor as errors."""
+
+
+def start_lsp(model: str | None, flags: dict[str, Any]) -> int:
+    """Serve one editor until it takes its leave, or is gone; return the exit code."""
+    plan = read_plan(flags["model_option"] or model or STARTER, flags)
+    try:
+        from app.lsp.conversation import converse
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] not in ("pygls", "lsprotocol"):
+            raise
+        raise LocalspecError(
+            f"The language server needs {error.name.split('.')[0]}, and it is not installed.",
+            hint='Install it: pip install "localspec[lsp]".',
+        ) from error
+    _keep_quiet()
+    return converse(plan, _settings(flags), flags["draft_max"], flags["client"])
+
+
+def _settings(flags: Mapping[str, Any]) -> Settings:
+    return Settings(
+        debounce_ms=flags["debounce"],
+        max_lines=flags["max_lines"],
+        max_tokens=flags["predict"],
+        time_limit_ms=flags["time_limit"],
+    )
+
+
+def _keep_quiet() -> None:
+    """Send what libraries have to say to the log file, where it is no text of the person's."""
+    own = logging.getLogger("localspec")
+    for name in _LIBRARIES:
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = own.handlers, False
+    # Its lines quote whole messages.
+    logging.getLogger("pygls").setLevel(logging.CRITICAL)

@@ -1,0 +1,60 @@
+"""One conversation with one editor, from its first byte to the end of the process."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+import psutil
+from pygls.io_ import run_async
+
+from app.engine.load import LoadPlan
+from app.lsp.loaded import Models
+from app.lsp.server import Server
+from app.lsp.settings import Settings
+from app.lsp.wire import Wire
+
+_LOOK_SECONDS = 5.0
+"""Time between two looks at whether the editor's process is still there."""
+
+
+def converse(plan: LoadPlan, settings: Settings, draft_length: int | None, client: int | None) -> int:
+    """Speak with the editor on standard input and output; return the exit code that the protocol has for the end.
+
+    It is 0 only for an editor that took its leave: `shutdown`, then `exit`.
+    """
+    return asyncio.run(_converse(plan, settings, draft_length, client))
+
+
+async def _converse(plan: LoadPlan, settings: Settings, draft_length: int | None, client: int | None) -> int:
+    wire, stop = Wire(), threading.Event()
+    server = Server(lambda editor: Models(editor, plan, draft_length), settings)
+
+    def leave() -> None:
+        stop.set()
+        wire.hang_up()
+
+    server.protocol.on_exit = leave
+    server.protocol.set_writer(wire)
+    watch = asyncio.ensure_future(_watch(server, client, leave))
+    try:
+        # A message that ends in the middle, or a header without an end: nobody speaks the protocol any more.
+        with suppress(asyncio.IncompleteReadError, ValueError):
+            await run_async(stop, wire, server.protocol, error_handler=server.report_server_error)
+    finally:
+        watch.cancel()
+        await server.models.close()
+    return 0 if server.protocol.asked_to_stop else 1
+
+
+async def _watch(server: Server, client: int | None, leave: Callable[[], None]) -> None:
+    """End the conversation when the editor's process is gone, whoever still holds the other ends of our streams."""
+    seen = False
+    while True:
+        process = server.process_id or client
+        there = process is not None and psutil.pid_exists(process)
+        if seen and not there:
+            leave()
+        # One that was never there is of another machine or container: its number says nothing here.
+        seen = seen or there
+        await asyncio.sleep(_LOOK_SECONDS)

@@ -1,0 +1,107 @@
+"""The documents that an editor has open, line by line as the protocol counts them."""
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from lsprotocol import types
+from pygls.uris import to_fs_path
+from pygls.workspace import PositionCodec, ServerTextPosition, TextDocument, Workspace
+
+_LINE_STARTS = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
+
+
+def split_lines(text: str) -> tuple[str, ...]:
+    r"""Return the lines with their ends; a text that ends with one has an empty line after it.
+
+    Only \n, \r\n and \r end a line in the protocol. `str.splitlines` also takes form feeds and other separators
+    for one, and every edit below such a character would go astray.
+    """
+    return tuple(_LINE_STARTS.split(text))
+
+
+class Columns(PositionCodec):
+    """Turns the editor's columns into characters and back; what lies outside goes to the nearest place."""
+
+    def position_from_client_units(self, lines: Sequence[str], position: types.Position) -> ServerTextPosition:
+        """Return where an editor's position is, its column in characters."""
+        if position.line >= len(lines):
+            return ServerTextPosition(len(lines) - 1, len(_bare(lines[-1])))
+        line = _bare(lines[position.line])
+        return ServerTextPosition(position.line, len(self._begin(line, position.character)))
+
+    def _begin(self, line: str, units: int) -> str:
+        if self.encoding == types.PositionEncodingKind.Utf32:
+            return line[:units]
+        if self.encoding == types.PositionEncodingKind.Utf8:
+            return line.encode()[:units].decode(errors="ignore")
+        return line.encode("utf-16-le")[: 2 * units].decode("utf-16-le", errors="ignore")
+
+
+class Document(TextDocument):
+    """A document whose lines end where the editor's do."""
+
+    edited = 0
+    """The line that was changed last."""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Return the lines with their ends."""
+        return split_lines(self.source)
+
+    @property
+    def text(self) -> str:
+        r"""Return the text with \n for every line end, so that line and column are the same as in the editor."""
+        return "\n".join(map(_bare, self.lines))
+
+
+class Documents(Workspace):
+    """The open documents of one editor."""
+
+    def __init__(
+        self, root_uri: str | None, folders: Sequence[types.WorkspaceFolder], encoding: types.PositionEncodingKind | str
+    ) -> None:
+        super().__init__(root_uri, types.TextDocumentSyncKind.Incremental, folders, encoding)
+        self._position_codec = Columns(encoding)
+
+    def opened(self, uri: str) -> Document | None:
+        """Return an open document; None for one that the editor never opened, whatever lies on the disk."""
+        document = self.get_text_document(uri)
+        return document if isinstance(document, Document) and document.version is not None else None
+
+    def name(self, uri: str) -> str:
+        """Return a document's path within the folder it is worked on in, or else the whole path."""
+        path = to_fs_path(uri)
+        if path is None:
+            return uri.rpartition(":")[2]
+        for folder in filter(None, (self.root_path, *(to_fs_path(one.uri) for one in self.folders.values()))):
+            if PurePath(path).is_relative_to(folder):
+                return PurePath(path).relative_to(folder).as_posix()
+        return path
+
+    def put_text_document(self, text_document: types.TextDocumentItem, notebook_uri: str | None = None) -> None:
+        """Take a document that was opened."""
+        text_document.text = _clean(text_document.text)
+        super().put_text_document(text_document, notebook_uri)
+
+    def update_text_document(
+        self, text_doc: types.VersionedTextDocumentIdentifier, change: types.TextDocumentContentChangeEvent
+    ) -> None:
+        """Take a change; one of a document that was never opened is passed over."""
+        if self.opened(text_doc.uri) is not None:
+            change.text = _clean(change.text)
+            super().update_text_document(text_doc, change)
+
+    def _create_text_document(
+        self, doc_uri: str, source: str | None = None, version: int | None = None, language_id: str | None = None
+    ) -> Document:
+        return Document(doc_uri, source, version, language_id, position_codec=self._position_codec)
+
+
+def _bare(line: str) -> str:
+    return line.rstrip("\r\n")
+
+
+def _clean(text: str) -> str:
+    """Return a text without halves of surrogate pairs: JSON can spell them, and no tokenizer can read them."""
+    return text.encode("utf-8", "replace").decode()

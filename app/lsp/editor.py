@@ -1,0 +1,86 @@
+"""What the person in the editor is told: messages, and how far the loading is."""
+
+import asyncio
+import logging
+from uuid import uuid4
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+from pygls.lsp.server import LanguageServer
+
+from models.errors import LocalspecError
+
+_log = logging.getLogger("localspec.lsp")
+
+
+class Editor:
+    """Tells things to the editor; a failure is told once, however often it is met."""
+
+    def __init__(self, server: LanguageServer) -> None:
+        self._server = server
+        self._told: set[str] = set()
+
+    def fail(self, error: LocalspecError) -> None:
+        """Show what failed, the value seen and what to do next."""
+        _log.warning("%s", error)
+        self._show(types.MessageType.Error, " ".join(part for part in (error.title, error.cause, error.hint) if part))
+
+    def warn(self, text: str) -> None:
+        """Show something that may be wrong."""
+        self._show(types.MessageType.Warning, text)
+
+    def note(self, text: str) -> None:
+        """Write a line to the editor's log of this server."""
+        self._server.window_log_message(types.LogMessageParams(types.MessageType.Info, text))
+
+    def forget(self) -> None:
+        """Tell failures anew: something was changed that may have mended them."""
+        self._told.clear()
+
+    def loading(self) -> "Loading":
+        """Return the display of a load, begun."""
+        window = self._server.client_capabilities.window
+        return Loading(self._server, shown=bool(window and window.work_done_progress))
+
+    def _show(self, kind: types.MessageType, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._server.window_show_message(types.ShowMessageParams(kind, f"localspec: {text}"))
+
+
+class Loading:
+    """How far a load is, shown where the editor shows such things."""
+
+    def __init__(self, server: LanguageServer, *, shown: bool) -> None:
+        self._progress = server.work_done_progress
+        self._token = str(uuid4())
+        self._begun = False
+        self._shown = ("", 0)
+        self._ended: str | None = None
+        # The load goes on meanwhile: an editor that never answers must not hold it up.
+        self._opening = asyncio.ensure_future(self._open()) if shown else None
+
+    def report(self, name: str, share: float) -> None:
+        """Show how much was read of what; the share never falls, as the protocol wants it."""
+        shown = name, max(self._shown[1], min(100, int(100 * share)))
+        if self._begun and shown != self._shown:
+            self._shown = shown
+            report = types.WorkDoneProgressReport(message=name, percentage=shown[1])
+            self._progress.report(self._token, report)
+
+    def end(self, text: str) -> None:
+        """Show how it ended."""
+        self._ended = text
+        if self._begun:
+            self._progress.end(self._token, types.WorkDoneProgressEnd(message=text))
+
+    async def _open(self) -> None:
+        try:
+            await self._progress.create_async(self._token)
+        except JsonRpcException:
+            return  # the editor wants none
+        begin = types.WorkDoneProgressBegin(title="localspec", message="loading", percentage=0)
+        self._progress.begin(self._token, begin)
+        self._begun = True
+        if self._ended is not None:
+            self.end(self._ended)

@@ -1,0 +1,122 @@
+"""The models that completions come from: loaded for an editor, and changed when its settings name others."""
+
+import asyncio
+from dataclasses import replace
+
+from app.complete.completer import Completer
+from app.complete.place import Windows
+from app.complete.settings import CompletionSettings
+from app.desk import Desk
+from app.engine.load import LoadPlan
+from app.lsp.documents import Document, Documents
+from app.lsp.editor import Editor
+from app.lsp.settings import Settings
+from drafters.registry import parse_drafter
+from models.errors import LocalspecError
+from models.fim import FimFormat, no_fim
+
+
+class Models:
+    """At most one loaded pair, and who completes with it."""
+
+    completer: Completer | None = None
+    """None while there is nothing to complete with."""
+
+    def __init__(self, editor: Editor, plan: LoadPlan, draft_length: int | None) -> None:
+        """Take what the command line names; nothing is loaded before `use`."""
+        self._editor = editor
+        self._base = plan
+        self._draft_length = draft_length
+        self._plan: LoadPlan | None = None
+        self._asking = CompletionSettings()
+        self._desk: tuple[LoadPlan, Desk] | None = None
+        self._change: asyncio.Task[None] | None = None
+
+    def use(self, settings: Settings, documents: Documents) -> None:
+        """Load what the settings name unless it is there, and complete in their way; return at once."""
+        try:
+            plan = self._planned(settings)
+        except LocalspecError as error:
+            self._editor.fail(error)
+            return
+        asking = self._completion(settings)
+        if self.completer is not None and (plan, asking) == (self._plan, self._asking):
+            return
+        self._asking = asking
+        if plan == self._plan and self._change is not None and not self._change.done():
+            return  # it is on its way, and will be asked in the new way
+        self._change = asyncio.ensure_future(self._to(plan, documents, self._change))
+        self._plan = plan
+
+    async def close(self) -> None:
+        """Call off what runs, and free the models."""
+        if self._change is not None:
+            self._change.cancel()
+            await asyncio.wait([self._change])
+        await self._free()
+
+    async def _to(self, plan: LoadPlan, documents: Documents, previous: asyncio.Task[None] | None) -> None:
+        if previous is not None:
+            previous.cancel()
+            await asyncio.wait([previous])
+        try:
+            if self._desk is None or self._desk[0] != plan:
+                # Two pairs at once may be more than the memory holds.
+                await self._free()
+                self._desk = plan, await self._load(plan)
+            await self._begin(self._desk[1], documents)
+        except LocalspecError as error:
+            self._editor.fail(error)
+
+    async def _load(self, plan: LoadPlan) -> Desk:
+        desk, loading = Desk(plan), self._editor.loading()
+        end = "not loaded"
+        try:
+            ready = await desk.load(loading.report)
+            if await desk.look(lambda worker: FimFormat.of(worker.vocab)) is None:
+                raise no_fim(ready.model)
+            end = f"{ready.model}, drafter {ready.drafter}"
+        except BaseException:
+            await asyncio.to_thread(desk.close)
+            raise
+        finally:
+            loading.end(end)
+        for note in (f"{ready.model}: {ready.description}, context {ready.context_size:,}", *ready.notes):
+            self._editor.note(note)
+        return desk
+
+    async def _begin(self, desk: Desk, documents: Documents) -> None:
+        await self._stop()
+        self.completer = Completer(desk, self._asking)
+        for document in documents.text_documents.values():
+            if isinstance(document, Document):
+                self.completer.visited(documents.name(document.uri), document.text, 0)
+
+    async def _stop(self) -> None:
+        completer, self.completer = self.completer, None
+        if completer is not None:
+            await completer.close()
+
+    async def _free(self) -> None:
+        await self._stop()
+        loaded, self._desk = self._desk, None
+        if loaded is not None:
+            await asyncio.to_thread(loaded[1].close)
+
+    def _completion(self, settings: Settings) -> CompletionSettings:
+        lines = settings.prefix_lines
+        windows = Windows(lines, settings.suffix_lines, step=max(1, lines // 2))
+        rounding = self._base.allow_rounding
+        return CompletionSettings(windows=windows, draft_length=self._draft_length, allow_rounding=rounding)
+
+    def _planned(self, settings: Settings) -> LoadPlan:
+        """Return what the settings name, on top of the command line; raises UsageError."""
+        base = self._base
+        options = replace(base.options, context_size=settings.context) if settings.context else base.options
+        return replace(
+            base,
+            model=settings.model or base.model,
+            drafter=parse_drafter(settings.draft) if settings.draft else base.drafter,
+            options=options,
+            fit_context=base.fit_context and not settings.context,
+        )

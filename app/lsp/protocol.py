@@ -1,0 +1,65 @@
+"""The Language Server Protocol as pygls speaks it, where its specification asks for more."""
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+from pygls.protocol import LanguageServerProtocol, lsp_method
+
+from app.lsp.documents import Documents
+
+
+class Protocol(LanguageServerProtocol):
+    """Refuses what comes too early or too late, keeps documents line by line, and leaves when told to."""
+
+    on_exit: Callable[[], None]
+    """Called when the editor says that the process should end."""
+
+    @property
+    def asked_to_stop(self) -> bool:
+        """Whether the editor took its leave in order."""
+        return self._shutdown
+
+    @lsp_method(types.INITIALIZE)
+    def lsp_initialize(self, params: types.InitializeParams) -> Generator[Any, Any, types.InitializeResult]:
+        """Answer what this server can do."""
+        steps = super().lsp_initialize(params)
+        first = next(steps)  # the workspace is made before the first step, and the handler there needs ours
+        made = self.workspace
+        self._workspace = Documents(made.root_uri, [*made.folders.values()], made.position_encoding or "utf-16")
+        yield first
+        return (yield from steps)
+
+    @lsp_method(types.EXIT)
+    def lsp_exit(self, *_: object) -> Generator[Any, Any, None]:
+        """Let the process end: by leaving the loop, so that what is loaded is freed."""
+        self.on_exit()
+        yield from ()
+
+    def structure_message(self, data: dict[str, Any]) -> Any:
+        """Return a message as a value; a request that makes no sense is answered, for its editor waits."""
+        try:
+            return super().structure_message(data)
+        except JsonRpcException as error:
+            if "id" in data and "method" in data:
+                self._send_response(data["id"], error=error.to_response_error())
+            raise
+
+    def handle_message(self, message: Any) -> None:
+        """Answer a request at the wrong time with the error that the specification has for it, and take all others."""
+        if (code := self._untimely(message)) is None:
+            super().handle_message(message)
+        elif hasattr(message, "id"):
+            self._send_response(message.id, error=types.ResponseError(code=code, message=code.name))
+
+    def _untimely(self, message: Any) -> types.ErrorCodes | None:
+        method = getattr(message, "method", None)
+        if method in (None, types.EXIT):
+            return None
+        if self._shutdown:
+            return types.ErrorCodes.InvalidRequest
+        begun = self._workspace is not None
+        if begun and method == types.INITIALIZE:
+            return types.ErrorCodes.InvalidRequest
+        return None if begun or method == types.INITIALIZE else types.ErrorCodes.ServerNotInitialized

@@ -1,0 +1,224 @@
+"""What the server does at each message of the editor."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+from pygls.lsp.server import LanguageServer
+
+from app import __version__
+from app.complete.completer import Completion
+from app.complete.settings import Limits
+from app.lsp.asked import ACCEPTED, Asked, asked_inline, asked_listed, inline_item, listed_item
+from app.lsp.documents import Document, Documents
+from app.lsp.editor import Editor
+from app.lsp.latest import Latest
+from app.lsp.loaded import Models
+from app.lsp.protocol import Protocol
+from app.lsp.settings import SECTION, Settings, with_settings
+from models.errors import LocalspecError
+
+_log = logging.getLogger("localspec.lsp")
+Item = TypeVar("Item")
+
+
+class Server(LanguageServer):
+    """A language server that does one thing: complete at the cursor."""
+
+    protocol: Protocol
+
+    def __init__(self, make_models: Callable[[Editor], Models], settings: Settings) -> None:
+        """Take who loads models, and the settings of the command line."""
+        super().__init__("localspec", __version__, protocol_cls=Protocol)
+        self.editor = Editor(self)
+        self.models = make_models(self.editor)
+        self.settings = settings
+        self._start = settings
+        self._wrong: list[str] = []
+        self._latest = Latest()
+        self._shown: tuple[int, Completion | None] = (0, None)
+        for method, handler in _HANDLERS.items():
+            self.feature(method)(handler)
+        self.feature(types.TEXT_DOCUMENT_INLINE_COMPLETION, types.InlineCompletionOptions())(inline)
+        self.command(ACCEPTED)(accepted)
+
+    @property
+    def documents(self) -> Documents:
+        """Return the open documents."""
+        documents = self.workspace
+        assert isinstance(documents, Documents)
+        return documents
+
+    def begin(self, params: types.InitializeParams) -> None:
+        """Read the settings that the editor starts with, and decide what to offer it."""
+        self._start, self._wrong = with_settings(self.settings, params.initialization_options)
+        self.settings = self._start
+        texts = params.capabilities.text_document
+        knows_inline = texts is not None and texts.inline_completion is not None
+        if self.settings.completion == "on" or (self.settings.completion == "auto" and not knows_inline):
+            options = types.CompletionOptions(trigger_characters=[*self.settings.trigger] or None)
+            self.feature(types.TEXT_DOCUMENT_COMPLETION, options)(listed)
+
+    def load(self) -> None:
+        """Load what the settings name, and tell what is wrong with them."""
+        for sentence in self._wrong:
+            self.editor.warn(sentence)
+        self.models.use(self.settings, self.documents)
+
+    def change(self, given: object) -> None:
+        """Take other settings, in the place of those that the editor gave while it ran."""
+        self._latest.call_off()
+        self.settings, self._wrong = with_settings(self._start, given)
+        self.editor.forget()
+        self.load()
+
+    async def completed(self, asked: Asked | None, pause: float, item: Callable[[Asked, str, int], Item]) -> list[Item]:
+        """Return one item, or none: for no text worth showing, no model yet, or something newer that came in between.
+
+        Waits `pause` seconds first: who types on in that time has asked anew.
+        """
+        if asked is None or self.models.completer is None:
+            self._latest.call_off()
+            return []
+        completion = await self._latest.run(self._complete(asked, pause))
+        if completion is None or not completion.text or asked.is_stale:
+            return []
+        self._shown = self._shown[0] + 1, completion
+        self._prefetch(completion)
+        return [item(asked, completion.text, self._shown[0])]
+
+    def accept(self, number: int) -> None:
+        """Work out what comes after a completion that was taken."""
+        last, completion = self._shown
+        if number == last and completion is not None:
+            self._prefetch(completion)
+
+    def call_off(self, uri: str) -> Document | None:
+        """Give up what is worked on, for its text is no longer; return the document."""
+        self._latest.call_off()
+        return self.documents.opened(uri)
+
+    def report_server_error(self, error: Exception, source: object) -> None:
+        """Note what went wrong in a handler: where and of what kind, for the rest may quote the person's text."""
+        data = getattr(error, "data", None)
+        where = "".join(data.get("traceback", ())) if isinstance(data, dict) else ""
+        kind = str(error).split(":", 1)[0] if where else type(error).__name__
+        _log.error("%s (%s)\n%s", kind, getattr(source, "__name__", source), where)
+
+    async def _complete(self, asked: Asked, pause: float) -> Completion | None:
+        completer, limits = self.models.completer, self._limits()
+        # What is typed along is there at once; only the model waits until the keys are at rest.
+        if completer is not None and (known := completer.known(asked.place, limits)) is not None:
+            return known
+        await asyncio.sleep(pause)
+        if (completer := self.models.completer) is None:
+            return None
+        try:
+            return await completer.complete(asked.place, limits)
+        except LocalspecError as error:
+            self.editor.fail(error)
+            return None
+
+    def _limits(self) -> Limits:
+        settings = self.settings
+        seconds = settings.time_limit_ms / 1000
+        return Limits(tokens=settings.max_tokens, lines=settings.max_lines or None, seconds=seconds)
+
+    def _prefetch(self, completion: Completion) -> None:
+        if self.settings.prefetch and self.models.completer is not None:
+            self.models.completer.prefetch(completion)
+
+
+def initialize(server: Server, params: types.InitializeParams) -> None:
+    """Answer the first message."""
+    server.begin(params)
+
+
+def initialized(server: Server, _: types.InitializedParams) -> None:
+    """Begin to load; from now on the editor may be asked."""
+    workspace = server.client_capabilities.workspace
+    told = workspace and workspace.did_change_configuration
+    if told and told.dynamic_registration:
+        options = types.DidChangeConfigurationRegistrationOptions(SECTION)
+        wanted = types.Registration("settings", types.WORKSPACE_DID_CHANGE_CONFIGURATION, options)
+        server.client_register_capability(types.RegistrationParams([wanted]))
+    server.load()
+
+
+async def reconfigured(server: Server, params: types.DidChangeConfigurationParams) -> None:
+    """Take changed settings; an editor that tells only that something changed is asked what."""
+    given, workspace = params.settings, server.client_capabilities.workspace
+    if given is None and workspace and workspace.configuration:
+        wanted = types.ConfigurationParams([types.ConfigurationItem(section=SECTION)])
+        try:
+            given = next(iter(await server.workspace_configuration_async(wanted)), None)
+        except JsonRpcException:
+            return
+    server.change(given)
+
+
+def opened(server: Server, params: types.DidOpenTextDocumentParams) -> None:
+    """Remember what is looked at."""
+    if (document := server.documents.opened(params.text_document.uri)) and (completer := server.models.completer):
+        completer.visited(server.documents.name(document.uri), document.text, 0)
+
+
+def changed(server: Server, params: types.DidChangeTextDocumentParams) -> None:
+    """Give up a completion of the text as it was, and remember where it was changed."""
+    document, completer = server.call_off(params.text_document.uri), server.models.completer
+    if document and completer and params.content_changes:
+        last = params.content_changes[-1]
+        document.edited = last.range.start.line if isinstance(last, types.TextDocumentContentChangePartial) else 0
+        completer.edited(server.documents.name(document.uri), document.text, document.edited)
+
+
+def saved(server: Server, params: types.DidSaveTextDocumentParams) -> None:
+    """Remember what was saved."""
+    if (document := server.documents.opened(params.text_document.uri)) and (completer := server.models.completer):
+        completer.saved(server.documents.name(document.uri), document.text, document.edited)
+
+
+def closed(server: Server, params: types.DidCloseTextDocumentParams) -> None:
+    """Give up what is worked on in a text that is gone."""
+    server.call_off(params.text_document.uri)
+    if completer := server.models.completer:
+        completer.closed(server.documents.name(params.text_document.uri))
+
+
+async def inline(server: Server, params: types.InlineCompletionParams) -> types.InlineCompletionList:
+    """Answer with what may be shown at the cursor: at once if it was asked for, else when the keys are at rest."""
+    automatic = params.context.trigger_kind is types.InlineCompletionTriggerKind.Automatic
+    pause = server.settings.debounce_ms / 1000 if automatic else 0.0
+    asked = asked_inline(server.documents, params)
+    return types.InlineCompletionList(await server.completed(asked, pause, inline_item))
+
+
+async def listed(server: Server, params: types.CompletionParams) -> types.CompletionList:
+    """Answer with one item for a list; the editor is to ask anew when the person types on."""
+    context = params.context
+    by_character = context is not None and context.trigger_kind is types.CompletionTriggerKind.TriggerCharacter
+    if by_character and context is not None and context.trigger_character not in server.settings.trigger:
+        return types.CompletionList(is_incomplete=False, items=[])
+    asked = asked_listed(server.documents, params)
+    # Editors call a key that was typed "invoked", too.
+    items = await server.completed(asked, server.settings.debounce_ms / 1000, listed_item)
+    return types.CompletionList(is_incomplete=True, items=items)
+
+
+def accepted(server: Server, number: int) -> None:
+    """Take note that an item was taken."""
+    server.accept(number)
+
+
+_HANDLERS: dict[str, Callable[..., Awaitable[object] | None]] = {
+    types.INITIALIZE: initialize,
+    types.INITIALIZED: initialized,
+    types.WORKSPACE_DID_CHANGE_CONFIGURATION: reconfigured,
+    types.TEXT_DOCUMENT_DID_OPEN: opened,
+    types.TEXT_DOCUMENT_DID_CHANGE: changed,
+    types.TEXT_DOCUMENT_DID_SAVE: saved,
+    types.TEXT_DOCUMENT_DID_CLOSE: closed,
+}

@@ -1,0 +1,90 @@
+"""The settings that an editor can give, at the start and while it runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+from typing import Any
+
+SECTION = "localspec"
+"""Name of the table that editors keep these settings in, among those of others."""
+COMPLETION = ("auto", "on", "off")
+_AT_LEAST_ONE = ("max_tokens", "time_limit_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to load, how much to say, and when."""
+
+    model: str = ""
+    """The target; "": the one of the command line."""
+    draft: str = ""
+    """Who guesses; "": as on the command line."""
+    context: int = 0
+    """Tokens of context; 0: as on the command line."""
+    debounce_ms: int = 150
+    """Time without a key before a completion that nobody asked for is begun."""
+    max_lines: int = 0
+    """Most lines of a completion, empty ones not counted; 0: any number."""
+    max_tokens: int = 128
+    time_limit_ms: int = 1000
+    """Time to speak; the line that is then begun is ended."""
+    prefix_lines: int = 256
+    """Lines before the cursor that the model is shown."""
+    suffix_lines: int = 64
+    prefetch: bool = True
+    """Work out the next completion while one is being looked at."""
+    completion: str = "auto"
+    """Whether to answer plain completions too; "auto": for editors that know no inline ones."""
+    trigger: tuple[str, ...] = ()
+    """Characters after which the editor should ask for a plain completion by itself. Read at the start alone."""
+
+
+def with_settings(settings: Settings, given: object) -> tuple[Settings, list[str]]:
+    """Return the settings with those that an editor gives, and what is wrong with the others, a sentence each.
+
+    They may be in a table "localspec", which then is all that is looked at.
+    """
+    table = given.get(SECTION, given) if isinstance(given, Mapping) else given
+    if table is None:
+        return settings, []
+    if not isinstance(table, Mapping):
+        return settings, [f"The settings of {SECTION} are no table of names and values."]
+    changes: dict[str, Any] = {}
+    wrong = []
+    for name, value in table.items():
+        if (reason := _wrong(name, value)) is None:
+            changes[name] = tuple(value) if isinstance(value, list) else value
+        else:
+            wrong.append(reason)
+    return replace(settings, **changes), wrong
+
+
+def _wrong(name: str, value: object) -> str | None:
+    """Return what is wrong with a setting; None for nothing."""
+    names = [field.name for field in fields(Settings)]
+    if name not in names:
+        near = get_close_matches(str(name), names, n=1)
+        hint = f"Did you mean '{near[0]}'?" if near else f"The settings are: {', '.join(names)}."
+        return f"There is no setting '{name}'. {hint}"
+    wanted = _wanted(name, value)
+    return f"The setting '{name}' can't be {value!r}; it wants {wanted}." if wanted else None
+
+
+def _wanted(name: str, value: object) -> str:
+    """Return what a setting wants, where a value is not that; "" where it is."""
+    built_in = getattr(Settings(), name)
+    if name == "completion":
+        return "" if value in COMPLETION else f"one of {', '.join(COMPLETION)}"
+    if isinstance(built_in, tuple):
+        return "" if _is_list_of_texts(value) else "a list of characters"
+    if isinstance(built_in, bool):
+        return "" if isinstance(value, bool) else "true or false"
+    if isinstance(built_in, int):
+        least = int(name in _AT_LEAST_ONE)
+        fits = isinstance(value, int) and not isinstance(value, bool) and value >= least
+        return "" if fits else f"a whole number from {least} on"
+    return "" if isinstance(value, str) else "a text"
+
+
+def _is_list_of_texts(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(one, str) for one in value)

@@ -1,0 +1,94 @@
+"""What asks the model: chats, completions, holes to be filled."""
+
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.serve.asked import Asked, Outcome
+from app.serve.body import read_fields
+from app.serve.chat import read_chat
+from app.serve.completions import CompletionsRequest, read_completions
+from app.serve.fields import Fields
+from app.serve.native import NativeRequest, read_completion, read_infill
+from app.serve.service import Service
+from app.serve.stream import EventStream
+from app.serve.tokens import read_prompts
+from app.serve.watch import unless_gone
+
+T = TypeVar("T")
+Speech = AsyncGenerator[str | Outcome]
+"""An answer as `Service.speak` tells it."""
+
+
+class Asking:
+    """The paths that ask the model something."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def chat(self, request: Request) -> Response:
+        """Answer a conversation."""
+        chat = read_chat(await self._fields(request), self._service)
+        if chat.stream:
+            return await self._stream(request, chat.asked, chat.events)
+        return JSONResponse(chat.reply(await self._attend(request, self._service.whole(chat.asked))))
+
+    async def completions(self, request: Request) -> Response:
+        """Go on with texts, or fill holes, as OpenAI's servers do."""
+        fields = await self._fields(request)
+        prompts = await read_prompts(fields, self._service)
+        wanted = read_completions(fields, self._service, prompts)
+        if wanted.stream:
+            return await self._stream(request, wanted.asked[0], lambda speech: wanted.events(speech, self._service))
+        return JSONResponse(wanted.reply(await self._attend(request, self._all(wanted))))
+
+    async def infill(self, request: Request) -> Response:
+        """Fill a hole, as llama.cpp's server does."""
+        return await self._native(request, read_infill(await self._fields(request), self._service))
+
+    async def completion(self, request: Request) -> Response:
+        """Go on with a text, as llama.cpp's server does."""
+        fields = await self._fields(request)
+        (prompt,) = await read_prompts(fields, self._service, most=1)
+        return await self._native(request, read_completion(fields, self._service, prompt))
+
+    async def _native(self, request: Request, wanted: NativeRequest) -> Response:
+        loaded = self._service.loaded
+        if wanted.stream:
+            return await self._stream(request, wanted.asked, lambda speech: wanted.events(speech, loaded))
+        outcome = await self._attend(request, self._service.whole(wanted.asked))
+        return JSONResponse(wanted.reply(outcome, loaded))
+
+    async def _all(self, wanted: CompletionsRequest) -> list[Outcome]:
+        return [await self._service.whole(asked) for asked in wanted.asked]
+
+    async def _fields(self, request: Request) -> Fields:
+        """Read the body; raises Refused, first of all where nothing is loaded."""
+        _ = self._service.loaded
+        return await read_fields(request, self._service.settings.limits.body)
+
+    async def _attend(self, request: Request, work: Coroutine[Any, Any, T]) -> T:
+        return await unless_gone(work, request.receive, self._service.stop)
+
+    async def _stream(
+        self, request: Request, asked: Asked, events: Callable[[Speech], AsyncGenerator[bytes]]
+    ) -> Response:
+        """Answer in events, once the engine has begun: what it refuses is then still told by the status."""
+        speech = self._service.speak(asked)
+        try:
+            said = await self._attend(request, anext(speech))
+        except BaseException:
+            await speech.aclose()
+            raise
+        return EventStream(events(_with_first(said, speech)), self._service.stop)
+
+
+async def _with_first(first: str | Outcome, rest: Speech) -> Speech:
+    try:
+        yield first
+        async for said in rest:
+            yield said
+    finally:
+        await rest.aclose()

@@ -1,0 +1,73 @@
+"""The body of a request: how much of it, how fast, how deep."""
+
+import asyncio
+import json
+from typing import NoReturn
+
+from starlette.requests import Request
+
+from app.serve.errors import Refused
+from app.serve.fields import Fields
+
+_SECONDS = 30.0
+"""Time to send a body."""
+_DEPTH = 32
+"""Most lists and objects within each other; a request of any of the protocols needs fewer than ten."""
+
+
+async def read_fields(request: Request, limit: int) -> Fields:
+    """Read a JSON object of at most `limit` bytes; raises Refused."""
+    document = _parsed(await _read(request, limit))
+    if not isinstance(document, dict):
+        raise Refused(400, "The body must be a JSON object.")
+    if _depth(document) > _DEPTH:
+        raise Refused(400, f"The JSON is more than {_DEPTH} levels deep.")
+    return Fields(document)
+
+
+async def _read(request: Request, limit: int) -> bytes:
+    length = request.headers.get("content-length", "0")
+    if length.isdigit() and int(length[:20]) > limit:
+        _too_large(limit)
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limit:
+                    _too_large(limit)
+    except TimeoutError:
+        raise Refused(408, f"The body did not come within {_SECONDS:g} seconds.") from None
+    return bytes(body)
+
+
+def _parsed(body: bytes) -> object:
+    try:
+        return json.loads(body.decode(), parse_constant=_no_number)
+    except UnicodeDecodeError:
+        raise Refused(400, "The body is not valid UTF-8.") from None
+    except RecursionError:
+        raise Refused(400, f"The JSON is more than {_DEPTH} levels deep.") from None
+    except ValueError:
+        raise Refused(400, "The body is not valid JSON.") from None
+
+
+def _depth(document: object) -> int:
+    """Return how many lists and objects are within each other."""
+    depth, level = 0, [document]
+    while level:
+        depth += 1
+        level = [inner for outer in level for inner in _within(outer) if isinstance(inner, dict | list)]
+    return depth
+
+
+def _within(value: object) -> list[object]:
+    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+
+
+def _too_large(limit: int) -> NoReturn:
+    raise Refused(413, f"The body is larger than {limit:,} bytes.", code="body_too_large")
+
+
+def _no_number(_: str) -> NoReturn:
+    raise ValueError("NaN and Infinity are no JSON")

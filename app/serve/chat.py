@@ -1,0 +1,100 @@
+"""`/v1/chat/completions`."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.serve.asked import Asked, Kind, Outcome
+from app.serve.fields import Fields
+from app.serve.openai_fields import read_content, read_prediction, refuse_unsupported, wants_usage
+from app.serve.replies import finish_reason, head, timings, usage
+from app.serve.sampling import read_count, read_sampling, read_stops
+from app.serve.service import Service
+from app.serve.stream import DONE, event
+from models.prompts import Message as Turn
+from models.prompts import Role
+
+_MOST_MESSAGES = 4096
+_ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """A conversation that wants its next message."""
+
+    asked: Asked
+    stream: bool
+    tells_usage: bool
+    model: str
+
+    def reply(self, outcome: Outcome) -> dict[str, Any]:
+        """Return the answer to a request that does not stream."""
+        choice = {
+            "index": 0,
+            "message": {"role": "assistant", "content": outcome.text, "refusal": None},
+            "logprobs": None,
+            "finish_reason": finish_reason(outcome.finish),
+        }
+        reply = head("chat.completion", "chatcmpl", self.model)
+        return {**reply, "choices": [choice], "usage": usage([outcome]), "timings": timings(outcome)}
+
+    async def events(self, speech: AsyncGenerator[str | Outcome]) -> AsyncGenerator[bytes]:
+        """Yield the answer in pieces."""
+        base = head("chat.completion.chunk", "chatcmpl", self.model)
+        if self.tells_usage:
+            base["usage"] = None
+        async with aclosing(speech):
+            yield _chunk(base, {"role": "assistant", "content": ""})
+            async for said in speech:
+                if not isinstance(said, Outcome):
+                    if said:
+                        yield _chunk(base, {"content": said})
+                    continue
+                if said.rest:
+                    yield _chunk(base, {"content": said.rest})
+                last = {**base, "timings": timings(said)}
+                yield _chunk(last, {}, finish_reason(said.finish))
+                if self.tells_usage:
+                    yield event({**base, "choices": [], "usage": usage([said])})
+        yield DONE
+
+
+def read_chat(fields: Fields, service: Service) -> ChatRequest:
+    """Read a conversation; raises Refused."""
+    refuse_unsupported(fields)
+    fields.text("model")
+    base = service.settings.chatting
+    count = read_count(fields, "max_completion_tokens", "max_tokens", "n_predict", default=base.max_tokens)
+    question = replace(
+        base,
+        turns=_turns(fields),
+        sampling=read_sampling(fields, base.sampling),
+        stops=read_stops(fields),
+        max_tokens=count,
+        prediction=read_prediction(fields),
+    )
+    asked = Asked(question, Kind.CHAT)
+    return ChatRequest(asked, fields.flag("stream"), wants_usage(fields), service.loaded.name)
+
+
+def _turns(fields: Fields) -> tuple[Turn, ...]:
+    turns = tuple(_turn(part) for part in fields.parts("messages", _MOST_MESSAGES))
+    return turns or fields.refuse("messages", "must have at least one message")
+
+
+def _turn(part: Fields) -> Turn:
+    role = _ROLES.get(part.text("role") or "")
+    if role is None:
+        part.refuse("role", f"must be one of: {', '.join(_ROLES)}")
+    if part.raw("tool_calls"):
+        part.refuse("tool_calls", "can't be read: this server calls no tools")
+    text = read_content(part, "content")
+    if text is None and role != "assistant":
+        part.refuse("content", "is required")
+    return Turn(role, text or "")
+
+
+def _chunk(base: dict[str, Any], delta: dict[str, Any], finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+    return event({**base, "choices": [choice]})

@@ -1,0 +1,79 @@
+"""`localspec serve`: reads the flags, and runs the server where the libraries for it are there."""
+
+import asyncio
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any
+
+from app.engine.question import Question
+from app.request import read_plan, read_sampling
+from app.serve.settings import Door, Limits, ServePlan
+from app.terminal import Terminal
+from models.catalog import STARTER
+from models.errors import LocalspecError, UsageError
+
+_LIBRARIES = ("starlette", "uvicorn", "prometheus_client")
+_PORT, _FILLING_PORT = 8080, 8012
+_FILLING_TOKENS = 128
+_TEMPERATURE = 0.8
+_MIB = 1 << 20
+
+
+def read_serve(model: str | None, flags: dict[str, Any]) -> ServePlan:
+    """Read the argument and flags of `serve`; raises UsageError."""
+    plan = replace(read_plan(flags["model_option"] or model or STARTER, flags), lanes=flags["parallel"])
+    chatting, completing, filling = _questions(flags)
+    limits = Limits(int(flags["max_body"] * _MIB), flags["queue"], flags["timeout"], flags["grace"])
+    return ServePlan(plan, chatting, completing, filling, _door(flags), limits, flags["alias"] or "", flags["quiet"])
+
+
+def run_serve(plan: ServePlan) -> int:
+    """Serve until a signal ends it; return the exit code. Raises LocalspecError."""
+    if missing := [name for name in _LIBRARIES if find_spec(name) is None]:
+        raise LocalspecError(
+            "The server needs libraries that are not installed.",
+            cause=f"Missing: {', '.join(missing)}.",
+            hint='Install them: pip install "localspec[serve]"',
+        )
+    from app.serve.server import serve
+
+    terminal = Terminal(quiet=plan.quiet)
+    try:
+        asyncio.run(serve(plan, terminal))
+    finally:
+        terminal.clear_progress()
+    return 0
+
+
+def _questions(flags: dict[str, Any]) -> tuple[Question, Question, Question]:
+    """Return how chats, texts and holes are answered."""
+    given, most = flags["temp"], flags["predict"]
+    sampling = read_sampling({**flags, "temp": _TEMPERATURE if given is None else given, "seed": 0})
+    chatting = Question(
+        turns=(),
+        sampling=sampling,
+        max_tokens=most,
+        draft_length=flags["draft_max"],
+        adapt=not flags["no_adapt"],
+        allow_rounding=flags["allow_rounding"],
+    )
+    # Code wants the likeliest text, and so does all that is asked of a server for editors.
+    likeliest = sampling if given is not None else replace(sampling, temperature=0.0)
+    short = _FILLING_TOKENS if most is None and flags["fim"] else most
+    filling = replace(chatting, sampling=likeliest, max_tokens=short)
+    return chatting, replace(filling, sampling=likeliest if flags["fim"] else sampling), filling
+
+
+def _door(flags: dict[str, Any]) -> Door:
+    from app.serve.hosts import is_loopback
+
+    host, key = flags["host"], flags["api_key"] or ""
+    if not key and not is_loopback(host):
+        raise UsageError(
+            f"--host {host} can be reached from other machines, and no key is set.",
+            hint="Choose one with --api-key, or in LOCALSPEC_API_KEY; clients then have to send it.",
+        )
+    port = flags["port"]
+    if port is None:
+        port = _FILLING_PORT if flags["fim"] else _PORT
+    return Door(host, port, key, flags["allow_host"], flags["allow_origin"])

@@ -1,0 +1,89 @@
+"""`/v1/completions`, with `suffix` and without."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.engine.question import Question
+from app.serve.asked import Asked, Kind, Outcome
+from app.serve.fields import Fields
+from app.serve.native import require_filling
+from app.serve.openai_fields import read_prediction, refuse_unsupported, wants_usage
+from app.serve.replies import finish_reason, head, timings, usage
+from app.serve.sampling import read_count, read_sampling, read_stops
+from app.serve.service import Service
+from app.serve.stream import DONE, event
+from models.fim import Hole
+from models.prompts import Message as Turn
+
+_KIND, _PREFIX = "text_completion", "cmpl"
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionsRequest:
+    """Texts to go on with, or holes to fill, one after the other."""
+
+    asked: Sequence[Asked]
+    stream: bool
+    tells_usage: bool
+    model: str
+
+    def reply(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+        """Return the answer to a request that does not stream."""
+        choices = [
+            _choice(place, outcome.text, finish_reason(outcome.finish)) for place, outcome in enumerate(outcomes)
+        ]
+        reply = {**head(_KIND, _PREFIX, self.model), "choices": choices, "usage": usage(outcomes)}
+        return {**reply, "timings": timings(outcomes[0])} if len(outcomes) == 1 else reply
+
+    async def events(self, first: AsyncGenerator[str | Outcome], service: Service) -> AsyncGenerator[bytes]:
+        """Yield the answers in pieces; the first has begun."""
+        base = head(_KIND, _PREFIX, self.model)
+        if self.tells_usage:
+            base["usage"] = None
+        outcomes: list[Outcome] = []
+        for place, asked in enumerate(self.asked):
+            async with aclosing(first if place == 0 else service.speak(asked)) as speech:
+                async for said in speech:
+                    if isinstance(said, Outcome):
+                        outcomes.append(said)
+                        last = {**base, "timings": timings(said)}
+                        yield event({**last, "choices": [_choice(place, said.rest, finish_reason(said.finish))]})
+                    elif said:
+                        yield event({**base, "choices": [_choice(place, said, None)]})
+        if self.tells_usage:
+            yield event({**base, "choices": [], "usage": usage(outcomes)})
+        yield DONE
+
+
+def read_completions(fields: Fields, service: Service, prompts: Sequence[str]) -> CompletionsRequest:
+    """Read what to do with prompts that are read already; raises Refused."""
+    refuse_unsupported(fields)
+    fields.text("model")
+    suffix = fields.text("suffix")
+    if suffix:
+        require_filling(service)
+    base = _question(fields, service.settings.filling if suffix else service.settings.completing)
+    asked = [Asked(_on(base, prompt, suffix), Kind.COMPLETION) for prompt in prompts]
+    return CompletionsRequest(asked, fields.flag("stream"), wants_usage(fields), service.loaded.name)
+
+
+def _question(fields: Fields, base: Question) -> Question:
+    return replace(
+        base,
+        sampling=read_sampling(fields, base.sampling),
+        stops=read_stops(fields),
+        max_tokens=read_count(fields, "max_tokens", "n_predict", default=base.max_tokens),
+        prediction=read_prediction(fields),
+    )
+
+
+def _on(base: Question, prompt: str, suffix: str | None) -> Question:
+    if suffix:
+        return replace(base, hole=Hole(prompt, suffix))
+    return replace(base, turns=(Turn("user", prompt),), raw=True)
+
+
+def _choice(place: int, text: str, finish: str | None) -> dict[str, Any]:
+    return {"index": place, "text": text, "logprobs": None, "finish_reason": finish}

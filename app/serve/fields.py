@@ -1,0 +1,110 @@
+"""The members of a JSON object, each read as what it has to be; what is not is refused by its name, never shown."""
+
+import math
+from collections.abc import Mapping
+from typing import NoReturn
+
+from app.serve.errors import Refused
+
+
+class Fields:
+    """A JSON object from a client. A member that is null counts as left out."""
+
+    def __init__(self, members: Mapping[str, object], name: str = "") -> None:
+        """Take the members, and what they are called together in errors."""
+        self._members = members
+        self._prefix = f"{name}." if name else ""
+
+    def has(self, name: str) -> bool:
+        """Tell whether a member is there."""
+        return self._members.get(name) is not None
+
+    def text(self, name: str) -> str | None:
+        """Return a text; None where it is left out."""
+        value = self._members.get(name)
+        return None if value is None else self._as_text(value, name)
+
+    def whole(self, name: str, low: int, high: int) -> int | None:
+        """Return a whole number from `low` to `high`; None where it is left out."""
+        value = self._members.get(name)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            self.refuse(name, f"must be a whole number from {low} to {high}")
+        return value
+
+    def number(self, name: str, low: float, high: float) -> float | None:
+        """Return a number from `low` to `high`; None where it is left out."""
+        value = self._members.get(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+            self.refuse(name, f"must be a number from {low:g} to {high:g}")
+        return float(value) if math.isfinite(value) else self.refuse(name, "must be finite")
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """Return true or false; `default` where it is left out."""
+        value = self._members.get(name)
+        if value is None:
+            return default
+        return value if isinstance(value, bool) else self.refuse(name, "must be true or false")
+
+    def items(self, name: str, most: int) -> list[object] | None:
+        """Return a list of at most so many items; None where it is left out."""
+        value = self._members.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, list):
+            self.refuse(name, "must be a list")
+        return value if len(value) <= most else self.refuse(name, f"has more than {most} items")
+
+    def texts(self, name: str, most: int) -> tuple[str, ...]:
+        """Return the texts of a list, or the one text that stands for such a list."""
+        if isinstance(self._members.get(name), str):
+            return (self.text(name) or "",)
+        return tuple(self._as_text(item, name) for item in self.items(name, most) or ())
+
+    def ids(self, name: str, most: int, size: int) -> list[int]:
+        """Return token ids of a vocabulary of `size`."""
+        found = self.items(name, most) or []
+        for item in found:
+            if isinstance(item, bool) or not isinstance(item, int) or not 0 <= item < size:
+                self.refuse(name, f"must hold token ids from 0 to {size - 1}")
+        return [item for item in found if isinstance(item, int)]
+
+    def part(self, name: str) -> "Fields | None":
+        """Return an object within; None where it is left out."""
+        value = self._members.get(name)
+        return None if value is None else self.within(value, name)
+
+    def parts(self, name: str, most: int) -> "list[Fields]":
+        """Return the objects of a list."""
+        found = self.items(name, most) or []
+        return [self.within(item, f"{name}[{place}]") for place, item in enumerate(found)]
+
+    def raw(self, name: str) -> object:
+        """Return whatever is there."""
+        return self._members.get(name)
+
+    def within(self, value: object, name: str) -> "Fields":
+        """Return a value that has to be an object."""
+        if not isinstance(value, dict):
+            self.refuse(name, "must be an object")
+        return Fields(value, self._prefix + name)
+
+    def refuse(self, name: str, why: str) -> NoReturn:
+        """Refuse the request for one of its fields."""
+        field = self._prefix + name
+        raise Refused(400, f"'{field}' {why}.", param=field)
+
+    def _as_text(self, value: object, name: str) -> str:
+        if not isinstance(value, str):
+            self.refuse(name, "must be a text")
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            # JSON can spell half a surrogate pair, which no text can hold.
+            self.refuse(name, "has half of a character in it")
+        return value

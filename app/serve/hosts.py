@@ -1,0 +1,29 @@
+"""Names and addresses that a server goes by."""
+
+from ipaddress import ip_address
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+WILDCARDS = ("0.0.0.0", "::")
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a name or address can be reached from this machine alone."""
+    name = host.strip("[]").lower()
+    return name == "localhost" or (is_address(name) and ip_address(name).is_loopback)
+
+
+def is_address(name: str) -> bool:
+    """Tell whether this is an IP address, and no name that somebody else can point anywhere."""
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def name_of(host: str) -> str:
+    """Return the name in a Host header, without its port."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.rpartition(":")[0] if host.count(":") == 1 else host

@@ -1,0 +1,188 @@
+"""`/infill` and `/completion` as llama.cpp's server defines them."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.engine.question import Question
+from app.serve.asked import Asked, Kind, Outcome
+from app.serve.errors import Refused
+from app.serve.fields import Fields
+from app.serve.openai_fields import refuse_formats
+from app.serve.replies import stop_type, timings
+from app.serve.sampling import read_count, read_sampling, read_stops
+from app.serve.service import Loaded, Service
+from app.serve.stream import event
+from models.fim import Chunk, Hole
+from models.prompts import Message as Turn
+
+_MOST_CHUNKS = 1024
+_MOST_FIELDS = 256
+_MOST_INDENT = 1 << 20
+_MOST_BEGUN = 4
+"""One part in so many of the context is the most that the beginning of an answer may take."""
+_LONGEST = 1e9
+"""Most milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class NativeRequest:
+    """A request of llama.cpp's own kind."""
+
+    asked: Asked
+    stream: bool
+    fields: tuple[str, ...] | None
+    """What the client wants to be told; None: everything."""
+
+    def reply(self, outcome: Outcome, loaded: Loaded) -> dict[str, Any]:
+        """Return the answer to a request that does not stream."""
+        return _chosen({**self._end(outcome, loaded), "content": outcome.text}, self.fields)
+
+    async def events(self, speech: AsyncGenerator[str | Outcome], loaded: Loaded) -> AsyncGenerator[bytes]:
+        """Yield the answer in pieces, the last with all figures."""
+        async with aclosing(speech):
+            async for said in speech:
+                if isinstance(said, Outcome):
+                    end = {**self._end(said, loaded), "content": said.rest}
+                    yield event(_chosen(end, self.fields))
+                elif said:
+                    yield event({"index": 0, "content": said, "tokens": [], "stop": False, "id_slot": -1})
+
+    def _end(self, outcome: Outcome, loaded: Loaded) -> dict[str, Any]:
+        stats = outcome.stats
+        return {
+            "index": 0,
+            "content": "",
+            "tokens": [],
+            "id_slot": -1,
+            "stop": True,
+            "model": loaded.name,
+            "tokens_predicted": stats.emitted,
+            "tokens_evaluated": stats.prompt_tokens,
+            "tokens_cached": stats.prompt_tokens + stats.emitted,
+            "generation_settings": self._settings(loaded),
+            "has_new_line": "\n" in outcome.text,
+            "truncated": False,
+            "stop_type": stop_type(outcome.finish),
+            "stopping_word": self._stopping_word(outcome),
+            "timings": timings(outcome),
+        }
+
+    def _settings(self, loaded: Loaded) -> dict[str, Any]:
+        question = self.asked.question
+        settings = sampling_settings(question)
+        return {"n_ctx": loaded.ready.context_size, **settings, "n_indent": self.asked.indent, "stream": self.stream}
+
+    def _stopping_word(self, outcome: Outcome) -> str:
+        """Return the text that ended the answer, where only one could."""
+        stops = self.asked.question.stops
+        return stops[0] if stop_type(outcome.finish) == "word" and len(stops) == 1 else ""
+
+
+def read_infill(fields: Fields, service: Service) -> NativeRequest:
+    """Read a hole to be filled; raises Refused."""
+    require_filling(service)
+    prefix, suffix = fields.text("input_prefix"), fields.text("input_suffix")
+    if prefix is None or suffix is None:
+        fields.refuse("input_prefix" if prefix is None else "input_suffix", "is required")
+    begun = fields.text("prompt") or ""
+    if len(begun.encode()) > service.loaded.ready.context_size // _MOST_BEGUN:
+        # Before the hole what is too long for the context can be cut.
+        prefix, begun = prefix + begun, ""
+    hole = Hole(prefix, suffix, chunks=_chunks(fields), begun=begun)
+    question = replace(_question(fields, service.settings.filling), hole=hole)
+    return _request(fields, Asked(question, Kind.INFILL, _indent(fields)))
+
+
+def read_completion(fields: Fields, service: Service, prompt: str) -> NativeRequest:
+    """Read a text to go on with, its prompt being read already; raises Refused."""
+    base = replace(service.settings.completing, turns=(Turn("user", prompt),), raw=True)
+    question = _question(fields, base)
+    return _request(fields, Asked(question, Kind.COMPLETION, _indent(fields)))
+
+
+def require_filling(service: Service) -> None:
+    """Refuse what only models with markers for a hole can do."""
+    loaded = service.loaded
+    if not loaded.fills:
+        message = f"{loaded.name} can't fill in code: its vocabulary has no markers for what is around a hole."
+        raise Refused(400, message, code="not_supported")
+
+
+def sampling_settings(question: Question) -> dict[str, Any]:
+    """Return how a question is answered, in llama.cpp's names."""
+    sampling = question.sampling
+    return {
+        "n_predict": -1 if question.max_tokens is None else question.max_tokens,
+        "seed": sampling.seed,
+        "temperature": sampling.temperature,
+        "top_k": sampling.top_k,
+        "top_p": sampling.top_p,
+        "min_p": sampling.min_p,
+        "repeat_last_n": sampling.penalty_window,
+        "repeat_penalty": sampling.repeat_penalty,
+        "presence_penalty": sampling.presence_penalty,
+        "frequency_penalty": sampling.frequency_penalty,
+        "stop": list(question.stops),
+    }
+
+
+def _question(fields: Fields, base: Question) -> Question:
+    refuse_formats(fields)
+    count = read_count(fields, "n_predict", "max_tokens", default=base.max_tokens)
+    return replace(
+        base,
+        sampling=read_sampling(fields, base.sampling),
+        stops=read_stops(fields),
+        max_tokens=count,
+        seconds=_seconds(fields, "t_max_predict_ms"),
+        # A warm-up is called off by whoever asks: editors that give it a millisecond want it read all the same.
+        reading_seconds=None if count == 0 else _seconds(fields, "t_max_prompt_ms"),
+    )
+
+
+def _request(fields: Fields, asked: Asked) -> NativeRequest:
+    listed = fields.has("response_fields")
+    wanted = fields.texts("response_fields", _MOST_FIELDS) if listed else None
+    return NativeRequest(asked, fields.flag("stream"), wanted)
+
+
+def _chunks(fields: Fields) -> tuple[Chunk, ...]:
+    chunks = []
+    for part in fields.parts("input_extra", _MOST_CHUNKS):
+        text = part.text("text")
+        if text is None:
+            part.refuse("text", "is required")
+        chunks.append(Chunk(part.text("filename") or "", text))
+    return tuple(chunks)
+
+
+def _indent(fields: Fields) -> int:
+    return fields.whole("n_indent", 0, _MOST_INDENT) or 0
+
+
+def _seconds(fields: Fields, name: str) -> float | None:
+    """Return a time limit; none for 0 and less, as in llama.cpp."""
+    limit = fields.number(name, -_LONGEST, _LONGEST)
+    return limit / 1000 if limit is not None and limit > 0 else None
+
+
+def _chosen(reply: Mapping[str, Any], wanted: tuple[str, ...] | None) -> dict[str, Any]:
+    """Return the members that are wanted, each under its path; one that is not there is left out."""
+    if wanted is None:
+        return dict(reply)
+    found = ((path, _at(reply, path)) for path in wanted)
+    return {path: value for path, value in found if value is not _NOTHING}
+
+
+_NOTHING = object()
+
+
+def _at(reply: Mapping[str, Any], path: str) -> object:
+    value: object = reply
+    for name in path.split("/"):
+        if not isinstance(value, Mapping) or name not in value:
+            return _NOTHING
+        value = value[name]
+    return value

@@ -1,0 +1,80 @@
+"""What OpenAI's protocol lets a client ask for and localspec can't give: refused in words, never ignored."""
+
+from typing import NoReturn
+
+from app.serve.errors import Refused
+from app.serve.fields import Fields
+
+_PLAIN = "this server answers in plain text"
+_UNSUPPORTED = {
+    "tools": "this server calls no tools",
+    "functions": "this server calls no functions",
+    "audio": "this server makes no sound",
+    "logit_bias": "this server changes no odds of single tokens",
+    "logprobs": "this server tells no probabilities",
+    "echo": "this server does not repeat prompts",
+}
+"""Fields that mean something unless they are empty, and why they are refused."""
+
+
+def refuse_unsupported(fields: Fields) -> None:
+    """Refuse what would otherwise be left out silently."""
+    for name, why in _UNSUPPORTED.items():
+        _refuse_unless_empty(fields, name, why)
+    for name in ("n", "best_of"):
+        if fields.whole(name, 0, 1 << 16) not in (None, 1):
+            refuse(name, "one answer is given to each prompt")
+    refuse_formats(fields)
+
+
+def refuse_formats(fields: Fields) -> None:
+    """Refuse what an answer would have to look like."""
+    for name in ("grammar", "json_schema"):
+        _refuse_unless_empty(fields, name, _PLAIN)
+    form = fields.part("response_format")
+    if form is not None and form.text("type") not in (None, "text"):
+        refuse("response_format", _PLAIN)
+    if any(kind != "text" for kind in fields.texts("modalities", 8)):
+        refuse("modalities", _PLAIN)
+
+
+def read_prediction(fields: Fields) -> str:
+    """Read a text like the answer that is expected; "" where none is."""
+    if isinstance(fields.raw("prediction"), str):
+        return fields.text("prediction") or ""
+    part = fields.part("prediction")
+    if part is None:
+        return ""
+    if part.text("type") != "content":
+        part.refuse("type", "must be 'content'")
+    return read_content(part, "content") or ""
+
+
+def read_content(fields: Fields, name: str) -> str | None:
+    """Read a text, or a list of parts that are texts; None where it is left out."""
+    if not isinstance(fields.raw(name), list):
+        return fields.text(name)
+    texts = []
+    for part in fields.parts(name, 4096):
+        if part.text("type") not in ("text", "input_text"):
+            part.refuse("type", "must be 'text': this server reads nothing else")
+        texts.append(part.text("text") or "")
+    return "\n".join(texts)
+
+
+def wants_usage(fields: Fields) -> bool:
+    """Tell whether a stream is to end with the tokens that were used."""
+    options = fields.part("stream_options")
+    return options is not None and options.flag("include_usage")
+
+
+def refuse(name: str, why: str) -> NoReturn:
+    """Refuse a field that has no effect here."""
+    raise Refused(400, f"'{name}' is not supported: {why}.", param=name, code="unsupported_parameter")
+
+
+def _refuse_unless_empty(fields: Fields, name: str, why: str) -> None:
+    value = fields.raw(name)
+    # 0 is not empty: `"logprobs": 0` asks for those of the tokens themselves.
+    if not (value is None or value is False or value in ([], {}, "")):
+        refuse(name, why)

@@ -1,0 +1,103 @@
+"""`localspec serve` and its flags."""
+
+from typing import Any
+
+import click
+
+from app.options import MODEL_OPTIONS, SHAPING_OPTIONS, Command, ModelName, SectionedCommand, add_options, option
+from drafters.registry import HELP as DRAFTERS
+
+_DRAFT, _SAMPLING, _OUTPUT, _DOOR, _LOAD = "Speculation", "Sampling", "Output", "Who may ask", "How much at once"
+_COUNT = click.IntRange(min=1)
+_SECONDS = click.FloatRange(min=0, max=86400)
+_MAX_HELP = "Most tokens to guess in a round.  [default: as many as pay; 3 with --no-adapt]"
+_ROUNDING_HELP = "Draft longer than this machine is bit-exact for; near-ties may fall otherwise."
+_STRICT_HELP = "Only passes that were checked, now, to be exact to the last bit; tells their price, or why not."
+_TEMPERATURE_HELP = "Temperature where a request has none.  [default: 0.8; 0 for holes, and with --fim for all texts]"
+_COUNT_HELP = "Most tokens of an answer where a request says nothing.  [default: any number; with --fim 128]"
+_FIM_HELP = "For editors: port 8012, where llama.vim and llama.vscode look, and short, likeliest completions."
+_HOST_HELP = "Where to listen. Another than this machine's own demands --api-key."
+_PORT_HELP = "Port; 0: any.  [default: 8080; with --fim 8012]"
+_KEY_HELP = "What clients must send, as a bearer token."
+_ALLOW_HOST_HELP = "Another name that clients may call the server by. Repeatable."
+_ORIGIN_HELP = "A web page whose scripts may ask, such as http://localhost:3000; * for all. Repeatable."
+_PARALLEL_HELP = "Conversations that are held, and answered, at once; each takes memory for a context of its own."
+_QUEUE_HELP = "Most requests that wait for others to end; the next is refused with status 503."
+_TIMEOUT_HELP = "Longest time, in seconds, that a request waits."
+_GRACE_HELP = "Seconds that answers have to end when the server is told to stop."
+
+_DOOR_OPTIONS = (
+    option(_DOOR, "--host", default="127.0.0.1", envvar="LOCALSPEC_HOST", help=_HOST_HELP),
+    option(_DOOR, "--port", type=click.IntRange(0, 65535), help=_PORT_HELP),
+    option(_DOOR, "--fim", is_flag=True, help=_FIM_HELP),
+    option(_DOOR, "--api-key", envvar="LOCALSPEC_API_KEY", metavar="KEY", help=_KEY_HELP),
+    option(_DOOR, "--allow-host", multiple=True, metavar="NAME", help=_ALLOW_HOST_HELP),
+    option(_DOOR, "--allow-origin", multiple=True, metavar="URL", help=_ORIGIN_HELP),
+    option(_DOOR, "--alias", metavar="NAME", help="What replies call the model.  [default: its file's name]"),
+)
+_LOAD_OPTIONS = (
+    option(_LOAD, "-np", "--parallel", default=2, type=click.IntRange(1, 64), help=_PARALLEL_HELP),
+    option(_LOAD, "--queue", default=16, type=click.IntRange(0, 4096), help=_QUEUE_HELP),
+    option(_LOAD, "--timeout", default=60.0, type=_SECONDS, help=_TIMEOUT_HELP),
+    option(_LOAD, "--grace", default=15.0, type=_SECONDS, help=_GRACE_HELP),
+    option(_LOAD, "--max-body", default=8.0, type=click.FloatRange(0.001, 1024), help="Most MiB of a request."),
+)
+_DRAFT_OPTIONS = (
+    option(
+        _DRAFT,
+        "-md",
+        "--draft",
+        default="auto",
+        envvar="LOCALSPEC_DRAFT",
+        type=ModelName("auto", "lookup", "suffix", "off"),
+        metavar="DRAFTER",
+        help=f"Who guesses: {DRAFTERS}.",
+    ),
+    option(_DRAFT, "--draft-max", type=click.IntRange(0, 64), help=_MAX_HELP),
+    option(_DRAFT, "--no-adapt", is_flag=True, help="Guess --draft-max tokens in every round, paying or not."),
+    option(_DRAFT, "--allow-rounding", is_flag=True, help=_ROUNDING_HELP),
+    option(_DRAFT, "--strict", is_flag=True, help=_STRICT_HELP),
+)
+_SAMPLING_OPTIONS = (
+    option(_SAMPLING, "-n", "--n-predict", "predict", type=_COUNT, help=_COUNT_HELP),
+    option(_SAMPLING, "--temp", type=float, help=_TEMPERATURE_HELP),
+    *SHAPING_OPTIONS,
+)
+_QUIET = option(_OUTPUT, "-q", "--quiet", is_flag=True, help="No progress, no notes, no address.")
+_OPTIONS = (*_DOOR_OPTIONS, *MODEL_OPTIONS, *_DRAFT_OPTIONS, *_LOAD_OPTIONS, *_SAMPLING_OPTIONS, _QUIET)
+_EPILOG = (
+    "Exit codes: 0 ended by SIGTERM or Ctrl-C; 1 failure; 2 usage; 3 model not found or corrupt; 4 incompatible pair; "
+    "5 does not fit in memory; 130 a second Ctrl-C."
+)
+
+
+_HELP = """Serve MODEL over HTTP, to OpenAI's clients and to editors.
+
+\b
+  localspec serve big.gguf --draft tiny.gguf     http://127.0.0.1:8080/v1 for OpenAI's clients
+  localspec serve coder.gguf --fim               port 8012 for llama.vim and llama.vscode
+  localspec serve --host 0.0.0.0 --api-key KEY   for other machines
+
+Paths: /v1/chat/completions, /v1/completions (with suffix, too), /infill, /completion, /v1/models, /tokenize,
+/detokenize, /props, /health, /metrics. A client that leaves stops its answer; what is said is neither kept nor logged.
+
+SIGTERM or Ctrl-C: no new requests, and the end when the running ones are answered. Needs localspec[serve].
+"""
+
+
+def _serve_options(command: Command) -> Command:
+    """Add the flags of `serve` to a command."""
+    return add_options(command, _OPTIONS)
+
+
+@click.command(cls=SectionedCommand, help=_HELP, epilog=_EPILOG)
+@click.argument("model", required=False, type=ModelName("starter"), envvar="LOCALSPEC_MODEL")
+@_serve_options
+@click.pass_context
+def serve(context: click.Context, /, model: str | None, **flags: Any) -> None:
+    """Serve a model over HTTP."""
+    from app.log import open_log
+    from app.serve.command import read_serve, run_serve
+
+    open_log()
+    context.exit(run_serve(read_serve(model, flags)))

@@ -1,0 +1,74 @@
+"""What the server tells of itself, and of tokens."""
+
+from typing import Any
+
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app import __version__
+from app.serve import tokens
+from app.serve.body import read_fields
+from app.serve.errors import Refused
+from app.serve.native import sampling_settings
+from app.serve.service import Loaded, Service
+
+
+class Pages:
+    """The paths that ask the model nothing."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def health(self, _: Request) -> Response:
+        """Tell that questions can be answered; raises Refused as long as they can't."""
+        loaded = self._service.loaded
+        return JSONResponse({"status": "ok", "model": loaded.name})
+
+    async def models(self, _: Request) -> Response:
+        """List the one model."""
+        return JSONResponse({"object": "list", "data": [_model(self._service.loaded)]})
+
+    async def model(self, request: Request) -> Response:
+        """Tell of the one model."""
+        loaded = self._service.loaded
+        if request.path_params["name"] != loaded.name:
+            raise Refused(404, "There is no such model.", code="model_not_found")
+        return JSONResponse(_model(loaded))
+
+    async def props(self, _: Request) -> Response:
+        """Tell how questions are answered, as llama.cpp's server does."""
+        loaded, settings = self._service.loaded, self._service.settings
+        size = loaded.ready.context_size
+        defaults = {"n_ctx": size, "params": sampling_settings(settings.chatting)}
+        return JSONResponse(
+            {
+                "default_generation_settings": defaults,
+                "total_slots": loaded.ready.lanes,
+                "model_alias": loaded.name,
+                "model_path": loaded.ready.model,
+                "modalities": {"vision": False, "audio": False},
+                "build_info": f"localspec-{__version__}",
+                "drafter": loaded.ready.drafter,
+                "infill": loaded.fills,
+            }
+        )
+
+    async def metrics(self, _: Request) -> Response:
+        """Tell what was counted, in Prometheus's text format."""
+        return Response(self._service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    async def tokenize(self, request: Request) -> Response:
+        """Turn text into tokens."""
+        fields = await read_fields(request, self._service.settings.limits.body)
+        return JSONResponse(await tokens.tokenize(fields, self._service))
+
+    async def detokenize(self, request: Request) -> Response:
+        """Turn tokens into text."""
+        fields = await read_fields(request, self._service.settings.limits.body)
+        return JSONResponse(await tokens.detokenize(fields, self._service))
+
+
+def _model(loaded: Loaded) -> dict[str, Any]:
+    about = {"n_ctx": loaded.ready.context_size, "n_vocab": loaded.tokens, "description": loaded.ready.description}
+    return {"id": loaded.name, "object": "model", "created": loaded.since, "owned_by": "localspec", "meta": about}

@@ -1,0 +1,73 @@
+"""How a request wants tokens chosen and answers ended: fields that all protocols share."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from app.serve.fields import Fields
+from models.sampling import SamplingParams
+
+_MOST_STOPS = 64
+_HOTTEST = 100.0
+_LEAST_TEMPERATURE = 1e-3
+"""Below it only the likeliest token is left, and below that numbers overflow."""
+_LEAST_TOP_P = 1e-9
+_WHOLE = 1 << 31
+_SEEDS = 1 << 64
+_MOST_SAMPLERS = 32
+_OFF: Mapping[str, float] = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "temperature": 1.0}
+"""What each sampler is without effect."""
+
+
+def read_sampling(fields: Fields, defaults: SamplingParams) -> SamplingParams:
+    """Read how tokens are chosen; what is left open is as in `defaults`, the seed then a new one each time.
+
+    Raises Refused, and UsageError.
+    """
+    given = {name: value for name, value in _given(fields).items() if value is not None}
+    off = _switched_off(fields)
+    if defaults.greedy or "temperature" in given:
+        # Who has the likeliest text by default wants it still where nothing is said of heat.
+        off.pop("temperature", None)
+    seed = fields.whole("seed", -_SEEDS, _SEEDS)
+    seed = secrets.randbits(32) if seed is None or seed == -1 else seed % _SEEDS
+    return replace(defaults, **{**given, **off, "seed": seed})
+
+
+def read_stops(fields: Fields) -> tuple[str, ...]:
+    """Read the texts that end an answer."""
+    return tuple(filter(None, fields.texts("stop", _MOST_STOPS)))
+
+
+def read_count(fields: Fields, *names: str, default: int | None) -> int | None:
+    """Read the most tokens of an answer by the first name that is there; -1 stands for any number, None here."""
+    for name in names:
+        count = fields.whole(name, -2, _WHOLE)
+        if count is not None:
+            return count if count >= 0 else None
+    return default
+
+
+def _given(fields: Fields) -> dict[str, float | int | None]:
+    temperature = fields.number("temperature", -_HOTTEST, _HOTTEST)
+    top_k = fields.whole("top_k", -_WHOLE, _WHOLE)
+    top_p = fields.number("top_p", 0, _HOTTEST)
+    min_p = fields.number("min_p", 0, 1)
+    return {
+        "temperature": temperature if temperature is None or temperature >= _LEAST_TEMPERATURE else 0.0,
+        "top_k": None if top_k is None else max(0, top_k),
+        "top_p": None if top_p is None else min(1.0, max(top_p, _LEAST_TOP_P)),
+        "min_p": min_p,
+        "repeat_penalty": fields.number("repeat_penalty", 1e-3, _HOTTEST),
+        "penalty_window": fields.whole("repeat_last_n", -1, _WHOLE),
+        "frequency_penalty": fields.number("frequency_penalty", -_HOTTEST, _HOTTEST),
+        "presence_penalty": fields.number("presence_penalty", -_HOTTEST, _HOTTEST),
+    }
+
+
+def _switched_off(fields: Fields) -> dict[str, Any]:
+    """Return what is without effect where a request lists the samplers it wants."""
+    listed = isinstance(fields.raw("samplers"), list)
+    wanted = fields.texts("samplers", _MOST_SAMPLERS) if listed else ()
+    return {name: value for name, value in _OFF.items() if name not in wanted} if wanted else {}

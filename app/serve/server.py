@@ -1,0 +1,118 @@
+"""The running server: listens at once, loads behind it, and ends in order when it is told to."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import uvicorn
+
+from app.desk import Desk
+from app.serve.connection import Connection
+from app.serve.service import Service
+from app.serve.settings import Door, ServePlan
+from app.serve.web import make_app
+from app.terminal import Terminal
+from models.errors import LocalspecError
+
+_INTERRUPTED = 130
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_KEEP_ALIVE = 10
+_LAST = 5
+"""Seconds that answers which were told to end may take."""
+
+
+async def serve(plan: ServePlan, terminal: Terminal) -> None:
+    """Serve until a signal ends it; raises LocalspecError."""
+    listener = listen(plan.door)
+    desk = Desk(plan.plan)
+    service = Service(plan, desk)
+    server = _Server(service, plan.limits.grace)
+    loading = asyncio.create_task(_load(service, terminal, listener))
+    # A server with nothing to serve ends; what went wrong is raised below.
+    loading.add_done_callback(lambda task: server.leave() if task.cancelled() or task.exception() else None)
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        loading.cancel()
+        await asyncio.wait([loading])
+        await asyncio.to_thread(desk.close)
+    if not loading.cancelled():
+        loading.result()
+
+
+def listen(door: Door) -> socket.socket:
+    """Open the socket; raises LocalspecError."""
+    try:
+        host = door.host.strip("[]")
+        family, *_, address = socket.getaddrinfo(host, door.port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server((str(address[0]), door.port), family=family)
+    except OSError as error:
+        raise LocalspecError(
+            f"Port {door.port} of {door.host} can't be used.",
+            cause=str(error.strerror),
+            hint="Another program may have it: choose another with --port.",
+        ) from error
+
+
+async def _load(service: Service, terminal: Terminal, listener: socket.socket) -> None:
+    ready = await service.load(lambda name, share: terminal.progress(f"loading {name} {share:4.0%}"))
+    for note in ready.notes:
+        terminal.warn(note)
+    url, name = _url(service.settings.door.host, listener), service.loaded.name
+    terminal.tell(f"listening on {url}: {name}, drafter {ready.drafter}, Ctrl-C stops")
+
+
+def _url(host: str, listener: socket.socket) -> str:
+    host = host.strip("[]")
+    return f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+
+
+def _log_to_file(name: str) -> None:
+    """Let a library's log go where our own goes; the terminal is for people."""
+    logger = logging.getLogger(name)
+    logger.handlers, logger.propagate = logging.getLogger("localspec").handlers, False
+    logger.setLevel(logging.ERROR)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn with signals, patience and log of our own."""
+
+    def __init__(self, service: Service, grace: float) -> None:
+        for name in ("uvicorn", "asyncio"):
+            _log_to_file(name)
+        config = uvicorn.Config(
+            make_app(service), http=Connection, ws="none", lifespan="off", log_config=None, access_log=False,
+            proxy_headers=False, server_header=False, timeout_keep_alive=_KEEP_ALIVE,
+            timeout_graceful_shutdown=int(grace) + _LAST,
+        )  # fmt: skip
+        super().__init__(config)
+        self._service = service
+        self._grace = grace
+
+    def leave(self) -> None:
+        """Take no more requests, and end when those that run have ended, at the latest after the grace period."""
+        if not self.should_exit:
+            self.should_exit = True
+            asyncio.get_running_loop().call_later(self._grace, self._service.stop.set)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Let the first signal end the server in order, and a second Ctrl-C at once."""
+        loop = asyncio.get_running_loop()
+
+        def on_signal(number: int, _: FrameType | None) -> None:
+            if number == signal.SIGINT and self.should_exit:
+                os._exit(_INTERRUPTED)
+            loop.call_soon_threadsafe(self.leave)
+
+        before = {number: signal.signal(number, on_signal) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -1,0 +1,59 @@
+"""Answers as server-sent events, to clients that may leave, or read too slowly."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from app.serve.errors import Gone, Refused
+from app.serve.watch import unless_gone
+
+_SECONDS = 60.0
+"""Time that a client may leave its window full."""
+DONE = b"data: [DONE]\n\n"
+"""The end of a stream, as OpenAI's clients expect it."""
+
+
+def event(content: dict[str, Any]) -> bytes:
+    """Return one event."""
+    return b"data: " + json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
+
+
+class EventStream(Response):
+    """Sends events as they come, and ends in order when the server stops; the events end when the client leaves."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncGenerator[bytes], stop: asyncio.Event) -> None:
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._events = events
+        self._stop = stop
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        """Send everything."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        try:
+            await unless_gone(self._send(send), receive, self._stop)
+        except (Gone, TimeoutError):
+            return
+        except Refused as refused:
+            # The status is out: a client learns of it by the event.
+            await _write(send, event(refused.body))
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send(self, send: Send) -> None:
+        async with aclosing(self._events) as events:
+            async for one in events:
+                await _write(send, one)
+
+
+async def _write(send: Send, data: bytes) -> None:
+    async with asyncio.timeout(_SECONDS):
+        await send({"type": "http.response.body", "body": data, "more_body": True})
+    # What was said long ago is there at once: without a turn of the loop nobody would see that the client has left.
+    await asyncio.sleep(0)

@@ -1,0 +1,104 @@
+"""The web application: which path is what, behind the guard."""
+
+from collections.abc import Mapping
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from app.serve.asking import Asking
+from app.serve.errors import Gone, Refused, refusal
+from app.serve.guard import Guard
+from app.serve.pages import Pages
+from app.serve.service import Service
+from models.errors import LocalspecError
+
+_CLIENT_LEFT = 499
+"""Status of an answer that nobody reads."""
+
+
+def make_app(service: Service) -> ASGIApp:
+    """Return the application that serves a model."""
+    door = service.settings.door
+    headers = ["Authorization", "X-Api-Key", "Content-Type"]
+    cors = Middleware(CORSMiddleware, allow_origins=door.origins, allow_methods=["GET", "POST"], allow_headers=headers)
+    handlers = _Handlers(service)
+    app = Starlette(
+        routes=_routes(service),
+        middleware=[cors] if door.origins else [],
+        exception_handlers={
+            Refused: handlers.refused,
+            LocalspecError: handlers.failed,
+            HTTPException: handlers.no_path,
+            Gone: handlers.gone,
+            ClientDisconnect: handlers.gone,
+            Exception: handlers.mistake,
+        },
+    )
+    return Guard(app, door, service.metrics)
+
+
+def _routes(service: Service) -> list[Route]:
+    pages, asking = Pages(service), Asking(service)
+    get = {
+        ("/health", "/v1/health"): pages.health,
+        ("/v1/models", "/models"): pages.models,
+        ("/v1/models/{name:path}",): pages.model,
+        ("/props", "/v1/props"): pages.props,
+        ("/metrics",): pages.metrics,
+    }
+    post = {
+        ("/v1/chat/completions", "/chat/completions"): asking.chat,
+        ("/v1/completions",): asking.completions,
+        ("/completion", "/completions"): asking.completion,
+        ("/infill",): asking.infill,
+        ("/tokenize",): pages.tokenize,
+        ("/detokenize",): pages.detokenize,
+    }
+    return [
+        Route(path, handler, methods=[method])
+        for method, handlers in (("GET", get), ("POST", post))
+        for paths, handler in handlers.items()
+        for path in paths
+    ]
+
+
+class _Handlers:
+    """What a client is told where a request could not be answered."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def refused(self, _: Request, error: Exception) -> Response:
+        """Tell why a request is refused."""
+        assert isinstance(error, Refused)
+        return self._tell(error)
+
+    async def failed(self, _: Request, error: Exception) -> Response:
+        """Tell what the engine, or the reading of a request, failed at."""
+        assert isinstance(error, LocalspecError)
+        return self._tell(refusal(error, 0))
+
+    async def no_path(self, _: Request, error: Exception) -> Response:
+        """Tell that there is no such path, or that it takes another method."""
+        assert isinstance(error, HTTPException)
+        words = {404: "There is no such path.", 405: "This path takes another method."}
+        message = words.get(error.status_code, "The request can't be read.")
+        return self._tell(Refused(error.status_code, message), error.headers)
+
+    async def mistake(self, _: Request, __: Exception) -> Response:
+        """Tell that it was not the client's fault; what the error says is not the client's business."""
+        return self._tell(Refused(500, "localspec made a mistake."))
+
+    async def gone(self, _: Request, __: Exception) -> Response:
+        """Give back what nobody reads."""
+        return Response(status_code=_CLIENT_LEFT)
+
+    def _tell(self, refused: Refused, headers: Mapping[str, str] | None = None) -> Response:
+        self._service.metrics.refused(refused.status)
+        return refused.response(headers)

@@ -1,0 +1,306 @@
+"""The server on a line without a process: what it asks for, what it tells, and what it refuses."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from lsprotocol import types
+
+from app.complete.completer import Completion
+from app.complete.place import Place
+from app.complete.settings import Limits
+from app.lsp.server import Server
+from app.lsp.settings import Settings
+from models.errors import LocalspecError
+
+URI = "file:///work/a.py"
+DOCUMENT = {"uri": URI, "languageId": "python", "version": 1, "text": "one\ntwo\n"}
+FULL = LocalspecError("The context is full.", hint="Start with a larger one.")
+
+
+class Remembering:
+    """A completer that says "more", and remembers what it was told."""
+
+    def __init__(self, meanwhile: Callable[[], object] = lambda: None, error: LocalspecError | None = None) -> None:
+        self.calls: list[tuple[object, ...]] = []
+        self.meanwhile = meanwhile
+        self.error = error
+        self.typed_along = ""
+
+    async def complete(self, place: Place, limits: Limits) -> Completion:
+        self.calls.append(("complete", place.line, place.column, limits))
+        if self.error is not None:
+            raise self.error
+        self.meanwhile()
+        return Completion("more", place, None)
+
+    def known(self, place: Place, limits: Limits) -> Completion | None:  # noqa: ARG002
+        return Completion(self.typed_along, place, None) if self.typed_along else None
+
+    def prefetch(self, completion: Completion) -> None:
+        self.calls.append(("prefetch", completion.text))
+
+    def visited(self, *what: object) -> None:
+        self.calls.append(("visited", *what))
+
+    def edited(self, *what: object) -> None:
+        self.calls.append(("edited", *what))
+
+    def saved(self, *what: object) -> None:
+        self.calls.append(("saved", *what))
+
+    def closed(self, *what: object) -> None:
+        self.calls.append(("closed", *what))
+
+
+class Loaded:
+    """Models that are there at once."""
+
+    def __init__(self) -> None:
+        self.completer: Remembering | None = None
+        self.used: list[Settings] = []
+
+    def use(self, settings: Settings, _: object) -> None:
+        self.used.append(settings)
+
+
+class Line:
+    """A server, and both directions of the line to it."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.loaded = Loaded()
+        self.server = Server(lambda _: self.loaded, settings or Settings(debounce_ms=0))
+        self.server.protocol.on_exit = lambda: self.left.append(True)
+        self.server.protocol.set_writer(self)
+        self.left: list[bool] = []
+        self.received: list[dict[str, Any]] = []
+
+    def write(self, data: bytes) -> None:
+        self.received.append(json.loads(data.partition(b"\r\n\r\n")[2]))
+
+    def send(self, method: str, params: object = None, number: int | None = None) -> None:
+        message = {"jsonrpc": "2.0", "method": method, **({} if params is None else {"params": params})}
+        text = json.dumps(message if number is None else {**message, "id": number})
+        self.server.protocol.handle_message(json.loads(text, object_hook=self.server.protocol.structure_message))
+
+    def begin(self, options: object = None, text: dict[str, object] | None = None) -> dict[str, Any]:
+        capabilities = {"textDocument": {"inlineCompletion": {}} if text is None else text}
+        params = {"processId": None, "rootUri": "file:///work", "capabilities": capabilities}
+        self.send("initialize", {**params, "initializationOptions": options}, 0)
+        self.send("initialized", {})
+        answer: dict[str, Any] = self.answer(0)["result"]["capabilities"]
+        return answer
+
+    def answer(self, number: int) -> dict[str, Any]:
+        [answer] = [one for one in self.received if one.get("id") == number and "method" not in one]
+        return answer
+
+    def told(self) -> list[str]:
+        return [one["params"]["message"] for one in self.received if one.get("method") == "window/showMessage"]
+
+    async def inline(self, number: int, line: int = 1, column: int = 3) -> list[dict[str, Any]]:
+        params = {"textDocument": {"uri": URI}, "position": {"line": line, "character": column}}
+        self.send("textDocument/inlineCompletion", {**params, "context": {"triggerKind": 1}}, number)
+        items: list[dict[str, Any]] = (await self.answered(number))["result"]["items"]
+        return items
+
+    async def answered(self, number: int) -> dict[str, Any]:
+        async with asyncio.timeout(10):
+            while not any(one.get("id") == number for one in self.received):
+                await asyncio.sleep(0)
+        return self.answer(number)
+
+
+def opened(options: object = None, completer: Remembering | None = None) -> Line:
+    line = Line()
+    line.loaded.completer = completer or Remembering()
+    line.begin(options)
+    line.send("textDocument/didOpen", {"textDocument": DOCUMENT})
+    return line
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(story)
+
+
+def change(line: Line, text: str = "x") -> None:
+    where = {"start": {"line": 1, "character": 0}, "end": {"line": 1, "character": 0}}
+    changes = [{"range": where, "text": text}]
+    document = {"uri": URI, "version": 2}
+    line.send("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
+
+
+def test_what_is_shown_is_followed_by_what_comes_after_it_and_so_is_what_is_taken() -> None:
+    async def story() -> None:
+        line = opened({"max_lines": 2, "max_tokens": 9, "time_limit_ms": 500})
+        [item] = await line.inline(1)
+        assert item["insertText"] == "more"
+        completer = line.loaded.completer
+        assert completer is not None
+        limits = Limits(tokens=9, lines=2, seconds=0.5)
+        assert completer.calls == [
+            ("visited", "a.py", "one\ntwo\n", 0),
+            ("complete", 1, 3, limits),
+            ("prefetch", "more"),
+        ]
+        line.send("workspace/executeCommand", item["command"], 2)
+        assert line.answer(2)["result"] is None
+        assert completer.calls[3:] == [("prefetch", "more")]
+        await line.inline(3)
+        line.send("workspace/executeCommand", item["command"], 4)
+        assert completer.calls[5:] == [("prefetch", "more")], "an item that is no longer shown is none"
+
+    run(story())
+
+
+def test_nothing_is_fetched_ahead_where_that_is_not_wanted() -> None:
+    async def story() -> None:
+        line = opened({"prefetch": False})
+        assert await line.inline(1)
+        assert line.loaded.completer is not None
+        assert [call[0] for call in line.loaded.completer.calls] == ["visited", "complete"]
+
+    run(story())
+
+
+def test_an_answer_for_a_text_that_has_changed_meanwhile_is_none() -> None:
+    async def story() -> None:
+        completer = Remembering()
+        line = opened(None, completer)
+        document = line.server.documents.opened(URI)
+        assert document is not None
+
+        def overtaken() -> None:
+            document.version = 2
+
+        completer.meanwhile = overtaken
+        assert await line.inline(1) == []
+        assert "prefetch" not in [call[0] for call in completer.calls]
+
+    run(story())
+
+
+def test_what_is_known_is_shown_without_waiting_for_the_keys_to_rest() -> None:
+    async def story() -> None:
+        line = opened({"debounce_ms": 60_000})
+        assert line.loaded.completer is not None
+        line.loaded.completer.typed_along = "re"
+        params = {"textDocument": {"uri": URI}, "position": {"line": 1, "character": 3}}
+        line.send("textDocument/inlineCompletion", {**params, "context": {"triggerKind": 2}}, 1)
+        [item] = (await line.answered(1))["result"]["items"]
+        assert item["insertText"].endswith("re")
+        assert "complete" not in [call[0] for call in line.loaded.completer.calls]
+
+    run(story())
+
+
+def test_a_key_calls_off_what_has_not_begun_and_it_is_answered_at_once() -> None:
+    async def story() -> None:
+        line = opened({"debounce_ms": 30})
+        params = {"textDocument": {"uri": URI}, "position": {"line": 1, "character": 3}}
+        line.send("textDocument/inlineCompletion", {**params, "context": {"triggerKind": 2}}, 1)
+        await asyncio.sleep(0)
+        change(line)
+        assert (await line.answered(1))["result"] == {"items": []}
+        await asyncio.sleep(0.05)
+        assert line.loaded.completer is not None
+        assert [call[0] for call in line.loaded.completer.calls] == ["visited", "edited"]
+
+    run(story())
+
+
+def test_the_ring_is_fed_with_what_is_opened_changed_saved_and_closed() -> None:
+    line = opened()
+    change(line)
+    line.send("textDocument/didSave", {"textDocument": {"uri": URI}})
+    line.send("textDocument/didClose", {"textDocument": {"uri": URI}})
+    assert line.loaded.completer is not None
+    assert line.loaded.completer.calls == [
+        ("visited", "a.py", "one\ntwo\n", 0),
+        ("edited", "a.py", "one\nxtwo\n", 1),
+        ("saved", "a.py", "one\nxtwo\n", 1),
+        ("closed", "a.py"),
+    ]
+
+
+def test_a_failure_is_told_once_until_the_settings_change() -> None:
+    async def story() -> None:
+        line = opened(None, Remembering(error=FULL))
+        assert await line.inline(1) == []
+        assert await line.inline(2) == []
+        assert line.told() == ["localspec: The context is full. Start with a larger one."]
+        line.send("workspace/didChangeConfiguration", {"settings": {"max_tokens": 5}})
+        assert await line.inline(3) == []
+        assert len(line.told()) == 2
+
+    run(story())
+
+
+def test_changed_settings_take_the_place_of_the_former_changes_alone() -> None:
+    async def story() -> None:
+        line = opened({"max_tokens": 7})
+        line.send("workspace/didChangeConfiguration", {"settings": {"max_lines": 3, "modell": 1}})
+        line.send("workspace/didChangeConfiguration", {"settings": {"localspec": {"context": 99}}})
+        await asyncio.sleep(0)
+        assert line.loaded.used[1:] == [
+            Settings(debounce_ms=0, max_tokens=7, max_lines=3),
+            Settings(debounce_ms=0, max_tokens=7, context=99),
+        ]
+        assert ["'model'" in one for one in line.told()] == [True]
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "offered"),
+    [
+        ({}, {"inlineCompletion": {}}, False),
+        # An editor that knows them and says so with a null: nobody can tell it from one that does not.
+        ({}, {"inlineCompletion": None}, True),
+        ({}, {}, True),
+        ({"completion": "on"}, {"inlineCompletion": {}}, True),
+        ({"completion": "off"}, {}, False),
+    ],
+)
+def test_plain_completions_are_offered_to_those_who_know_no_others(
+    options: object, text: dict[str, object], offered: bool
+) -> None:
+    capabilities = Line().begin(options, text)
+    assert ("completionProvider" in capabilities) is offered
+    assert capabilities["inlineCompletionProvider"] == {}
+
+
+def test_before_the_first_message_nothing_is_answered_and_after_the_last_neither() -> None:
+    line = Line()
+    line.send("workspace/executeCommand", {"command": "localspec.accepted"}, 1)
+    assert line.answer(1)["error"]["code"] == types.ErrorCodes.ServerNotInitialized
+    line.begin()
+    line.send("shutdown", None, 2)
+    assert line.answer(2)["result"] is None
+    line.send("workspace/executeCommand", {"command": "localspec.accepted"}, 3)
+    assert line.answer(3)["error"]["code"] == types.ErrorCodes.InvalidRequest
+    assert line.left == []
+    line.send("exit")
+    assert line.left == [True]
+    assert line.server.protocol.asked_to_stop
+
+
+def test_the_log_tells_where_a_handler_failed_and_nothing_of_the_text(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        completer = Remembering()
+        text = " ".join(["top", "secret"])
+        completer.meanwhile = lambda: int(text)
+        line = opened(None, completer)
+        params = {"textDocument": {"uri": URI}, "position": {"line": 0, "character": 0}}
+        line.send("textDocument/inlineCompletion", {**params, "context": {"triggerKind": 1}}, 1)
+        assert (await line.answered(1))["error"]["code"] == types.ErrorCodes.InternalError
+
+    with caplog.at_level(logging.ERROR, "localspec.lsp"):
+        run(story())
+    own = "\n".join(record.getMessage() for record in caplog.records if record.name == "localspec.lsp")
+    assert own.startswith("ValueError (FeatureRequestError)")
+    assert "complete" in own
+    assert "top secret" not in own

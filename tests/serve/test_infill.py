@@ -1,0 +1,225 @@
+"""`/infill` and `/completion` as llama.cpp's server has them, asked as llama.vim and llama.vscode ask."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from serving import Served, served
+
+from app.engine import load
+from app.serve.service import Service
+from models.toy import ToyModel
+
+PATH = "/infill"
+_REQUESTS = Path(__file__).parents[1] / "data" / "editor_requests.json"
+HOLE = {"input_prefix": "the cat ", "input_suffix": " mat."}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("serve"), "toy-fim") as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def recorded() -> dict[str, Any]:
+    return dict(json.loads(_REQUESTS.read_text()))
+
+
+def test_a_hole_is_filled_and_every_figure_told(server: Served) -> None:
+    reply = server.post(PATH, **HOLE, n_predict=12)
+    assert len(reply["content"]) == 12
+    assert (reply["stop"], reply["stop_type"], reply["truncated"]) == (True, "limit", False)
+    assert (reply["tokens_predicted"], reply["tokens_evaluated"], reply["tokens_cached"]) == (12, 16, 28)
+    assert reply["generation_settings"]["n_ctx"] == 512
+    assert reply["generation_settings"]["temperature"] == 0
+    assert reply["model"] == "toy-0"
+    timings = reply["timings"]
+    assert (timings["prompt_n"] + timings["cache_n"], timings["predicted_n"]) == (16, 12)
+    assert timings["predicted_per_second"] == pytest.approx(12000 / timings["predicted_ms"])
+    assert timings["predicted_per_token_ms"] == pytest.approx(timings["predicted_ms"] / 12)
+
+
+def test_the_prompt_is_the_beginning_of_what_fills_the_hole(server: Served) -> None:
+    whole = server.post(PATH, **HOLE, n_predict=12)["content"]
+    begun = server.post(PATH, **HOLE, prompt=whole[:5], n_predict=7)
+    assert begun["content"] == whole[5:]
+    assert begun["timings"]["cache_n"] == 16 + 5 - 1, "typing on reads nothing again"
+
+
+def test_other_files_come_along(server: Served) -> None:
+    extra = [{"filename": "../../etc/passwd", "text": "a dog"}, {"text": "a cow\n"}]
+    tokens = server.post(PATH, **HOLE, n_predict=1, input_extra=extra)["tokens_evaluated"]
+    assert tokens == 16 + len("#../../etc/passwd\na dog\n") + len("#\na cow\n") + len("#\n")
+
+
+def test_a_stop_text_is_told_as_a_word(server: Served) -> None:
+    whole = server.post(PATH, **HOLE, n_predict=12)["content"]
+    reply = server.post(PATH, **HOLE, n_predict=12, stop=[whole[4]])
+    assert (reply["content"], reply["stop_type"]) == (whole[: whole.index(whole[4])], "word")
+    assert reply["stopping_word"] == whole[4]
+
+
+def test_a_stream_ends_with_all_figures_and_without_a_done(server: Served) -> None:
+    whole = server.post(PATH, **HOLE, n_predict=12)
+    *events, last = server.events(PATH, **HOLE, n_predict=12)
+    assert "".join(event["content"] for event in (*events, last)) == whole["content"]
+    assert [event["stop"] for event in events] == [False] * len(events)
+    assert last["stop"]
+    assert last["timings"]["predicted_n"] == 12
+
+
+def test_fields_are_told_under_their_paths(server: Served) -> None:
+    wanted = ["content", "timings/predicted_n", "timings/nothing", "generation_settings/n_ctx", "stop/x", ""]
+    reply = server.post(PATH, **HOLE, n_predict=3, response_fields=wanted)
+    assert sorted(reply) == ["content", "generation_settings/n_ctx", "timings/predicted_n"]
+    assert reply["timings/predicted_n"] == 3
+
+
+def test_a_warm_up_reads_and_says_nothing(server: Served) -> None:
+    reply = server.post(PATH, input_prefix="a dog ", input_suffix="x", n_predict=0)
+    assert (reply["content"], reply["tokens_predicted"]) == ("", 0)
+    later = server.post(PATH, input_prefix="a dog ", input_suffix="x", n_predict=1)
+    assert later["timings"]["cache_n"] == later["tokens_evaluated"] - 1
+
+
+@pytest.mark.parametrize("count", [-1, -2, None])
+def test_any_number_of_tokens_may_be_wanted(server: Served, count: int | None) -> None:
+    reply = server.post(PATH, **HOLE, n_predict=count)
+    assert reply["stop_type"] in ("eos", "limit")
+    assert reply["tokens_predicted"] > 128
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({}, "input_prefix"),
+        ({"input_prefix": "a"}, "input_suffix"),
+        ({"input_prefix": 5, "input_suffix": ""}, "input_prefix"),
+        ({**HOLE, "prompt": ["a"]}, "prompt"),
+        ({**HOLE, "input_extra": {"text": "a"}}, "input_extra"),
+        ({**HOLE, "input_extra": [{"filename": "a"}]}, "input_extra[0].text"),
+        ({**HOLE, "input_extra": [{"text": "a", "filename": 5}]}, "input_extra[0].filename"),
+        ({**HOLE, "t_max_predict_ms": "long"}, "t_max_predict_ms"),
+        ({**HOLE, "n_indent": -1}, "n_indent"),
+        ({**HOLE, "json_schema": {"type": "object"}}, "json_schema"),
+        ({**HOLE, "response_fields": [5]}, "response_fields"),
+    ],
+)
+def test_holes_that_can_not_be_read_are_refused(server: Served, body: dict[str, Any], param: str) -> None:
+    status, error = server.refused(PATH, **body)
+    assert (status, error["param"]) == (400, param)
+
+
+def test_a_model_without_markers_fills_no_holes(tmp_path: Path) -> None:
+    with served(tmp_path, "toy") as one:
+        status, error = one.refused(PATH, **HOLE)
+        assert (status, error["code"]) == (400, "not_supported")
+
+
+def test_requests_of_llama_vim_are_answered_as_it_reads_them(server: Served, recorded: dict[str, Any]) -> None:
+    ring, request = recorded["llama.vim ring"], recorded["llama.vim fim"]
+    assert server.post(PATH, **ring) == {}
+    response = server.client.post(PATH, json=request)
+    # It looks for the text before it reads the JSON, and keeps nothing that has no content there.
+    assert re.match(r"\s*\{", response.text)
+    assert '"content":"' in response.text
+    reply = response.json()
+    assert sorted(reply) == sorted(set(request["response_fields"]))
+    assert reply["content"]
+    assert reply["timings/predicted_n"] <= request["n_predict"]
+    # The next key: what was read stays read.
+    again = server.post(PATH, **{**request, "prompt": request["prompt"] + reply["content"][:1]})
+    assert again["timings/prompt_n"] <= 2
+
+
+def test_requests_of_llama_vscode_are_answered_as_it_reads_them(server: Served, recorded: dict[str, Any]) -> None:
+    server.post(PATH, **recorded["llama.vscode ring"])
+    reply = server.post(PATH, **recorded["llama.vscode fim"])
+    assert reply["content"]
+    assert isinstance(reply["tokens_cached"], int)
+    assert reply["generation_settings"]["n_ctx"] == 512
+    for name in ("prompt_n", "prompt_ms", "prompt_per_second", "predicted_n", "predicted_ms", "predicted_per_second"):
+        assert isinstance(reply["timings"][name], int | float)
+
+
+def test_instructions_of_llama_vim_stream(server: Served, recorded: dict[str, Any]) -> None:
+    *events, done = server.events("/v1/chat/completions", **recorded["llama.vim instruct"])
+    assert done == "[DONE]"
+    assert "".join(event["choices"][0]["delta"].get("content", "") for event in events)
+
+
+def test_samplers_that_are_not_listed_are_off(server: Served) -> None:
+    settings = server.post("/completion", prompt="a", n_predict=1, samplers=["min_p"])["generation_settings"]
+    assert (settings["top_k"], settings["top_p"], settings["temperature"]) == (0, 1, 1)
+    assert settings["min_p"] == 0.05
+    heated = server.post("/completion", prompt="a", n_predict=1, temperature=0.1, samplers=["min_p", "temperature"])
+    assert heated["generation_settings"]["temperature"] == 0.1
+    filled = server.post(PATH, **HOLE, n_predict=1, samplers=["top_k", "infill"])
+    assert filled["generation_settings"]["temperature"] == 0, "the likeliest, as long as nobody asks for heat"
+
+
+def test_a_text_goes_on_as_llama_cpp_tells_it(server: Served) -> None:
+    reply = server.post("/completion", prompt="the cat", n_predict=9, temperature=0)
+    wanted = server.post("/v1/completions", prompt="the cat", max_tokens=9, temperature=0)
+    assert reply["content"] == wanted["choices"][0]["text"]
+    assert server.refused("/completion", prompt=["a", "b"])[0] == 400
+
+
+class LinesToy(ToyModel):
+    """A toy that fills every hole with the same lines."""
+
+    text = "one\n  two\n\n   red\n tree\nsix"
+
+    def _row(self, length: int) -> Any:
+        (middle,) = self.vocab.tokenize("<fim_middle>")
+        held = self._cache[:length]
+        place = held[::-1].index(middle) if middle in held else 0
+        row = np.full(self.vocab.size, -10, np.float32)
+        row[self.vocab.tokenize(self.text[place % len(self.text)], special=False)[0]] = 10
+        return row
+
+
+@pytest.mark.parametrize(
+    ("indent", "content", "kind"),
+    [(0, LinesToy.text, "limit"), (1, "one\n  two\n\n   red\n tree", "limit"), (2, "one\n  two\n\n   red", "limit")],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_line_too_far_to_the_left_ends_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, indent: int, content: str, kind: str, *, stream: bool
+) -> None:
+    monkeypatch.setattr(load, "ToyModel", LinesToy)
+    with served(tmp_path, "toy-fim", "--draft", "off") as one:
+        asked: dict[str, Any] = {"input_prefix": "", "input_suffix": "", "n_indent": indent}
+        asked["n_predict"] = len(LinesToy.text)
+        replies = one.events(PATH, **asked) if stream else [one.post(PATH, **asked)]
+        assert "".join(reply["content"] for reply in replies) == content
+        assert replies[-1]["stop_type"] == kind
+        assert replies[-1]["tokens_evaluated"] == 3
+
+
+def test_what_was_not_read_in_time_is_read_on_while_nobody_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[object] = []
+    keep = Service._read
+
+    async def read_on(self: Service, question: Any) -> None:
+        await keep(self, question)
+        read.append(question)
+
+    monkeypatch.setattr(Service, "_read", read_on)
+    with served(tmp_path, "toy-fim", "-c", "4096") as one:
+        hole = {"input_prefix": "the cat " * 400, "input_suffix": " mat."}
+        reply = one.post(PATH, **hole, n_predict=3, t_max_prompt_ms=0.001)
+        assert (reply["content"], reply["stop_type"]) == ("", "limit")
+        assert reply["timings"]["prompt_ms"] > 0
+        while not read:
+            assert one.client.get("/health").status_code == 200
+        later = one.post(PATH, **hole, n_predict=3)
+        assert later["timings"]["cache_n"] == later["tokens_evaluated"] - 1
+        assert len(later["content"]) == 3

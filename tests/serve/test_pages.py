@@ -1,0 +1,111 @@
+"""What the server tells of itself and of tokens, and what it counts."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from serving import Served, served
+
+from app.serve.metrics import prompt_class
+from models.toy import ToyVocab
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("serve"), "toy-fim", "--alias", "my/coder") as one:
+        yield one
+
+
+def test_the_one_model_is_listed_by_its_alias(server: Served) -> None:
+    for path in ("/v1/models", "/models"):
+        (model,) = server.client.get(path).json()["data"]
+        assert (model["id"], model["object"], model["meta"]["n_ctx"]) == ("my/coder", "model", 512)
+    assert server.client.get("/v1/models/my/coder").json()["id"] == "my/coder"
+    assert server.post("/v1/completions", prompt="a", max_tokens=1)["model"] == "my/coder"
+
+
+def test_props_tell_how_questions_are_answered(server: Served) -> None:
+    props = server.client.get("/props").json()
+    assert props["default_generation_settings"]["n_ctx"] == 512
+    assert props["default_generation_settings"]["params"]["temperature"] == 0.8
+    assert (props["total_slots"], props["infill"]) == (2, True)
+
+
+def test_tokens_and_text_turn_into_each_other(server: Served) -> None:
+    vocab = ToyVocab(markers=True)
+    tokens = server.post("/tokenize", content="the é<end>")["tokens"]
+    assert tokens == vocab.tokenize("the é<end>")
+    assert server.post("/detokenize", tokens=tokens)["content"] == "the é<end>"
+    plain = server.post("/tokenize", content="<end>", parse_special=False)["tokens"]
+    assert plain == vocab.tokenize("<end>", special=False)
+
+
+def test_pieces_that_are_no_character_are_told_as_bytes(server: Served) -> None:
+    pieces = server.post("/tokenize", content="aé", with_pieces=True)["tokens"]
+    assert [piece["piece"] for piece in pieces] == ["a", [0xC3], [0xA9]]
+    assert server.post("/detokenize", tokens=[pieces[1]["id"]])["content"] == "�"
+
+
+def test_the_first_token_comes_where_it_is_asked_for(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ToyVocab, "bos", 5)
+    assert server.post("/tokenize", content="ab", add_special=True)["tokens"][0] == 5
+    assert server.post("/tokenize", content="ab")["tokens"] == ToyVocab().tokenize("ab")
+
+
+def test_no_text_has_no_tokens(server: Served) -> None:
+    assert server.post("/tokenize", content="")["tokens"] == []
+    assert server.post("/detokenize", tokens=[])["content"] == ""
+
+
+def test_a_text_that_would_keep_others_waiting_is_refused(server: Served) -> None:
+    assert server.refused("/tokenize", content="a" * ((1 << 20) + 1))[0] == 400
+    assert server.refused("/detokenize", tokens=[0] * ((1 << 17) + 1))[0] == 400
+
+
+def test_drafts_are_counted_by_kind_and_position(tmp_path: Path) -> None:
+    with served(tmp_path, "toy-fim", "--no-adapt", "--draft-max", "3") as one:
+        reply = one.post("/v1/completions", prompt="the cat the cat", max_tokens=60, temperature=0)
+        drafted, accepted = reply["timings"]["draft_n"], reply["timings"]["draft_n_accepted"]
+        assert drafted > accepted > 0
+        counts = "localspec:spec_decode_num"
+        assert one.figure(f"{counts}_draft_tokens_total") == drafted
+        assert one.figure(f"{counts}_accepted_tokens_total") == accepted
+        assert one.figure(f"{counts}_accepted_tokens_per_pos_total") == accepted
+        # Siblings are drafted, but have no position.
+        assert 0 < one.figure(f"{counts}_draft_tokens_per_pos_total") <= drafted
+        assert one.figure(f"{counts}_drafts_total") >= one.figure(f"{counts}_draft_tokens_per_pos_total") / 3
+        text = one.client.get("/metrics").text
+        assert 'spec_decode_num_accepted_tokens_per_pos_total{position="0"}' in text
+        assert 'spec_decode_num_drafts_total{kind="completion"}' in text
+        assert "_created" not in text
+
+
+def test_times_are_counted_by_kind_and_length_of_the_prompt(tmp_path: Path) -> None:
+    with served(tmp_path, "toy-fim", "-c", "2048") as one:
+        one.post("/v1/chat/completions", messages=[{"role": "user", "content": "a"}], max_tokens=3)
+        one.post("/v1/completions", prompt="a" * 300, max_tokens=3)
+        one.post("/infill", input_prefix="a", input_suffix="b", n_predict=3)
+        one.post("/infill", input_prefix="a", input_suffix="b", n_predict=0)
+        text = one.client.get("/metrics").text
+        for kind, prompt in (("chat", "0-255"), ("completion", "256-1023"), ("infill", "0-255")):
+            for name in ("time_to_first_token_seconds", "request_seconds", "tokens_per_second"):
+                assert f'localspec:{name}_count{{kind="{kind}",prompt="{prompt}"}} 1.0' in text, "warm-ups apart"
+        assert one.figure("localspec:generation_tokens_total") == 9
+        assert one.figure("localspec:requests_total") == 3
+        assert one.figure("localspec:requests_running") == one.figure("localspec:requests_waiting") == 0
+
+
+def test_refusals_are_counted_by_status(server: Served) -> None:
+    before = server.figure("localspec:requests_refused_total")
+    server.refused("/infill")
+    server.client.get("/nowhere")
+    server.client.get("/health", headers={"Host": "evil.example"})
+    assert server.figure("localspec:requests_refused_total") == before + 3
+    assert 'localspec:requests_refused_total{status="404"}' in server.client.get("/metrics").text
+
+
+@pytest.mark.parametrize(
+    ("tokens", "wanted"), [(0, "0-255"), (255, "0-255"), (256, "256-1023"), (4095, "1024-4095"), (1 << 20, "4096+")]
+)
+def test_prompts_fall_into_few_classes(tokens: int, wanted: str) -> None:
+    assert prompt_class(tokens) == wanted

@@ -1,0 +1,478 @@
+"""Somebody types, and the completer keeps up: the latest place alone, nothing asked twice, nothing left behind."""
+
+import asyncio
+import random
+import tracemalloc
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.complete.asking import hole_at
+from app.complete.completer import Completer, Completion
+from app.complete.place import Place, Windows
+from app.complete.ring import RingSize
+from app.complete.settings import CompletionSettings, Limits
+from app.complete.tidy import tidy
+from app.desk import AnswerMessage, Desk
+from app.engine.ending import Finish
+from app.engine.load import LoadPlan
+from app.engine.messages import Ended, Said
+from app.engine.question import Question
+from app.engine.thread import Urgency
+from drafters.registry import parse_drafter
+from models.errors import BusyError, LocalspecError
+from models.llama_load import LlamaOptions
+from models.prompts import Message as Turn
+from models.sampling import SamplingParams
+
+CODE = "def add(a, b):\n    return a\n\n\ndef twice(a):\n    |\n\n\nprint(twice(add(one, two)))\n"
+SHORT = Limits(tokens=24, seconds=None)
+LONG = Limits(tokens=300, seconds=None)
+GREEDY = SamplingParams(temperature=0.0)
+CHAT = Question((Turn("user", "once upon a time"),), SamplingParams(seed=5), max_tokens=2000)
+
+
+def at(document: str, path: str = "a.py") -> Place:
+    return Place.between(path, *document.split("|"))
+
+
+class WatchedDesk(Desk):
+    """A desk that notes what it is asked, and how that ends."""
+
+    def __init__(self, plan: LoadPlan) -> None:
+        super().__init__(plan)
+        self.asked: list[tuple[Question, Urgency]] = []
+        self.running = self.most_running = self.most_queued = self.called_off = 0
+
+    async def answer(
+        self, question: Question, urgency: Urgency = Urgency.ANSWER, wait: float | None = None
+    ) -> AsyncGenerator[AnswerMessage]:
+        self.asked.append((question, urgency))
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        over = False
+        try:
+            async with aclosing(super().answer(question, urgency, wait)) as messages:
+                async for message in messages:
+                    self.most_queued = max(self.most_queued, self.queued)
+                    yield message
+            over = True
+        finally:
+            self.running -= 1
+            self.called_off += not over
+
+    @property
+    def queued(self) -> int:
+        return len(self._engine._waiting) + len(self._engine._active)
+
+    async def idle(self) -> None:
+        """Wait until the engine has nothing to do."""
+        while self.queued:
+            await asyncio.sleep(0.002)
+
+
+Test = Callable[[WatchedDesk, Completer], Awaitable[None]]
+
+
+def run(test: Test, settings: CompletionSettings | None = None, model: str = "toy-fim", drafter: str = "auto") -> None:
+    plan = LoadPlan(model, parse_drafter(drafter), LlamaOptions(context_size=4096), Path("memory.json"), lanes=2)
+
+    async def main() -> None:
+        desk = WatchedDesk(plan)
+        try:
+            await desk.load()
+            completer = Completer(desk, settings)
+            await asyncio.wait_for(test(desk, completer), 30)
+            await completer.close()
+            await asyncio.wait_for(desk.idle(), 10)
+            assert desk.running == 0
+        finally:
+            await asyncio.to_thread(desk.close)
+
+    asyncio.run(main())
+
+
+@pytest.fixture(autouse=True)
+def folder_for_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+async def begun(desk: WatchedDesk, count: int) -> None:
+    """Wait until so many questions are being answered or were."""
+    while len(desk.asked) < count or desk.queued == 0:
+        await asyncio.sleep(0.001)
+
+
+def test_it_is_what_the_model_says_tidied() -> None:
+    async def test(desk: WatchedDesk, completer: Completer) -> None:
+        place = at(CODE)
+        hole, around = hole_at(place, CompletionSettings())
+        question = Question((), GREEDY, hole=hole, max_tokens=24)
+        ends = [message async for message in desk.answer(question) if isinstance(message, Ended)]
+        heard: list[str] = []
+        completion = await completer.complete(place, SHORT, heard.append)
+        assert ends[0].answer
+        assert completion.text == heard[-1] == tidy(ends[0].answer, around, broken_off=True)
+        assert len(heard) > 5
+        assert completion.place is place
+        assert completion.ended is not None
+        assert completion.ended.finish is Finish.LENGTH
+        assert [urgency for _, urgency in desk.asked[1:]] == [Urgency.COMPLETION]
+
+    run(test)
+
+
+def test_the_prefix_ends_where_the_line_began_and_the_rest_is_the_beginning_of_the_answer() -> None:
+    async def test(desk: WatchedDesk, completer: Completer) -> None:
+        await completer.complete(at("a\nb = |  # c\nd"), SHORT)
+        hole = desk.asked[0][0].hole
+        assert hole is not None
+        assert (hole.prefix, hole.begun, hole.suffix) == ("a\n", "b = ", "  # c\nd")
+        assert desk.asked[0][0].lines == 1, "text follows on the line"
+
+    run(test)
+
+
+def test_what_is_typed_along_is_known() -> None:
+    async def test(desk: WatchedDesk, completer: Completer) -> None:
+        first = await completer.complete(at(CODE), SHORT)
+        assert len(first.text) > 10
+        for typed in (1, 2, 5, 9, 4, 0):
+            heard: list[str] = []
+            place = at(CODE.replace("|", first.text[:typed] + "|"))
+            rest = await completer.complete(place, SHORT, heard.append)
+            assert (rest.text, rest.place, rest.ended) == (first.text[typed:], place, None)
+            assert heard == [rest.text]
+        assert len(desk.asked) == 1
+        await completer.complete(at(CODE.replace("|", first.text[:3] + "!|")), SHORT)
+        assert len(desk.asked) == 2, "somebody has typed something else"
+        await completer.complete(at(CODE.replace("|", first.text[:1] + "|")), replace(SHORT, lines=2))
+        assert len(desk.asked) == 3, "something else is wanted"
+        await completer.complete(at(CODE.replace("|", first.text[:1] + "|") + "more"), SHORT)
+        assert len(desk.asked) == 4, "something else follows"
+
+    run(test)
+
+
+def test_results_are_remembered_and_bounded() -> None:
+    async def test(desk: WatchedDesk, completer: Completer) -> None:
+        places = [at(f"# {number}\nx = |\n", f"{number}.py") for number in range(8)]
+        texts = [(await completer.complete(place, SHORT)).text for place in places]
+        assert len(desk.asked) == 8
+        again = [await completer.complete(place, SHORT) for place in places[:2:-1]]
+        assert [one.text for one in again] == texts[:2:-1]
+        assert all(one.ended is None for one in again)
+        assert len(desk.asked) == 8
+        assert len(completer._results) == 5
+        await completer.complete(places[0], SHORT)
+        assert len(desk.asked) == 9
+
+    run(test, CompletionSettings(results=5, ring=RingSize(chunks=0)))
+
+
+def test_one_line_further_down_the_prompt_is_still_in_the_cache() -> None:
+    async def test(desk: WatchedDesk, completer: Completer) -> None:
+        document = "".join(f"line {number}\n" for number in range(100)) + "x = |\n" + "end\n" * 30
+        first = await completer.complete(at(document), SHORT)
+        await completer.complete(at(document.replace("|", first.text + "\n    y|")), SHORT)
+        second = await completer.complete(at(document.replace("|", first.text + "\n    y = 1\n|")), SHORT)
+        await completer.complete(at(document.replace("|", first.text + "\n    y = |")), SHORT)
+        assert second.ended is not None
+        stats = second.ended.stats
+        assert stats.prompt_tokens > 900
+        assert stats.prompt_tokens - stats.reused_tokens < 12
+        assert len({(question.hole.prefix, question.hole.suffix) for question, _ in desk.asked if question.hole}) == 1
+
+    run(test)
+
+
+def test_only_the_latest_place_counts() -> None:
+    async def test(desk: WatchedDesk, completer: Completer) -> None:
+        waiting = [asyncio.create_task(completer.complete(at(f"x{n} = |\n"), LONG)) for n in range(5)]
+        await begun(desk, 1)
+        last = await completer.complete(at("y = |\n"), SHORT)
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+        assert all(isinstance(one, asyncio.CancelledError) for one in results)
+        assert last.text
+        await asyncio.wait_for(desk.idle(), 2)
+        assert desk.most_running == 1
+
+    run(test)
+
+
+def test_the_same_place_asked_about_twice_is_answered_once_to_who_asked_last() -> None:
+    async def test(desk: WatchedDesk, completer: Completer) -> None:
+        older = asyncio.create_task(completer.complete(at(CODE), SHORT))
+        await begun(desk, 1)
+        assert (await completer.complete(at(CODE), SHORT)).text
+        assert len(desk.asked) == 1
+        with pytest.raises(asyncio.CancelledError):
+            await older
+
+    run(test)
+
+
+def test_who_stops_waiting_calls_it_off() -> None:
+    async def test(desk: WatchedDesk, completer: Completer) -> None:
+        task = asyncio.create_task(completer.complete(at(CODE), LONG))
+        await begun(desk, 1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.wait_for(desk.idle(), 2)
+        assert desk.called_off == 1
+        assert (await completer.complete(at(CODE), SHORT)).ended is not None, "a part of an answer is no answer"
+
+    run(test)
+
+
+def test_the_next_completion_is_fetched_before_it_is_asked_for() -> None:
+    async def test(desk: WatchedDesk, completer: Completer) -> None:
+        first = await completer.complete(at(CODE), SHORT)
+        completer.prefetch(first)
+        completer.prefetch(first)
+        await completer.settled()
+        accepted = first.place.after(first.text)
+        second = await completer.complete(accepted, SHORT)
+        assert second.text
+        assert second.ended is None
+        assert [urgency for _, urgency in desk.asked] == [Urgency.COMPLETION, Urgency.IDLE]
+        typed = await completer.complete(accepted.after(second.text[:3]), SHORT)
+        assert typed.text == second.text[3:]
+        assert len(desk.asked) == 2
+
+    run(test)
+
+
+def test_a_fetch_that_runs_is_taken_over() -> None:
+    async def test(desk: WatchedDesk, completer: Completer) -> None:
+        first = await completer.complete(at(CODE), LONG)
+        completer.prefetch(first)
+        await begun(desk, 2)
+        heard: list[str] = []
+        second = await completer.complete(first.place.after(first.text), LONG, heard.append)
+        assert second.ended is None
+        assert heard[-1] == second.text != ""
+        assert len(desk.asked) == 2
+        assert desk.called_off == 0
+
+    run(test, CompletionSettings(tidies=False))
+
+
+def test_any_other_request_calls_a_fetch_off() -> None:
+    async def test(desk: WatchedDesk, completer: Completer) -> None:
+        first = await completer.complete(at(CODE), LONG)
+        completer.prefetch(first)
+        await begun(desk, 2)
+        other = await completer.complete(at("z = |\n"), SHORT)
+        assert other.text
+        assert desk.called_off == 1
+
+    run(test, CompletionSettings(tidies=False))
+
+
+def test_a_fetch_that_the_engine_called_off_is_asked_for_anew() -> None:
+    async def test(desk: WatchedDesk, completer: Completer) -> None:
+        first = await completer.complete(at(CODE), LONG)
+        completer.prefetch(first)
+        await begun(desk, 2)
+        waiting = asyncio.create_task(completer.complete(first.place.after(first.text), LONG))
+        await asyncio.sleep(0)
+        async with aclosing(desk.answer(CHAT)) as messages:
+            async for message in messages:
+                if isinstance(message, Said):
+                    break
+            second = await waiting
+        assert second.text
+        assert second.ended is not None
+        assert [urgency for _, urgency in desk.asked][-2:] == [Urgency.ANSWER, Urgency.COMPLETION]
+
+    run(test, CompletionSettings(tidies=False))
+
+
+def test_who_waits_is_not_disturbed_by_a_fetch() -> None:
+    async def test(desk: WatchedDesk, completer: Completer) -> None:
+        first = await completer.complete(at(CODE), SHORT)
+        waiting = asyncio.create_task(completer.complete(at("z = |\n"), SHORT))
+        await begun(desk, 2)
+        completer.prefetch(first)
+        assert (await waiting).text
+        assert len(desk.asked) == 2
+
+    run(test)
+
+
+def test_a_place_is_read_before_anything_is_asked() -> None:
+    async def test(desk: WatchedDesk, completer: Completer) -> None:
+        completer.warm(at(CODE))
+        await completer.settled()
+        completion = await completer.complete(at(CODE), SHORT)
+        assert completion.ended is not None
+        assert completion.ended.stats.reused_tokens >= completion.ended.stats.prompt_tokens - 2
+        assert [question.max_tokens for question, _ in desk.asked] == [0, 24]
+
+    run(test)
+
+
+def test_a_place_that_could_not_be_read_in_time_is_asked_about_again() -> None:
+    async def test(desk: WatchedDesk, completer: Completer) -> None:
+        hurried = await completer.complete(at(CODE), replace(SHORT, reading_seconds=1e-9))
+        assert hurried.ended is not None
+        assert (hurried.text, hurried.ended.finish) == ("", Finish.TIME)
+        patient = await completer.complete(at(CODE), SHORT)
+        assert patient.text
+        assert len(desk.asked) == 2
+
+    run(test)
+
+
+def test_failures_are_raised_and_the_next_is_answered() -> None:
+    async def refused(desk: WatchedDesk, completer: Completer) -> None:
+        for _ in range(2):
+            with pytest.raises(LocalspecError, match="can't fill in code"):
+                await completer.complete(at(CODE), SHORT)
+        completer.prefetch(Completion("x", at(CODE), None))
+        await completer.settled()
+        assert len(desk.asked) == 3
+
+    async def busy(desk: WatchedDesk, completer: Completer) -> None:
+        async with aclosing(desk.answer(CHAT)) as one, aclosing(desk.answer(CHAT)) as other:
+            assert await anext(one)
+            assert await anext(other)
+            with pytest.raises(BusyError):
+                await completer.complete(at(CODE), replace(SHORT, wait=0.01))
+        assert (await completer.complete(at(CODE), replace(SHORT, wait=5))).text
+
+    run(refused, model="toy")
+    run(busy)
+
+
+def test_lines_end_as_in_the_document() -> None:
+    async def test(desk: WatchedDesk, completer: Completer) -> None:
+        bare = await completer.complete(at(CODE), LONG)
+        other = await completer.complete(at(CODE.replace("\n", "\r\n")), LONG)
+        assert bare.text.count("\n") > 1
+        assert other.text == bare.text.replace("\n", "\r\n")
+        rest = await completer.complete(other.place.after(other.text[: other.text.index("\r\n") + 2]), LONG)
+        assert rest.text == other.text[other.text.index("\r\n") + 2 :]
+        assert rest.ended is None
+        assert desk.asked[0][0].hole == desk.asked[1][0].hole
+
+    run(test, CompletionSettings(SamplingParams(temperature=1.5, seed=3), tidies=False))
+
+
+def test_other_files_are_shown_and_the_same_ones_from_key_to_key() -> None:
+    now = [0.0]
+
+    async def test(desk: WatchedDesk, _: Completer) -> None:
+        completer = Completer(desk, clock=lambda: now[0])
+        completer.visited("b.py", "def other():\n    return 1\n", 0)
+        completer.visited("a.py", CODE, 2)
+        completer.edited("c.py", "counted = 1\n", 0)
+        now[0] = 5.0
+        await completer.complete(at(CODE), SHORT)
+        completer.edited("d.py", "d = 1\n", 0)
+        now[0] = 10.0
+        await completer.complete(at(CODE.replace("|", "x|")), SHORT)
+        await completer.complete(at(CODE.replace("def add", "def plus")), SHORT)
+        shown = [[chunk.filename for chunk in question.hole.chunks] for question, _ in desk.asked if question.hole]
+        assert shown == [["b.py"], ["b.py"], ["b.py", "c.py"]]
+        await completer.close()
+
+    run(test)
+
+
+def test_what_is_beyond_the_windows_is_there_to_copy_from() -> None:
+    settings = CompletionSettings(windows=Windows(prefix=8, suffix=4))
+
+    async def test(desk: WatchedDesk, completer: Completer) -> None:
+        lines = [f"line {number}" for number in range(60)]
+        for line in (21, 22, 23):
+            text = "\n".join([*lines[:line], "x = |", *lines[line:]])
+            await completer.complete(at(text), SHORT)
+        predictions = [question.prediction for question, _ in desk.asked]
+        hole = desk.asked[0][0].hole
+        assert hole is not None
+        assert predictions[0].startswith("line 0\n")
+        assert "line 50" in predictions[0]
+        assert "line 16" in hole.prefix
+        assert "line 16\n" not in predictions[0]
+        assert predictions == [predictions[0]] * 3, "what is learned with each key takes time"
+
+    run(test, settings)
+
+
+def test_a_closed_file_leaves_its_text_nowhere() -> None:
+    async def test(desk: WatchedDesk, completer: Completer) -> None:
+        first = await completer.complete(at(CODE), SHORT)
+        completer.edited("a.py", CODE, 0)
+        completer.closed("a.py")
+        held = (completer._edited, completer._asking._anchor, list(completer._results._bases))
+        assert held == (None, None, [])
+        assert (await completer.complete(at(CODE), SHORT)).text == first.text
+        assert len(desk.asked) == 1
+
+    run(test)
+
+
+def test_a_thousand_keys_as_fast_as_they_come() -> None:
+    """No queue, nothing stale at the end, memory flat, and what is shown is always about the text that is there."""
+    dice = random.Random(7)
+    settings = CompletionSettings(results=20, ring=RingSize(chunks=4, seconds=0.01))
+
+    async def test(desk: WatchedDesk, completer: Completer) -> None:
+        text = "".join(f"value_{number} = {number}\n" for number in range(6))
+        place = Place("a.py", text, 3, 0)
+        shown, stale, sizes = 0, 0, []
+        tasks: set[asyncio.Task[None]] = set()
+
+        async def ask(asked: Place) -> None:
+            nonlocal shown, stale
+            completion = await completer.complete(asked, Limits(tokens=6, seconds=None))
+            shown += 1
+            stale += completion.place is not place
+            completer.prefetch(completion)
+
+        tracemalloc.start()
+        for key in range(1000):
+            place = _typed(place, dice)
+            completer.edited("a.py", place.text, place.line)
+            task = asyncio.create_task(ask(place))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+            await (asyncio.wait([task]) if dice.random() < 0.12 else asyncio.sleep(dice.choice((0, 0, 0.001))))
+            desk.asked.clear()
+            # Who was told to stop needs some turns of the loop to do so.
+            assert len(tasks) <= 5
+            if key in (300, 999):
+                own = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, "*/app/complete/*")])
+                sizes.append(sum(trace.size for trace in own.traces))
+        tracemalloc.stop()
+        for task in list(tasks):
+            with suppress(asyncio.CancelledError):
+                await task
+        assert shown > 100
+        assert stale == 0
+        assert desk.called_off > 100
+        assert desk.most_running == 1
+        # One is ending while the next one waits for its turn, and a cancelled one may be among them.
+        assert desk.most_queued <= 4
+        assert sizes[1] < sizes[0] + 50_000
+
+    run(test, settings, drafter="off")
+
+
+def _typed(place: Place, dice: random.Random) -> Place:
+    """Return a place after a key: a letter, a new line, a step back, or the cursor elsewhere."""
+    key = dice.random()
+    if key < 0.75 and len(place.behind) < 30:
+        return place.after(dice.choice("abc xyz=()"))
+    if key < 0.8:
+        return place.after("\n")
+    if key < 0.95 and place.behind:
+        return Place.between(place.path, place.prefix[:-1], place.suffix)
+    lines = place.text.split("\n")[:8]
+    return Place(place.path, "\n".join(lines), dice.randrange(len(lines)), 0)
