@@ -131,7 +131,8 @@ def _holds(anchor: _Anchor, place: Place) -> bool:
 
 
 def _begun(anchor: _Anchor, place: Place) -> str:
-    return place.text[len(anchor.before) : place.offset].replace("\r\n", "\n")
+    """Return what was written since, without the blanks at its end: see `tidy.beyond_written`."""
+    return place.text[len(anchor.before) : place.offset].replace("\r\n", "\n").rstrip(" \t")
 
 
 def _key(place: Place, shown: Window, chunks: tuple[Chunk, ...], limits: Limits) -> bytes:

@@ -12,7 +12,7 @@ from app.complete.completer import WHOLE
 from app.complete.place import Place
 from app.complete.ring import chunks_of
 from app.complete.settings import CompletionSettings
-from app.complete.tidy import Around, tidy
+from app.complete.tidy import Around, shown
 from app.engine.ending import Finish
 from app.engine.messages import Ended
 from app.engine.question import Question
@@ -44,7 +44,8 @@ def run_complete(at: str | None, flags: dict[str, Any]) -> int:
         raise
     finally:
         terminal.clear_progress()
-    text = ended.answer if flags["raw_output"] else _shown(ended, place, around)
+    tidies, broken_off = not flags["raw_output"], ended.finish not in WHOLE
+    text = shown(ended.answer, around, broken_off=broken_off, tidies=tidies).replace("\n", place.newline)
     if flags["as_json"]:
         terminal.say(json.dumps(_record(text, ended), ensure_ascii=False) + "\n")
     else:
@@ -135,11 +136,6 @@ def _answered(engine: LineEngine, question: Question) -> Ended:
         raise AssertionError("an answer ends with Ended or fails")
     finally:
         engine.close()
-
-
-def _shown(ended: Ended, place: Place, around: Around) -> str:
-    said = ended.answer.replace("\r\n", "\n")
-    return tidy(said, around, broken_off=ended.finish not in WHOLE).replace("\n", place.newline)
 
 
 def _print(text: str) -> None:

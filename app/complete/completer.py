@@ -12,7 +12,7 @@ from app.complete.place import Place
 from app.complete.results import Results
 from app.complete.ring import Ring
 from app.complete.settings import CompletionSettings, Limits
-from app.complete.tidy import tidy
+from app.complete.tidy import shown
 from app.desk import Desk
 from app.engine.ending import Finish
 from app.engine.messages import Ended, Said
@@ -217,8 +217,7 @@ class Completer:
         return text, ended
 
     def _shown(self, asked: Asked, said: str, *, broken_off: bool) -> str:
-        said = said.replace("\r\n", "\n")
-        text = tidy(said, asked.around, broken_off=broken_off) if self._settings.tidies else said
+        text = shown(said, asked.around, broken_off=broken_off, tidies=self._settings.tidies)
         return text.replace("\n", asked.place.newline)
 
 

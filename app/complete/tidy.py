@@ -53,6 +53,15 @@ class Around:
 Rule = Callable[[str, Around], str]
 
 
+def shown(said: str, around: Around, *, broken_off: bool, tidies: bool = True) -> str:
+    """Return what to insert of an answer, every line ended by a bare newline; all of it unless it `tidies`."""
+    said = said.replace("\r\n", "\n")
+    text = beyond_written(said, around)
+    if not tidies:
+        return text
+    return "" if is_further_left(said, around) else tidy(text, around, broken_off=broken_off)
+
+
 def tidy(text: str, around: Around, *, broken_off: bool = False) -> str:
     """Return what is worth showing of an answer, "" for nothing; `broken_off`: it did not end by itself."""
     if broken_off:
@@ -60,6 +69,20 @@ def tidy(text: str, around: Around, *, broken_off: bool = False) -> str:
     for rule in RULES:
         text = rule(text, around)
     return text
+
+
+def beyond_written(text: str, around: Around) -> str:
+    """Return an answer without the blanks that are written at the cursor already.
+
+    The model is not shown these, for it knows them as the beginning of a word: after "x = " it would add another one.
+    """
+    return text[min(_written(around), _leading(text)) :]
+
+
+def is_further_left(text: str, around: Around) -> bool:
+    """Tell whether an answer begins to the left of a cursor that stands in an empty line: it is for another block."""
+    on_a_line = bool(text.strip()) and not text.lstrip(" \t").startswith("\n")
+    return on_a_line and not around.behind.strip() and _leading(text) < _written(around)
 
 
 def complete_lines(text: str, _: Around) -> str:
@@ -172,6 +195,14 @@ RULES: tuple[Rule, ...] = (
     not_blank,
 )
 """In the order in which they are applied."""
+
+
+def _written(around: Around) -> int:
+    return len(around.behind) - len(around.behind.rstrip(" \t"))
+
+
+def _leading(text: str) -> int:
+    return len(text) - len(text.lstrip(" \t"))
 
 
 def _base(lines: Sequence[str], around: Around) -> int:

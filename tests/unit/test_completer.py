@@ -15,7 +15,7 @@ from app.complete.completer import Completer, Completion
 from app.complete.place import Place, Windows
 from app.complete.ring import RingSize
 from app.complete.settings import CompletionSettings, Limits
-from app.complete.tidy import tidy
+from app.complete.tidy import shown
 from app.desk import AnswerMessage, Desk
 from app.engine.ending import Finish
 from app.engine.load import LoadPlan
@@ -28,9 +28,10 @@ from models.llama_load import LlamaOptions
 from models.prompts import Message as Turn
 from models.sampling import SamplingParams
 
-CODE = "def add(a, b):\n    return a\n\n\ndef twice(a):\n    |\n\n\nprint(twice(add(one, two)))\n"
+CODE = "def add(a, b):\n    return a\n\n\ndef twice(a):\n    b = |\n\n\nprint(twice(add(one, two)))\n"
 SHORT = Limits(tokens=24, seconds=None)
-LONG = Limits(tokens=300, seconds=None)
+LONG = Limits(tokens=1200, seconds=None)
+"""Long enough to be called off before it is over."""
 GREEDY = SamplingParams(temperature=0.0)
 CHAT = Question((Turn("user", "once upon a time"),), SamplingParams(seed=5), max_tokens=2000)
 
@@ -77,7 +78,7 @@ class WatchedDesk(Desk):
 Test = Callable[[WatchedDesk, Completer], Awaitable[None]]
 
 
-def run(test: Test, settings: CompletionSettings | None = None, model: str = "toy-fim", drafter: str = "auto") -> None:
+def run(test: Test, settings: CompletionSettings | None = None, model: str = "toy-fim", drafter: str = "off") -> None:
     plan = LoadPlan(model, parse_drafter(drafter), LlamaOptions(context_size=4096), Path("memory.json"), lanes=2)
 
     async def main() -> None:
@@ -102,7 +103,7 @@ def folder_for_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 async def begun(desk: WatchedDesk, count: int) -> None:
     """Wait until so many questions are being answered or were."""
-    while len(desk.asked) < count or desk.queued == 0:
+    while len(desk.asked) < count or (desk.running and desk.queued == 0):
         await asyncio.sleep(0.001)
 
 
@@ -115,7 +116,7 @@ def test_it_is_what_the_model_says_tidied() -> None:
         heard: list[str] = []
         completion = await completer.complete(place, SHORT, heard.append)
         assert ends[0].answer
-        assert completion.text == heard[-1] == tidy(ends[0].answer, around, broken_off=True)
+        assert completion.text == heard[-1] == shown(ends[0].answer, around, broken_off=True)
         assert len(heard) > 5
         assert completion.place is place
         assert completion.ended is not None
@@ -130,7 +131,7 @@ def test_the_prefix_ends_where_the_line_began_and_the_rest_is_the_beginning_of_t
         await completer.complete(at("a\nb = |  # c\nd"), SHORT)
         hole = desk.asked[0][0].hole
         assert hole is not None
-        assert (hole.prefix, hole.begun, hole.suffix) == ("a\n", "b = ", "  # c\nd")
+        assert (hole.prefix, hole.begun, hole.suffix) == ("a\n", "b =", "  # c\nd")
         assert desk.asked[0][0].lines == 1, "text follows on the line"
 
     run(test)
@@ -361,7 +362,7 @@ def test_lines_end_as_in_the_document() -> None:
         assert rest.ended is None
         assert desk.asked[0][0].hole == desk.asked[1][0].hole
 
-    run(test, CompletionSettings(SamplingParams(temperature=1.5, seed=3), tidies=False))
+    run(test, CompletionSettings(SamplingParams(temperature=2.0, top_k=0, top_p=1.0, min_p=0.0, seed=3), tidies=False))
 
 
 def test_other_files_are_shown_and_the_same_ones_from_key_to_key() -> None:
@@ -460,9 +461,10 @@ def test_a_thousand_keys_as_fast_as_they_come() -> None:
         assert desk.most_running == 1
         # One is ending while the next one waits for its turn, and a cancelled one may be among them.
         assert desk.most_queued <= 4
-        assert sizes[1] < sizes[0] + 50_000
+        # The text grows, too; what a key leaves behind would be a megabyte by now.
+        assert sizes[1] < sizes[0] + 200_000
 
-    run(test, settings, drafter="off")
+    run(test, settings)
 
 
 def _typed(place: Place, dice: random.Random) -> Place:

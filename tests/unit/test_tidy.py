@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from app.complete import tidy
 from app.complete.place import Place, Windows, window
-from app.complete.tidy import RULES, Around
+from app.complete.tidy import RULES, Around, shown
 
 Row = tuple[str, str, str]
 """A document with the cursor, an answer, and what is left of it."""
@@ -208,3 +208,31 @@ def test_a_rule_cuts_and_adds_nothing(prefix: str, suffix: str, answer: str, bro
 def test_a_long_answer_in_a_long_file_is_soon_tidied() -> None:
     lines = "".join(f"    call_{number % 7}(value_{number}, [{number}])\n" for number in range(400))
     assert tidy.tidy(lines[:4000], around(f"def f():\n{lines}    |\n{lines}"))
+
+
+@pytest.mark.parametrize(
+    ("behind", "said", "wanted"),
+    [
+        ("", "    x = 1", "    x = 1"),
+        ("        ", "        return x", "return x"),
+        ("        ", "        if x:\n            y()", "if x:\n            y()"),
+        ("    ", "        x = 1", "    x = 1"),
+        ("        ", "    def other(self):", ""),
+        ("        ", "x", ""),
+        ("        ", "\n    x = 1", ""),
+        ("\t", "\tx", "x"),
+        ("x = ", " 5", "5"),
+        ("x = ", "5", "5"),
+        ("x =", " 5", " 5"),
+        ("a  ", "  b", "b"),
+    ],
+)
+def test_blanks_that_are_written_are_not_written_again(behind: str, said: str, wanted: str) -> None:
+    around = Around(behind, "", ("class A:", "    def f(self, x):"), ())
+    assert shown(said, around, broken_off=False) == wanted
+
+
+def test_without_tidying_all_is_shown_but_the_blanks_that_are_there() -> None:
+    around = Around("        ", "", (), ())
+    assert shown("    def f():\n\n", around, broken_off=True, tidies=False) == "def f():\n\n"
+    assert shown("        x  \r\n", around, broken_off=True, tidies=False) == "x  \n"
