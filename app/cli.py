@@ -84,6 +84,7 @@ def run(context: click.Context, /, model: str | None, prompt: tuple[str, ...], *
       localspec run big.gguf "Why is the sky blue?"   one answer on stdout
       git diff | localspec run big.gguf "Summarize:"  a pipe is added to the question
       localspec run -C                                go on with the last conversation
+      localspec run -m coder.gguf --edit main.py:12   edit, with what might come next at the cursor
 
     MODEL is a .gguf file, or "starter". Same seed, same text: a drafter changes the speed and nothing else.
 
@@ -97,6 +98,9 @@ def run(context: click.Context, /, model: str | None, prompt: tuple[str, ...], *
     from app.start import start
 
     open_log()
+    if flags["edit"] and context.get_parameter_source("temp") is ParameterSource.DEFAULT:
+        # What is proposed is to be the likeliest, and the same each time.
+        flags["temp"] = 0.0
     named = context.get_parameter_source("model") is ParameterSource.COMMANDLINE
     context.exit(start(read_request(model, prompt, flags, named=named)))
 

@@ -34,3 +34,20 @@ KEYS: Mapping[str, Key] = {
     "chat.palette": Key("ctrl+p", "Find a command by its name", "palette"),
     "chat.quit": Key("ctrl+q,ctrl+d", "Leave", "leave", "Leave"),
 }
+EDIT_KEYS: Mapping[str, Key] = {
+    "edit.accept": Key("tab", "Take all that is proposed; else indent", "accept", "Take"),
+    "edit.accept_word": Key("ctrl+right", "Take the next word of it; else go a word to the right", "accept_word"),
+    "edit.accept_line": Key("ctrl+down,alt+right", "Take the next line of it", "accept_line"),
+    "edit.dismiss": Key("escape", "Take away what is proposed, or close the line below", "dismiss"),
+    "edit.ask": Key("f3,ctrl+@,ctrl+space", "Ask now what might come here", "ask", "Propose"),
+    "edit.unasked": Key("f4", "Propose only when asked, or whenever typing pauses", "unasked"),
+    "edit.unindent": Key("shift+tab", "Take a step of indentation away", "unindent"),
+    "edit.save": Key("ctrl+s", "Save", "save", "Save"),
+    "edit.find": Key("ctrl+f", "Find; Enter finds the next, small letters fit capitals too", "find"),
+    "edit.line": Key("ctrl+l,ctrl+g", "Go to a line, or to LINE:COLUMN", "line"),
+    "edit.help": Key("f1", "Show all keys", "help", "Help"),
+    "edit.panel": Key("f2,ctrl+t", "Show or hide the speculation panel", "panel", "Panel"),
+    "edit.interrupt": Key("ctrl+c", "Copy what is selected; twice, leave", "interrupt"),
+    "edit.quit": Key("ctrl+q", "Leave", "leave", "Leave"),
+}
+"""The keys of the editor."""

@@ -80,6 +80,7 @@ _GPU_HELP = "Layers on the GPU, where the build has one; -1: all, 0: none."
 _ROUNDING_HELP = "Draft longer than this machine is bit-exact for; near-ties may fall otherwise."
 _STRICT_HELP = "Only passes that were checked, now, to be exact to the last bit; tells their price, or why not."
 _ACCEPT_HELP = "How guesses are judged; see below. coupled: same seed, same text."
+_EDIT_HELP = "Edit FILE, FILE:LINE or FILE:LINE:COL on a screen that proposes what might come next; F1 shows its keys."
 _COUNT_HELP = "Most tokens to answer.  [default: until it ends]"
 _MAX_HELP = "Most tokens to guess in a round.  [default: as many as pay; 3 with --no-adapt]"
 _PREDICTION_HELP = "The answer you expect, such as the file to be rewritten: guesses are taken from it."
@@ -95,6 +96,7 @@ _SCREEN = "Screen"
 _INPUT_OPTIONS = (
     option(_INPUT, "-p", "--prompt", "prompt_option", help="The question; without one, on a terminal, a chat."),
     option(_INPUT, "-f", "--file", type=click.Path(), help="Read (more of) the question from a file."),
+    option(_INPUT, "--edit", type=click.Path(), metavar="FILE", help=_EDIT_HELP),
     option(_INPUT, "-C", "--continue", "go_on", is_flag=True, help=_CONTINUE_HELP),
     option(_INPUT, "--resume", metavar="ID", help=_RESUME_HELP),
     option(_INPUT, "-sys", "--system-prompt", help="What the model should be told first."),

@@ -13,7 +13,7 @@ from app.context_size import AUTO
 from app.engine.load import TOY, LoadPlan
 from app.engine.question import Question
 from app.history.resume import Resumed, find_resumed
-from app.keys import KEYS
+from app.keys import EDIT_KEYS, KEYS
 from app.paths import machine_memory, project_folder, texts_folder
 from app.terminal import Terminal
 from drafters.memory import Place
@@ -60,6 +60,8 @@ class Request:
     plain: bool
     """Whether a chat goes line by line, also where a screen could be drawn."""
     screen: ScreenSettings
+    edit: str | None = None
+    """A file to edit, maybe with a place in it; None: this is a chat, or a question."""
 
 
 def read_request(model: str | None, words: tuple[str, ...], flags: dict[str, Any], *, named: bool = True) -> Request:
@@ -67,13 +69,14 @@ def read_request(model: str | None, words: tuple[str, ...], flags: dict[str, Any
 
     `words` are what follows the model; `named` tells that it was given there, and is no default of the environment.
     """
+    _check_edits_alone(words, flags)
     resumed = _resumed(flags)
     model, words = _divided(model, words, flags, resumed, named=named)
     plan = read_plan(model, flags)
     return Request(
         plan=replace(plan, texts=_texts()) if _remembers(plan, flags) else plan,
         settings=_settings(flags),
-        prompt=_prompt(words, flags),
+        prompt=None if flags["edit"] else _prompt(words, flags),
         system=_system(flags, resumed),
         as_json=flags["as_json"],
         quiet=flags["quiet"],
@@ -82,7 +85,21 @@ def read_request(model: str | None, words: tuple[str, ...], flags: dict[str, Any
         resumed=resumed,
         plain=flags["plain"],
         screen=ScreenSettings(flags["theme"], flags["vim"], _keys(flags["key"])),
+        edit=flags["edit"],
     )
+
+
+def _check_edits_alone(words: tuple[str, ...], flags: dict[str, Any]) -> None:
+    """Refuse what makes no sense beside --edit; raises UsageError."""
+    if not flags["edit"]:
+        return
+    beside = {
+        "PROMPT": words, "-p": flags["prompt_option"], "-f": flags["file"], "-C": flags["go_on"],
+        "--resume": flags["resume"], "-sys": flags["system_prompt"], "--raw": flags["raw"],
+        "--predict": flags["prediction"], "--json": flags["as_json"], "--plain": flags["plain"],
+    }  # fmt: skip
+    if others := [name for name, said in beside.items() if said]:
+        raise UsageError(f"--edit opens an editor, and {others[0]} is for a chat.", hint="Leave out one of the two.")
 
 
 def read_plan(model: str, flags: dict[str, Any]) -> LoadPlan:
@@ -204,9 +221,10 @@ def _keys(said: Sequence[str]) -> Mapping[str, str]:
     keys = {}
     for one in said:
         name, _, wanted = one.partition("=")
-        if name.strip() not in KEYS or not wanted.strip():
-            near = get_close_matches(name.strip(), KEYS, n=1)
-            hint = f"Did you mean '{near[0]}'?" if near else f"The names are: {', '.join(KEYS)}."
+        known = {**KEYS, **EDIT_KEYS}
+        if name.strip() not in known or not wanted.strip():
+            near = get_close_matches(name.strip(), known, n=1)
+            hint = f"Did you mean '{near[0]}'?" if near else f"The names are: {', '.join(known)}."
             raise UsageError(f"--key {one} can't be used.", hint=hint + " It is NAME=KEY,KEY as in chat.panel=f12.")
         keys[name.strip()] = wanted.strip()
     return keys

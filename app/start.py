@@ -1,13 +1,23 @@
-"""Which front a run gets: one answer, a screen, or a chat line by line."""
+"""Which front a run gets: an editor, one answer, a screen, or a chat line by line."""
 
 import os
 import sys
 
 from app.request import Request
+from models.errors import UsageError
 
 
 def start(request: Request) -> int:
     """Run what was asked for; return the exit code. Only what is needed is imported: a screen library is not light."""
+    if request.edit is not None:
+        if not _can_show_screen():
+            raise UsageError(
+                "The editor needs a terminal that can show a screen.",
+                hint="localspec complete FILE:LINE:COL prints what is missing anywhere.",
+            )
+        from app.ui.edit_app import run_editor
+
+        return run_editor(request, request.edit)
     if request.prompt is not None:
         from app.oneshot import run_once
 

@@ -1,4 +1,4 @@
-"""What to do when this program itself fails: the log has the whole story, the chat goes on."""
+"""What to do when this program itself fails: the log has the whole story, it goes on."""
 
 import functools
 import logging
@@ -35,7 +35,7 @@ def survived(
 def unexpected(error: BaseException) -> LocalspecError:
     """Return a failure of this program as an error to be shown."""
     return LocalspecError(
-        "localspec made a mistake; the chat goes on.",
+        "localspec made a mistake; it goes on.",
         cause=f"{type(error).__name__}: {error}",
         hint=f"The whole story is in {log_file()}; please report it.",
     )

@@ -1,0 +1,157 @@
+"""What the keys of the editor do, by the names that `app.keys` gives them; False: nothing, so the key may do more."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from app.ui.clipboard import copied_note, keep_copy
+from app.ui.edit_asking import PATIENT
+from app.ui.edit_dialogs import EditHelpScreen, QuestionScreen
+from app.ui.edit_file import ChangedOnDiskError, open_file
+from app.ui.edit_ghost import first_line, first_word
+from models.errors import LocalspecError
+
+if TYPE_CHECKING:
+    from app.ui.edit_screen import EditScreen
+
+_INTERRUPTED = 130
+_CHANGED = {
+    "over": "Write over it",
+    "read": "Read it, and give up what was changed here",
+    "stay": "Neither: go on editing",
+}
+_UNSAVED = {"save": "Save and leave", "lose": "Leave without saving", "stay": "Go on editing"}
+Then = Callable[[], object]
+
+
+def save(screen: "EditScreen", then: Then = lambda: None, *, over_changes: bool = False) -> None:
+    """Save the text, and then do something more; asks what to do about what another program wrote meanwhile."""
+    try:
+        screen.file = screen.file.save(screen.area.text, over_changes=over_changes)
+    except ChangedOnDiskError as error:
+        answered = partial(_settle, screen, then)
+        screen.app.push_screen(QuestionScreen(error.title, _CHANGED), answered)
+        return
+    except LocalspecError as error:
+        screen.fail(error)
+        return
+    screen.completer.saved(screen.name_for_model, screen.file.text, screen.area.cursor_location[0])
+    screen.tell(f"Saved {len(screen.file.known or b''):,} bytes.")
+    then()
+
+
+def leave(screen: "EditScreen", code: int = 0) -> None:
+    """Leave the editor, once it is settled what becomes of a changed text."""
+    if not screen.is_changed:
+        screen.app.exit(code)
+        return
+    question = f"{screen.file.path.name} has changes that are not saved."
+    screen.app.push_screen(QuestionScreen(question, _UNSAVED), partial(_part, screen, code))
+
+
+def _settle(screen: "EditScreen", then: Then, answer: str | None) -> None:
+    if answer == "over":
+        save(screen, then, over_changes=True)
+    elif answer == "read":
+        _read_anew(screen)
+
+
+def _read_anew(screen: "EditScreen") -> None:
+    try:
+        file = open_file(screen.file.path)
+    except LocalspecError as error:
+        screen.fail(error)
+        return
+    cursor = screen.area.cursor_location
+    screen.file = file
+    screen.area.load_text(file.text)
+    screen.go(*cursor)
+
+
+def _part(screen: "EditScreen", code: int, answer: str | None) -> None:
+    if answer == "save":
+        save(screen, partial(screen.app.exit, code))
+    elif answer == "lose":
+        screen.given_up = True
+        screen.app.exit(code)
+
+
+def _accept(screen: "EditScreen", part: Callable[[str], str] = lambda ghost: ghost) -> bool:
+    taken = screen.area.accept(part)
+    if taken and not screen.area.ghost:
+        # Nobody is typing: what comes next is wanted now, and may be there already.
+        screen.ask(at_once=True)
+    return taken
+
+
+def _accept_or_indent(screen: "EditScreen") -> bool:
+    if not _accept(screen):
+        screen.area.indent()
+    return True
+
+
+def _dismiss(screen: "EditScreen") -> bool:
+    if screen.wanted.display:
+        screen.close_line()
+    else:
+        screen.asking.call_off()
+        screen.area.dismiss()
+    screen.show_all()
+    return True
+
+
+def _ask(screen: "EditScreen") -> bool:
+    if screen.is_ready:
+        screen.area.dismiss()
+        screen.asking.ask(at_once=True, limits=PATIENT)
+    return True
+
+
+def _unasked(screen: "EditScreen") -> bool:
+    screen.unasked = not screen.unasked
+    screen.tell("Proposes whenever typing pauses." if screen.unasked else "Proposes when asked.")
+    return True
+
+
+def _interrupt(screen: "EditScreen") -> bool:
+    if text := screen.area.selected_text:
+        screen.app.copy_to_clipboard(text)
+        screen.app.notify(copied_note(text, "what is selected", keep_copy(text)), markup=False)
+    elif screen.leaving:
+        leave(screen, _INTERRUPTED)
+    else:
+        screen.leaving = True
+        screen.app.notify("Ctrl-C again leaves.", markup=False)
+    return True
+
+
+def _panel(screen: "EditScreen") -> bool:
+    screen.panel_wanted = not screen.panel_shown
+    screen.lay_out()
+    return True
+
+
+def _does(action: Callable[["EditScreen"], object]) -> Callable[["EditScreen"], bool]:
+    def done(screen: "EditScreen") -> bool:
+        action(screen)
+        return True
+
+    return done
+
+
+ACTIONS: Mapping[str, Callable[["EditScreen"], bool]] = {
+    "accept": _accept_or_indent,
+    "accept_word": partial(_accept, part=first_word),
+    "accept_line": partial(_accept, part=first_line),
+    "dismiss": _dismiss,
+    "ask": _ask,
+    "unasked": _unasked,
+    "unindent": _does(lambda screen: screen.area.unindent()),
+    "save": _does(save),
+    "find": _does(lambda screen: screen.wanted.open(finds=True)),
+    "line": _does(lambda screen: screen.wanted.open(finds=False)),
+    "help": _does(lambda screen: screen.app.push_screen(EditHelpScreen(screen.bound))),
+    "panel": _panel,
+    "interrupt": _interrupt,
+    "leave": _does(leave),
+}

@@ -1,0 +1,139 @@
+"""The editor as an app: the terminal, the theme, the keys, and the way out."""
+
+import asyncio
+import gc
+import signal
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import App
+from textual.binding import Binding, BindingType
+
+from app.complete.completer import Completer
+from app.complete.settings import CompletionSettings, Limits
+from app.engine.load import TOY, TOY_FIM, LoadPlan
+from app.paths import log_file, state_folder
+from app.request import Request, ScreenSettings
+from app.terminal import Terminal
+from app.themes import theme_for
+from app.ui.code_lines import warm_up
+from app.ui.edit_asking import QUICK
+from app.ui.edit_desk import WatchedDesk
+from app.ui.edit_file import TextFile, open_file, parse_place
+from app.ui.edit_screen import EditScreen, Engine, MakeEngine
+from app.ui.edit_writing import write_aside
+from app.ui.flow import Flow
+from app.ui.terminal_guard import terminal_to_itself
+from app.ui.terminal_keys import take_any_bytes
+from models.catalog import find_model
+from models.errors import LocalspecError
+from models.fim import no_fim
+from models.model_info import model_info
+
+_TERMINATED = 143
+_HUNG_UP = 129
+
+
+class EditApp(App[int]):
+    """The app around the editor."""
+
+    CSS_PATH = "styles.tcss"
+    TITLE = "localspec"
+    ENABLE_COMMAND_PALETTE = False
+    # The screen has its own way out.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+q", "quit", "Leave", show=False, priority=False),
+    ]
+
+    def __init__(
+        self,
+        file: TextFile,
+        cursor: tuple[int, int],
+        make_engine: MakeEngine,
+        settings: ScreenSettings,
+        limits: Limits = QUICK,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take a file, line and column to begin at, what makes the engine, how to look, how much to ask, a clock."""
+        super().__init__()
+        self.editor = EditScreen(file, cursor, make_engine, limits, now)
+        self.unsaved: bytes | None = None
+        """What would be lost, where the person could not be asked."""
+        self.theme = theme_for(settings.theme)
+        self.set_keymap(settings.keys)
+
+    def on_mount(self) -> None:
+        """Open the editor; a signal ends it in order."""
+        self.push_screen(self.editor)
+        loop = asyncio.get_running_loop()
+        for number, code in ((signal.SIGTERM, _TERMINATED), (signal.SIGHUP, _HUNG_UP)):
+            loop.add_signal_handler(number, partial(self.exit, code))
+
+    async def on_unmount(self) -> None:
+        """Take note of what was not saved, and call off what is asked."""
+        self.unsaved = self.editor.unsaved
+        await self.editor.asking.close()
+
+    async def action_quit(self) -> None:
+        """Leave in order, also by Textual's own keys."""
+        self.exit(0)
+
+
+def run_editor(request: Request, named: str) -> int:
+    """Edit FILE, FILE:LINE or FILE:LINE:COLUMN until the person leaves; return the exit code.
+
+    Raises LocalspecError for a file that can't be edited, and for a model that can't be loaded, or can't fill in.
+    """
+    path, *cursor = parse_place(named)
+    file = open_file(path)
+    _check_fills_in(request.plan)
+    take_any_bytes()
+    limits = Limits() if request.settings.max_tokens is None else Limits(tokens=request.settings.max_tokens)
+    app = EditApp(file, (cursor[0], cursor[1]), partial(engine_for, request), request.screen, limits)
+    warm_up()
+    # A full collection over all that is imported stops the screen for 60 ms.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+    with terminal_to_itself():
+        code = app.run()
+        # The screen is gone: freeing the models keeps nobody waiting who looks at it.
+        app.editor.desk.close()
+    _tell_unsaved(app.unsaved, path)
+    if app.editor.failure is not None:
+        raise app.editor.failure
+    if not isinstance(code, int):
+        raise LocalspecError("The screen failed.", hint=f"The whole story is in {log_file()}; please report it.")
+    return code
+
+
+def engine_for(request: Request, flow: Flow, changed: Callable[[], object]) -> Engine:
+    """Return the engine that a request asks for; it tells a flow what it does, and somebody when it did."""
+    desk = WatchedDesk(request.plan, flow, time.monotonic, changed)
+    asked = request.settings
+    settings = CompletionSettings(
+        sampling=asked.sampling,
+        draft_length=asked.draft_length,
+        adapt=asked.adapt,
+        accept=asked.accept,
+        allow_rounding=asked.allow_rounding,
+    )
+    return desk, Completer(desk, settings)
+
+
+def _check_fills_in(plan: LoadPlan) -> None:
+    """Refuse, before anything is loaded, a model whose file says that it can't fill in."""
+    if plan.model == TOY:
+        raise no_fim(TOY)
+    if plan.model != TOY_FIM and not (info := model_info(find_model(plan.model))).fim:
+        raise no_fim(info.path.stem)
+
+
+def _tell_unsaved(unsaved: bytes | None, path: Path) -> None:
+    if unsaved is None:
+        return
+    kept = write_aside(state_folder() / "unsaved", path.name, unsaved)
+    Terminal().warn(f"what was not saved of {path} is in {kept}" if kept else f"{path} was not saved")

@@ -1,0 +1,80 @@
+"""What the editor asks, and its page of keys."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from rich.table import Table
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Label, OptionList, Static
+from textual.widgets.option_list import Option
+
+from app.keys import EDIT_KEYS
+
+_TEXT_KEYS = (
+    ("ctrl+z, ctrl+y", "Undo, and do again"),
+    ("ctrl+left, ctrl+right", "Go word by word; with shift, select"),
+    ("home, end", "Go to the ends of the line; with shift, select"),
+    ("ctrl+x, ctrl+v", "Cut what is selected, or the line; put in what was copied here"),
+    ("ctrl+w, ctrl+u, ctrl+k", "Delete the word before, or all up to an end of the line"),
+    ("f6, f7", "Select the line, or all"),
+)
+
+
+class QuestionScreen(ModalScreen[str | None]):
+    """Asks for one of a few answers, and returns its name; None: Escape was pressed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Stay", id="question.close")]
+
+    def __init__(self, question: str, answers: Mapping[str, str]) -> None:
+        """Take a question, and the words for each answer by its name."""
+        super().__init__()
+        self._question = question
+        self._answers = answers
+
+    def compose(self) -> ComposeResult:
+        """Lay out the screen."""
+        with Vertical(classes="dialog", id="question"):
+            yield Label(self._question, classes="title", markup=False)
+            yield OptionList(*(Option(words, id=name) for name, words in self._answers.items()), markup=False)
+
+    @on(OptionList.OptionSelected)
+    def _chosen(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option.id)
+
+
+class EditHelpScreen(ModalScreen[None]):
+    """Shows the keys of the editor until a key closes it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,f1", "dismiss", "Close", id="help.close")]
+
+    def __init__(self, keys: Mapping[str, Sequence[str]]) -> None:
+        """Take the keys as they are now, by the names of `app.keys`: they may have been remapped."""
+        super().__init__()
+        self._bound = keys
+
+    def compose(self) -> ComposeResult:
+        """Lay out the screen."""
+        own = [(", ".join(self._bound.get(name, ["-"])), key.help) for name, key in EDIT_KEYS.items()]
+        with VerticalScroll(classes="dialog", id="help"):
+            yield Label("Keys", classes="title")
+            yield Static(_rows(own))
+            yield Label("In the text", classes="title")
+            yield Static(_rows(_TEXT_KEYS))
+
+    def on_mount(self) -> None:
+        """Let the keys scroll."""
+        self.query_one(VerticalScroll).focus()
+
+
+def _rows(rows: Sequence[tuple[str, str]]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", ratio=1)
+    table.add_column(ratio=2)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table

@@ -1,0 +1,149 @@
+r"""A text file as the editor takes it in and gives it back: what was not changed stays as it was, to the byte.
+
+The editor knows lines that end in "\n" alone, and nothing that a terminal would obey: a control character is shown as
+a sign, and is itself again in the file.
+"""
+
+import codecs
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from app.ui.edit_writing import write_whole
+from models.errors import LocalspecError, UsageError
+
+_LARGEST = 2 << 20
+"""Bytes of a file that can still be edited without waiting after each key."""
+_LONGEST_LINE = 20_000
+_FAR = 1 << 30
+"""A column that no line has."""
+_JOINERS = "\u200c\u200d"
+"""Of no width, but words and emoji fall apart without them; terminals leave them in peace."""
+_PLACE = re.compile(r"(.+?):(\d+)(?::(\d+))?:?")
+
+
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    """A file, the text in it for the editor, and what that text leaves out."""
+
+    path: Path
+    text: str
+    r"""With lines that end in "\n", and signs for control characters."""
+    line_end: str = "\n"
+    bom: bool = False
+    signs: Mapping[str, str] = field(default_factory=dict)
+    """What is shown in place of each control character of the file."""
+    known: bytes | None = None
+    """What is on the disk, as far as is known; None: nothing."""
+
+    @property
+    def data(self) -> bytes:
+        """The text as it is written."""
+        text = self.text.translate({ord(sign): control for control, sign in self.signs.items()})
+        return codecs.BOM_UTF8 * self.bom + text.replace("\n", self.line_end).encode()
+
+    def save(self, text: str, *, over_changes: bool = False) -> "TextFile":
+        """Write a text and return the file as it is then; raises ChangedOnDiskError, and LocalspecError if it fails.
+
+        What somebody else wrote meanwhile is written over only if so asked.
+        """
+        changed = replace(self, text=text)
+        if not over_changes and _on_disk(self.path) not in (self.known, changed.data):
+            raise ChangedOnDiskError(self.path)
+        write_whole(self.path, changed.data)
+        return replace(changed, known=changed.data)
+
+
+class ChangedOnDiskError(LocalspecError):
+    """The file is not what it was when it was read; `save` was not asked to write over that."""
+
+    def __init__(self, path: Path) -> None:
+        """Take the file."""
+        super().__init__(f"{path.name} was changed by another program since it was read.")
+
+
+def open_file(path: Path) -> TextFile:
+    """Read a file to edit it; one that is not there yet is empty. Raises LocalspecError for what is no text."""
+    data = _on_disk(path)
+    if data is None:
+        if not path.absolute().parent.is_dir():
+            raise UsageError(f"{path} can't be made: its folder is not there.", hint=f"mkdir -p {path.parent}")
+        return TextFile(path, "")
+    return _read(path, data)
+
+
+def parse_place(named: str) -> tuple[Path, int, int]:
+    """Return a file, a line and a column, both from 0, of FILE, FILE:LINE or FILE:LINE:COLUMN, counted from 1.
+
+    Without a column it is the end of the line: there is more to propose than at its beginning.
+    """
+    found = _PLACE.fullmatch(named)
+    if found is None or Path(named).exists():
+        return Path(named), 0, 0
+    name, line, column = found.groups()
+    return Path(name), max(0, int(line) - 1), max(0, int(column) - 1) if column else _FAR
+
+
+def _read(path: Path, data: bytes) -> TextFile:
+    bom = data.startswith(codecs.BOM_UTF8)
+    text = _decoded(path, data.removeprefix(codecs.BOM_UTF8))
+    ends = set(re.findall("\r\n|\n", text))
+    line_end = "\r\n" if ends == {"\r\n"} else "\n"
+    # Where both are used, a carriage return is a character like any other.
+    lines = text.replace("\r\n", "\n") if line_end == "\r\n" else text
+    if (longest := max(map(len, lines.split("\n")))) > _LONGEST_LINE:
+        raise _refused(path, f"a line has {longest:,} characters; {_LONGEST_LINE:,} is the most")
+    signs = _signs(path, lines)
+    shown = lines.translate({ord(control): sign for control, sign in signs.items()})
+    return TextFile(path, shown, line_end, bom, signs, data)
+
+
+def _decoded(path: Path, data: bytes) -> str:
+    if b"\0" in data:
+        raise _refused(path, "it is binary")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        where = f"byte {error.start:,} is {data[error.start]:#04x}"
+        raise _refused(path, f"it is not UTF-8 ({where})", "Convert it: iconv -t UTF-8.") from error
+
+
+def _signs(path: Path, text: str) -> Mapping[str, str]:
+    used = set(text)
+    signs = {one: _sign(one) for one in used if _is_control(one)}
+    if taken := used & set(signs.values()):
+        raise _refused(path, f"it has both a control character and the sign for it, {taken.pop()}")
+    return signs
+
+
+def _is_control(character: str) -> bool:
+    kind = unicodedata.category(character)
+    return kind in ("Cc", "Cf", "Zl", "Zp") and character not in "\n\t" + _JOINERS
+
+
+def _sign(character: str) -> str:
+    code = ord(character)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    # A private character each: a terminal draws it as a box, and it stands for one thing only.
+    return "\N{SYMBOL FOR DELETE}" if code == 0x7F else chr(0xF0000 + code % 0xFFFE)
+
+
+def _on_disk(path: Path) -> bytes | None:
+    """Return what a file has; None where there is none."""
+    try:
+        if not path.exists():
+            return None
+        if not path.is_file():
+            raise _refused(path, "it is a folder" if path.is_dir() else "it is no file")
+        if (size := path.stat().st_size) > _LARGEST:
+            raise _refused(path, f"it has {size:,} bytes; {_LARGEST:,} is the most")
+        return path.read_bytes()
+    except OSError as error:
+        raise LocalspecError(f"{path} can't be read.", cause=f"{error.strerror}.", hint="Check the path.") from error
+
+
+def _refused(path: Path, reason: str, hint: str = "Use another editor for it.") -> LocalspecError:
+    return LocalspecError(f"{path.name} can't be edited here: {reason}.", hint=hint)

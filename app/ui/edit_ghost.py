@@ -1,0 +1,49 @@
+"""What is proposed at the cursor, and what is left of it once a part is in the text."""
+
+import re
+
+_WORD = re.compile(r"\s*(?:\w+|[^\w\s]+)?")
+_LINE = re.compile(r"\n*[^\n]*")
+
+
+def first_word(ghost: str) -> str:
+    """Return the beginning up to the end of a word, or of a run of other signs, with the white space before it."""
+    found = _WORD.match(ghost)
+    return found[0] if found else ""
+
+
+def first_line(ghost: str) -> str:
+    """Return the beginning up to the end of a line; a line end that comes first belongs to the line after it."""
+    found = _LINE.match(ghost)
+    return found[0] if found else ""
+
+
+class Proposal:
+    """A text for one moment of a document, which may still grow, and how much of it was typed since."""
+
+    def __init__(self) -> None:
+        self.ghost = ""
+        """What is left of it; "" for no proposal."""
+        self.moment = -1
+        """The moment it was made for."""
+        self._typed = ""
+
+    def take(self, text: str, made_for: int, now: int) -> bool:
+        """Take a text that was made for a moment; False, and nothing changes, where it no longer fits."""
+        if made_for == now:
+            self.moment, self._typed = made_for, ""
+        elif made_for != self.moment or not self.ghost or not text.startswith(self._typed):
+            return False
+        self.ghost = text[len(self._typed) :]
+        return True
+
+    def follow(self, typed: str) -> bool:
+        """Take note that a text was put in at the cursor; True when it was the beginning of what is proposed."""
+        if not typed or not self.ghost.startswith(typed):
+            return False
+        self.ghost, self._typed = self.ghost[len(typed) :], self._typed + typed
+        return True
+
+    def clear(self) -> None:
+        """Forget it."""
+        self.ghost, self.moment, self._typed = "", -1, ""

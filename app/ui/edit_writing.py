@@ -1,0 +1,68 @@
+"""Writing a file so that it is whole at every moment: what was there before stays until all of the new is there."""
+
+import os
+import secrets
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from models.errors import LocalspecError
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file, through links, with the permissions it had; raises LocalspecError, and then it is as it was."""
+    try:
+        target = path.resolve()
+        if _must_stay(target):
+            target.write_bytes(data)
+        else:
+            _replace(target, data)
+    except OSError as error:
+        cause = f"{error.strerror or type(error).__name__}."
+        raise LocalspecError(f"{path} can't be saved.", cause=cause, hint="The text is still here.") from error
+
+
+def write_aside(folder: Path, name: str, data: bytes) -> Path | None:
+    """Write a private file under a name that is free, such as "notes.txt~2"; None: it can't be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for number in range(1, 1000):
+            path = folder / (f"{name}~{number}")
+            with suppress(FileExistsError), os.fdopen(_new(path, 0o600), "wb") as file:
+                file.write(data)
+                return path
+    except OSError:
+        pass
+    return None
+
+
+def _must_stay(target: Path) -> bool:
+    """Return whether another file in its place would not be the same: it has more names, or is somebody else's."""
+    if not target.exists():
+        return False
+    found = target.stat()
+    is_mine = not hasattr(os, "getuid") or found.st_uid == os.getuid()
+    return found.st_nlink > 1 or not is_mine or not os.access(target.parent, os.W_OK)
+
+
+def _replace(target: Path, data: bytes) -> None:
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
+    # The umask decides on a new file; of an old one all is taken over before it has content.
+    descriptor = _new(temporary, 0o600 if target.exists() else 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            if target.exists():
+                shutil.copystat(target, temporary)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.utime(temporary)
+        temporary.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _new(path: Path, mode: int) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)

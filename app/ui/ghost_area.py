@@ -1,0 +1,272 @@
+"""The text of the editor: code in colours, and in it, faint and slanted, what is proposed at the cursor.
+
+What is proposed is no part of the document: it is drawn between its lines, for the exact text and cursor that it was
+made for, and gone, or shorter, with the next key.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.document._document import Document, EditResult, Location, Selection
+from textual.document._edit import Edit
+from textual.geometry import Offset, Region, Size
+from textual.strip import Strip
+from textual.widgets import TextArea
+
+from app.ui.edit_colours import Colours, token_style
+from app.ui.edit_ghost import Proposal
+from app.ui.pastes import harmless
+from app.ui.terminal_keys import key_name
+
+_FAINT = Style(dim=True, italic=True)
+"""Slanted too: where no colour is, nothing may look fainter."""
+
+
+class Keeper(Protocol):
+    """What the area belongs to: its keys come first, in the order in which they were typed."""
+
+    def takes_key(self, key: str) -> bool:
+        """Tell whether a key is one of the editor's, and handled."""
+
+
+class GhostArea(TextArea):
+    """A text area for code that can show what might come next."""
+
+    DEFAULT_CSS = """
+    GhostArea {
+        border: none;
+        padding: 0;
+        scrollbar-size-vertical: 1;
+        scrollbar-size-horizontal: 1;
+        &:focus { border: none; }
+    }
+    """
+
+    def __init__(self, text: str, filename: str, keeper: Keeper, *, id: str | None = None) -> None:  # noqa: A002
+        """Take the text, the name that tells its language, and who takes keys first."""
+        self._colours = Colours(filename)
+        self._proposal = Proposal()
+        self._follows = False
+        self.moment = 0
+        """A number for the text and the cursor as they are now."""
+        super().__init__(text, soft_wrap=False, show_line_numbers=True, max_checkpoints=1000, id=id)
+        self._keeper = keeper
+        self.indent_type, self.indent_width = _indentation(text)
+
+    @property
+    def ghost(self) -> str:
+        """What is proposed at the cursor; "" for nothing."""
+        return self._proposal.ghost
+
+    def propose(self, text: str, moment: int) -> bool:
+        """Show what might come at the cursor; False for a text that was made for another moment, and does not fit."""
+        if not self.selection.is_empty or not self._proposal.take(harmless(text), moment, self.moment):
+            return False
+        self._ghost_changed()
+        self._show_below()
+        return True
+
+    def dismiss(self) -> bool:
+        """Take away what is proposed; False when there was nothing."""
+        had = bool(self.ghost)
+        # What is still being said to it must not bring it back.
+        self.moment += 1
+        self._proposal.clear()
+        if had:
+            self._ghost_changed()
+        return had
+
+    def accept(self, part: Callable[[str], str] = lambda ghost: ghost) -> bool:
+        """Put a part of what is proposed into the text, as one step to undo; False when nothing is."""
+        if not (taken := part(self.ghost)):
+            return False
+        self.history.checkpoint()
+        self._replace_via_keyboard(taken, *self.selection)
+        self.history.checkpoint()
+        return True
+
+    def select_between(self, start: int, end: int) -> None:
+        """Select the text between two places in it, and bring it into sight."""
+        first, last = map(self._written.get_location_from_index, (start, end))
+        self.selection = Selection(first, last)
+        self.scroll_cursor_visible(center=True)
+
+    def place_of(self, location: tuple[int, int]) -> int:
+        """Return the characters of the text before a location."""
+        return self._written.get_index_from_location(location)
+
+    @property
+    def _written(self) -> Document:
+        assert isinstance(self.document, Document), "without tree-sitter there is no other kind"
+        return self.document
+
+    def indent(self) -> None:
+        """Put in white space up to the next stop."""
+        blank = "\t" if self.indent_type == "tabs" else " " * self._find_columns_to_next_tab_stop()
+        self._replace_via_keyboard(blank, *self.selection)
+
+    def unindent(self) -> None:
+        """Take a step of white space from the beginning of the line."""
+        row = self.cursor_location[0]
+        line = self.document[row]
+        blank = len(line) - len(line.lstrip(" "))
+        taken = 1 if line.startswith("\t") else min(blank, (blank - 1) % self.indent_width + 1)
+        self.delete((row, 0), (row, taken))
+
+    def edit(self, edit: Edit) -> EditResult:
+        """Change the text; what is typed along what is proposed leaves the rest of it."""
+        at_cursor = edit.from_location == edit.to_location == self.cursor_location and self.selection.is_empty
+        self._follows = at_cursor and self._proposal.follow(edit.text)
+        self._colours.edited(edit.top[0])
+        try:
+            return super().edit(edit)
+        finally:
+            self._follows = False
+
+    def update_suggestion(self) -> None:
+        """Take note of a change; this hook is called at each."""
+        self._moved()
+
+    def get_line(self, line_index: int) -> Text:
+        """Return a line in its colours, with what is proposed in it."""
+        line = super().get_line(line_index)
+        theme = self._code_theme
+        for start, end, kind in self._colours.of(line_index, self.document.lines):
+            line.stylize(token_style(theme, kind), start, end)
+        if not self.ghost or line_index != self.cursor_location[0]:
+            return line
+        first, *below = self.ghost.split("\n")
+        column = self.cursor_location[1]
+        behind = Text() if below else line[column:]
+        return Text.assemble(line[:column], (first, _FAINT), behind, end="", no_wrap=True)
+
+    def render_line(self, y: int) -> Strip:
+        """Return a line of the screen: of the document, or of what is proposed below the cursor's."""
+        if self._theme.cursor_line_style is not None:
+            # Of the line's own look only what is behind it: its text keeps its colours.
+            self._theme.cursor_line_style = Style(bgcolor=self._theme.cursor_line_style.bgcolor)
+        extra, below = self._extra, y + self.scroll_offset.y - self._cursor_offset[1]
+        if below <= 0 or not extra:
+            return super().render_line(y)
+        return self._ghost_row(below) if below <= extra else super().render_line(y - extra)
+
+    def get_target_document_location(self, event: events.MouseEvent) -> Location:
+        """Return where a click goes; one on what is proposed goes to the cursor."""
+        extra, below = self._extra, event.y + self.scroll_offset.y - self.gutter.top - self._cursor_offset[1]
+        if below <= 0 or not extra:
+            return super().get_target_document_location(event)
+        if below <= extra:
+            return self.cursor_location
+        x = event.x - self.gutter_width + self.scroll_offset.x - self.gutter.left
+        return self.wrapped_document.offset_to_location(Offset(x, event.y + self.scroll_offset.y - extra))
+
+    @property
+    def _extra(self) -> int:
+        """Lines that what is proposed takes below the cursor's."""
+        return self.ghost.count("\n")
+
+    @property
+    def _code_theme(self) -> str:
+        dark = self.app.current_theme.dark
+        if self.app.native_ansi_color:
+            return "ansi_dark" if dark else "ansi_light"
+        return "github-dark" if dark else "friendly"
+
+    def _ghost_row(self, number: int) -> Strip:
+        """Return a line of what is proposed, from 1 below the cursor's; behind the last comes what is behind it."""
+        row, column = self.cursor_location
+        # A style of its own, and not that of the whole: a text without parts is drawn without any.
+        line = Text.assemble((self.ghost.split("\n")[number], _FAINT), end="", no_wrap=True)
+        if number == self._extra:
+            behind = Text(self.document[row], end="")
+            for start, end, kind in self._colours.of(row, self.document.lines):
+                behind.stylize(token_style(self._code_theme, kind), start, end)
+            line.append_text(behind[column:])
+        line.expand_tabs(self.indent_width)
+        left, width = self.scroll_offset.x, self.scrollable_content_region.width - self.gutter_width
+        cells = Strip(line.render(self.app.console), line.cell_len).crop(left, left + width)
+        numbers = Strip([Segment(" " * self.gutter_width, self._theme.gutter_style)], self.gutter_width)
+        strip = Strip.join([numbers, cells.extend_cell_length(width)])
+        return strip.apply_style(self._theme.base_style or self.rich_style)
+
+    def _refresh_size(self) -> None:
+        """Make room for what is proposed, but no room to scroll to the right for it."""
+        width, height = self.document.get_size(self.indent_width)
+        ghost = max((cell_len(line.expandtabs(self.indent_width)) for line in self.ghost.split("\n")), default=0)
+        ghost = min(ghost + self.cursor_location[1], self.scrollable_content_region.width - self.gutter_width - 1)
+        self.virtual_size = Size(max(width, ghost) + self.gutter_width + 1, height + self._extra)
+        self._refresh_scrollbars()
+
+    def _ghost_changed(self) -> None:
+        self.match_cursor_bracket = not self.ghost
+        self._line_cache.clear()
+        self._refresh_size()
+        self.refresh()
+
+    def _show_below(self) -> None:
+        """Scroll until what is proposed is seen, or as much of it as half of the area has room for."""
+        y = self._cursor_offset[1]
+        rows = min(self._extra + 1, max(1, self.scrollable_content_region.height // 2))
+        self.scroll_to_region(Region(self.scroll_offset.x, y, 1, rows), animate=False, force=True)
+
+    def _moved(self) -> None:
+        if self._follows:
+            self.moment += 1
+            self._ghost_changed()
+        else:
+            self.dismiss()
+
+    def _watch_selection(self, previous_selection: Selection, selection: Selection) -> None:
+        super()._watch_selection(previous_selection, selection)
+        if previous_selection != selection:
+            self._moved()
+
+    def _undo_batch(self, edits: Sequence[Edit]) -> None:
+        self._colours.edited(min((edit.top[0] for edit in edits), default=0))
+        super()._undo_batch(edits)
+
+    def _redo_batch(self, edits: Sequence[Edit]) -> None:
+        self._colours.edited(min((edit.top[0] for edit in edits), default=0))
+        super()._redo_batch(edits)
+
+    async def _on_key(self, event: events.Key) -> None:
+        # Bindings are looked up by the app, after keys that were typed later have reached this widget: Tab would take
+        # what was proposed before the letter that came before it. So what is bound is run here.
+        if self._keeper.takes_key(key_name(event.key)) or (not event.is_printable and await self._run_bound(event.key)):
+            event.stop()
+            event.prevent_default()
+        elif event.key == "enter":
+            event.stop()
+            event.prevent_default()
+            self._begin_line()
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        self._replace_via_keyboard(harmless(event.text), *self.selection)
+
+    async def _run_bound(self, key: str) -> bool:
+        bound = self.screen.active_bindings.get(key)
+        if bound is None or not bound.enabled or bound.node is not self:
+            return False
+        return await self.app.run_action(bound.binding.action, self)
+
+    def _begin_line(self) -> None:
+        """Begin a line as far in as this one."""
+        row, column = min(self.selection)
+        line = self.document[row][:column]
+        self._replace_via_keyboard("\n" + line[: len(line) - len(line.lstrip(" \t"))], *self.selection)
+
+
+def _indentation(text: str) -> tuple[Any, int]:
+    """Return "tabs" or "spaces", and how many, as a text has it."""
+    begins = [line[: len(line) - len(line.lstrip(" \t"))] for line in text.split("\n")[:1000]]
+    if sum(begin.startswith("\t") for begin in begins) > sum(begin.startswith("  ") for begin in begins):
+        return "tabs", 4
+    widths = [len(begin) for begin in begins if begin and not begin.strip(" ")]
+    return "spaces", 2 if widths and min(widths) == 2 else 4

@@ -1,0 +1,198 @@
+"""A file that is edited: what was not changed stays as it was to the byte, and it is whole at every moment."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.ui.edit_file import ChangedOnDiskError, TextFile, open_file, parse_place
+from app.ui.edit_line import find_next
+from app.ui.edit_writing import write_aside
+from models.errors import LocalspecError, UsageError
+
+BOM = "\ufeff"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a.txt"
+
+
+def opened(path: Path, text: str) -> TextFile:
+    path.write_bytes(text.encode())
+    return open_file(path)
+
+
+@given(
+    st.lists(st.sampled_from(["a", "é", "字", "\n", "\r\n", "\r", "\t", "\x0c", "\x1b", "\u2028", "\x85", BOM, "\x7f"]))
+)
+def test_a_file_that_is_saved_as_it_is_keeps_every_byte(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[str]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "round.txt"
+    file = opened(path, "".join(parts))
+    assert not set(file.text) & {"\r", "\x0c", "\x1b", "\x7f", "\x85", "\u2028", BOM}
+    file.save(file.text)
+    assert path.read_bytes() == "".join(parts).encode()
+
+
+@pytest.mark.parametrize(
+    ("before", "shown", "typed", "after"),
+    [
+        ("a\r\nb\r\n", "a\nb\n", "a\nnew\nb\n", "a\r\nnew\r\nb\r\n"),
+        ("a\nb", "a\nb", "a\nnew\nb", "a\nnew\nb"),
+        (BOM + "a", "a", "ab", BOM + "ab"),
+        ("a\r\nb\n", "a␍\nb\n", "a␍\nnew\nb\n", "a\r\nnew\nb\n"),
+        ("a\x0cb", "a␌b", "a␌b␊", "a\x0cb␊"),
+        ("", "", "a", "a"),
+    ],
+)  # fmt: skip
+def test_what_is_typed_has_the_line_ends_of_the_file(
+    path: Path, before: str, shown: str, typed: str, after: str
+) -> None:
+    file = opened(path, before)
+    assert file.text == shown
+    file.save(typed)
+    assert path.read_bytes().decode() == after
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"\x89PNG\0\0", "it is binary"),
+        (b"caf\xe9", "it is not UTF-8 (byte 3 is 0xe9)"),
+        (b"a" * (2 << 20) + b"\n", "2,097,153 bytes"),
+        (b"a" * 30_000, "a line has 30,000 characters"),
+        ("\x0c␌".encode(), "both a control character and the sign for it"),
+    ],
+)
+def test_what_is_no_text_is_refused_with_the_reason(path: Path, data: bytes, reason: str) -> None:
+    path.write_bytes(data)
+    with pytest.raises(LocalspecError) as refused:
+        open_file(path)
+    assert reason in refused.value.title
+    assert path.read_bytes() == data
+
+
+def test_a_folder_is_refused_and_a_file_in_none_too(tmp_path: Path) -> None:
+    with pytest.raises(LocalspecError, match="it is a folder"):
+        open_file(tmp_path)
+    with pytest.raises(UsageError, match="its folder is not there"):
+        open_file(tmp_path / "no" / "a.txt")
+
+
+def test_a_file_that_is_not_there_is_made_with_the_usual_permissions(path: Path) -> None:
+    file = open_file(path)
+    assert (file.text, file.known) == ("", None)
+    file.save("a\n")
+    path.with_name("b.txt").touch()
+    assert path.read_text() == "a\n"
+    assert path.stat().st_mode == path.with_name("b.txt").stat().st_mode
+
+
+def test_permissions_and_links_stay(path: Path) -> None:
+    file = opened(path, "a")
+    path.chmod(0o751)
+    link = path.with_name("link.txt")
+    link.symlink_to(path.name)
+    open_file(link).save("b")
+    assert link.is_symlink()
+    assert path.read_text() == "b"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o751
+    twin = path.with_name("twin.txt")
+    twin.hardlink_to(path)
+    file = open_file(path)
+    file.save("c")
+    assert twin.read_text() == "c"
+
+
+def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = opened(path, "old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(LocalspecError) as failed:
+        file.save("new")
+    assert "No space left" in failed.value.cause
+    assert path.read_text() == "old"
+    assert [one.name for one in path.parent.iterdir()] == ["a.txt"]
+
+
+def test_the_old_file_is_there_until_the_new_one_is_whole(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, seen = opened(path, "old"), []
+    monkeypatch.setattr(os, "fsync", lambda _: seen.append(path.read_text()))
+    file.save("new")
+    assert (seen, path.read_text()) == (["old"], "new")
+
+
+def test_what_another_program_wrote_is_noticed_by_its_content(path: Path) -> None:
+    file = opened(path, "ours")
+    times = path.stat()
+    path.write_text("them")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    with pytest.raises(ChangedOnDiskError):
+        file.save("mine")
+    assert path.read_text() == "them"
+    saved = file.save("mine", over_changes=True)
+    path.write_text("mine")
+    saved.save("more")
+    path.unlink()
+    with pytest.raises(ChangedOnDiskError):
+        saved.save("yet more")
+    path.write_text("again")
+    saved.save("again")
+
+
+def test_a_new_file_that_somebody_else_makes_first_is_noticed(path: Path) -> None:
+    file = open_file(path)
+    path.write_text("theirs")
+    with pytest.raises(ChangedOnDiskError):
+        file.save("mine")
+
+
+def test_what_is_kept_aside_is_private_and_takes_no_name_that_is_used(tmp_path: Path) -> None:
+    first, second = (write_aside(tmp_path / "unsaved", "a.txt", data) for data in (b"1", b"2"))
+    assert first is not None
+    assert second is not None
+    assert (first.read_bytes(), second.read_bytes()) == (b"1", b"2")
+    assert stat.S_IMODE(first.stat().st_mode) == 0o600
+    assert write_aside(first, "a.txt", b"3") is None
+
+
+@pytest.mark.parametrize(
+    ("named", "place"),
+    [
+        ("a.py", ("a.py", 0, 0)),
+        ("a.py:12:5", ("a.py", 11, 4)),
+        ("a.py:12:5:", ("a.py", 11, 4)),
+        ("a.py:0:0", ("a.py", 0, 0)),
+        ("C:a.py:3:1", ("C:a.py", 2, 0)),
+        ("there:7:1", ("there:7:1", 0, 0)),
+    ],
+)
+def test_a_place_is_read_off_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, place: tuple[str, int, int]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("there:7:1").touch()
+    name, *where = place
+    assert parse_place(named) == (Path(name), *where)
+
+
+def test_a_line_without_a_column_is_its_end() -> None:
+    path, line, column = parse_place("a.py:12")
+    assert (path, line) == (Path("a.py"), 11)
+    assert column > 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("wanted", "start", "found"),
+    [("a", 0, 0), ("a", 1, 4), ("a", 5, 0), ("A", 0, 4), ("x", 0, None), ("", 0, None), (".", 0, 3), ("İ", 0, 5)],
+)
+def test_finding_goes_on_from_the_beginning(wanted: str, start: int, found: int | None) -> None:
+    assert find_next("abc.Aİ", wanted, start) == found

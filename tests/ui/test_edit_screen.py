@@ -1,0 +1,346 @@
+"""The editor: what each key does to the text and to what is proposed, and what is asked of the engine when."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from textual import events
+from ui_chat import own_folders, slowly
+from ui_edit import CODE, drive, editing, told
+
+from app.ui.edit_dialogs import EditHelpScreen, QuestionScreen
+from app.ui.panel import SpeculationPanel
+from models.errors import LocalspecError
+
+BODY = "return 2 * (width + height)"
+SEVERAL = "edge = width + height\n    return 2 * edge"
+
+
+@pytest.fixture(autouse=True)
+def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    own_folders(monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "shapes.py"
+
+
+def filled(text: str) -> str:
+    return CODE.replace("    \n\n", f"    {text}\n\n", 1)
+
+
+def test_a_model_proposes_when_typing_pauses_and_tab_takes_it(path: Path) -> None:
+    async def steps() -> None:
+        async with editing(path) as editor:
+            await editor.ready()
+            await editor.press(*"re")
+            ghost = await editor.proposed()
+            assert ghost.split("\n")[0][:40] in editor.shown
+            assert editor.area.text == filled("re")
+            await editor.press("tab")
+            assert editor.area.text == filled(f"re{ghost}")
+            await editor.press("ctrl+z")
+            assert editor.area.text == filled("re")
+            assert editor.screen.flow.stats.emitted
+
+    drive(steps())
+
+
+def test_the_next_proposal_is_there_before_it_is_asked_for(path: Path) -> None:
+    async def steps() -> None:
+        async with editing(path) as editor:
+            await editor.ready()
+            await editor.press("r")
+            await editor.proposed()
+            await editor.until(lambda: not editor.screen.flow.running and editor.screen.completer._run.task.done())
+            await editor.press("tab")
+            await editor.proposed()
+            assert "first line" in editor.shown
+
+    drive(steps())
+
+
+def test_without_a_proposal_tab_indents_and_shift_tab_takes_it_back(path: Path) -> None:
+    async def steps() -> None:
+        async with told(path, text="a\n\tb\n    c", cursor=(0, 0)) as editor:
+            await editor.press("tab", "end", "tab")
+            assert editor.area.text == "    a   \n\tb\n    c"
+            await editor.press("shift+tab", "down", "shift+tab", "down", "shift+tab", "shift+tab")
+            assert editor.area.text == "a   \nb\nc"
+
+    drive(steps())
+
+
+def test_a_text_with_tabs_is_indented_with_tabs_and_a_new_line_begins_below_the_last(path: Path) -> None:
+    async def steps() -> None:
+        async with told(path, text="f:\n\ta\n\tb\n", cursor=(1, 2)) as editor:
+            await editor.press("enter", "tab", "c", "enter")
+            assert editor.area.text == "f:\n\ta\n\t\tc\n\t\t\n\tb\n"
+
+    drive(steps())
+
+
+def test_what_is_typed_along_leaves_the_rest_and_asks_nothing(path: Path) -> None:
+    async def steps() -> None:
+        async with told(path, f"eturn {BODY[7:]}") as editor:
+            await editor.press("r")
+            assert await editor.proposed() == BODY[1:]
+            await editor.until(lambda: len(editor.desk.asked) == 2)
+            asked = len(editor.desk.asked)
+            await editor.press(*"eturn ")
+            assert editor.area.ghost == BODY[7:]
+            await asyncio.sleep(0.1)
+            await editor.press("2")
+            assert (editor.area.ghost, editor.area.text) == (BODY[8:], filled("return 2"))
+            assert len(editor.desk.asked) == asked
+            # One for what is shown, one for what comes after it, of which the figures say nothing.
+            assert (asked, editor.screen.flow.answers) == (2, 1)
+            await editor.press("x")
+            assert not editor.area.ghost
+
+    drive(steps())
+
+
+def test_a_word_and_a_line_are_taken_and_the_rest_stays(path: Path) -> None:
+    async def steps() -> None:
+        async with told(path, SEVERAL) as editor:
+            await editor.press("f3")
+            await editor.proposed()
+            await editor.press("ctrl+right", "ctrl+right")
+            assert (editor.area.text, editor.area.ghost) == (filled("edge ="), SEVERAL[6:])
+            await editor.press("ctrl+down")
+            assert editor.area.text == filled("edge = width + height")
+            await editor.press("alt+right")
+            assert editor.area.text == filled(SEVERAL)
+            await editor.press("ctrl+z")
+            assert editor.area.text == filled("edge = width + height")
+            await editor.press("home", "home", "ctrl+right")
+            assert editor.area.cursor_location[1] > 0
+
+    drive(steps())
+
+
+@pytest.mark.parametrize("key", ["escape", "left", "backspace", "ctrl+z", "ctrl+end", "home", "shift+left"])
+def test_a_key_that_leaves_its_place_takes_it_away(path: Path, key: str) -> None:
+    async def steps() -> None:
+        async with told(path, BODY[1:]) as editor:
+            await editor.press("r")
+            await editor.proposed()
+            await editor.press(*(("up",) if key == "ctrl+end" else (key,)))
+            assert not editor.area.ghost
+            assert BODY[1:] not in editor.shown
+
+    drive(steps())
+
+
+def test_escape_also_stops_what_is_still_being_said(path: Path) -> None:
+    async def steps() -> None:
+        async with told(path, SEVERAL) as editor:
+            editor.desk.in_parts = True
+            await editor.press("f3")
+            await editor.until(lambda: editor.area.ghost)
+            assert editor.screen.asking.asks
+            await editor.press("escape")
+            assert not editor.screen.asking.asks
+            assert not editor.area.ghost
+
+    drive(steps())
+
+
+def test_keys_count_in_the_order_they_were_typed(path: Path) -> None:
+    async def steps() -> None:
+        async with told(path, BODY[1:]) as editor:
+            await editor.press("r")
+            await editor.proposed()
+            # All are there before the first is looked at.
+            for key in ("e", "tab", "!", "ctrl+s"):
+                editor.app.post_message(events.Key(key, key if len(key) == 1 else None))
+            await editor.until(lambda: path.read_text() == filled(f"{BODY}!"))
+
+    drive(steps())
+
+
+def test_while_keys_come_nothing_is_asked_and_then_once(path: Path) -> None:
+    async def steps() -> None:
+        async with told(path, BODY[6:]) as editor:
+            editor.screen.asking._pause = 0.5
+            for key in "return":
+                await editor.press(key)
+            assert editor.desk.asked == []
+            await editor.proposed()
+            assert [question.hole.begun for question in editor.desk.asked[:1] if question.hole] == ["    return"]
+
+    drive(steps())
+
+
+def test_an_answer_to_an_older_text_is_called_off_and_never_shown(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slowly(monkeypatch, 0.01)
+
+    async def steps() -> None:
+        async with editing(path) as editor:
+            await editor.ready()
+            for key in "abcdefgh":
+                await editor.press(key)
+                await asyncio.sleep(0.05)
+                whole = editor.area.text[: editor.area.document.get_index_from_location(editor.area.cursor_location)]
+                assert not editor.area.ghost or whole.endswith(key)
+            ghost = await editor.proposed()
+            await editor.press("escape", "f3")
+            assert (await editor.proposed()).startswith(ghost)
+
+    drive(steps())
+
+
+def test_asked_only_means_only_when_asked(path: Path) -> None:
+    async def steps() -> None:
+        async with told(path, BODY) as editor:
+            await editor.press("f4", *"ab", "backspace", "backspace")
+            await asyncio.sleep(0.1)
+            assert editor.desk.asked == []
+            await editor.press("ctrl+@")
+            assert await editor.proposed() == BODY
+
+    drive(steps())
+
+
+def test_a_failure_is_told_in_the_line_below_and_the_text_stays(path: Path) -> None:
+    async def steps() -> None:
+        async with told(path) as editor:
+            editor.desk.failure = LocalspecError("The context is full.")
+            await editor.press("x")
+            await editor.until(lambda: "The context is full." in editor.shown)
+            editor.desk.failure = None
+            editor.desk.texts = ["yz"]
+            await editor.press("x")
+            assert await editor.proposed() == "yz"
+            assert "The context is full." not in editor.shown
+
+    drive(steps())
+
+
+def test_what_cannot_be_loaded_ends_the_editor_and_keeps_what_was_typed(path: Path) -> None:
+    async def steps() -> None:
+        async with told(path, loaded=False) as editor:
+
+            async def refused(_: object) -> None:
+                raise LocalspecError("No.")
+
+            await editor.press("x")
+            editor.desk.look = refused  # type: ignore[method-assign, assignment]
+            editor.desk.loaded.set()
+            await editor.until(lambda: editor.screen.failure is not None)
+        assert editor.app.return_value == 1
+        assert editor.app.unsaved == filled("x").encode()
+
+    drive(steps())
+
+
+def test_a_panel_stands_beside_where_there_is_room_or_on_demand(path: Path) -> None:
+    async def steps() -> None:
+        async with told(path, BODY) as editor:
+            panel = editor.screen.query_one(SpeculationPanel)
+            assert not panel.display
+            await editor.press("f2")
+            assert panel.display
+            await editor.pilot.resize_terminal(140, 40)
+            await editor.press("f2")
+            assert not panel.display
+
+    drive(steps())
+
+
+def test_finding_and_going_to_a_line(path: Path) -> None:
+    async def steps() -> None:
+        async with told(path) as editor:
+            await editor.press("ctrl+f", *"return", "enter")
+            assert (editor.area.selected_text, editor.area.cursor_location) == ("Return", (4, 13))
+            await editor.press("enter")
+            assert (editor.area.selected_text, editor.area.cursor_location) == ("return", (5, 10))
+            await editor.press("ctrl+a", "delete", *"nowhere", "enter")
+            assert "Not found." in editor.shown
+            await editor.press("escape", "ctrl+l", *"6:12", "enter", "X")
+            assert "    return Xwidth" in editor.area.text
+
+    drive(steps())
+
+
+def test_saving_leaving_and_being_asked(path: Path) -> None:
+    async def steps() -> None:
+        async with told(path) as editor:
+            await editor.press("x", "ctrl+s")
+            assert path.read_text() == filled("x")
+            assert "Saved" in editor.shown
+            await editor.press("y", "ctrl+q")
+            assert isinstance(editor.app.screen, QuestionScreen)
+            await editor.press("escape", "ctrl+q", "enter")
+            await editor.until(lambda: editor.app.return_value is not None)
+        assert path.read_text() == filled("xy")
+        assert (editor.app.return_value, editor.app.unsaved) == (0, None)
+
+    drive(steps())
+
+
+def test_leaving_without_saving_loses_what_may_be_lost(path: Path) -> None:
+    async def steps() -> None:
+        async with told(path) as editor:
+            await editor.press("x", "ctrl+c", "ctrl+c", "down", "enter")
+            await editor.until(lambda: editor.app.return_value is not None)
+        assert path.read_text() == CODE
+        assert (editor.app.return_value, editor.app.unsaved) == (130, None)
+
+    drive(steps())
+
+
+def test_what_another_program_wrote_is_not_written_over_unasked(path: Path) -> None:
+    async def steps() -> None:
+        async with told(path) as editor:
+            path.write_text("theirs\n")
+            await editor.press("x", "ctrl+s")
+            assert isinstance(editor.app.screen, QuestionScreen)
+            await editor.press("escape")
+            assert path.read_text() == "theirs\n"
+            await editor.press("ctrl+s", "down", "enter")
+            assert editor.area.text == "theirs\n"
+            await editor.press("o", "ctrl+s")
+            path.write_text("theirs again\n")
+            await editor.press("k", "ctrl+s", "enter")
+            assert path.read_text() == editor.area.text
+
+    drive(steps())
+
+
+def test_a_save_that_fails_is_told_and_the_text_stays(path: Path) -> None:
+    async def steps() -> None:
+        async with told(path) as editor:
+            path.unlink()
+            path.parent.joinpath("shapes.py").mkdir()
+            await editor.press("x", "ctrl+s")
+            await editor.until(lambda: "shapes.py can't be edited here: it is a folder." in editor.shown)
+            assert editor.screen.is_changed
+
+    drive(steps())
+
+
+def test_keys_can_be_others_and_help_shows_them(path: Path) -> None:
+    async def steps() -> None:
+        async with told(path, BODY[1:], edit_accept="f9", edit_save="ctrl+o,f10") as editor:
+            await editor.press("r")
+            await editor.proposed()
+            await editor.press("f9", "f10")
+            assert path.read_text() == filled(BODY)
+            await editor.press("f1")
+            assert isinstance(editor.app.screen, EditHelpScreen)
+            assert "ctrl+o, f10" in editor.shown
+
+    drive(steps())
+
+
+def test_what_is_pasted_is_made_harmless(path: Path) -> None:
+    async def steps() -> None:
+        async with told(path, text="") as editor:
+            editor.app.post_message(events.Paste("a\r\n\tb\x1b[31m\x0cc"))
+            await editor.until(lambda: editor.area.text)
+            assert editor.area.text == "a\n\tb␛[31m␌c"
+
+    drive(steps())
