@@ -121,7 +121,7 @@ def test_it_is_tidied_unless_all_is_wanted(answered: Answered) -> None:
 def test_limits_on_lines_and_time(answered: Answered) -> None:
     hot = ("--temp", "1.5", "--seed", "3", "-n", "300", "--raw-output")
     whole = answered(*hot, stdin=MARKED)["text"]
-    assert whole.count("\n") > 2
+    assert whole.count("\n") >= 2
     two = answered(*hot, "--max-lines", "2", stdin=MARKED)
     assert two["text"] == "\n".join(whole.split("\n")[: two["text"].count("\n") + 1])
     assert len([line for line in two["text"].split("\n") if line.strip()]) == 2

@@ -78,6 +78,9 @@ def test_a_table_is_for_one_command_and_wins_over_what_is_for_all(tmp_path: Path
         "bench.vs": (["auto", "lookup:7"], "user"),
         "verify.threads": (3, "user"),
         "tune.threads": (3, "user"),
+        "complete.threads": (3, "user"),
+        "serve.threads": (3, "user"),
+        "lsp.threads": (3, "user"),
     }
 
 
