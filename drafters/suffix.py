@@ -6,7 +6,6 @@ continuation was accepted no more than .5 % more often.
 """
 
 import math
-from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
