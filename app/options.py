@@ -4,6 +4,7 @@ Other commands that load a model take whole groups from here.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -61,9 +62,19 @@ class ModelName(click.ParamType[str]):
         param: click.Parameter,  # noqa: ARG002
         incomplete: str,
     ) -> list[CompletionItem]:
-        """Return fitting names, and ask the shell for files."""
-        names = [CompletionItem(name) for name in self._names if name.startswith(incomplete)]
-        return [*names, CompletionItem(incomplete, type="file")]
+        """Return fitting names, those of the models on this machine too, and ask the shell for files."""
+        names = dict.fromkeys((*self._names, *_known_names()))
+        fitting = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+        return [*fitting, CompletionItem(incomplete, type="file")]
+
+
+def _known_names() -> list[str]:
+    from app.catalog.known_names import known_names
+
+    # What a completion complains of would stand in the middle of a command line.
+    with suppress(Exception):
+        return known_names()
+    return []
 
 
 def option(section: str, *names: str, **settings: Any) -> Callable[[Command], Command]:

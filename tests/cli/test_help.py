@@ -4,8 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from run_localspec import ROOT, environment, localspec
+
+from app.cli import run
+from app.options import ModelName
 
 FLAGS = "-m -p -f -c -t -tb -ngl -n -sys --temp --top-k --top-p --min-p --seed --draft --draft-max"
 HEAVY = ("llama_cpp", "textual", "numpy", "jinja2", "huggingface_hub")
@@ -90,6 +94,31 @@ def test_bash_completes_commands_flags_and_drafters(tmp_path: Path) -> None:
     ):
         extra = {"_LOCALSPEC_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
         assert expected in localspec(home=tmp_path, extra=extra).stdout
+
+
+def test_models_of_this_machine_are_completed(tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    models.mkdir()
+    for name in ("boats.gguf", "broken.gguf", "other.gguf", "notes.txt"):
+        (models / name).write_bytes(b"GGUF")
+    wanted = f"{models}/b"
+    asked = {"COMP_WORDS": f"localspec run {wanted}", "COMP_CWORD": wanted}
+    extra = {"LOCALSPEC_MODELS": str(models), "_LOCALSPEC_COMPLETE": "fish_complete", **asked}
+    lines = localspec(home=tmp_path, extra=extra).stdout.splitlines()
+    assert lines == [f"plain,{wanted}oats.gguf", f"plain,{wanted}roken.gguf", f"file,{wanted}"]
+
+
+def test_pair_cards_are_completed_and_a_store_that_fails_is_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "big.toml").write_text("")
+    monkeypatch.setattr("app.catalog.pairs.pairs_folder", lambda: tmp_path)
+    context = click.Context(run)
+    names = [item.value for item in ModelName().shell_complete(context, run.params[0], "pair:")]
+    assert names == ["pair:big", "pair:"]
+    monkeypatch.setattr("models.local.own_folders", lambda: 1 // 0)
+    names = [item.value for item in ModelName("starter").shell_complete(context, run.params[0], "s")]
+    assert names == ["starter", "s"]
 
 
 def test_powershell_completes_commands(tmp_path: Path) -> None:

@@ -1,0 +1,10 @@
+"""Names that the user may be about to type."""
+
+from app.catalog.pairs import card_files
+from models.local import local_names
+from models.names import PAIR
+
+
+def known_names() -> list[str]:
+    """Return the names of the models on this machine, and of the pair cards."""
+    return [*local_names(), *(f"{PAIR}{path.stem}" for path in card_files())]
