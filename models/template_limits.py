@@ -8,7 +8,7 @@ engine's thread gets no signals, and a tracer may be a debugger's.
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from time import perf_counter
+from time import thread_time
 from typing import Any, cast
 
 from jinja2 import Template, nodes, pass_context
@@ -32,7 +32,10 @@ from models.template_sizes import (
 from models.template_watch import ReadingTime, Watched
 
 _SECONDS = 1.0
-"""Time to compile a template, and for each rendering; of long conversations that takes some hundredths."""
+"""Processor time to compile a template, and for each rendering; of long conversations that takes some hundredths.
+
+Not the time of the clock on the wall: a machine that is busy, or was asleep, is no fault of the template's.
+"""
 _LONGEST_SOURCE = 1 << 17
 """Characters of a template; those of models have up to thirty thousand."""
 _MOST_NODES = 1 << 13
@@ -97,13 +100,13 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
 
     def begin(self, given: int = 0) -> None:
         """Start anew with what a template may use."""
-        self._until = perf_counter() + _SECONDS
+        self._until = thread_time() + _SECONDS
         self._most = _MOST_TEXT + _TEXT_PER_GIVEN * given
         self._left = _MOST_WORK + _WORK_PER_GIVEN * given
 
     def tick(self) -> bool:
         """Look at the clock; always true, so that it can stand before an `and`."""
-        if perf_counter() > self._until:
+        if thread_time() > self._until:
             raise TemplateLimitError(f"it is not done after {_SECONDS:g} second")
         return True
 

@@ -55,7 +55,8 @@ class ToyVocab:
         """Return the token's spelling."""
         if token < self.end:
             return self._pieces[token].decode("latin-1")
-        return f"[PAD{token}]" if self.is_padding(token) else self._controls[token - self.end]
+        place = token - self.end
+        return self._controls[place] if place < len(self._controls) else f"[PAD{token}]"
 
     def is_padding(self, token: int) -> bool:
         """Tell whether this id stands for no token."""

@@ -174,7 +174,7 @@ def outcome_of(source: str) -> dict[str, object]:
 
 def main() -> None:
     """Print the outcome of each template as a line of JSON, and at last the memory that all of them took."""
-    import resource
+    from peak_memory import peak_bytes
 
     from models import template_limits
 
@@ -184,7 +184,7 @@ def main() -> None:
         faulthandler.dump_traceback_later(LONGEST, exit=True)
         with ThreadPoolExecutor(1) as thread:
             print(json.dumps({"name": name, **thread.submit(outcome_of, source).result()}), flush=True)
-    print(json.dumps({"name": "memory", "bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10}))
+    print(json.dumps({"name": "memory", "bytes": peak_bytes()}))
 
 
 if __name__ == "__main__":

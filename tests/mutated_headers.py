@@ -192,11 +192,15 @@ def main(count: int) -> None:
     """Read so many damaged files; print how they ended, the most memory, and those that did not end as they should."""
     import resource
 
+    from peak_memory import peak_bytes
+
     outcomes: Counter[str] = Counter()
     wrong, slowest, before = [], 0.0, 0
     signal.signal(signal.SIGALRM, _hangs)
     for seed, data, path in _numbered(count):
-        before = before or _limit_memory(resource)
+        if not before:
+            _limit_memory(resource)
+            before = peak_bytes()
         # Weights that are zeros need not be written.
         path.write_bytes(data.rstrip(b"\0"))
         os.truncate(path, len(data))
@@ -208,15 +212,14 @@ def main(count: int) -> None:
             wrong.append(f"{seed}: {type(error).__name__}: {error}")
         signal.alarm(0)
         slowest = max(slowest, perf_counter() - started)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    peak = peak_bytes()
     print(json.dumps({**outcomes, "wrong": wrong[:20], "slowest": slowest, "peak": peak, "before": before}))
 
 
-def _limit_memory(resource: object) -> int:
-    """Forbid the process to take much more memory; return what it took so far."""
+def _limit_memory(resource: object) -> None:
+    """Forbid the process to take much more memory."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()  # type: ignore[attr-defined]
     resource.setrlimit(resource.RLIMIT_AS, (used + ROOM, used + ROOM))  # type: ignore[attr-defined]
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

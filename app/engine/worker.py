@@ -80,7 +80,7 @@ class Worker:
         lane = max(free, key=lambda lane: lane.fitness(question)) if len(self._lanes) > 1 else self._lane
         self._lanes.remove(lane)
         self._lanes.append(lane)
-        return lane.answer(question)
+        yield from lane.answer(question)
 
     def explain(self, *, adapts: bool) -> Iterator[Message]:
         """Tell what drafting costs here and what came of it; see `Lane.explain`."""

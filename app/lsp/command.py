@@ -43,6 +43,6 @@ def _keep_quiet() -> None:
     own = logging.getLogger("localspec")
     for name in _LIBRARIES:
         logger = logging.getLogger(name)
-        logger.handlers, logger.propagate = own.handlers, False
+        logger.handlers, logger.propagate = [*own.handlers], False
     # Its lines quote whole messages.
     logging.getLogger("pygls").setLevel(logging.CRITICAL)

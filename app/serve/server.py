@@ -75,7 +75,7 @@ def _url(host: str, listener: socket.socket) -> str:
 def _log_to_file(name: str) -> None:
     """Let a library's log go where our own goes; the terminal is for people."""
     logger = logging.getLogger(name)
-    logger.handlers, logger.propagate = logging.getLogger("localspec").handlers, False
+    logger.handlers, logger.propagate = [*logging.getLogger("localspec").handlers], False
     logger.setLevel(logging.ERROR)
 
 

@@ -61,13 +61,13 @@ def test_an_item_goes_to_the_cursor_behind_wide_characters(editor: Editor) -> No
 
 
 def test_what_was_typed_along_belongs_to_the_new_text(editor: Editor) -> None:
-    editor.open("def f(a, b):\n    ")
-    first = inserted(editor.run(editor.inline(1, 4)))
-    editor.type(1, 4, first[:3])
-    assert inserted(editor.run(editor.inline(1, 7))) == first[3:]
-    editor.change(types.Range(types.Position(1, 4), types.Position(1, 7)), "zz")
-    items = editor.run(editor.inline(1, 6))
-    assert items[0].range == types.Range(types.Position(1, 6), types.Position(1, 6))
+    editor.open("def f(a, b):\n    c =")
+    first = inserted(editor.run(editor.inline(1, 7)))
+    editor.type(1, 7, first[:3])
+    assert inserted(editor.run(editor.inline(1, 10))) == first[3:]
+    editor.change(types.Range(types.Position(1, 7), types.Position(1, 10)), "zz")
+    items = editor.run(editor.inline(1, 9))
+    assert items[0].range == types.Range(types.Position(1, 9), types.Position(1, 9))
 
 
 def test_an_item_extends_what_is_selected_in_a_list(editor: Editor) -> None:
@@ -194,8 +194,8 @@ def test_a_missing_model_is_told_once_and_another_may_be_named(another: Editor) 
     assert "markers" in another.messages[1].message
     another.configuration = {"model": "toy-fim", "draft": "off"}
     reconfigure(None)
-    another.wait_for(lambda: another.logged)
-    assert "drafter off" in another.progress[-1].value["message"]
+    # The end of the progress may come after what is logged.
+    another.wait_for(lambda: another.logged and "drafter off" in another.progress[-1].value.get("message", ""))
     assert inserted(another.run(another.inline(0, 2)))
     reconfigure({"model": "toy-fim", "draft": "lookup"})
     another.wait_for(lambda: "drafter lookup" in another.progress[-1].value["message"])

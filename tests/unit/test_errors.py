@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.errors import (
+    BusyError,
     Cancelled,
     ContextFullError,
     DivergedError,
@@ -25,6 +26,7 @@ CODES = {
     MemoryLimitError: 5,
     DivergedError: 6,
     ContextFullError: 1,
+    BusyError: 1,
     Cancelled: 130,
 }
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fakes import FakeClock
 
-from app.engine import worker as worker_module
+from app.engine import lane as lane_module
 from app.engine.load import LoadPlan
 from app.engine.messages import Ended, Message, Ready, Said, Watched
 from app.engine.origins import Origin, origin_of_source, origins
@@ -179,7 +179,7 @@ def test_who_watches_is_told_now_and_then_and_at_the_end() -> None:
 
 
 def test_reports_come_no_oftener_than_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "WATCH_SECONDS", 1e9)
+    monkeypatch.setattr(lane_module, "WATCH_SECONDS", 1e9)
     watched = [message for message in worker("lookup").answer(question()) if isinstance(message, Watched)]
     assert len(watched) == 2
 
