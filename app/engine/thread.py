@@ -127,6 +127,8 @@ class Engine:
         """Stop what is running and what is waiting, free the models and end the thread."""
         with self._changed:
             self._closing = True
+            for ticket in (*self._active, *self._waiting):
+                ticket.cancelled = True
             self._abort.set()
             self._changed.notify()
         self._thread.join(timeout)
@@ -160,12 +162,12 @@ class Engine:
         ticket.turn = next(self._turns)
         self._current = ticket
         self._abort.clear()
-        if ticket.cancelled or self._closing:
+        if ticket.cancelled:
             self._abort.set()
         return ticket
 
     def _may_begin(self, ticket: Ticket, worker: Worker) -> bool:
-        if self._closing or ticket.cancelled or ticket.overdue:
+        if ticket.cancelled or ticket.overdue:
             return True
         before = [other for other in self._waiting if other.turn < ticket.turn and other.claim is Claim.ALL]
         if ticket.claim is Claim.NOTHING or before:

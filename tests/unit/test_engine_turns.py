@@ -171,3 +171,17 @@ def test_one_that_is_called_off_ends_at_its_next_turn_and_the_others_go_on(run: 
     run.job("b", on_step=lambda step: run.engine.cancel(tickets[0]) if step == 0 else None)
     assert run.to_the_end() == "abbb"
     assert isinstance(run.errors["a"], Cancelled)
+
+
+def test_closing_calls_off_what_waits_for_a_lane_before_it_has_touched_one(run: Run) -> None:
+    def close(step: int) -> None:
+        if step == 0:
+            threading.Thread(target=run.engine.close).start()
+            while not run.engine._closing:
+                threading.Event().wait(0.001)
+
+    for name in "abc":
+        run.job(name, on_step=close if name == "a" else lambda _: None)
+    run.to_the_end()
+    assert run.told == ["a"]
+    assert {name: type(error) for name, error in run.errors.items()} == dict.fromkeys("abc", Cancelled)
