@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -19,6 +20,7 @@ from models.fim import Hole
 from models.llama_load import LlamaOptions
 from models.prompts import Message as Turn
 from models.sampling import SamplingParams
+from models.toy import ToyModel
 
 SAMPLING = SamplingParams(seed=5)
 HOLE = Hole("def add(a, b):\n    return ", "\n\nadd(one, two)\n")
@@ -141,6 +143,8 @@ def test_who_leaves_is_answered_no_further_and_the_cache_stays() -> None:
                     break
         after = await ended(desk, chat(tokens=1))
         assert after.stats.reused_tokens == after.stats.prompt_tokens - 1
+        decoded = await desk.look(lambda worker: cast(ToyModel, worker._lanes[0].target).decoded)
+        assert decoded < after.stats.prompt_tokens + 200, "it was answered to the end"
 
     on_a_desk(test, lanes=1)
 

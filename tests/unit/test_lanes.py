@@ -96,6 +96,30 @@ def test_a_new_conversation_takes_a_free_lane_then_one_of_its_kind_then_the_olde
     ask(shared, QUESTIONS[2])
 
 
+def test_a_conversation_that_only_begins_like_another_does_not_take_its_place() -> None:
+    shared = worker(lanes=2)
+    older, newer = chat("once upon a time there was a cat"), chat("the sea is deep and the sea is wide and so on")
+    for question in (older, newer, chat("the sea, as everybody knows who has ever been there, is a place for ships")):
+        ask(shared, question)
+    stats = ask(shared, newer).stats
+    assert stats.reused_tokens == stats.prompt_tokens - 1
+    assert ask(shared, older).stats.reused_tokens < 3, "the one left alone longest made room"
+
+
+def test_what_a_lane_learns_of_its_passes_stays_with_it() -> None:
+    shared = worker("toy", lanes=2)
+    one, other = (lane.guessing.adaptive for lane in shared._lanes)
+    assert one is not None
+    assert other is not None
+    assert one.model is not None
+    assert other.model is not None
+    for curve, twin in ((one.curve, other.curve), (one.model.curve, other.model.curve)):
+        assert curve.measured == twin.measured
+        before = twin.seconds(2)
+        curve.observe(2, 10 * curve.seconds(2))
+        assert twin.seconds(2) == before
+
+
 def test_another_drafter_is_another_drafter_on_every_lane() -> None:
     shared = worker("off", lanes=2)
     *_, ready = shared.use_drafter(parse_drafter("lookup"), lambda _, __: None)
