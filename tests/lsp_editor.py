@@ -73,7 +73,7 @@ class Editor:
                 ),
             ),
         )
-        params = types.InitializeParams(capabilities, root_uri="file:///work", initialization_options=options)
+        params = types.InitializeParams(capabilities, root_uri="file:///src", initialization_options=options)
         answer = self.run(self.client.initialize_async(params))
         self.client.initialized(types.InitializedParams())
         return answer
@@ -84,12 +84,12 @@ class Editor:
         self.wait_for(lambda: any(one.value["kind"] == "end" for one in self.progress))
         return answer
 
-    def open(self, text: str, uri: str = "file:///work/a.py") -> None:
+    def open(self, text: str, uri: str = "file:///src/a.py") -> None:
         self.versions[uri] = 1
         item = types.TextDocumentItem(uri, "python", 1, text)
         self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
 
-    def change(self, where: types.Range, text: str, uri: str = "file:///work/a.py") -> None:
+    def change(self, where: types.Range, text: str, uri: str = "file:///src/a.py") -> None:
         self.versions[uri] += 1
         self.client.text_document_did_change(
             types.DidChangeTextDocumentParams(
@@ -98,7 +98,7 @@ class Editor:
             )
         )
 
-    def type(self, line: int, column: int, text: str, uri: str = "file:///work/a.py") -> None:
+    def type(self, line: int, column: int, text: str, uri: str = "file:///src/a.py") -> None:
         """Insert a text."""
         here = types.Position(line, column)
         self.change(types.Range(here, here), text, uri)
@@ -109,7 +109,7 @@ class Editor:
         column: int,
         kind: types.InlineCompletionTriggerKind = INVOKED,
         selected: types.SelectedCompletionInfo | None = None,
-        uri: str = "file:///work/a.py",
+        uri: str = "file:///src/a.py",
     ) -> Sequence[types.InlineCompletionItem]:
         params = types.InlineCompletionParams(
             types.InlineCompletionContext(kind, selected),

@@ -6,13 +6,13 @@ from lsprotocol import types
 from app.lsp.asked import asked_inline, asked_listed, inline_item, listed_item
 from app.lsp.documents import Documents
 
-URI = "file:///work/a.py"
+URI = "file:///src/a.py"
 FACE = "\N{GRINNING FACE}"
 AUTOMATIC = types.InlineCompletionTriggerKind.Automatic
 
 
 def documents(text: str) -> Documents:
-    opened = Documents("file:///work", [], "utf-16")
+    opened = Documents("file:///src", [], "utf-16")
     opened.put_text_document(types.TextDocumentItem(URI, "python", 1, text))
     return opened
 
@@ -73,8 +73,8 @@ def test_a_selected_completion_elsewhere_gets_nothing(where: types.Range) -> Non
 
 
 def test_a_document_that_is_not_open_gets_nothing() -> None:
-    params = types.CompletionParams(types.TextDocumentIdentifier("file:///work/b.py"), types.Position(0, 0))
-    assert asked_inline(documents("a"), inline_params(0, 0, uri="file:///work/b.py")) is None
+    params = types.CompletionParams(types.TextDocumentIdentifier("file:///src/b.py"), types.Position(0, 0))
+    assert asked_inline(documents("a"), inline_params(0, 0, uri="file:///src/b.py")) is None
     assert asked_listed(documents("a"), params) is None
 
 

@@ -7,7 +7,7 @@ from lsprotocol import types
 
 from app.lsp.documents import Documents, split_lines
 
-URI = "file:///work/a%20b.py"
+URI = "file:///src/a%20b.py"
 FAMILY = "\N{MAN}\N{ZERO WIDTH JOINER}\N{WOMAN}\N{ZERO WIDTH JOINER}\N{GIRL}"
 ENCODINGS = ["utf-8", "utf-16", "utf-32"]
 UNITS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}
@@ -114,9 +114,9 @@ def test_half_a_surrogate_pair_is_one_character_that_can_be_encoded() -> None:
 @pytest.mark.parametrize(
     ("folders", "uri", "name"),
     [
-        (["file:///other", "file:///work"], "file:///work/app/a%20b.py", "app/a b.py"),
-        (["file:///work"], "file:///workshop/a.py", "/workshop/a.py"),
-        ([], "file:///work/a.py", "/work/a.py"),
+        (["file:///other", "file:///src"], "file:///src/app/a%20b.py", "app/a b.py"),
+        (["file:///src"], "file:///srcshop/a.py", "/workshop/a.py"),
+        ([], "file:///src/a.py", "/src/a.py"),
         ([], "untitled:Untitled-1", "Untitled-1"),
     ],
 )

@@ -16,7 +16,7 @@ from app.lsp.server import Server
 from app.lsp.settings import Settings
 from models.errors import LocalspecError
 
-URI = "file:///work/a.py"
+URI = "file:///src/a.py"
 DOCUMENT = {"uri": URI, "languageId": "python", "version": 1, "text": "one\ntwo\n"}
 FULL = LocalspecError("The context is full.", hint="Start with a larger one.")
 
@@ -88,7 +88,7 @@ class Line:
 
     def begin(self, options: object = None, text: dict[str, object] | None = None) -> dict[str, Any]:
         capabilities = {"textDocument": {"inlineCompletion": {}} if text is None else text}
-        params = {"processId": None, "rootUri": "file:///work", "capabilities": capabilities}
+        params = {"processId": None, "rootUri": "file:///src", "capabilities": capabilities}
         self.send("initialize", {**params, "initializationOptions": options}, 0)
         self.send("initialized", {})
         answer: dict[str, Any] = self.answer(0)["result"]["capabilities"]

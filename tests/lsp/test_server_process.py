@@ -8,7 +8,7 @@ from lsp_editor import AUTOMATIC, INVOKED, Editor
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
-URI = "file:///work/a.py"
+URI = "file:///src/a.py"
 FACE = "\N{GRINNING FACE}"
 SETTINGS = {"debounce_ms": 500, "max_tokens": 8, "time_limit_ms": 60_000, "prefetch": True}
 
@@ -80,11 +80,11 @@ def test_an_item_extends_what_is_selected_in_a_list(editor: Editor) -> None:
 
 
 def test_a_file_that_was_closed_or_never_opened_gets_nothing(editor: Editor) -> None:
-    editor.open("a", uri="file:///work/gone.py")
-    closing = types.DidCloseTextDocumentParams(types.TextDocumentIdentifier("file:///work/gone.py"))
+    editor.open("a", uri="file:///src/gone.py")
+    closing = types.DidCloseTextDocumentParams(types.TextDocumentIdentifier("file:///src/gone.py"))
     editor.client.text_document_did_close(closing)
-    assert editor.run(editor.inline(0, 1, uri="file:///work/gone.py")) == ()
-    assert editor.run(editor.inline(0, 0, uri="file:///work/never.py")) == ()
+    assert editor.run(editor.inline(0, 1, uri="file:///src/gone.py")) == ()
+    assert editor.run(editor.inline(0, 0, uri="file:///src/never.py")) == ()
 
 
 def test_a_cancelled_request_is_answered_as_cancelled_at_once(editor: Editor) -> None:

@@ -10,8 +10,8 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 KEYS = 1000
-URI = "file:///work/typed.py"
-LONG = "file:///work/long.py"
+URI = "file:///src/typed.py"
+LONG = "file:///src/long.py"
 
 
 @pytest.fixture(scope="module")
