@@ -115,7 +115,7 @@ def test_half_a_surrogate_pair_is_one_character_that_can_be_encoded() -> None:
     ("folders", "uri", "name"),
     [
         (["file:///other", "file:///src"], "file:///src/app/a%20b.py", "app/a b.py"),
-        (["file:///src"], "file:///srcshop/a.py", "/workshop/a.py"),
+        (["file:///src"], "file:///srcs/a.py", "/srcs/a.py"),
         ([], "file:///src/a.py", "/src/a.py"),
         ([], "untitled:Untitled-1", "Untitled-1"),
     ],
