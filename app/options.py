@@ -127,22 +127,27 @@ MODEL_OPTIONS = (
     option(_MODEL, "-ctk", "--cache-type-k", default="auto", type=_CACHE, help="Type of cached keys; auto: exact."),
     option(_MODEL, "-ctv", "--cache-type-v", default="auto", type=_CACHE, help="Type of cached values."),
 )
+DRAFTER = option(
+    _DRAFT,
+    "-md",
+    "--draft",
+    default="auto",
+    envvar="LOCALSPEC_DRAFT",
+    type=ModelName("auto", "lookup", "suffix", "off"),
+    metavar="DRAFTER",
+    help=f"Who guesses: {DRAFTERS}.",
+)
+DRAFT_MAX = option(_DRAFT, "--draft-max", type=click.IntRange(0, 64), help=_MAX_HELP)
+NO_ADAPT = option(_DRAFT, "--no-adapt", is_flag=True, help="Guess --draft-max tokens in every round, paying or not.")
+ALLOW_ROUNDING = option(_DRAFT, "--allow-rounding", is_flag=True, help=_ROUNDING_HELP)
+STRICT = option(_DRAFT, "--strict", is_flag=True, help=_STRICT_HELP)
 _DRAFT_OPTIONS = (
-    option(
-        _DRAFT,
-        "-md",
-        "--draft",
-        default="auto",
-        envvar="LOCALSPEC_DRAFT",
-        type=ModelName("auto", "lookup", "suffix", "off"),
-        metavar="DRAFTER",
-        help=f"Who guesses: {DRAFTERS}.",
-    ),
-    option(_DRAFT, "--draft-max", type=click.IntRange(0, 64), help=_MAX_HELP),
-    option(_DRAFT, "--no-adapt", is_flag=True, help="Guess --draft-max tokens in every round, paying or not."),
+    DRAFTER,
+    DRAFT_MAX,
+    NO_ADAPT,
     option(_DRAFT, "--accept", default="coupled", type=_ACCEPT, help=_ACCEPT_HELP),
-    option(_DRAFT, "--allow-rounding", is_flag=True, help=_ROUNDING_HELP),
-    option(_DRAFT, "--strict", is_flag=True, help=_STRICT_HELP),
+    ALLOW_ROUNDING,
+    STRICT,
     option(_DRAFT, "--predict", "prediction", type=click.Path(), metavar="FILE", help=_PREDICTION_HELP),
     option(_DRAFT, "--no-memory", is_flag=True, envvar="LOCALSPEC_NO_MEMORY", help=_MEMORY_HELP),
     option(_DRAFT, "--explain", is_flag=True, help="Tell in the end what guessing cost, and walk through one round."),

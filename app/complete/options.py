@@ -4,8 +4,19 @@ from typing import Any
 
 import click
 
-from app.options import MODEL_OPTIONS, SHAPING_OPTIONS, ModelName, SectionedCommand, add_options, option
-from drafters.registry import HELP as DRAFTERS
+from app.options import (
+    ALLOW_ROUNDING,
+    DRAFT_MAX,
+    DRAFTER,
+    MODEL_OPTIONS,
+    NO_ADAPT,
+    SHAPING_OPTIONS,
+    STRICT,
+    ModelName,
+    SectionedCommand,
+    add_options,
+    option,
+)
 
 CURSOR = "<|cursor|>"
 _PLACE, _MODEL, _DRAFT = "Place", "Model and machine", "Speculation"
@@ -16,9 +27,6 @@ _CURSOR_HELP = "What marks the cursor in the text of a pipe; it must be there on
 _CONTEXT_HELP = "Another file that may help, such as one that is imported. Repeatable, the most helpful last."
 _TIME_HELP = "Time to speak; the line that is then begun is ended. Texts then differ from run to run."
 _RAW_HELP = "All that the model says: repeats, what follows the cursor, and what is beyond the block."
-_MAX_HELP = "Most tokens to guess in a round.  [default: as many as pay; 3 with --no-adapt]"
-_ROUNDING_HELP = "Draft longer than this machine is bit-exact for; near-ties may fall otherwise."
-_STRICT_HELP = "Only passes that were checked, now, to be exact to the last bit; tells their price, or why not."
 
 _OPTIONS = (
     option(_PLACE, "--prefix-file", type=click.Path(), help="What is before the cursor, to the last character."),
@@ -38,21 +46,12 @@ _OPTIONS = (
         help="A model that was trained to fill in code; localspec models ls shows which were.",
     ),
     *MODEL_OPTIONS[1:],
-    option(
-        _DRAFT,
-        "-md",
-        "--draft",
-        default="auto",
-        envvar="LOCALSPEC_DRAFT",
-        type=ModelName("auto", "lookup", "suffix", "off"),
-        metavar="DRAFTER",
-        help=f"Who guesses: {DRAFTERS}.",
-    ),
-    option(_DRAFT, "--draft-max", type=click.IntRange(0, 64), help=_MAX_HELP),
-    option(_DRAFT, "--no-adapt", is_flag=True, help="Guess --draft-max tokens in every round, paying or not."),
+    DRAFTER,
+    DRAFT_MAX,
+    NO_ADAPT,
     option(_DRAFT, "--accept", default="coupled", type=_ACCEPT, help="How guesses are judged; see localspec run."),
-    option(_DRAFT, "--allow-rounding", is_flag=True, help=_ROUNDING_HELP),
-    option(_DRAFT, "--strict", is_flag=True, help=_STRICT_HELP),
+    ALLOW_ROUNDING,
+    STRICT,
     option(_SAMPLING, "--temp", default=0.0, type=float, help="Temperature; 0: always the likeliest token."),
     *SHAPING_OPTIONS,
     option(_SAMPLING, "-s", "--seed", default=-1, type=int, help="Same seed, same text; -1: a new one."),

@@ -4,8 +4,16 @@ from typing import Any
 
 import click
 
-from app.options import MODEL_OPTIONS, Command, ModelName, SectionedCommand, add_options, option
-from drafters.registry import HELP as DRAFTERS
+from app.options import (
+    ALLOW_ROUNDING,
+    DRAFTER,
+    MODEL_OPTIONS,
+    Command,
+    ModelName,
+    SectionedCommand,
+    add_options,
+    option,
+)
 
 _DRAFT, _COMPLETION, _PROTOCOL = "Speculation", "Completion", "Protocol"
 _HELP = """Complete at the cursor of an editor: a language server on standard input and output.
@@ -31,28 +39,14 @@ _PROCESS_HELP = "The editor's process: when it is gone, so is this one."
 
 _OPTIONS = (
     *MODEL_OPTIONS,
-    option(
-        _DRAFT,
-        "-md",
-        "--draft",
-        default="auto",
-        envvar="LOCALSPEC_DRAFT",
-        type=ModelName("auto", "lookup", "suffix", "off"),
-        metavar="DRAFTER",
-        help=f"Who guesses: {DRAFTERS}.",
-    ),
+    DRAFTER,
     option(
         _DRAFT,
         "--draft-max",
         type=click.IntRange(0, 64),
         help="Most tokens to guess in a round.  [default: as many as pay]",
     ),
-    option(
-        _DRAFT,
-        "--allow-rounding",
-        is_flag=True,
-        help="Draft longer than this machine is bit-exact for; near-ties may fall otherwise.",
-    ),
+    ALLOW_ROUNDING,
     option(_COMPLETION, "--debounce", default=150, type=_COUNT, metavar="MS", help=_DEBOUNCE_HELP),
     option(_COMPLETION, "--max-lines", default=0, type=_COUNT, help=_LINES_HELP),
     option(_COMPLETION, "-n", "--n-predict", "predict", default=128, type=click.IntRange(min=1), help="Most tokens."),

@@ -4,15 +4,24 @@ from typing import Any
 
 import click
 
-from app.options import MODEL_OPTIONS, SHAPING_OPTIONS, Command, ModelName, SectionedCommand, add_options, option
-from drafters.registry import HELP as DRAFTERS
+from app.options import (
+    ALLOW_ROUNDING,
+    DRAFT_MAX,
+    DRAFTER,
+    MODEL_OPTIONS,
+    NO_ADAPT,
+    SHAPING_OPTIONS,
+    STRICT,
+    Command,
+    ModelName,
+    SectionedCommand,
+    add_options,
+    option,
+)
 
-_DRAFT, _SAMPLING, _OUTPUT, _DOOR, _LOAD = "Speculation", "Sampling", "Output", "Who may ask", "How much at once"
+_SAMPLING, _OUTPUT, _DOOR, _LOAD = "Sampling", "Output", "Who may ask", "How much at once"
 _COUNT = click.IntRange(min=1)
 _SECONDS = click.FloatRange(min=0, max=86400)
-_MAX_HELP = "Most tokens to guess in a round.  [default: as many as pay; 3 with --no-adapt]"
-_ROUNDING_HELP = "Draft longer than this machine is bit-exact for; near-ties may fall otherwise."
-_STRICT_HELP = "Only passes that were checked, now, to be exact to the last bit; tells their price, or why not."
 _TEMPERATURE_HELP = "Temperature where a request has none.  [default: 0.8; 0 for holes, and with --fim for all texts]"
 _COUNT_HELP = "Most tokens of an answer where a request says nothing.  [default: any number; with --fim 128]"
 _FIM_HELP = "For editors: port 8012, where llama.vim and llama.vscode look, and short, likeliest completions."
@@ -43,20 +52,11 @@ _LOAD_OPTIONS = (
     option(_LOAD, "--max-body", default=8.0, type=click.FloatRange(0.001, 1024), help="Most MiB of a request."),
 )
 _DRAFT_OPTIONS = (
-    option(
-        _DRAFT,
-        "-md",
-        "--draft",
-        default="auto",
-        envvar="LOCALSPEC_DRAFT",
-        type=ModelName("auto", "lookup", "suffix", "off"),
-        metavar="DRAFTER",
-        help=f"Who guesses: {DRAFTERS}.",
-    ),
-    option(_DRAFT, "--draft-max", type=click.IntRange(0, 64), help=_MAX_HELP),
-    option(_DRAFT, "--no-adapt", is_flag=True, help="Guess --draft-max tokens in every round, paying or not."),
-    option(_DRAFT, "--allow-rounding", is_flag=True, help=_ROUNDING_HELP),
-    option(_DRAFT, "--strict", is_flag=True, help=_STRICT_HELP),
+    DRAFTER,
+    DRAFT_MAX,
+    NO_ADAPT,
+    ALLOW_ROUNDING,
+    STRICT,
 )
 _SAMPLING_OPTIONS = (
     option(_SAMPLING, "-n", "--n-predict", "predict", type=_COUNT, help=_COUNT_HELP),
