@@ -128,13 +128,14 @@ class Lane:
         ending.text.finish()
         rest = ending.text.take()
         text = said + rest
-        if question.hole is None:
+        in_conversation = question.hole is None and not question.tokens
+        if in_conversation:
             self.transcript.keep(text, session.tokens[asked:])
         explanation = self._explanation(adapts=question.adapt) if question.explain else None
         if question.watch:
             yield self._watched(question)
         yield Ended(rest, text, finish, session.stats.snapshot(), session.drafter.name, question.accept, explanation)
-        if guessing.memory is not None and question.hole is None and len(session.tokens) > asked:
+        if guessing.memory is not None and in_conversation and len(session.tokens) > asked:
             guessing.memory.keep(session.tokens, asked)
 
     def explain(self, *, adapts: bool) -> Iterator[Message]:
@@ -164,14 +165,20 @@ class Lane:
         self.session.target.close()
 
     def _preview(self, question: Question) -> list[int]:
-        if question.hole is not None:
-            return self._hole(question)
+        if (prompt := self._given(question)) is not None:
+            return prompt
         return self.transcript.preview(question.turns, raw=question.raw)
 
     def _prompt(self, question: Question) -> list[int]:
+        if (prompt := self._given(question)) is not None:
+            return prompt
+        return self.transcript.prompt(question.turns, raw=question.raw)
+
+    def _given(self, question: Question) -> list[int] | None:
+        """Return the prompt of a question that is no conversation; None for one that is."""
         if question.hole is not None:
             return self._hole(question)
-        return self.transcript.prompt(question.turns, raw=question.raw)
+        return list(question.tokens) or None
 
     def _hole(self, question: Question) -> list[int]:
         """Return the tokens that ask for what fills a hole; raises LocalspecError for a model that can't."""

@@ -22,6 +22,8 @@ class Question:
     """None: until the model ends it, or the context is full; 0: read the prompt, and say nothing."""
     hole: Hole | None = None
     """A place in a text to fill; the turns are then not looked at."""
+    tokens: tuple[int, ...] = ()
+    """The whole prompt, in the target's tokens; empty: the turns say it."""
     lines: int | None = None
     """Most lines to say, empty ones not counted; None: any number."""
     seconds: float | None = None
