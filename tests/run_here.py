@@ -35,12 +35,24 @@ class _Typed(io.TextIOWrapper):
         return self._on_terminal
 
 
+class _Written(io.TextIOWrapper):
+    """What is written to a pipe, which has an encoding, as no `StringIO` has."""
+
+    def __init__(self) -> None:
+        self._bytes = io.BytesIO()
+        super().__init__(self._bytes, "utf-8", newline="", write_through=True)
+
+    @property
+    def text(self) -> str:
+        return self._bytes.getvalue().decode()
+
+
 def localspec_here(
     *arguments: str, home: Path, stdin: str = "", extra: Mapping[str, str] | None = None, typed: str | None = None
 ) -> Done:
     """Run localspec to its end; `typed` is typed on a terminal, `stdin` comes through a pipe."""
     handlers = list(logging.getLogger("localspec").handlers)
-    out, err, wanted = io.StringIO(), io.StringIO(), environment(home, extra)
+    out, err, wanted = _Written(), _Written(), environment(home, extra)
     keyboard = _Typed(stdin if typed is None else typed, on_terminal=typed is not None)
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         for name in set(os.environ) - set(wanted):
@@ -54,4 +66,4 @@ def localspec_here(
     for handler in set(logging.getLogger("localspec").handlers) - set(handlers):
         logging.getLogger("localspec").removeHandler(handler)
         handler.close()
-    return Done(int(left.value.code or 0), out.getvalue(), err.getvalue())
+    return Done(int(left.value.code or 0), out.text, err.text)

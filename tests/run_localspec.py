@@ -1,9 +1,13 @@
 """Running the program as a user does: a process, its streams, its exit code."""
 
+import atexit
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -11,8 +15,19 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return an environment whose caches, logs and history are in `home`."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("LOCALSPEC", "XDG_"))}
-    return {**kept, "HOME": str(home), "NO_COLOR": "1", **(extra or {})}
+    left_out = ("LOCALSPEC", "XDG_", "PYTHONDONTWRITEBYTECODE")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
+    # Where no bytecode is wanted beside the sources, each of hundreds of processes would compile every library anew.
+    elsewhere = {"PYTHONPYCACHEPREFIX": shared_folder("bytecode")} if sys.dont_write_bytecode else {}
+    return {**kept, "HOME": str(home), "NO_COLOR": "1", **elsewhere, **(extra or {})}
+
+
+@cache
+def shared_folder(name: str) -> str:
+    """Return a folder for all processes of these tests, gone with them; "measured" is a cache that knows models."""
+    folder = tempfile.mkdtemp(prefix=name)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def localspec(

@@ -1,4 +1,4 @@
-"""`localspec bench` as a process: tables, JSON, a plot, failures, Ctrl-C, and an arm that lies."""
+"""`localspec bench`: tables, JSON, a plot, failures, Ctrl-C, and an arm that lies."""
 
 import json
 import os
@@ -11,13 +11,17 @@ from typing import Any
 
 import pytest
 from checking import caught
-from run_localspec import ROOT, environment, localspec
+from run_here import Done, localspec_here
+from run_localspec import ROOT, environment, localspec, shared_folder
+
+from app.engine import speculate
+from app.engine.verify import Verdict
 
 SHORT = ("bench", "toy", "-c", "2048", "-n", "24", "--class", "chat,math", "--limit", "2")
 
 
 def measured(home: Path, *arguments: str) -> dict[str, Any]:
-    done = localspec(*SHORT, "--json", *arguments, home=home)
+    done = localspec_here(*SHORT, "--json", *arguments, home=home)
     assert (done.returncode, done.stderr) == (0, "")
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -57,49 +61,46 @@ def test_the_same_seed_gives_the_same_texts(tmp_path: Path) -> None:
 def test_a_prompt_file_of_ones_own(tmp_path: Path) -> None:
     file = tmp_path / "mine.jsonl"
     file.write_text('{"id": "one", "class": "mine", "turns": ["the sea the sea"]}\n')
-    done = localspec("bench", "toy", "-n", "9", "--prompts", str(file), "--json", home=tmp_path)
+    done = localspec_here("bench", "toy", "-n", "9", "--prompts", str(file), "--json", home=tmp_path)
     assert {answer["prompt"] for answer in json.loads(done.stdout)["answers"]} == {"one"}
 
 
 def test_what_is_drawn_is_a_file_and_said_on_stderr(tmp_path: Path) -> None:
-    done = localspec(*SHORT, "--plot", str(tmp_path / "figures.svg"), home=tmp_path)
+    done = localspec_here(*SHORT, "--plot", str(tmp_path / "figures.svg"), home=tmp_path)
     assert done.returncode == 0
     assert "figures.svg" in done.stderr
     assert (tmp_path / "figures.svg").read_text().startswith("<?xml")
 
 
-LIE = """
-from app.engine import speculate
-from app.engine.verify import Verdict
-
-def takes_every_guess(rows, draft, sampler, tokens):
+def takes_every_guess(rows: Any, draft: Any, sampler: Any, tokens: Any) -> Verdict:
+    """Accept whatever is drafted: the lie of a loop that changes the text."""
     return Verdict(len(draft.tokens), sampler.pick(rows[-1], tokens, draft.tokens), is_bonus=True)
 
-speculate.verify = takes_every_guess
-"""
+
+def bench_of_the_loop(home: Path, *flags: str) -> Done:
+    return localspec_here(*SHORT, "--vs", "lookup:3", "--temp", "1", *flags, home=home)
 
 
-def bench_of_a_loop(patch: str, home: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    code = patch + "\nfrom app.cli import run_command_line\nrun_command_line()"
-    command = [sys.executable, "-c", code, *SHORT, "--vs", "lookup:3", "--temp", "1", *flags]
-    return subprocess.run(command, cwd=ROOT, env=environment(home), capture_output=True, text=True, check=False)
-
-
-def check_it_ends_with_6_after_the_table(done: subprocess.CompletedProcess[str]) -> None:
+def check_it_ends_with_6_after_the_table(done: Done) -> None:
     assert done.returncode == 6
     assert "answers differ from plain decoding" in done.stderr
     assert "is the first that differs" in done.stderr
     assert "answers differ" in done.stdout.split("Verdict\n")[1]
 
 
-def test_a_loop_that_changes_the_text_is_reported_as_diverged(tmp_path: Path) -> None:
-    check_it_ends_with_6_after_the_table(bench_of_a_loop(LIE, tmp_path))
+def test_a_loop_that_changes_the_text_is_reported_as_diverged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(speculate, "verify", takes_every_guess)
+        check_it_ends_with_6_after_the_table(bench_of_the_loop(tmp_path))
     with caught():
-        check_it_ends_with_6_after_the_table(bench_of_a_loop("", tmp_path))
+        check_it_ends_with_6_after_the_table(bench_of_the_loop(tmp_path))
 
 
-def test_where_rounding_is_allowed_a_fork_is_a_figure_and_no_failure(tmp_path: Path) -> None:
-    done = bench_of_a_loop(LIE, tmp_path, "--allow-rounding")
+def test_where_rounding_is_allowed_a_fork_is_a_figure_and_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(speculate, "verify", takes_every_guess)
+    done = bench_of_the_loop(tmp_path, "--allow-rounding")
     assert done.returncode == 0
     assert "answers differ" in done.stdout
 
@@ -142,22 +143,24 @@ FAILURES = {
 @pytest.mark.parametrize("name", FAILURES)
 def test_bad_input_has_its_exit_code_and_a_sentence(tmp_path: Path, name: str) -> None:
     arguments, code, words = FAILURES[name]
-    done = localspec(*SHORT, *arguments, home=tmp_path)
+    done = localspec_here(*SHORT, *arguments, home=tmp_path)
     assert (done.returncode, done.stdout) == (code, "")
     assert words in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
 
 
 def test_a_class_that_the_model_cannot_be_asked_is_named(tmp_path: Path) -> None:
-    done = localspec("bench", "toy", "-n", "9", "--class", "fim", home=tmp_path)
+    done = localspec_here("bench", "toy", "-n", "9", "--class", "fim", home=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
     assert "no fill-in-the-middle tokens" in done.stderr
 
 
 @pytest.mark.starter
 def test_the_starter_says_the_same_with_every_arm(tmp_path: Path) -> None:
-    arguments = ("--class", "edit,qa", "--limit", "1", "-n", "8", "-t", "1", "--json", "-q", "--draft", "starter")
-    done = localspec("bench", "starter", *arguments, home=tmp_path)
+    mine, turns = tmp_path / "mine.jsonl", ("Repeat: the cat sat on the mat, the cat sat on the hat.", "Who are you?")
+    mine.write_text("".join(json.dumps({"id": turn, "class": "mine", "turns": [turn]}) + "\n" for turn in turns))
+    arguments = ("--prompts", str(mine), "-n", "8", "-c", "512", "-t", "1", "--json", "-q", "--draft", "starter")
+    done = localspec("bench", "starter", *arguments, home=tmp_path, extra={"XDG_CACHE_HOME": shared_folder("measured")})
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["arms"] == ["off", "auto", "lookup:3", "model:3"]

@@ -177,7 +177,8 @@ def test_json_tells_of_a_failure_too(tmp_path: Path) -> None:
 def test_ctrl_c_prints_what_there_is(tmp_path: Path) -> None:
     for patience in (1.5, 3, 6, 12, 24):
         status, out, told = interrupted(tmp_path, patience)
-        assert status == 130
+        # On a slow machine it had not begun to run, and Python itself was stopped.
+        assert status == 130 or (status == -signal.SIGINT and not out)
         if out:
             break
     assert len(out) > 24

@@ -1,15 +1,14 @@
-"""Settings from files, in processes of their own: who wins, what is refused, and what `config show` says of it."""
+"""Settings from files: who wins, what is refused, and what `config show` says of it."""
 
 import json
-import subprocess
-import sys
-from collections.abc import Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from run_localspec import ROOT, environment, localspec
+from run_here import Done, localspec_here
+from run_localspec import localspec
 
+Finished = Done | CompletedProcess[str]
 USER = Path(".config") / "localspec" / "config.toml"
 
 
@@ -18,27 +17,25 @@ def write(home: Path, text: str) -> None:
     (home / USER).write_text(text)
 
 
-def run_in(project: Path, *arguments: str, home: Path, extra: Mapping[str, str] | None = None) -> CompletedProcess[str]:
+def run_in(project: Path, *arguments: str, home: Path) -> Done:
     """Run localspec with another working directory than the checkout's."""
-    kept = environment(home, {"PYTHONPATH": str(ROOT), **(extra or {})})
-    return subprocess.run(
-        [sys.executable, "-m", "app", *arguments],
-        cwd=project, env=kept, input="", capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(project)
+        return localspec_here(*arguments, home=home)
 
 
-def shown(done: CompletedProcess[str]) -> dict[str, tuple[object, str]]:
+def shown(done: Finished) -> dict[str, tuple[object, str]]:
     assert done.returncode == 0, done.stderr
     settings = json.loads(done.stdout)["settings"]
     return {f"{each['command']}.{each['key']}": (each["value"], each["origin"]) for each in settings}
 
 
-def started(done: CompletedProcess[str]) -> dict[str, object]:
+def started(done: Finished) -> dict[str, object]:
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout.splitlines()[0]))
 
 
-def temperature(done: CompletedProcess[str]) -> object:
+def temperature(done: Finished) -> object:
     sampling = started(done)["sampling"]
     assert isinstance(sampling, dict)
     return sampling["temperature"]
@@ -71,7 +68,7 @@ def test_a_variable_of_the_environment_wins_over_the_files(tmp_path: Path) -> No
 
 def test_a_table_is_for_one_command_and_wins_over_what_is_for_all(tmp_path: Path) -> None:
     write(tmp_path, 'threads = 3\n[bench]\nthreads = 2\nvs = ["auto", "lookup:7"]\n')
-    found = shown(localspec("config", "show", "--json", home=tmp_path))
+    found = shown(localspec_here("config", "show", "--json", home=tmp_path))
     assert found == {
         "run.threads": (3, "user"),
         "bench.threads": (2, "user"),
@@ -86,7 +83,7 @@ def test_a_table_is_for_one_command_and_wins_over_what_is_for_all(tmp_path: Path
 
 def test_show_names_the_files_and_every_setting_with_its_origin(tmp_path: Path) -> None:
     write(tmp_path, "[run]\nno-adapt = true\n")
-    done = localspec("config", "show", "--all", home=tmp_path)
+    done = localspec_here("config", "show", "--all", home=tmp_path)
     assert f"# user: {tmp_path / USER}\n" in done.stdout
     assert "(not there)" in done.stdout
     lines = [line.split() for line in done.stdout.splitlines()]
@@ -96,9 +93,9 @@ def test_show_names_the_files_and_every_setting_with_its_origin(tmp_path: Path) 
 
 
 def test_path_prints_the_users_file(tmp_path: Path) -> None:
-    assert localspec("config", "path", home=tmp_path).stdout == f"{tmp_path / USER}\n"
+    assert localspec_here("config", "path", home=tmp_path).stdout == f"{tmp_path / USER}\n"
     named = {"LOCALSPEC_CONFIG": str(tmp_path / "mine.toml")}
-    assert localspec("config", "path", home=tmp_path, extra=named).stdout == f"{tmp_path / 'mine.toml'}\n"
+    assert localspec_here("config", "path", home=tmp_path, extra=named).stdout == f"{tmp_path / 'mine.toml'}\n"
 
 
 @pytest.mark.parametrize(
@@ -120,25 +117,25 @@ def test_path_prints_the_users_file(tmp_path: Path) -> None:
 )
 def test_what_makes_no_sense_is_refused_with_the_file_and_what_to_do(tmp_path: Path, text: str, said: str) -> None:
     write(tmp_path, text)
-    done = localspec("run", "toy", "hi", home=tmp_path)
+    done = localspec_here("run", "toy", "hi", home=tmp_path)
     assert done.returncode == 2
     assert str(tmp_path / USER) in done.stderr
     assert said in done.stderr
     assert done.stdout == ""
-    assert localspec("config", "show", home=tmp_path).returncode == 2
+    assert localspec_here("config", "show", home=tmp_path).returncode == 2
 
 
 def test_help_works_with_any_file_and_shows_the_values_that_hold(tmp_path: Path) -> None:
     write(tmp_path, "nonsense = 1")
-    assert localspec("run", "--help", home=tmp_path).returncode == 0
-    assert localspec("--version", home=tmp_path).returncode == 0
+    assert localspec_here("run", "--help", home=tmp_path).returncode == 0
+    assert localspec_here("--version", home=tmp_path).returncode == 0
     write(tmp_path, "temp = 0.25")
-    assert "[default: 0.25]" in localspec("run", "--help", home=tmp_path).stdout
+    assert "[default: 0.25]" in localspec_here("run", "--help", home=tmp_path).stdout
 
 
 def test_a_file_that_cannot_be_read_is_not_passed_over(tmp_path: Path) -> None:
     (tmp_path / USER).mkdir(parents=True)
-    done = localspec("run", "toy", "hi", home=tmp_path)
+    done = localspec_here("run", "toy", "hi", home=tmp_path)
     assert done.returncode == 2
     assert "can't be read" in done.stderr
 

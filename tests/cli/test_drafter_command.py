@@ -5,39 +5,71 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from run_here import Done, localspec_here
 from run_localspec import ROOT, environment
 from tiny_gguf import write_llama
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a state folder is given by HOME alone")
 
 
-class Machine:
-    """A home, a project in it, and a model."""
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """A model, and what is measured of it, which all tests share."""
 
-    def __init__(self, home: Path) -> None:
-        self.home = home
+    model: Path
+    cache: Path
+
+
+@pytest.fixture(scope="module")
+def kit(tmp_path_factory: pytest.TempPathFactory) -> Kit:
+    folder = tmp_path_factory.mktemp("kit")
+    return Kit(write_llama(folder / "tiny.gguf"), folder / "cache")
+
+
+class Machine:
+    """A home and a project in it; programs run in this process, or each in one of its own."""
+
+    def __init__(self, home: Path, kit: Kit, *, in_processes: bool = False) -> None:
+        self.home, self.model, self._cache = home, kit.model, kit.cache
         self.project = home / "work" / "engine"
         (self.project / ".git").mkdir(parents=True)
-        self.model = write_llama(home / "tiny.gguf")
+        self._run = self._process if in_processes else self._here
 
     def __call__(
-        self, *arguments: str, cwd: Path | None = None, extra: Mapping[str, str] | None = None, stdin: int | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        """Run localspec in the project, or elsewhere."""
-        return subprocess.run(
-            [sys.executable, "-m", "app", *arguments],
-            cwd=cwd or self.project,
-            env=environment(self.home, {"PYTHONPATH": str(ROOT), **(extra or {})}),
-            stdin=subprocess.DEVNULL if stdin is None else stdin,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        self,
+        *arguments: str,
+        cwd: Path | None = None,
+        extra: Mapping[str, str] | None = None,
+        typed: str | None = None,
+    ) -> Done:
+        """Run localspec in the project, or elsewhere; what is typed is typed on a terminal."""
+        return self._run(arguments, cwd or self.project, {"XDG_CACHE_HOME": str(self._cache), **(extra or {})}, typed)
+
+    def _here(self, arguments: tuple[str, ...], cwd: Path, extra: Mapping[str, str], typed: str | None) -> Done:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(cwd)
+            return localspec_here(*arguments, home=self.home, extra=extra, typed=typed)
+
+    def _process(self, arguments: tuple[str, ...], cwd: Path, extra: Mapping[str, str], typed: str | None) -> Done:
+        keyboard, terminal = os.openpty()
+        os.write(keyboard, (typed or "").encode())
+        with os.fdopen(keyboard, "wb"), os.fdopen(terminal, "rb") as stdin:
+            done = subprocess.run(
+                [sys.executable, "-m", "app", *arguments],
+                cwd=cwd,
+                env=environment(self.home, {"PYTHONPATH": str(ROOT), **extra}),
+                stdin=subprocess.DEVNULL if typed is None else stdin,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+        return Done(done.returncode, done.stdout, done.stderr)
 
     def ask(
         self, *arguments: str, question: str = "hello", cwd: Path | None = None, extra: Mapping[str, str] | None = None
@@ -72,17 +104,23 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
+def machine(tmp_path: Path, kit: Kit) -> Machine:
+    return Machine(tmp_path, kit)
 
 
-def test_a_second_run_guesses_from_the_first_and_after_forget_no_more(machine: Machine) -> None:
-    first, before = machine.ask()
-    again, recalled = machine.ask()
+@pytest.fixture
+def processes(tmp_path: Path, kit: Kit) -> Machine:
+    """Whatever one run tells the next, it tells it by its files."""
+    return Machine(tmp_path, kit, in_processes=True)
+
+
+def test_a_second_run_guesses_from_the_first_and_after_forget_no_more(processes: Machine) -> None:
+    first, before = processes.ask()
+    again, recalled = processes.ask()
     assert (again, before) == (first, 0)
     assert recalled > 20
-    assert "1 text (" in machine("drafter", "forget").stdout
-    assert machine.ask() == (first, 0)
+    assert "1 text (" in processes("drafter", "forget").stdout
+    assert processes.ask() == (first, 0)
 
 
 @pytest.mark.parametrize("how", ["flag", "environment", "off", "lookup"])
@@ -148,18 +186,23 @@ def test_forget_takes_this_project_alone_and_all_takes_all(machine: Machine) -> 
     assert (done.returncode, done.stdout) == (0, f"Nothing is remembered of {machine.project}.\n")
 
 
-@pytest.mark.parametrize(
-    ("typed", "arguments", "left"), [("n\n", [], 1), ("y\n", [], 0), ("\n", [], 1), ("", ["-y"], 0)]
-)
+TYPED = [("n\n", [], 1), ("y\n", [], 0), ("\n", [], 1), ("", ["-y"], 0)]
+
+
+@pytest.mark.parametrize(("typed", "arguments", "left"), TYPED)
 def test_on_a_terminal_forget_asks_first(machine: Machine, typed: str, arguments: list[str], left: int) -> None:
     machine.ask()
-    keyboard, terminal = os.openpty()
-    try:
-        os.write(keyboard, typed.encode())
-        done = machine("drafter", "forget", *arguments, stdin=terminal)
-    finally:
-        os.close(keyboard)
-        os.close(terminal)
+    check_forget(machine, typed, arguments, left)
+
+
+def test_on_a_real_terminal_too(processes: Machine) -> None:
+    processes.ask()
+    check_forget(processes, "n\n", [], 1)
+    check_forget(processes, "y\n", [], 0)
+
+
+def check_forget(machine: Machine, typed: str, arguments: list[str], left: int) -> None:
+    done = machine("drafter", "forget", *arguments, typed=typed)
     assert ("Forget what was said in" in done.stderr) == (not arguments)
     assert (done.returncode, len(machine.files())) == (left, left)
     assert done.stdout.startswith("Nothing is forgotten." if left else "Forgot 1 text")

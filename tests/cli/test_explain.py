@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_localspec import localspec
+from run_here import localspec_here as localspec
 
 from app.chat import Chat
 from app.commands import run_command
@@ -36,7 +36,7 @@ def test_explain_ends_with_a_walk_on_stderr_and_changes_no_text(tmp_path: Path) 
 
 @pytest.mark.parametrize("rule", [Accept.RESIDUAL, Accept.TYPICAL])
 def test_a_walk_says_by_which_rule_and_what_it_promises(tmp_path: Path, rule: Accept) -> None:
-    said = localspec(*ASKED, *GUESSING, "--accept", rule, "--explain", home=tmp_path).stderr
+    said = localspec(*ASKED, *GUESSING, "--accept", str(rule), "--explain", home=tmp_path).stderr
     assert f"temperature 0.7, accept rule {rule} ({rule.claim})" in said
     assert ("Approximate" in said) == (rule is Accept.TYPICAL)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 import pytest
+from run_here import localspec_here
 from run_localspec import ROOT, environment, localspec
 
 from app.cli import run
@@ -55,7 +56,7 @@ def test_readme_and_help_name_the_same_flags(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["run", "bench", "tune", "verify", "completions"])
 def test_the_examples_stand_one_a_line(tmp_path: Path, command: str) -> None:
-    shown = localspec(command, "--help", home=tmp_path).stdout
+    shown = localspec_here(command, "--help", home=tmp_path).stdout
     assert "\\b" not in shown
     examples = [line for line in shown.splitlines() if f"localspec {command} " in line and "Usage" not in line]
     assert len(examples) > 2
@@ -70,7 +71,7 @@ def test_every_exit_code_is_documented(tmp_path: Path) -> None:
         for kind in vars(errors).values()
         if isinstance(kind, type) and issubclass(kind, errors.LocalspecError)
     }
-    shown = localspec("--help", home=tmp_path).stdout
+    shown = localspec_here("--help", home=tmp_path).stdout
     readme = (ROOT / "README.md").read_text()
     for code in codes:
         assert f" {code} " in shown.replace("\n", " ")
@@ -79,7 +80,7 @@ def test_every_exit_code_is_documented(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
 def test_each_shell_gets_a_script(tmp_path: Path, shell: str) -> None:
-    done = localspec("completions", shell, home=tmp_path)
+    done = localspec_here("completions", shell, home=tmp_path)
     assert done.returncode == 0
     assert "_LOCALSPEC_COMPLETE" in done.stdout
 

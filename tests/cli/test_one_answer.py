@@ -1,11 +1,14 @@
 """`localspec run MODEL PROMPT`, on the toy model: streams, JSON lines, exit codes, flags."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from run_localspec import localspec
+from run_here import localspec_here
+from run_localspec import ROOT, environment, localspec
 from tiny_gguf import write_llama, write_truncated, write_unknown_architecture
 
 
@@ -29,8 +32,8 @@ def test_quiet_says_nothing_on_stderr(tmp_path: Path) -> None:
 @pytest.mark.parametrize("temperature", ["0", "0.7", "1"])
 def test_a_drafter_changes_nothing_on_stdout(tmp_path: Path, drafter: str, temperature: str) -> None:
     arguments = ("run", "toy", "the sea the sea", "--seed", "7", "-n", "60", "--temp", temperature, "--draft")
-    plain = localspec(*arguments, "off", home=tmp_path)
-    drafted = localspec(*arguments, drafter, home=tmp_path)
+    plain = localspec_here(*arguments, "off", home=tmp_path)
+    drafted = localspec_here(*arguments, drafter, home=tmp_path)
     assert len(plain.stdout) > 30
     assert drafted.stdout == plain.stdout
 
@@ -38,26 +41,28 @@ def test_a_drafter_changes_nothing_on_stdout(tmp_path: Path, drafter: str, tempe
 def test_the_prompt_comes_from_words_file_and_pipe_in_this_order(tmp_path: Path) -> None:
     file = tmp_path / "question.txt"
     file.write_text("from a file\n")
-    joined = localspec(
+    joined = localspec_here(
         "run", "toy", "words", "-p", "flag", "-f", str(file), "--seed", "2", "-n", "9", stdin="pipe\n", home=tmp_path
     )
-    at_once = localspec("run", "toy", "words\n\nflag\n\nfrom a file\n\n\npipe", "--seed", "2", "-n", "9", home=tmp_path)
+    at_once = localspec_here(
+        "run", "toy", "words\n\nflag\n\nfrom a file\n\n\npipe", "--seed", "2", "-n", "9", home=tmp_path
+    )
     assert joined.returncode == at_once.returncode == 0
     assert joined.stdout == at_once.stdout
 
 
 def test_a_pipe_alone_is_the_prompt(tmp_path: Path) -> None:
-    piped = localspec("run", "toy", "--seed", "2", "-n", "9", stdin="hello\n", home=tmp_path)
-    assert piped.stdout == localspec("run", "toy", "hello", "--seed", "2", "-n", "9", home=tmp_path).stdout
+    piped = localspec_here("run", "toy", "--seed", "2", "-n", "9", stdin="hello\n", home=tmp_path)
+    assert piped.stdout == localspec_here("run", "toy", "hello", "--seed", "2", "-n", "9", home=tmp_path).stdout
 
 
 def test_with_m_every_word_is_prompt(tmp_path: Path) -> None:
-    named = localspec("run", "-m", "toy", "hello", "you", "--seed", "2", "-n", "9", home=tmp_path)
-    assert named.stdout == localspec("run", "toy", "hello you", "--seed", "2", "-n", "9", home=tmp_path).stdout
+    named = localspec_here("run", "-m", "toy", "hello", "you", "--seed", "2", "-n", "9", home=tmp_path)
+    assert named.stdout == localspec_here("run", "toy", "hello you", "--seed", "2", "-n", "9", home=tmp_path).stdout
 
 
 def test_json_lines_add_up(tmp_path: Path) -> None:
-    done = localspec(
+    done = localspec_here(
         "run", "toy", "the sea the sea", "--json", "--draft", "model:toy", "--no-adapt", "-n", "40", "--seed", "5",
         home=tmp_path,
     )  # fmt: skip
@@ -77,15 +82,17 @@ def test_json_lines_add_up(tmp_path: Path) -> None:
 
 
 def test_without_a_seed_each_run_has_its_own_and_says_which(tmp_path: Path) -> None:
-    lines = [records(localspec("run", "toy", "hi", "-n", "3", "--json", home=tmp_path).stdout)[0] for _ in range(2)]
+    lines = [
+        records(localspec_here("run", "toy", "hi", "-n", "3", "--json", home=tmp_path).stdout)[0] for _ in range(2)
+    ]
     assert lines[0]["sampling"]["seed"] != lines[1]["sampling"]["seed"]
 
 
 def test_a_stop_string_ends_the_answer_and_is_not_in_it(tmp_path: Path) -> None:
     arguments = ("run", "toy", "hello", "--seed", "1", "-n", "40")
-    whole = localspec(*arguments, home=tmp_path).stdout
+    whole = localspec_here(*arguments, home=tmp_path).stdout
     stop = whole[8:10]
-    cut = localspec(*arguments, "--stop", stop, home=tmp_path).stdout
+    cut = localspec_here(*arguments, "--stop", stop, home=tmp_path).stdout
     assert cut == whole[: whole.index(stop)].rstrip("\n") + "\n"
 
 
@@ -105,7 +112,7 @@ FAILURES = {
 @pytest.mark.parametrize("name", FAILURES)
 def test_bad_input_has_its_exit_code_and_a_sentence(tmp_path: Path, name: str) -> None:
     arguments, code, words = FAILURES[name]
-    done = localspec(*arguments, home=tmp_path)
+    done = localspec_here(*arguments, home=tmp_path)
     assert (done.returncode, done.stdout) == (code, "")
     assert words in done.stderr
     assert "Traceback" not in done.stderr
@@ -121,7 +128,7 @@ def test_files_that_are_no_models_are_refused_with_3(tmp_path: Path) -> None:
     }
     bad["not a GGUF"].write_text("hello")
     for words, path in bad.items():
-        done = localspec("run", str(path), "hi", home=tmp_path)
+        done = localspec_here("run", str(path), "hi", home=tmp_path)
         assert done.returncode == 3, words
         assert words in done.stderr
 
@@ -129,22 +136,22 @@ def test_files_that_are_no_models_are_refused_with_3(tmp_path: Path) -> None:
 def test_a_draft_model_of_another_vocabulary_is_refused_with_4(tmp_path: Path) -> None:
     target = write_llama(tmp_path / "target.gguf")
     draft = write_llama(tmp_path / "draft.gguf", rename={97: "other"})
-    done = localspec("run", str(target), "hi", "--draft", str(draft), home=tmp_path)
+    done = localspec_here("run", str(target), "hi", "--draft", str(draft), home=tmp_path)
     assert (done.returncode, done.stdout) == (4, "")
     assert "token 97 is 'a' for the target, 'other' for the draft" in done.stderr
 
 
 def test_json_reports_a_failure_as_a_line_too(tmp_path: Path) -> None:
-    done = localspec("run", "nope.gguf", "hi", "--json", home=tmp_path)
+    done = localspec_here("run", "nope.gguf", "hi", "--json", home=tmp_path)
     (line,) = records(done.stdout)
     assert (done.returncode, line["type"], line["exit_code"]) == (3, "error", 3)
 
 
 def test_old_spellings_work_with_a_note(tmp_path: Path) -> None:
-    new = localspec(
+    new = localspec_here(
         "run", "toy", "hello", "--seed", "1", "--draft", "toy", "--draft-max", "2", "-n", "9", home=tmp_path
     )
-    old = localspec(
+    old = localspec_here(
         "run", "toy", "hello", "--seed", "1", "-md", "toy", "--draft-n", "2", "--n-predict=9", "-cnv",
         "--draft-p-min", "0.5", home=tmp_path,
     )  # fmt: skip
@@ -155,16 +162,11 @@ def test_old_spellings_work_with_a_note(tmp_path: Path) -> None:
 
 def test_the_environment_names_model_and_drafter(tmp_path: Path) -> None:
     extra = {"LOCALSPEC_MODEL": "toy", "LOCALSPEC_DRAFT": "off"}
-    done = localspec("run", "-p", "hello", "-n", "3", "--json", home=tmp_path, extra=extra)
+    done = localspec_here("run", "-p", "hello", "-n", "3", "--json", home=tmp_path, extra=extra)
     assert (records(done.stdout)[0]["model"], records(done.stdout)[0]["drafter"]) == ("toy-0", "off")
 
 
 def test_a_closed_pipe_is_no_error_message(tmp_path: Path) -> None:
-    import subprocess
-    import sys
-
-    from run_localspec import ROOT, environment
-
     command = f"{sys.executable} -m app run toy hello -q -c 4000 --json | head -1"
     done = subprocess.run(
         command, shell=True, cwd=ROOT, env=environment(tmp_path), capture_output=True, text=True, check=False, input=""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_localspec import localspec
+from run_here import localspec_here as localspec
 
 ASKED = ("run", "toy", "the sea the sea", "--seed", "5", "--temp", "0.7")
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from run_here import localspec_here
 from run_localspec import ROOT, environment, localspec
 from tiny_gguf import write_llama
 
@@ -27,7 +28,7 @@ def memory(home: Path) -> dict[str, object]:
 
 
 def test_the_toy_has_a_table_and_a_plot_and_nothing_to_store(tmp_path: Path) -> None:
-    done = localspec("tune", "toy", *QUICK, home=tmp_path)
+    done = localspec_here("tune", "toy", *QUICK, home=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "T(w) / T(1)" in done.stdout
     assert done.stdout.endswith("Nothing is stored.\n")
@@ -46,7 +47,7 @@ def test_a_file_is_measured_and_stored(tmp_path: Path, model: Path) -> None:
 
 def test_json_is_one_object_with_every_figure(tmp_path: Path, model: Path) -> None:
     draft = write_llama(tmp_path / "draft.gguf", seed=1)
-    done = localspec("tune", str(model), "--draft", str(draft), "--json", *QUICK, home=tmp_path)
+    done = localspec_here("tune", str(model), "--draft", str(draft), "--json", *QUICK, home=tmp_path)
     found = json.loads(done.stdout)
     assert (done.returncode, found["type"], found["model"]) == (0, "tune", "tiny")
     assert min(found["tuned"]["verify"].values()) > 0
@@ -57,10 +58,10 @@ def test_json_is_one_object_with_every_figure(tmp_path: Path, model: Path) -> No
 
 def test_a_copy_is_kept_only_on_request(tmp_path: Path, model: Path) -> None:
     arguments = ("tune", str(model), "--draft", str(model), "-t", "1", "--json", "--seconds", "20")
-    found = json.loads(localspec(*arguments, home=tmp_path).stdout)
+    found = json.loads(localspec_here(*arguments, home=tmp_path).stdout)
     assert {row["kind"] for row in found["draft"]["rows"]} == {"", "Q4_0", "Q4_K_M"}
     assert list(tmp_path.rglob("*Q4*")) == []
-    found = json.loads(localspec(*arguments, "--keep", home=tmp_path).stdout)
+    found = json.loads(localspec_here(*arguments, "--keep", home=tmp_path).stdout)
     kept = found["draft"]["tuned"]["copy"]
     assert [str(path) for path in tmp_path.rglob("*Q4*.gguf")] == ([kept] if kept else [])
 
@@ -83,7 +84,7 @@ FAILURES = {
 @pytest.mark.parametrize("name", FAILURES)
 def test_bad_input_has_its_exit_code_and_a_sentence(tmp_path: Path, name: str) -> None:
     arguments, code, words = FAILURES[name]
-    done = localspec(*arguments, home=tmp_path)
+    done = localspec_here(*arguments, home=tmp_path)
     assert (done.returncode, done.stdout) == (code, "")
     assert words in done.stderr
     assert "Traceback" not in done.stderr
@@ -112,19 +113,19 @@ def test_ctrl_c_shows_what_is_done_and_stores_nothing(tmp_path: Path) -> None:
     assert out == "" or out.endswith("Nothing is stored.\n")
     assert memory(tmp_path) == {}
     # The control: left alone, the same run stores something.
-    assert localspec("tune", str(model), *QUICK, home=tmp_path).returncode == 0
+    assert localspec_here("tune", str(model), *QUICK, home=tmp_path).returncode == 0
     assert len(memory(tmp_path)) == 1
 
 
 def test_a_memory_that_can_not_be_written_is_not_called_stored(tmp_path: Path, model: Path) -> None:
     cache = tmp_path / "cache"
     cache.touch()
-    done = localspec("tune", str(model), *QUICK, home=tmp_path, extra={"XDG_CACHE_HOME": str(cache)})
+    done = localspec_here("tune", str(model), *QUICK, home=tmp_path, extra={"XDG_CACHE_HOME": str(cache)})
     assert done.returncode == 0
     assert done.stdout.endswith("Nothing is stored.\n")
 
 
 def test_help_names_its_flags(tmp_path: Path) -> None:
-    shown = localspec("tune", "--help", home=tmp_path).stdout
+    shown = localspec_here("tune", "--help", home=tmp_path).stdout
     for flag in ("--draft", "--seconds", "--keep", "--requantise-draft", "--allow-rounding", "--json", "-t,"):
         assert flag in shown

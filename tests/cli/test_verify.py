@@ -1,4 +1,4 @@
-"""`localspec verify` as a process: certificates, forks of both kinds, failures, Ctrl-C."""
+"""`localspec verify`: certificates, forks of both kinds, failures, Ctrl-C."""
 
 import hashlib
 import json
@@ -12,14 +12,19 @@ from typing import Any
 
 import pytest
 from checking import caught
-from run_localspec import ROOT, environment, localspec
+from rounding import with_amplitude
+from run_here import Done, localspec_here
+from run_localspec import ROOT, environment, localspec, shared_folder
 from tiny_gguf import CHATML_TEMPLATE, write_llama
+
+from app.engine import load, speculate
+from app.engine.verify import Verdict
 
 SHORT = ("verify", "toy", "-c", "2048", "-n", "24", "--class", "chat,math", "--draft", "toy")
 
 
 def certificate(home: Path, *arguments: str) -> dict[str, Any]:
-    done = localspec(*SHORT, "--json", *arguments, home=home)
+    done = localspec_here(*SHORT, "--json", *arguments, home=home)
     assert (done.returncode, done.stderr) == (0, "")
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -52,52 +57,37 @@ def test_limit_and_prompts_choose_what_is_asked(tmp_path: Path) -> None:
     assert certificate(tmp_path, "--limit", "2")["prompts"] == ["chat/1", "chat/2", "math/1", "math/2"]
     file = tmp_path / "mine.jsonl"
     file.write_text('{"id": "one", "class": "mine", "turns": ["the sea the sea"]}\n')
-    done = localspec("verify", "toy", "--predict", "9", "--prompts", str(file), "--json", home=tmp_path)
+    done = localspec_here("verify", "toy", "--predict", "9", "--prompts", str(file), "--json", home=tmp_path)
     found = json.loads(done.stdout)
     assert (found["prompts"], found["predict"]) == (["one"], 9)
 
 
-LIE = """
-from app.engine import speculate
-from app.engine.verify import Verdict
-
-def takes_every_guess(rows, draft, sampler, tokens):
+def takes_every_guess(rows: Any, draft: Any, sampler: Any, tokens: Any) -> Verdict:
+    """Accept whatever is drafted: the lie of a loop that changes the text."""
     return Verdict(len(draft.tokens), sampler.pick(rows[-1], tokens, draft.tokens), is_bonus=True)
 
-speculate.verify = takes_every_guess
-"""
-ROUNDING = """
-import sys
-sys.path.insert(0, "tests")
-from rounding import with_amplitude
-from app.engine import load
-load.ToyModel = with_amplitude(%s)
-"""
 
-
-def verify_with(patch: str, home: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    """Run in a process whose engine is changed."""
-    code = patch + "\nfrom app.cli import run_command_line\nrun_command_line()"
-    command = [sys.executable, "-c", code, *SHORT, *flags]
-    return subprocess.run(command, cwd=ROOT, env=environment(home), capture_output=True, text=True, check=False)
-
-
-def check_it_ends_with_6_after_the_certificate(done: subprocess.CompletedProcess[str]) -> None:
+def check_it_ends_with_6_after_the_certificate(done: Done) -> None:
     assert done.returncode == 6
     assert "differ from plain decoding, and not by rounding" in done.stderr
     assert "is the first that differs" in done.stderr
     assert "BUG: " in done.stdout.split("\n\n")[-1]
 
 
-def test_a_loop_that_changes_the_text_is_a_bug(tmp_path: Path) -> None:
-    check_it_ends_with_6_after_the_certificate(verify_with(LIE, tmp_path, "--vs", "lookup:3", "--temp", "1"))
+def test_a_loop_that_changes_the_text_is_a_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = (*SHORT, "--vs", "lookup:3", "--temp", "1")
+    with monkeypatch.context() as patch:
+        patch.setattr(speculate, "verify", takes_every_guess)
+        check_it_ends_with_6_after_the_certificate(localspec_here(*arguments, home=tmp_path))
     with caught():
-        check_it_ends_with_6_after_the_certificate(verify_with("", tmp_path, "--vs", "lookup:3", "--temp", "1"))
+        check_it_ends_with_6_after_the_certificate(localspec_here(*arguments, home=tmp_path))
 
 
-def test_a_bug_stays_one_where_rounding_is_allowed_or_happens(tmp_path: Path) -> None:
+def test_a_bug_stays_one_where_rounding_is_allowed_or_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "ToyModel", with_amplitude(0.001))
+    monkeypatch.setattr(speculate, "verify", takes_every_guess)
     for flags in (("--allow-rounding",), ()):
-        done = verify_with(ROUNDING % 0.001 + LIE, tmp_path, "--vs", "lookup:3", "--temp", "1", "--json", *flags)
+        done = localspec_here(*SHORT, "--vs", "lookup:3", "--temp", "1", "--json", *flags, home=tmp_path)
         assert done.returncode == 6
         found = json.loads(done.stdout)
         assert found["outcome"] == "bug"
@@ -105,8 +95,11 @@ def test_a_bug_stays_one_where_rounding_is_allowed_or_happens(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("flags", [(), ("--allow-rounding",)])
-def test_near_ties_are_explained_and_no_failure(tmp_path: Path, flags: tuple[str, ...]) -> None:
-    done = verify_with(ROUNDING % 0.15, tmp_path, "--json", *flags)
+def test_near_ties_are_explained_and_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(load, "ToyModel", with_amplitude(0.15))
+    done = localspec_here(*SHORT, "--json", *flags, home=tmp_path)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
     found = json.loads(done.stdout)
     assert found["outcome"] == "rounding"
@@ -152,14 +145,14 @@ FAILURES = {
 @pytest.mark.parametrize("name", FAILURES)
 def test_bad_input_has_its_exit_code_and_a_sentence(tmp_path: Path, name: str) -> None:
     arguments, code, words = FAILURES[name]
-    done = localspec(*SHORT, *arguments, home=tmp_path)
+    done = localspec_here(*SHORT, *arguments, home=tmp_path)
     assert (done.returncode, done.stdout) == (code, "")
     assert words in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
 
 
 def test_a_class_that_the_model_cannot_be_asked_is_named(tmp_path: Path) -> None:
-    done = localspec("verify", "toy", "-n", "9", "--class", "fim", home=tmp_path)
+    done = localspec_here("verify", "toy", "-n", "9", "--class", "fim", home=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
     assert "no fill-in-the-middle tokens" in done.stderr
 
@@ -176,7 +169,7 @@ def test_the_certificate_of_a_gguf_pair_names_files_build_and_settings(tmp_path:
     mine = tmp_path / "mine.jsonl"
     mine.write_text('{"id": "one", "class": "mine", "turns": ["the sea the sea", "again"]}\n')
     arguments = ("--draft", str(pair[1]), "--prompts", str(mine), "-n", "24", "-c", "512", "-t", "1", "--json", "-q")
-    done = localspec("verify", str(pair[0]), *arguments, "--vs", "auto,model:2,lookup:4", home=tmp_path)
+    done = localspec_here("verify", str(pair[0]), *arguments, "--vs", "auto,model:2,lookup:4", home=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["outcome"], found["forks"]) == ("exact", [])
@@ -190,7 +183,7 @@ def test_the_certificate_of_a_gguf_pair_names_files_build_and_settings(tmp_path:
 
 
 def test_a_pair_that_does_not_fit_is_refused(tmp_path: Path, pair: tuple[Path, Path]) -> None:
-    done = localspec("verify", "toy", "--draft", str(pair[1]), "-t", "1", "-c", "512", home=tmp_path)
+    done = localspec_here("verify", "toy", "--draft", str(pair[1]), "-t", "1", "-c", "512", home=tmp_path)
     assert (done.returncode, done.stdout) == (4, "")
     assert "Traceback" not in done.stderr
 
@@ -201,7 +194,15 @@ def test_the_starter_says_the_same_with_every_drafter(tmp_path: Path) -> None:
     turns = ["Repeat this: the cat sat on the mat, the cat sat on the hat."]
     mine.write_text(json.dumps({"id": "one", "class": "mine", "turns": turns}))
     arguments = ("--prompts", str(mine), "-n", "12", "-c", "512", "-t", "1", "--json", "-q", "--temp", "0")
-    done = localspec("verify", "starter", *arguments, "--vs", "lookup:2,suffix:5", home=tmp_path)
+    done = localspec(
+        "verify",
+        "starter",
+        *arguments,
+        "--vs",
+        "lookup:2,suffix:5",
+        home=tmp_path,
+        extra={"XDG_CACHE_HOME": shared_folder("measured")},
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["outcome"], found["forks"]) == ("exact", [])

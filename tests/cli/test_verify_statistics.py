@@ -1,4 +1,4 @@
-"""`localspec verify --statistics` as a process: text, JSON, exit codes, Ctrl-C, and a rule that is wrong."""
+"""`localspec verify --statistics`: text, JSON, exit codes, Ctrl-C, and a rule that is wrong."""
 
 import json
 import os
@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_here import Done, localspec_here
 from run_localspec import ROOT, environment, localspec
 
+from app.engine import verify
 from app.engine.distribution_check import Progress
 from app.verify.statistics_command import TimeLeft
 
@@ -20,7 +22,7 @@ FEW = ("--accept", "residual", "--samples", "100", "--class", "qa")
 
 
 def found(home: Path, *arguments: str) -> dict[str, Any]:
-    done = localspec(*SHORT, "--json", *arguments, home=home)
+    done = localspec_here(*SHORT, "--json", *arguments, home=home)
     assert (done.returncode, done.stderr) == (0, "")
     record: dict[str, Any] = json.loads(done.stdout)
     return record
@@ -66,7 +68,7 @@ def test_coupled_has_a_far_smaller_bound(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_typical_is_called_approximate_and_never_exact(tmp_path: Path, *, as_json: bool) -> None:
-    done = localspec(*SHORT, "--accept", "typical", *(["--json"] if as_json else []), home=tmp_path)
+    done = localspec_here(*SHORT, "--accept", "typical", *(["--json"] if as_json else []), home=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "Approximate" in done.stdout
     assert "away from the target's own" in done.stdout
@@ -75,35 +77,36 @@ def test_typical_is_called_approximate_and_never_exact(tmp_path: Path, *, as_jso
 
 
 def test_too_few_answers_are_not_said_to_fit(tmp_path: Path) -> None:
-    done = localspec(*SHORT, *FEW, "--samples", "3", home=tmp_path)
+    done = localspec_here(*SHORT, *FEW, "--samples", "3", home=tmp_path)
     assert done.returncode == 0
     assert "Nothing is shown: too few answers" in done.stdout
     assert "Fits" not in done.stdout
 
 
-WRONG = """
-from app.engine import verify
-verify.residual = lambda target, draft, scale=1: target
-"""
+@pytest.fixture
+def wrong(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Draw what follows a rejected guess from the wrong distribution."""
+    monkeypatch.setattr(verify, "residual", lambda target, draft, scale=1: target)  # noqa: ARG005
+    return monkeypatch
 
 
-def of_a_rule(patch: str, home: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    code = patch + "\nfrom app.cli import run_command_line\nrun_command_line()"
-    command = [sys.executable, "-c", code, *SHORT, *FEW, "--samples", "400", *flags]
-    return subprocess.run(command, cwd=ROOT, env=environment(home), capture_output=True, text=True, check=False)
+def of_the_rule(home: Path, *flags: str) -> Done:
+    return localspec_here(*SHORT, *FEW, "--samples", "400", *flags, home=home)
 
 
-def test_a_deviation_ends_with_6_after_the_tables(tmp_path: Path) -> None:
-    done = of_a_rule(WRONG, tmp_path)
+def test_a_deviation_ends_with_6_after_the_tables(tmp_path: Path, wrong: pytest.MonkeyPatch) -> None:
+    done = of_the_rule(tmp_path)
     assert done.returncode == 6
     assert "does not have the target's own distribution" in done.stderr
     assert "DEVIATES" in done.stdout
     assert "total variation distance at most" in done.stdout
-    assert of_a_rule("", tmp_path).returncode == 0
+    wrong.undo()
+    assert of_the_rule(tmp_path).returncode == 0
 
 
+@pytest.mark.usefixtures("wrong")
 def test_a_deviation_is_in_the_json_too(tmp_path: Path) -> None:
-    done = of_a_rule(WRONG, tmp_path, "--json")
+    done = of_the_rule(tmp_path, "--json")
     record = json.loads(done.stdout)
     assert done.returncode == 6
     assert len(record["repeats"]) == 2
@@ -144,7 +147,7 @@ FAILURES = {
 @pytest.mark.parametrize("name", FAILURES)
 def test_bad_input_has_its_exit_code_and_a_sentence(tmp_path: Path, name: str) -> None:
     arguments, code, words = FAILURES[name]
-    done = localspec(*SHORT, *arguments, home=tmp_path)
+    done = localspec_here(*SHORT, *arguments, home=tmp_path)
     assert (done.returncode, done.stdout) == (code, "")
     assert words in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
