@@ -1,183 +1,157 @@
-"""Load on a running server: N clients for S seconds, each answer compared with the one that its question got alone.
+"""Load on running servers: N clients at once, every answer compared with the one that its question got alone.
 
-    localspec serve MODEL & python tests/serve_load.py http://127.0.0.1:8080 --clients 1,2,4,8 --seconds 300 > load.json
+    localspec serve MODEL --strict --port 8080 & localspec serve MODEL --draft off --port 8081 &
+    python tests/serve_load.py http://127.0.0.1:8080 --against http://127.0.0.1:8081 --minutes 5 > load.json
 
-At temperature 0 an answer that differs from the one given alone was mixed with another's, or forked at a near-tie:
-`--strict` on the server rules the second out. Every third request is called off half-way. Exit code 1 for an answer
-that differs, or an error.
+With --against, short windows go in turns to both (ABBA), with the same questions in the same order for both windows of
+a pair, until the windows of a number of clients make --minutes; the other server is idle meanwhile. Reported are the
+ratio of tokens a second of each pair, their median, their geometric mean with its bootstrap interval, and the times of
+whole answers and first texts of both. What was said before can be copied: so a pair asks questions that none before it
+asked, as long as there are any (`fresh` tells), and the right answers are asked of the other server, after the pair.
+
+Without --against there is one window of --minutes for each number of clients; the right answers are asked before.
+
+At temperature 0 an answer that differs was mixed with another's, or forked at a near-tie: `--strict` rules the second
+out. One request in three is called off after a few words. Exit code 1 for an answer that differs, or an error.
 """
 
 import argparse
 import asyncio
 import json
-import random
 import sys
-import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
 from typing import Any
 
 import httpx2
+from serve_load_clients import Asked, Known, Tally, alone, headers, questions, turns, window
 
-_PROMPTS = (
-    "def fibonacci(n):\n    ",
-    "The quick brown fox jumps over the lazy dog. The quick brown fox ",
-    "class Stack:\n    def __init__(self):\n        self.items = []\n\n    def push(self, item):\n        ",
-    "Once upon a time there was a small server that ",
-)
-_TOKENS = 48
+from app.engine.bench_stats import geometric_mean, interval
 
 
 @dataclass(slots=True)
-class Tally:
-    """What one number of clients saw."""
+class Load:
+    """Servers, questions, and what is known of them."""
 
-    clients: int
-    seconds: float = 0.0
-    answers: int = 0
-    tokens: int = 0
-    cancelled: int = 0
-    busy: int = 0
-    errors: list[str] = field(default_factory=list)
-    differing: list[dict[str, str]] = field(default_factory=list)
-    first: list[float] = field(default_factory=list)
-    whole: list[float] = field(default_factory=list)
+    options: argparse.Namespace
+    asks: Sequence[Asked]
+    known: dict[int, Known] = field(default_factory=dict)
+    usable: list[int] = field(default_factory=list)
+    """Questions that were not asked yet, and those that were, behind them."""
 
-    def figures(self) -> dict[str, Any]:
-        """Return what was seen, with times as percentiles."""
-        figures = asdict(self)
-        for name in ("first", "whole"):
-            times = figures.pop(name)
-            figures[f"{name}_seconds"] = {f"p{share}": _percentile(times, share) for share in (50, 95, 99)}
-        return {**figures, "tokens_per_second": self.tokens / self.seconds if self.seconds else None}
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A request, and the only right answer to it."""
-
-    path: str
-    body: dict[str, Any]
-
-
-def questions() -> list[Asked]:
-    """Return chats, completions and holes, all with one right answer."""
-    shared = {"temperature": 0, "max_tokens": _TOKENS, "stream": True, "stream_options": {"include_usage": True}}
-    found = [Asked("/v1/completions", {"prompt": prompt, **shared}) for prompt in _PROMPTS]
-    found += [Asked("/v1/completions", {"prompt": prompt, "suffix": "\n\n", **shared}) for prompt in _PROMPTS[:2]]
-    turns = [[{"role": "user", "content": prompt}] for prompt in _PROMPTS]
-    return found + [Asked("/v1/chat/completions", {"messages": turn, **shared}) for turn in turns]
-
-
-async def ask(client: httpx2.AsyncClient, asked: Asked, tally: Tally, leaves: bool) -> str | None:
-    """Ask once; return the text, None for an answer that was called off or refused."""
-    started, text = time.monotonic(), ""
-    async with client.stream("POST", asked.path, json=asked.body) as response:
-        if response.status_code == 503:
-            tally.busy += 1
-            return None
-        if response.status_code != 200:
-            raise RuntimeError(f"status {response.status_code}: {(await response.aread())[:200]!r}")
-        async for line in response.aiter_lines():
-            if not line.startswith("data: {"):
+    async def learn(self, url: str, numbers: Sequence[int]) -> None:
+        """Ask for the right answers that are not known yet; a question that can't be asked is used no more."""
+        for number in numbers:
+            if number in self.known:
                 continue
-            event = json.loads(line.removeprefix("data: "))
-            text += _said(event)
-            if text and leaves and len(text) > 20:
-                tally.cancelled += 1
-                return None
-            if event.get("usage"):
-                tally.tokens += event["usage"]["completion_tokens"]
-            elif text and len(tally.first) == len(tally.whole):
-                tally.first.append(time.monotonic() - started)
-    tally.whole.append(time.monotonic() - started)
-    tally.answers += 1
-    return text
-
-
-async def client_loop(url: str, key: str, known: dict[int, str], tally: Tally, end: float, seed: int) -> None:
-    """Ask one question after the other until the time is over, as one client with times of its own."""
-    chance, mine = random.Random(seed), Tally(1)
-    asks = questions()
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=600) as client:
-        while time.monotonic() < end:
-            place = chance.randrange(len(known))
-            number = sorted(known)[place]
             try:
-                text = await ask(client, asks[number], mine, leaves=chance.randrange(3) == 0)
-            except (httpx2.HTTPError, RuntimeError, ValueError) as error:
-                mine.errors.append(f"{type(error).__name__}: {error}")
-                continue
-            if text is not None and text != known[number]:
-                mine.differing.append({"question": str(number), "wanted": known[number], "got": text})
-            mine.first = mine.first[: len(mine.whole)]
-    _add(tally, mine)
-
-
-async def alone(url: str, key: str) -> dict[int, str]:
-    """Return the answers that questions get when nobody else asks; those that the model can't be asked are left out."""
-    known: dict[int, str] = {}
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=600) as client:
-        for number, asked in enumerate(questions()):
-            try:
-                text = await ask(client, asked, Tally(1), leaves=False)
+                right = await alone(url, self.options.api_key, self.asks, number)
             except RuntimeError as error:
                 print(f"question {number} is left out: {error}", file=sys.stderr)
-                continue
-            if text is not None:
-                known[number] = text
-    return known
+                right = None
+            if right is None:
+                self.usable.remove(number)
+            else:
+                self.known[number] = right
 
+    async def single(self, clients: int) -> dict[str, Any]:
+        """Load one server."""
+        seconds, url = self.options.minutes * 60, self.options.url
+        tally = await self._window(url, [[*one] * 1000 for one in turns(0, clients, [*self.known])], seconds)
+        tally.judge(self.known)
+        return {"clients": clients, **tally.figures()}
 
-async def run(url: str, key: str, clients: int, seconds: float, known: dict[int, str]) -> Tally:
-    """Let so many clients ask for so long."""
-    tally, started = Tally(clients), time.monotonic()
-    loops = [client_loop(url, key, known, tally, started + seconds, seed) for seed in range(clients)]
-    await asyncio.gather(*loops)
-    tally.seconds = time.monotonic() - started
-    return tally
+    async def pairs(self, clients: int) -> dict[str, Any]:
+        """Load both servers in turns."""
+        ours, other = self.options.url, self.options.against
+        both, found = {ours: Tally(), other: Tally()}, list[dict[str, Any]]()
+        while not found or sum(tally.seconds for tally in both.values()) < self.options.minutes * 60:
+            found.append(await self._pair([other, ours] if len(found) % 2 == 0 else [ours, other], clients, both))
+            print(f"{clients} clients, pair {len(found)}: {found[-1]['ratio']}", file=sys.stderr)
+        ratios = [pair["ratio"] for pair in found if pair["ratio"]]
+        return {
+            "clients": clients,
+            "ratio": {
+                "median": median(ratios) if ratios else None,
+                "geometric_mean": geometric_mean(ratios),
+                "interval_95": interval([ratios]) if ratios else None,
+                "pairs": len(ratios),
+            },
+            "url": both[ours].figures(),
+            "against": both[other].figures(),
+            "pairs": found,
+        }
+
+    async def _pair(self, order: Sequence[str], clients: int, both: dict[str, Tally]) -> dict[str, Any]:
+        numbers = self._next(clients)
+        fresh = not any(number in self.known for number in numbers)
+        lists = [numbers[client::clients] for client in range(clients)]
+        seen = {url: await self._window(url, lists, self.options.window) for url in order}
+        asked = {heard.question for tally in seen.values() for heard in (*tally.answers, *tally.called_off)}
+        await self.learn(self.options.against, sorted(asked))
+        self._used(asked)
+        for url, tally in seen.items():
+            tally.judge(self.known)
+            both[url].add(tally)
+        mine, others = (seen[url].tokens_per_second for url in (self.options.url, self.options.against))
+        ratio = mine / others if mine and others else None
+        return {"ratio": ratio, "url": mine, "against": others, "first": _name(order[0], self.options), "fresh": fresh}
+
+    def _next(self, clients: int) -> list[int]:
+        """Return the questions of a pair: as many as there can be without asking one for the second time."""
+        new = [number for number in self.usable if number not in self.known]
+        return new if len(new) >= clients * self.options.least else self.usable
+
+    def _used(self, asked: set[int]) -> None:
+        self.usable = [n for n in self.usable if n not in asked] + [n for n in self.usable if n in asked]
+
+    async def _window(self, url: str, lists: Sequence[Sequence[int]], seconds: float) -> Tally:
+        return await window(url, self.options.api_key, self.asks, lists, seconds)
 
 
 async def main(options: argparse.Namespace) -> int:
     """Run every number of clients, and print what was seen."""
-    known = await alone(options.url, options.api_key)
-    tallies = []
+    asks = questions(options.prompts)
+    load = Load(options, asks, usable=turns(0, 1, range(len(asks)))[0])
+    runs = []
+    if options.against:
+        fills = httpx2.get(f"{options.url}/props", headers=headers(options.api_key), timeout=60).json()["infill"]
+        load.usable = [number for number in load.usable if fills or not asks[number].body.get("suffix")]
+    else:
+        load.usable = load.usable[: options.questions]
+        await load.learn(options.url, [*load.usable])
     for clients in options.clients:
-        tallies.append(await run(options.url, options.api_key, clients, options.seconds, known))
-        print(f"{clients} clients: {tallies[-1].answers} answers", file=sys.stderr)
-    print(json.dumps({"url": options.url, "runs": [tally.figures() for tally in tallies]}, indent=1))
-    return int(not known or any(tally.errors or tally.differing for tally in tallies))
+        runs.append(await (load.pairs(clients) if options.against else load.single(clients)))
+        print(f"{clients} clients are done", file=sys.stderr)
+    told = {"url": options.url, "against": options.against, "prompts": str(options.prompts or "built-in")}
+    print(json.dumps({**told, "runs": runs}, indent=1))
+    seen = [run[name] for run in runs for name in ("url", "against")] if options.against else runs
+    return int(not load.known or any(one["errors"] or one["differing"] for one in seen))
 
 
-def _said(event: dict[str, Any]) -> str:
-    if "error" in event:
-        raise RuntimeError(str(event["error"])[:200])
-    choices = event.get("choices") or [{}]
-    return str(choices[0].get("text") or choices[0].get("delta", {}).get("content") or "")
-
-
-def _add(tally: Tally, mine: Tally) -> None:
-    for name in ("answers", "tokens", "cancelled", "busy"):
-        setattr(tally, name, getattr(tally, name) + getattr(mine, name))
-    for name in ("errors", "differing", "first", "whole"):
-        getattr(tally, name).extend(getattr(mine, name))
-
-
-def _percentile(times: Sequence[float], share: int) -> float | None:
-    ordered = sorted(times)
-    return ordered[min(len(ordered) - 1, len(ordered) * share // 100)] if ordered else None
+def _name(url: str, options: argparse.Namespace) -> str:
+    return "url" if url == options.url else "against"
 
 
 def _counts(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
 
 
-if __name__ == "__main__":
+def _read() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url")
+    parser.add_argument("--against", help="another server with the same model, plain for example")
     parser.add_argument("--clients", type=_counts, default=[1, 2, 4, 8])
-    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--minutes", type=float, default=5, help="of load for each number of clients")
+    parser.add_argument("--window", type=float, default=10, help="seconds of one window of a pair")
+    parser.add_argument("--prompts", type=Path, help="JSON lines with turns, or prefix and suffix")
+    parser.add_argument("--questions", type=int, default=20, help="how many are asked without --against")
+    parser.add_argument("--least", type=int, default=4, help="fresh questions that a client needs for a window")
     parser.add_argument("--api-key", default="")
-    sys.exit(asyncio.run(main(parser.parse_args())))
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(_read())))

@@ -134,10 +134,10 @@ def serve_here(folder: Path, *arguments: str, asks: Callable[[str], T]) -> T:
 
 
 class Running:
-    """A server as a process of its own; what it tells is collected."""
+    """A server as a process of its own; what it tells is collected. `before` is Python that it runs first."""
 
-    def __init__(self, home: Path, *arguments: str) -> None:
-        command = [sys.executable, "-c", _START, "serve", "--port", "0", *arguments]
+    def __init__(self, home: Path, *arguments: str, before: str = "") -> None:
+        command = [sys.executable, "-c", f"{before}\n{_START}", "serve", "--port", "0", *arguments]
         self.process = subprocess.Popen(
             command, cwd=ROOT, env=environment(home), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -175,9 +175,9 @@ class Running:
 
 
 @contextmanager
-def running(home: Path, *arguments: str) -> Iterator[Running]:
+def running(home: Path, *arguments: str, before: str = "") -> Iterator[Running]:
     """Run a server while a test needs it."""
-    server = Running(home, *arguments)
+    server = Running(home, *arguments, before=before)
     try:
         yield server
     finally:

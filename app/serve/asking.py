@@ -1,6 +1,6 @@
 """What asks the model: chats, completions, holes to be filled."""
 
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from starlette.requests import Request
@@ -9,12 +9,12 @@ from starlette.responses import JSONResponse, Response
 from app.serve.asked import Asked, Outcome
 from app.serve.body import read_fields
 from app.serve.chat import read_chat
-from app.serve.completions import CompletionsRequest, read_completions
+from app.serve.completions import read_completions
 from app.serve.fields import Fields
-from app.serve.native import NativeRequest, read_completion, read_infill
+from app.serve.native import NativeRequest, events_of, read_completion, read_infill
+from app.serve.prompts import read_prefixes, read_prompts
 from app.serve.service import Service
 from app.serve.stream import EventStream
-from app.serve.tokens import read_prompts
 from app.serve.watch import unless_gone
 
 T = TypeVar("T")
@@ -38,31 +38,33 @@ class Asking:
     async def completions(self, request: Request) -> Response:
         """Go on with texts, or fill holes, as OpenAI's servers do."""
         fields = await self._fields(request)
-        prompts = await read_prompts(fields, self._service)
-        wanted = read_completions(fields, self._service, prompts)
+        read = read_prefixes if fields.text("suffix") else read_prompts
+        wanted = read_completions(fields, self._service, await read(fields, self._service))
         if wanted.stream:
             return await self._stream(request, wanted.asked[0], lambda speech: wanted.events(speech, self._service))
-        return JSONResponse(wanted.reply(await self._attend(request, self._all(wanted))))
+        return JSONResponse(wanted.reply(await self._attend(request, self._all(wanted.asked))))
 
     async def infill(self, request: Request) -> Response:
         """Fill a hole, as llama.cpp's server does."""
-        return await self._native(request, read_infill(await self._fields(request), self._service))
+        return await self._native(request, [read_infill(await self._fields(request), self._service)])
 
     async def completion(self, request: Request) -> Response:
-        """Go on with a text, as llama.cpp's server does."""
+        """Go on with texts, as llama.cpp's server does."""
         fields = await self._fields(request)
-        (prompt,) = await read_prompts(fields, self._service, most=1)
-        return await self._native(request, read_completion(fields, self._service, prompt))
+        prompts = await read_prompts(fields, self._service)
+        return await self._native(request, read_completion(fields, self._service, prompts))
 
-    async def _native(self, request: Request, wanted: NativeRequest) -> Response:
-        loaded = self._service.loaded
-        if wanted.stream:
-            return await self._stream(request, wanted.asked, lambda speech: wanted.events(speech, loaded))
-        outcome = await self._attend(request, self._service.whole(wanted.asked))
-        return JSONResponse(wanted.reply(outcome, loaded))
+    async def _native(self, request: Request, wanted: Sequence[NativeRequest]) -> Response:
+        service, asked = self._service, [one.asked for one in wanted]
+        if wanted[0].stream:
+            return await self._stream(request, asked[0], lambda speech: events_of(wanted, speech, service))
+        outcomes = await self._attend(request, self._all(asked))
+        replies = [one.reply(outcome, service.loaded) for one, outcome in zip(wanted, outcomes, strict=True)]
+        # What was asked one thing is told one thing, not a list of it.
+        return JSONResponse(replies if len(replies) > 1 else replies[0])
 
-    async def _all(self, wanted: CompletionsRequest) -> list[Outcome]:
-        return [await self._service.whole(asked) for asked in wanted.asked]
+    async def _all(self, asked: Sequence[Asked]) -> list[Outcome]:
+        return [await self._service.whole(one) for one in asked]
 
     async def _fields(self, request: Request) -> Fields:
         """Read the body; raises Refused, first of all where nothing is loaded."""

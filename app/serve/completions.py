@@ -10,12 +10,12 @@ from app.serve.asked import Asked, Kind, Outcome
 from app.serve.fields import Fields
 from app.serve.native import require_filling
 from app.serve.openai_fields import read_prediction, refuse_unsupported, wants_usage
+from app.serve.prompts import Prompt
 from app.serve.replies import finish_reason, head, timings, usage
 from app.serve.sampling import read_count, read_sampling, read_stops
 from app.serve.service import Service
 from app.serve.stream import DONE, event
 from models.fim import Hole
-from models.prompts import Message as Turn
 
 _KIND, _PREFIX = "text_completion", "cmpl"
 
@@ -57,7 +57,7 @@ class CompletionsRequest:
         yield DONE
 
 
-def read_completions(fields: Fields, service: Service, prompts: Sequence[str]) -> CompletionsRequest:
+def read_completions(fields: Fields, service: Service, prompts: Sequence[Prompt]) -> CompletionsRequest:
     """Read what to do with prompts that are read already; raises Refused."""
     refuse_unsupported(fields)
     fields.text("model")
@@ -79,10 +79,8 @@ def _question(fields: Fields, base: Question) -> Question:
     )
 
 
-def _on(base: Question, prompt: str, suffix: str | None) -> Question:
-    if suffix:
-        return replace(base, hole=Hole(prompt, suffix))
-    return replace(base, turns=(Turn("user", prompt),), raw=True)
+def _on(base: Question, prompt: Prompt, suffix: str | None) -> Question:
+    return replace(base, hole=Hole(prompt.text, suffix)) if suffix else prompt.to(base)
 
 
 def _choice(place: int, text: str, finish: str | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from app.serve.errors import Refused
+from app.serve.open_files import most_connections
 
 SILENCE = 15.0
 """Seconds that a connection may be open with no whole request on it."""
@@ -77,6 +78,6 @@ class Connection(H11Protocol):
     def _make_room(self) -> None:
         """Close the oldest connection that waits for nothing; this one, if there is none."""
         open_ones = [one for one in self.connections if isinstance(one, Connection) and not one.transport.is_closing()]
-        if len(open_ones) > MOST:
+        if len(open_ones) > most_connections(MOST):
             idle = (one for one in open_ones if one.is_idle and one is not self)
             min(idle, key=lambda one: one._opened, default=self).transport.close()

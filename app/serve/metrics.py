@@ -26,14 +26,14 @@ class Metrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
         drafts = "localspec:spec_decode_num"
-        self._drafts = self._counter(f"{drafts}_drafts", "Rounds that drafted.", "kind")
-        self._drafted = self._counter(f"{drafts}_draft_tokens", "Draft tokens that were checked.", "kind")
-        self._accepted = self._counter(f"{drafts}_accepted_tokens", "Draft tokens that became text.", "kind")
+        self._drafts = self._counter(f"{drafts}_drafts", "Rounds that drafted.", *_LABELS)
+        self._drafted = self._counter(f"{drafts}_draft_tokens", "Draft tokens that were checked.", *_LABELS)
+        self._accepted = self._counter(f"{drafts}_accepted_tokens", "Draft tokens that became text.", *_LABELS)
         self._drafted_at = self._counter(
-            f"{drafts}_draft_tokens_per_pos", "Drafts that reached a position, from 0.", "position"
+            f"{drafts}_draft_tokens_per_pos", "Drafts that reached a position, from 0.", *_LABELS, "position"
         )
         self._accepted_at = self._counter(
-            f"{drafts}_accepted_tokens_per_pos", "Drafts whose token at a position was accepted.", "position"
+            f"{drafts}_accepted_tokens_per_pos", "Drafts whose token at a position was accepted.", *_LABELS, "position"
         )
         self._prompt = self._counter("localspec:prompt_tokens", "Tokens of prompts, cached ones included.", "kind")
         self._cached = self._counter("localspec:prompt_tokens_cached", "Tokens of prompts out of the cache.", "kind")
@@ -88,12 +88,13 @@ class Metrics:
         self._prompt.labels(kind).inc(stats.prompt_tokens)
         self._cached.labels(kind).inc(stats.reused_tokens)
         self._said.labels(kind).inc(stats.emitted)
-        self._drafts.labels(kind).inc(stats.drafts)
-        self._drafted.labels(kind).inc(stats.drafted)
-        self._accepted.labels(kind).inc(stats.accepted)
+        labels = (kind, prompt_class(stats.prompt_tokens))
+        self._drafts.labels(*labels).inc(stats.drafts)
+        self._drafted.labels(*labels).inc(stats.drafted)
+        self._accepted.labels(*labels).inc(stats.accepted)
         for counter, counts in ((self._drafted_at, stats.drafted_at), (self._accepted_at, stats.accepted_at)):
             for position, count in enumerate(counts):
-                counter.labels(min(position, _DEEPEST)).inc(count)
+                counter.labels(*labels, min(position, _DEEPEST)).inc(count)
 
     def text(self) -> bytes:
         """Return everything in Prometheus's text format."""

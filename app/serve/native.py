@@ -1,6 +1,6 @@
 """`/infill` and `/completion` as llama.cpp's server defines them."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,13 +9,13 @@ from app.engine.question import Question
 from app.serve.asked import Asked, Kind, Outcome
 from app.serve.errors import Refused
 from app.serve.fields import Fields
-from app.serve.openai_fields import refuse_formats
+from app.serve.openai_fields import refuse_native
+from app.serve.prompts import Prompt
 from app.serve.replies import stop_type, timings
 from app.serve.sampling import read_count, read_sampling, read_stops
 from app.serve.service import Loaded, Service
 from app.serve.stream import event
 from models.fim import Chunk, Hole
-from models.prompts import Message as Turn
 
 _MOST_CHUNKS = 1024
 _MOST_FIELDS = 256
@@ -34,6 +34,8 @@ class NativeRequest:
     stream: bool
     fields: tuple[str, ...] | None
     """What the client wants to be told; None: everything."""
+    index: int = 0
+    """Place of the prompt among those of the request."""
 
     def reply(self, outcome: Outcome, loaded: Loaded) -> dict[str, Any]:
         """Return the answer to a request that does not stream."""
@@ -47,12 +49,12 @@ class NativeRequest:
                     end = {**self._end(said, loaded), "content": said.rest}
                     yield event(_chosen(end, self.fields))
                 elif said:
-                    yield event({"index": 0, "content": said, "tokens": [], "stop": False, "id_slot": -1})
+                    yield event({"index": self.index, "content": said, "tokens": [], "stop": False, "id_slot": -1})
 
     def _end(self, outcome: Outcome, loaded: Loaded) -> dict[str, Any]:
         stats = outcome.stats
         return {
-            "index": 0,
+            "index": self.index,
             "content": "",
             "tokens": [],
             "id_slot": -1,
@@ -95,11 +97,22 @@ def read_infill(fields: Fields, service: Service) -> NativeRequest:
     return _request(fields, Asked(question, Kind.INFILL, _indent(fields)))
 
 
-def read_completion(fields: Fields, service: Service, prompt: str) -> NativeRequest:
-    """Read a text to go on with, its prompt being read already; raises Refused."""
-    base = replace(service.settings.completing, turns=(Turn("user", prompt),), raw=True)
-    question = _question(fields, base)
-    return _request(fields, Asked(question, Kind.COMPLETION, _indent(fields)))
+def read_completion(fields: Fields, service: Service, prompts: Sequence[Prompt]) -> list[NativeRequest]:
+    """Read what to do with prompts that are read already; raises Refused."""
+    base = _question(fields, service.settings.completing)
+    asked = [Asked(prompt.to(base), Kind.COMPLETION, _indent(fields)) for prompt in prompts]
+    return [replace(_request(fields, one), index=place) for place, one in enumerate(asked)]
+
+
+async def events_of(
+    requests: Sequence[NativeRequest], first: AsyncGenerator[str | Outcome], service: Service
+) -> AsyncGenerator[bytes]:
+    """Yield the answers to several requests, one after the other; the first has begun."""
+    for place, one in enumerate(requests):
+        speech = first if place == 0 else service.speak(one.asked)
+        async with aclosing(one.events(speech, service.loaded)) as events:
+            async for said in events:
+                yield said
 
 
 def require_filling(service: Service) -> None:
@@ -129,7 +142,7 @@ def sampling_settings(question: Question) -> dict[str, Any]:
 
 
 def _question(fields: Fields, base: Question) -> Question:
-    refuse_formats(fields)
+    refuse_native(fields)
     count = read_count(fields, "n_predict", "max_tokens", default=base.max_tokens)
     return replace(
         base,

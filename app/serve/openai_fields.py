@@ -1,13 +1,14 @@
-"""What OpenAI's protocol lets a client ask for and localspec can't give: refused in words, never ignored."""
+"""What the protocols let a client ask for and localspec can't give: refused in words, never ignored."""
 
 from typing import NoReturn
 
 from app.serve.errors import Refused
 from app.serve.fields import Fields
 
+_CALLS = "this server calls no tools"
 _PLAIN = "this server answers in plain text"
 _UNSUPPORTED = {
-    "tools": "this server calls no tools",
+    "tools": _CALLS,
     "functions": "this server calls no functions",
     "audio": "this server makes no sound",
     "logit_bias": "this server changes no odds of single tokens",
@@ -15,6 +16,11 @@ _UNSUPPORTED = {
     "echo": "this server does not repeat prompts",
 }
 """Fields that mean something unless they are empty, and why they are refused."""
+_NATIVE = {
+    "logit_bias": _UNSUPPORTED["logit_bias"],
+    "ignore_eos": "the model ends its answers itself",
+}
+"""Such fields of llama.cpp's own requests."""
 
 
 def refuse_unsupported(fields: Fields) -> None:
@@ -24,6 +30,18 @@ def refuse_unsupported(fields: Fields) -> None:
     for name in ("n", "best_of"):
         if fields.whole(name, 0, 1 << 16) not in (None, 1):
             refuse(name, "one answer is given to each prompt")
+    if fields.whole("top_logprobs", 0, 1 << 16):
+        refuse("top_logprobs", _UNSUPPORTED["logprobs"])
+    _refuse_calls(fields)
+    refuse_formats(fields)
+
+
+def refuse_native(fields: Fields) -> None:
+    """Refuse what llama.cpp's server would do, and this one can't."""
+    for name, why in _NATIVE.items():
+        _refuse_unless_empty(fields, name, why)
+    if (fields.whole("n_probs", -1, 1 << 16) or 0) > 0:
+        refuse("n_probs", _UNSUPPORTED["logprobs"])
     refuse_formats(fields)
 
 
@@ -71,6 +89,15 @@ def wants_usage(fields: Fields) -> bool:
 def refuse(name: str, why: str) -> NoReturn:
     """Refuse a field that has no effect here."""
     raise Refused(400, f"'{name}' is not supported: {why}.", param=name, code="unsupported_parameter")
+
+
+def _refuse_calls(fields: Fields) -> None:
+    for name in ("tool_choice", "function_call"):
+        if fields.raw(name) not in (None, "none", "auto"):
+            refuse(name, _CALLS)
+    if fields.has("web_search_options"):
+        # Empty, it asks for a search all the same.
+        refuse("web_search_options", "this server does not search the web")
 
 
 def _refuse_unless_empty(fields: Fields, name: str, why: str) -> None:

@@ -18,6 +18,15 @@ _SEEDS = 1 << 64
 _MOST_SAMPLERS = 32
 _OFF: Mapping[str, float] = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "temperature": 1.0}
 """What each sampler is without effect."""
+_MISSING: Mapping[str, tuple[float, float]] = {
+    "mirostat": (-1, 0),
+    "dynatemp_range": (-_HOTTEST, 0),
+    "xtc_probability": (-_HOTTEST, 0),
+    "dry_multiplier": (-_HOTTEST, 0),
+    "top_n_sigma": (-_HOTTEST, 0),
+    "typical_p": (1, _HOTTEST),
+}
+"""Samplers of llama.cpp that are not here, and from what to what they are without effect."""
 
 
 def read_sampling(fields: Fields, defaults: SamplingParams) -> SamplingParams:
@@ -25,6 +34,7 @@ def read_sampling(fields: Fields, defaults: SamplingParams) -> SamplingParams:
 
     Raises Refused, and UsageError.
     """
+    _refuse_missing(fields)
     given = {name: value for name, value in _given(fields).items() if value is not None}
     off = _switched_off(fields)
     if defaults.greedy or "temperature" in given:
@@ -42,11 +52,18 @@ def read_stops(fields: Fields) -> tuple[str, ...]:
 
 def read_count(fields: Fields, *names: str, default: int | None) -> int | None:
     """Read the most tokens of an answer by the first name that is there; -1 stands for any number, None here."""
-    for name in names:
-        count = fields.whole(name, -2, _WHOLE)
+    counts = [fields.whole(name, -2, _WHOLE) for name in names]
+    for count in counts:
         if count is not None:
             return count if count >= 0 else None
     return default
+
+
+def _refuse_missing(fields: Fields) -> None:
+    for name, (low, high) in _MISSING.items():
+        value = fields.number(name, -_HOTTEST, _HOTTEST)
+        if value is not None and not low <= value <= high:
+            fields.refuse(name, "has an effect, and this server has no such sampler")
 
 
 def _given(fields: Fields) -> dict[str, float | int | None]:
@@ -68,6 +85,7 @@ def _given(fields: Fields) -> dict[str, float | int | None]:
 
 def _switched_off(fields: Fields) -> dict[str, Any]:
     """Return what is without effect where a request lists the samplers it wants."""
-    listed = isinstance(fields.raw("samplers"), list)
-    wanted = fields.texts("samplers", _MOST_SAMPLERS) if listed else ()
+    # A text of letters, one a sampler, is another way to say it; it is checked, and not followed.
+    wanted = fields.texts("samplers", _MOST_SAMPLERS)
+    wanted = () if isinstance(fields.raw("samplers"), str) else wanted
     return {name: value for name, value in _OFF.items() if name not in wanted} if wanted else {}

@@ -12,7 +12,8 @@ from types import FrameType
 import uvicorn
 
 from app.desk import Desk
-from app.serve.connection import Connection
+from app.serve.connection import MOST, Connection
+from app.serve.open_files import ask_for_files, most_connections
 from app.serve.service import Service
 from app.serve.settings import Door, ServePlan
 from app.serve.web import make_app
@@ -28,6 +29,7 @@ _LAST = 5
 
 async def serve(plan: ServePlan, terminal: Terminal) -> None:
     """Serve until a signal ends it; raises LocalspecError."""
+    ask_for_files()
     listener = listen(plan.door)
     desk = Desk(plan.plan)
     service = Service(plan, desk)
@@ -88,7 +90,7 @@ class _Server(uvicorn.Server):
         config = uvicorn.Config(
             make_app(service), http=Connection, ws="none", lifespan="off", log_config=None, access_log=False,
             proxy_headers=False, server_header=False, timeout_keep_alive=_KEEP_ALIVE,
-            timeout_graceful_shutdown=int(grace) + _LAST,
+            timeout_graceful_shutdown=int(grace) + _LAST, backlog=most_connections(MOST),
         )  # fmt: skip
         super().__init__(config)
         self._service = service

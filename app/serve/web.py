@@ -87,7 +87,7 @@ class _Handlers:
     async def no_path(self, _: Request, error: Exception) -> Response:
         """Tell that there is no such path, or that it takes another method."""
         assert isinstance(error, HTTPException)
-        words = {404: "There is no such path.", 405: "This path takes another method."}
+        words = {404: "There is no such path: see localspec serve --help.", 405: "This path takes another method."}
         message = words.get(error.status_code, "The request can't be read.")
         return self._tell(Refused(error.status_code, message), error.headers)
 

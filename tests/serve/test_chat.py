@@ -133,7 +133,14 @@ def test_contents_may_be_parts_and_a_developer_is_a_system(server: Served) -> No
 
 def test_empty_fields_of_what_is_not_supported_are_fine(server: Served) -> None:
     nothing = {"tools": [], "logprobs": False, "n": 1, "response_format": {"type": "text"}, "logit_bias": {}}
-    more = {"tool_choice": None, "user": "me", "modalities": ["text"], "top_logprobs": 0, "unknown": [1, {}]}
+    more = {
+        "tool_choice": "auto",
+        "function_call": "none",
+        "user": "me",
+        "modalities": ["text"],
+        "top_logprobs": 0,
+        "unknown": [1, {}],
+    }
     assert server.post(PATH, **ASKED, max_tokens=1, **nothing, **more)["choices"]
 
 
@@ -151,6 +158,10 @@ def test_empty_fields_of_what_is_not_supported_are_fine(server: Served) -> None:
         ("audio", {"voice": "alloy"}),
         ("logit_bias", {"5": 1}),
         ("grammar", "root ::= x"),
+        ("tool_choice", "required"),
+        ("function_call", {"name": "f"}),
+        ("top_logprobs", 3),
+        ("web_search_options", {}),
     ],
 )
 def test_what_is_not_supported_is_refused_by_its_name(server: Served, field: str, value: Any) -> None:

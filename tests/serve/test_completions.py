@@ -89,13 +89,8 @@ def test_a_stream_ends_with_its_reason_and_its_usage(server: Served) -> None:
         ([], "prompts"),
         (5, "text"),
         (["a"] * 17, "prompts"),
-        ([1, "a"], "token ids"),
+        (["a", None], "text"),
         ([36], "token ids"),
-        ([-1], "token ids"),
-        ([True], "token ids"),
-        ([[1], [99]], "token ids"),
-        ([{}], "text"),
-        ([30], "not read as"),
     ],
 )
 def test_prompts_that_can_not_be_read_are_refused(server: Served, prompt: Any, part: str) -> None:

@@ -1,35 +1,17 @@
 """Requests that nobody means well with: always refused in order, or answered, and the engine goes on."""
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from serving import Served, served
 
-FIELDS = {
-    "/v1/chat/completions": ("messages", "prediction", "stream_options", "response_format", "tools"),
-    "/v1/completions": ("prompt", "suffix", "prediction", "logprobs", "echo"),
-    "/infill": ("input_prefix", "input_suffix", "input_extra", "prompt", "response_fields", "t_max_predict_ms"),
-    "/completion": ("prompt", "n_indent", "t_max_prompt_ms", "response_fields", "samplers"),
-    "/tokenize": ("content", "add_special", "with_pieces"),
-    "/detokenize": ("tokens",),
-}
-SHARED = (
-    "stream",
-    "stop",
-    "seed",
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_p",
-    "model",
-    "n_predict",
-    "max_tokens",
-    "samplers",
-)
+from app.serve import body
+from app.serve.fields import Fields
+
 NAMES = ["../../etc/passwd", "C:\\con", "\x00", "%n%s", "<end><fim_middle>", "\ud800", "💥" * 9, "a" * 700, "-" * 65]
 TEXTS = st.one_of(st.text(max_size=8), st.sampled_from(NAMES))
 NUMBERS = st.one_of(
@@ -47,17 +29,57 @@ TURN = st.fixed_dictionaries(
         "content": st.one_of(TEXTS, ANYTHING, st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": TEXTS})))
     },
 )
-RIGHT = {
-    "messages": st.lists(TURN, max_size=3),
-    "prompt": st.one_of(TEXTS, st.lists(st.integers(-1, 40), max_size=5), st.lists(TEXTS, max_size=3)),
-    "tokens": st.lists(st.integers(-1, 40), max_size=5),
-    "input_prefix": TEXTS,
-    "input_suffix": TEXTS,
-    "input_extra": st.lists(st.fixed_dictionaries({"text": TEXTS}, optional={"filename": TEXTS}), max_size=3),
-    "content": TEXTS,
-    "stop": st.lists(TEXTS, max_size=3),
-    "samplers": st.lists(st.sampled_from(["top_k", "top_p", "min_p", "temperature", "infill"])),
+COUNTS = st.integers(-1, 4)
+SHARES = st.floats(0, 1)
+FLAGS = st.booleans()
+TEXT_LISTS = st.lists(TEXTS, max_size=3)
+IDS = st.lists(st.integers(-1, 40), max_size=5)
+PROMPTS = st.one_of(
+    TEXTS, IDS, TEXT_LISTS, st.lists(st.one_of(IDS, TEXTS, st.lists(st.one_of(st.integers(0, 30), TEXTS))))
+)
+EMPTY: st.SearchStrategy[Any] = st.sampled_from([None, [], {}, False])
+SAMPLING: dict[str, st.SearchStrategy[Any]] = {
+    "temperature": SHARES, "top_k": COUNTS, "top_p": SHARES, "min_p": SHARES, "repeat_penalty": st.floats(0.5, 2),
+    "repeat_last_n": COUNTS, "frequency_penalty": SHARES, "presence_penalty": SHARES, "seed": st.integers(-1, 9),
+    "samplers": st.lists(st.sampled_from(["top_k", "top_p", "min_p", "temperature", "infill"])), "mirostat": st.just(0),
+    "dynatemp_range": st.just(0), "xtc_probability": st.just(0), "dry_multiplier": st.just(0),
+    "top_n_sigma": st.just(-1), "typical_p": st.just(1),
+}  # fmt: skip
+SHARED: dict[str, st.SearchStrategy[Any]] = {
+    **SAMPLING, "stop": TEXT_LISTS, "stream": FLAGS, "n_predict": COUNTS, "max_tokens": COUNTS, "grammar": EMPTY,
+    "json_schema": EMPTY, "logit_bias": EMPTY, "response_format": st.just({"type": "text"}),
+    "modalities": st.just(["text"]),
+}  # fmt: skip
+OPENAI: dict[str, st.SearchStrategy[Any]] = {
+    **SHARED, "model": TEXTS, "stream_options": st.fixed_dictionaries({"include_usage": FLAGS}), "n": st.just(1),
+    "best_of": st.just(1), "prediction": st.fixed_dictionaries({"type": st.just("content"), "content": TEXTS}),
+    "logprobs": EMPTY, "top_logprobs": st.just(0), "echo": EMPTY, "tools": EMPTY, "functions": EMPTY, "audio": EMPTY,
+    "tool_choice": st.just("none"), "function_call": st.just("auto"), "web_search_options": st.none(),
+}  # fmt: skip
+NATIVE: dict[str, st.SearchStrategy[Any]] = {
+    **SHARED, "n_indent": COUNTS, "response_fields": TEXT_LISTS, "t_max_predict_ms": COUNTS, "t_max_prompt_ms": COUNTS,
+    "n_probs": st.just(0), "ignore_eos": EMPTY,
+}  # fmt: skip
+CHUNKS = st.lists(st.fixed_dictionaries({"text": TEXTS}, optional={"filename": TEXTS}), max_size=3)
+FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
+    "/v1/chat/completions": {"messages": st.lists(TURN, max_size=3), "max_completion_tokens": COUNTS, **OPENAI},
+    "/v1/completions": {"prompt": PROMPTS, "suffix": TEXTS, **OPENAI},
+    "/infill": {"input_prefix": TEXTS, "input_suffix": TEXTS, "input_extra": CHUNKS, "prompt": TEXTS, **NATIVE},
+    "/completion": {"prompt": PROMPTS, **NATIVE},
+    "/tokenize": {"content": TEXTS, "add_special": FLAGS, "parse_special": FLAGS, "with_pieces": FLAGS},
+    "/detokenize": {"tokens": IDS},
 }
+"""Every field that a request may have, and what about belongs into it."""
+NEEDED: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"messages": [{"role": "user", "content": "a"}]},
+    "/v1/completions": {"prompt": "a"},
+    "/infill": {"input_prefix": "a", "input_suffix": "b"},
+    "/completion": {"prompt": "a"},
+    "/tokenize": {},
+    "/detokenize": {},
+}
+WRONG: list[Any] = [5, 1.5, 10**400, True, "\ud800", [5], [None], [[]], {"x": 5}, {"type": 5}]
+"""Few of them are right for any field."""
 SLOW = settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
@@ -72,14 +94,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @st.composite
 def bodies(draw: st.DrawFn, path: str) -> dict[str, Any]:
     """Return a body that is about right, with something wrong about it."""
-    body: dict[str, Any] = {}
-    for name in FIELDS[path]:
-        if name in RIGHT and draw(st.integers(0, 9)) > 0:
-            body[name] = draw(RIGHT[name])
-    for name in draw(st.lists(st.sampled_from([*FIELDS[path], *SHARED]), max_size=3, unique=True)):
-        body[name] = draw(ANYTHING)
+    fields = FIELDS[path]
+    drawn = {name: draw(fields[name]) for name in NEEDED[path] if draw(st.integers(0, 9)) > 0}
+    for name in draw(st.lists(st.sampled_from([*fields]), max_size=4, unique=True)):
+        drawn[name] = draw(fields[name])
+    for name in draw(st.lists(st.sampled_from([*fields]), max_size=2, unique=True)):
+        drawn[name] = draw(ANYTHING)
     # So that nobody's answer takes long; what is asked above wins.
-    return {"n_predict": 4, "max_tokens": 4, **body}
+    return {"n_predict": 4, "max_tokens": 4, **drawn}
 
 
 def is_in_order(response: Any) -> None:
@@ -96,12 +118,51 @@ def still_answers(server: Served) -> None:
     assert len(reply["content"]) == 3
 
 
+class NotedFields(Fields):
+    """Fields that note which of them are looked at."""
+
+    seen: ClassVar[set[str]] = set()
+
+    def __init__(self, members: Mapping[str, object], name: str = "") -> None:
+        super().__init__(members, name)
+        self._members = _Noted(members)
+
+
+class _Noted(dict[str, object]):
+    def get(self, name: str, default: Any = None) -> Any:
+        NotedFields.seen.add(name)
+        return super().get(name, default)
+
+
+@pytest.mark.parametrize("path", FIELDS)
+def test_the_table_has_every_field_that_is_read(server: Served, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who adds one has to add it there: it is then tried with everything below."""
+    monkeypatch.setattr(body, "Fields", NotedFields)
+    NotedFields.seen.clear()
+    server.post(path, **NEEDED[path])
+    assert NotedFields.seen == {*FIELDS[path]}
+
+
+@pytest.mark.parametrize("path", FIELDS)
+def test_every_field_refuses_what_it_is_not_by_its_name(server: Served, path: str) -> None:
+    for name in FIELDS[path]:
+        refused = 0
+        for wrong in WRONG:
+            response = server.send(path, {**NEEDED[path], "n_predict": 2, name: wrong})
+            is_in_order(response)
+            if response.status_code == 400:
+                param = response.json()["error"]["param"]
+                refused += str(param).partition(".")[0].partition("[")[0] == name
+        assert refused > 2, name
+    still_answers(server)
+
+
 @pytest.mark.parametrize("path", FIELDS)
 def test_bodies_that_are_nearly_right(server: Served, path: str) -> None:
     @SLOW
     @given(bodies(path))
-    def ask(body: dict[str, Any]) -> None:
-        is_in_order(server.send(path, body))
+    def ask(drawn: dict[str, Any]) -> None:
+        is_in_order(server.send(path, drawn))
 
     ask()
     still_answers(server)
@@ -110,10 +171,10 @@ def test_bodies_that_are_nearly_right(server: Served, path: str) -> None:
 @SLOW
 @given(
     path=st.sampled_from(list(FIELDS)),
-    body=st.one_of(st.binary(max_size=60), ANYTHING.map(lambda one: json.dumps(one).encode())),
+    sent=st.one_of(st.binary(max_size=60), ANYTHING.map(lambda one: json.dumps(one).encode())),
 )
-def test_bodies_that_are_anything(server: Served, path: str, body: bytes) -> None:
-    is_in_order(server.client.post(path, content=body))
+def test_bodies_that_are_anything(server: Served, path: str, sent: bytes) -> None:
+    is_in_order(server.client.post(path, content=sent))
 
 
 @SLOW
@@ -142,6 +203,17 @@ def test_a_beginning_that_leaves_no_room_is_cut(server: Served) -> None:
     reply = server.post("/infill", input_prefix="a", input_suffix="b", prompt="a" * 700, n_predict=3)
     assert reply["tokens_evaluated"] < 256
     assert len(reply["content"]) == 3
+
+
+@pytest.mark.parametrize("depth", [33, 1000, 100_000, 1_000_000])
+@pytest.mark.parametrize("pair", ["[]", "{}"])
+def test_json_that_is_deep_is_refused(server: Served, depth: int, pair: str) -> None:
+    opening, closing = ('{"a":', "}") if pair == "{}" else ("[", "]")
+    inner = opening * depth + "1" + closing * depth
+    for text in (inner, f'{{"prompt": {inner}}}', opening * depth):
+        response = server.client.post("/completion", content=text)
+        assert response.status_code == 400, response.text
+        assert response.json()["error"]["type"] == "invalid_request_error"
 
 
 def test_the_engine_is_there_after_all_that(server: Served) -> None:

@@ -167,7 +167,40 @@ def test_a_text_goes_on_as_llama_cpp_tells_it(server: Served) -> None:
     reply = server.post("/completion", prompt="the cat", n_predict=9, temperature=0)
     wanted = server.post("/v1/completions", prompt="the cat", max_tokens=9, temperature=0)
     assert reply["content"] == wanted["choices"][0]["text"]
-    assert server.refused("/completion", prompt=["a", "b"])[0] == 400
+    assert server.post("/completion", prompt=["the cat"], n_predict=9, temperature=0)["content"] == reply["content"]
+
+
+@pytest.mark.parametrize("path", [PATH, "/completion"])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("mirostat", 2), ("typical_p", 0.5), ("dry_multiplier", 0.8), ("xtc_probability", 0.5), ("top_n_sigma", 1.0),
+        ("dynatemp_range", 0.5), ("n_probs", 5), ("ignore_eos", True), ("logit_bias", [[5, False]]), ("samplers", 5),
+        ("grammar", "root ::= x"), ("json_schema", {"type": "object"}),
+    ],
+)  # fmt: skip
+def test_what_would_change_the_answer_is_refused_by_its_name(server: Served, path: str, field: str, value: Any) -> None:
+    needed = HOLE if path == PATH else {"prompt": "a"}
+    status, error = server.refused(path, **needed, n_predict=1, **{field: value})
+    assert (status, error["param"]) == (400, field)
+    assert field in error["message"]
+
+
+def test_samplers_without_effect_are_fine(server: Served) -> None:
+    off = {"mirostat": 0, "typical_p": 1.0, "dry_multiplier": 0.0, "xtc_probability": 0, "top_n_sigma": -1.0}
+    more = {
+        "dynatemp_range": 0,
+        "n_probs": 0,
+        "ignore_eos": False,
+        "logit_bias": [],
+        "samplers": "edkypmxt",
+    }
+    assert server.post("/completion", prompt="a", n_predict=2, **off, **more)["tokens_predicted"] == 2
+
+
+def test_every_count_is_checked_whichever_is_followed(server: Served) -> None:
+    assert server.post("/completion", prompt="a", n_predict=2, max_tokens=9)["tokens_predicted"] == 2
+    assert server.refused("/completion", prompt="a", n_predict=2, max_tokens="many")[1]["param"] == "max_tokens"
 
 
 class LinesToy(ToyModel):

@@ -1,11 +1,19 @@
 """What the server tells of itself and of tokens, and what it counts."""
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from serving import Served, served
 
+from app.desk import AnswerMessage
+from app.engine.messages import Said
+from app.engine.speculate import Round
+from app.serve.answer import Answer
 from app.serve.metrics import prompt_class
 from models.toy import ToyVocab
 
@@ -75,9 +83,76 @@ def test_drafts_are_counted_by_kind_and_position(tmp_path: Path) -> None:
         assert 0 < one.figure(f"{counts}_draft_tokens_per_pos_total") <= drafted
         assert one.figure(f"{counts}_drafts_total") >= one.figure(f"{counts}_draft_tokens_per_pos_total") / 3
         text = one.client.get("/metrics").text
-        assert 'spec_decode_num_accepted_tokens_per_pos_total{position="0"}' in text
-        assert 'spec_decode_num_drafts_total{kind="completion"}' in text
+        assert 'accepted_tokens_per_pos_total{kind="completion",position="0",prompt="0-255"}' in text
+        assert 'spec_decode_num_drafts_total{kind="completion",prompt="0-255"}' in text
         assert "_created" not in text
+
+
+def test_acceptance_is_counted_by_kind_length_of_the_prompt_and_position(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds: list[Round] = []
+    hear = Answer.hear
+
+    def hearing(self: Answer, message: AnswerMessage) -> str | None:
+        if isinstance(message, Said):
+            rounds.append(message.round)
+        return hear(self, message)
+
+    monkeypatch.setattr(Answer, "hear", hearing)
+    wanted: Counter[tuple[str, ...]] = Counter()
+    asked: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
+        ("completion", "0-255"): ("/v1/completions", {"prompt": "the cat the cat"}),
+        ("completion", "256-1023"): ("/completion", {"prompt": "the cat " * 40}),
+        ("chat", "0-255"): ("/v1/chat/completions", {"messages": [{"role": "user", "content": "the cat the cat"}]}),
+        ("infill", "256-1023"): ("/infill", {"input_prefix": "a dog " * 50, "input_suffix": "a dog"}),
+    }
+    with served(tmp_path, "toy-fim", "--no-adapt", "--draft-max", "5", "-c", "1024") as one:
+        for (kind, prompt), (path, body) in asked.items():
+            rounds.clear()
+            timings = one.post(path, **body, max_tokens=40, temperature=0)["timings"]
+            assert timings["draft_n"] == sum(len(each.draft.tokens) + len(each.draft.siblings) for each in rounds)
+            wanted["drafted", kind, prompt] += timings["draft_n"]
+            wanted["accepted", kind, prompt] += timings["draft_n_accepted"]
+            for each in rounds:
+                wanted["drafts", kind, prompt] += bool(each.draft.tokens)
+                for place in range(len(each.draft.tokens)):
+                    wanted["drafted", kind, prompt, str(place)] += 1
+                    wanted["accepted", kind, prompt, str(place)] += place < each.verdict.accepted
+        found = _acceptance(one)
+    assert found == +wanted
+    assert {key[1:3] for key in found} == {*asked}
+    assert {key[3] for key in found if len(key) > 3} == {*"01234"}
+
+
+def _acceptance(one: Served) -> Counter[tuple[str, ...]]:
+    """Return what /metrics tells of drafts, as a scraper reads it."""
+    names = {"drafts": "drafts", "draft_tokens": "drafted", "accepted_tokens": "accepted"}
+    found: Counter[tuple[str, ...]] = Counter()
+    for family in text_string_to_metric_families(one.client.get("/metrics").text):
+        name = family.name.removeprefix("localspec:spec_decode_num_").removesuffix("_per_pos")
+        for sample in family.samples if name in names else ():
+            labels = (sample.labels["kind"], sample.labels["prompt"], sample.labels.get("position"))
+            found[names[name], *filter(None, labels)] += int(sample.value)
+    return +found
+
+
+def test_names_and_units_are_those_that_scrapers_expect(server: Served) -> None:
+    server.post("/v1/completions", prompt="the cat", max_tokens=9)
+    server.refused("/infill")
+    families = {one.name: one for one in text_string_to_metric_families(server.client.get("/metrics").text)}
+    assert len(families) > 10
+    for name, family in families.items():
+        assert re.fullmatch(r"localspec:[a-z][a-z_]*[a-z]", name)
+        assert family.documentation.endswith(".")
+        assert family.type in {"counter", "gauge", "histogram"}
+        assert not re.search(r"_(ms|milliseconds|minutes|total|count|sum|bucket|kb)$", name)
+        ends = {sample.name.removeprefix(name) for sample in family.samples}
+        assert ends <= {"counter": {"_total"}, "gauge": {""}, "histogram": {"_bucket", "_sum", "_count"}}[family.type]
+        assert all(len(sample.labels) <= 4 for sample in family.samples)
+    times = [name for name in families if "time" in name or "request_" in name]
+    assert times
+    assert all(name.endswith("_seconds") for name in times)
 
 
 def test_times_are_counted_by_kind_and_length_of_the_prompt(tmp_path: Path) -> None:

@@ -7,17 +7,21 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-from openai import AuthenticationError, BadRequestError, OpenAI
+from openai import AuthenticationError, BadRequestError, NotFoundError, OpenAI
 from serving import Running, running
+from tiny_gguf import write_llama
 
 KEY = "sesam"
 HEADERS = {"Authorization": f"Bearer {KEY}"}
 HELLO: list[Any] = [{"role": "user", "content": "the cat sat on the mat. the cat"}]
+PARTS = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
+TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
 LONG = {"prompt": "the cat", "max_tokens": 30_000, "temperature": 0.9, "stop": ["<never>"]}
 """What takes minutes to answer."""
 
@@ -86,6 +90,71 @@ def test_openais_client_completes_and_fills_in(client: OpenAI) -> None:
     assert [choice.index for choice in several.choices] == [0, 1]
 
 
+def test_openais_client_sends_prompts_as_tokens(client: OpenAI) -> None:
+    prompts = [[29, 28, 0], [1, 7, 0]]
+    reply = client.completions.create(model="any", prompt=prompts, max_tokens=3, temperature=0)
+    assert reply.usage is not None
+    assert (len(reply.choices), reply.usage.prompt_tokens, reply.usage.completion_tokens) == (2, 6, 6)
+    one = client.completions.create(model="any", prompt=prompts[0], max_tokens=3, temperature=0)
+    assert one.choices[0].text == reply.choices[0].text
+    assert one.usage is not None
+    assert one.usage.prompt_tokens == 3
+
+
+def test_openais_client_carries_a_conversation_on(client: OpenAI) -> None:
+    """Its messages have members that are null, its contents are parts, and its instructions come from a developer."""
+    ask = partial(client.chat.completions.create, model="any", max_completion_tokens=5, max_tokens=9, temperature=0)
+    first = ask(messages=HELLO).choices[0].message
+    turns = [{"role": "developer", "content": "be kind"}, *HELLO, first, {"role": "user", "content": PARTS}]
+    told = ask(messages=turns, stop=["<a>", "<b>"], seed=1, response_format={"type": "text"}, n=1)
+    text = [{"role": "system", "content": "be kind"}, *HELLO, {"role": "assistant", "content": first.content}]
+    plain = ask(messages=[*text, {"role": "user", "content": "one\ntwo"}])
+    assert told.choices[0].message.content == plain.choices[0].message.content
+    assert told.usage is not None
+    assert told.usage.completion_tokens == 5
+    assert plain.usage is not None
+    assert told.usage.prompt_tokens == plain.usage.prompt_tokens
+
+
+def test_openais_client_gathers_a_stream(client: OpenAI) -> None:
+    whole = client.chat.completions.create(model="any", messages=HELLO, max_tokens=60, temperature=0)
+    stop = (whole.choices[0].message.content or "")[20:23]
+    with client.chat.completions.stream(
+        model="any", messages=HELLO, max_tokens=60, temperature=0, stop=[stop], stream_options={"include_usage": True}
+    ) as stream:
+        kinds = {event.type for event in stream}
+        gathered = stream.get_final_completion()
+    assert {"chunk", "content.delta", "content.done"} <= kinds
+    assert gathered.choices[0].finish_reason == "stop"
+    assert gathered.choices[0].message.content == (whole.choices[0].message.content or "").partition(stop)[0]
+    assert gathered.usage is not None
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "param"),
+    [
+        ("n", 2, "n"), ("logprobs", True, "logprobs"), ("tools", TOOLS, "tools"), ("messages", [], "messages"),
+        ("response_format", {"type": "json_object"}, "response_format"), ("tool_choice", "required", "tool_choice"),
+        ("logit_bias", {"5": -100}, "logit_bias"), ("web_search_options", {}, "web_search_options"),
+        ("messages", [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}],
+         "messages[0].content[0].type"),
+        ("messages", [*HELLO, {"role": "tool", "tool_call_id": "1", "content": "x"}], "messages[1].role"),
+    ],
+)  # fmt: skip
+def test_openais_client_is_told_which_field_can_not_be_had(client: OpenAI, field: str, value: Any, param: str) -> None:
+    asked: dict[str, Any] = {"model": "any", "messages": HELLO, "max_tokens": 2, field: value}
+    with pytest.raises(BadRequestError) as told:
+        client.chat.completions.create(**asked)
+    assert told.value.param == param
+    assert param in told.value.message
+
+
+def test_openais_client_is_told_of_paths_that_are_not_there(client: OpenAI) -> None:
+    for call in (client.responses.create, client.embeddings.create):
+        with pytest.raises(NotFoundError, match="serve --help"):
+            call(model="any", input="hi")
+
+
 def test_openais_client_understands_what_is_refused(client: OpenAI) -> None:
     with pytest.raises(BadRequestError) as told:
         client.chat.completions.create(model="any", messages=HELLO, n=3)
@@ -143,18 +212,6 @@ def test_who_waits_and_leaves_is_not_answered_either(server: Running) -> None:
     until(lambda: figure(server, "localspec:requests_cancelled_total") == before + 3)
 
 
-def test_silent_connections_keep_nobody_out(server: Running) -> None:
-    with ExitStack() as open_:
-        for count in range(400):
-            silent = open_.enter_context(socket.create_connection(("127.0.0.1", server.port)))
-            if count % 2:
-                silent.sendall(b"POST /infill HTTP/1.1\r\nHost: local")
-        reply = httpx2.post(
-            f"{server.url}/infill", json={"input_prefix": "a", "input_suffix": "b", "n_predict": 3}, headers=HEADERS
-        )
-        assert len(reply.json()["content"]) == 3
-
-
 @pytest.mark.parametrize(
     "sent",
     [
@@ -203,6 +260,30 @@ def test_a_killed_server_leaves_no_file_behind(tmp_path: Path) -> None:
             assert one.end(signal.SIGKILL) == -signal.SIGKILL
         left = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
     assert left == []
+
+
+def test_a_killed_server_leaves_files_that_the_next_one_reads(tmp_path: Path) -> None:
+    """A file with weights is measured, and what was found out is kept: nothing of it may be half there."""
+    model = write_llama(tmp_path / "tiny.gguf", n_ctx=2048)
+    home, asked = tmp_path / "home", {"prompt": "the hello hello", "temperature": 0, "max_tokens": 24}
+    home.mkdir()
+    with running(home, str(model)) as one:
+        said = httpx2.post(f"{one.url}/v1/completions", json=asked, timeout=60).json()["choices"]
+        long = {**LONG, "max_tokens": 1500, "stream": True}
+        with httpx2.stream("POST", f"{one.url}/completion", json=long, timeout=60) as lines:
+            next(lines.iter_lines())
+            assert one.end(signal.SIGKILL) == -signal.SIGKILL
+    (memory,) = home.rglob("machine.json")
+    found = json.loads(memory.read_text())
+    assert found
+    # A kill while it was written would have left this beside it.
+    (memory.parent / "machine.jsonx.partial").write_text('{"half": ')
+    with running(home, str(model)) as one:
+        assert httpx2.post(f"{one.url}/v1/completions", json=asked, timeout=60).json()["choices"] == said
+        assert one.end(signal.SIGTERM) == 0
+    assert json.loads(memory.read_text()).keys() >= found.keys()
+    kept = [path for path in home.rglob("*") if path.is_file()]
+    assert all(b"hello" not in path.read_bytes() for path in kept), "what is said is not kept"
 
 
 def test_nothing_is_written_on_the_way_of_results(server: Running) -> None:

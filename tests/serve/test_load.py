@@ -1,0 +1,48 @@
+"""The script that loads servers sees what it is there to see."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import httpx2
+from serve_load_clients import Known, Tally, alone, questions, turns, window
+from serving import serve_here
+
+CLIENTS, NUMBERS = 3, range(10)
+
+
+def load(url: str) -> tuple[Tally, dict[int, Known]]:
+    asks, known = questions(None), {}
+    for number in NUMBERS:
+        known[number] = asyncio.run(alone(url, "", asks, number))
+    lists = [one * 10 for one in turns(0, CLIENTS, NUMBERS)]
+    tally = asyncio.run(window(url, "", asks, lists, 0.5))
+    assert "requests_cancelled_total" in httpx2.get(f"{url}/metrics").text
+    return tally, {number: right for number, right in known.items() if right is not None}
+
+
+def test_answers_are_compared_and_counted(tmp_path: Path) -> None:
+    tally, known = serve_here(tmp_path, "toy-fim", "-np", "2", "-c", "1024", asks=load)
+    assert [*known] == [*NUMBERS]
+    assert not tally.errors
+    assert tally.answers
+    assert tally.called_off
+    tally.judge(known)
+    assert tally.differing == []
+    figures = tally.figures()
+    whole = sum(heard.tokens or 0 for heard in tally.answers)
+    assert whole < figures["tokens"] <= whole + 48 * len(tally.called_off)
+    assert figures["answers"] == len(tally.answers)
+    assert 0 < figures["first_seconds"]["p50"] <= figures["whole_seconds"]["p95"]
+
+
+def test_a_mixed_answer_is_seen_whole_or_called_off(tmp_path: Path) -> None:
+    tally, known = serve_here(tmp_path, "toy-fim", "-np", "2", "-c", "1024", asks=load)
+    whole, part = tally.answers[0].question, tally.called_off[0].question
+    wrong = {number: replace(known[number], text="?" + known[number].text) for number in (whole, part)}
+    tally.judge({**known, **wrong})
+    assert {int(one["question"]) for one in tally.differing} == {whole, part}
+    assert not tally.errors
+    lost = Tally(answers=tally.answers[:1])
+    lost.judge({})
+    assert (len(lost.errors), lost.tokens) == (1, 0)
