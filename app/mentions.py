@@ -35,6 +35,8 @@ class Expanded:
 
     text: str
     """What to send: the text, then every file in a code block of its own."""
+    typed: str
+    """What to expand for the same, with nothing verbatim in it."""
     files: tuple[Excerpt, ...] = ()
     """What was taken, in the order of the text."""
 
@@ -56,7 +58,24 @@ def expand(text: str, folder: Path, verbatim: Sequence[str] = ()) -> Expanded:
     wanted = [one for match in found if not match[1] and (one := _resolve(match, folder))]
     files = tuple(_read(wanted, folder))
     blocks = [_unescaped(text, found), *(_block(file) for file in files)]
-    return Expanded("\n\n".join(blocks), files)
+    return Expanded("\n\n".join(blocks), _explicit(text, folder, verbatim), files)
+
+
+def _explicit(text: str, folder: Path, verbatim: Sequence[str]) -> str:
+    """Return a text with a backslash before what is a mention in it only while nothing is verbatim."""
+    if not any(verbatim):
+        return text
+    meant = {match.start() for match in _MENTION.finditer(_without_code(text, verbatim))}
+    others = (match for match in _MENTION.finditer(_without_code(text, ())) if match.start() not in meant)
+    places = [match.start() for match in others if not match[1] and _is_meant(match, folder)]
+    return "\\".join(text[start:end] for start, end in zip([0, *places], [*places, len(text)], strict=True))
+
+
+def _is_meant(match: re.Match[str], folder: Path) -> bool:
+    try:
+        return _resolve(match, folder) is not None
+    except UsageError:
+        return True
 
 
 def _without_code(text: str, verbatim: Sequence[str]) -> str:

@@ -66,6 +66,6 @@ def _message(entry: Entry, *, current: bool) -> dict[str, Any]:
         "current": current,
     }
     if entry.answer is None:
-        return said
+        return said if entry.typed is None else {**said, "typed": entry.typed}
     rounds = unpack(entry.answer.rounds)
     return {**said, **asdict(entry.answer), "rounds": rounds.to_record() if rounds else None}

@@ -100,10 +100,13 @@ class Recorder:
         """Return the tokens of each answer among the turns."""
         return [entry.answer.tokens for entry in self.branch() if entry.answer is not None]
 
-    def ask(self, text: str, system: str | None = None, *, instead_of: int | None = None) -> None:
+    def ask(
+        self, text: str, system: str | None = None, *, instead_of: int | None = None, typed: str | None = None
+    ) -> None:
         """Write down what the user says, and wait for it to be on disk.
 
-        `instead_of` is an earlier message of the user, in whose place this one begins a branch.
+        `instead_of` is an earlier message of the user, in whose place this one begins a branch; `typed` is what was
+        typed for it, if that is another text.
         """
         if self.conversation is None:
             now = self._clock()
@@ -112,6 +115,7 @@ class Recorder:
         self._home = self.conversation.leaf
         parent = self._home if instead_of is None else self.entries[instead_of].parent
         entry = Entry(new_entry_id(), self.conversation.id, parent, "user", text, self._clock())
+        entry = replace(entry, typed=None if typed == text else typed)
         self._put(entry, leaf=entry.id)
 
     def again(self) -> None:

@@ -65,6 +65,13 @@ class Entry:
     """Seconds since 1970."""
     answer: Answer | None = None
     """None for what the user said."""
+    typed: str | None = None
+    """What the user typed, where the text is another: it has what was in the files that were mentioned."""
+
+    @property
+    def as_typed(self) -> str:
+        """What to type for it to be said again."""
+        return self.text if self.typed is None else self.typed
 
 
 Record = Conversation | Entry

@@ -23,9 +23,9 @@ class Resumed:
 
     @property
     def unanswered(self) -> str | None:
-        """The last message, when it has no answer: the program ended before the first sentence of one."""
+        """The last message as typed, when it has no answer: the program ended before the first sentence of one."""
         branch = current_branch(self.entries, self.conversation.leaf)
-        return branch[-1].text if branch and branch[-1].role == "user" else None
+        return branch[-1].as_typed if branch and branch[-1].role == "user" else None
 
     @property
     def model(self) -> str | None:

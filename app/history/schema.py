@@ -69,7 +69,8 @@ _SEARCH = (
     "INSERT INTO words (words) VALUES ('rebuild')",
 )
 _ROUNDS = ("ALTER TABLE entry ADD COLUMN rounds BLOB",)
-STEPS: tuple[Sequence[str], ...] = (_TABLES, _SEARCH, _ROUNDS)
+_TYPED = ("ALTER TABLE entry ADD COLUMN typed TEXT",)
+STEPS: tuple[Sequence[str], ...] = (_TABLES, _SEARCH, _ROUNDS, _TYPED)
 """Statements that lead from each version to the next; an empty file is version 0."""
 
 

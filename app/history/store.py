@@ -21,7 +21,7 @@ _MOST_NAMED = 8
 _CONVERSATION = "id, title, system, leaf, created, changed"
 _ENTRY = (
     "id, conversation, parent, role, text, created, "
-    "model, source, drafter, accept, finish, settings, statistics, tokens, rounds"
+    "model, source, drafter, accept, finish, settings, statistics, tokens, rounds, typed"
 )
 _PUT_CONVERSATION = f"""
     INSERT INTO conversation ({_CONVERSATION}) VALUES (?, ?, ?, ?, ?, ?)
@@ -29,7 +29,7 @@ _PUT_CONVERSATION = f"""
         title = excluded.title, system = excluded.system, leaf = excluded.leaf, changed = excluded.changed
 """
 _PUT_ENTRY = f"""
-    INSERT INTO entry ({_ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO entry ({_ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (id) DO UPDATE SET
         text = excluded.text, drafter = excluded.drafter, accept = excluded.accept, finish = excluded.finish,
         statistics = excluded.statistics, tokens = excluded.tokens, rounds = excluded.rounds
@@ -183,19 +183,19 @@ def _entry_row(entry: Entry) -> tuple[Any, ...]:
     said = (entry.id, entry.conversation, entry.parent, entry.role, storable(entry.text), entry.created)
     answer = entry.answer
     if answer is None:
-        return (*said, *[None] * 9)
+        return (*said, *[None] * 9, None if entry.typed is None else storable(entry.typed))
     how = (storable(answer.model), storable(answer.source), answer.drafter, answer.accept, answer.finish)
     tokens = struct.pack(f"<{len(answer.tokens)}i", *answer.tokens)
     details = (json.dumps(dict(answer.settings)), json.dumps(dict(answer.statistics)))
-    return (*said, *how, *details, tokens, answer.rounds)
+    return (*said, *how, *details, tokens, answer.rounds, None)
 
 
 def _entry(row: Sequence[Any]) -> Entry:
     number, conversation, parent, role, text, created, model, source, drafter, accept, finish, *details = row
-    entry = Entry(number, conversation, parent, role, text, created)
+    settings, statistics, packed, rounds, typed = details
+    entry = Entry(number, conversation, parent, role, text, created, typed=typed)
     if model is None:
         return entry
-    settings, statistics, packed, rounds = details
     tokens = struct.unpack(f"<{len(packed) // 4}i", packed)
     made = (json.loads(settings), json.loads(statistics))
     return replace(entry, answer=Answer(model, source, drafter, accept, finish, *made, tokens, rounds or b""))

@@ -45,7 +45,7 @@ def _provenance(screen: "ChatScreen") -> None:
 
 def _edit_last(screen: "ChatScreen") -> None:
     branch = screen.dialogue.record.branch()
-    if branch and not screen.busy:
+    if branch:
         edit(screen, branch[-1].id)
 
 

@@ -5,14 +5,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
+from textual.events import Click
 from textual.message import Message
 from textual.reactive import reactive
 
-from app.ui.bodies import PlainBody
+from app.ui.bodies import BlockBody, PlainBody
 from app.ui.entries import Entry, Sign
 from app.ui.pieces import Piece
 from app.ui.transcript_view import TranscriptView
 from app.ui.wrapping import shown
+
+_LEFT = 1
+"""Number of a mouse button."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class Browsing(TranscriptView, can_focus=True):
     provenance: reactive[bool] = reactive(default=False, init=False, repaint=False)
     """Whether answers show their raw text, each token marked by where it came from."""
     greeting: reactive[str] = reactive("", init=False, repaint=False)
-    """What stands there while nothing was said."""
+    """What stands there, above any notes, while nothing was said."""
     selected: reactive[int | None] = reactive(None, init=False, repaint=False)
     """Key of the message that the keys are about; None: none is selected."""
 
@@ -80,12 +84,12 @@ class Browsing(TranscriptView, can_focus=True):
         self._all: list[Entry] = []
         self._entries: dict[int, Entry] = {}
         self._code: _Code | None = None
+        self._greeting: list[Piece] = []
 
     def pieces(self) -> Sequence[Piece]:
-        """Return the pieces of all entries."""
-        if not self._all:
-            return [Piece(None, Sign.NONE, PlainBody(shown(self.greeting), "placeholder"), above=1)]
-        return [piece for entry in self._all for piece in entry.pieces(raw=self.provenance)]
+        """Return the pieces of all entries, below the greeting as long as no message is among them."""
+        pieces = [piece for entry in self._all for piece in entry.pieces(raw=self.provenance)]
+        return pieces if self._entries else [*self._greeting, *pieces]
 
     def bar_at(self, piece: Piece, row: int) -> str:
         """Return a bar beside what is selected."""
@@ -104,12 +108,24 @@ class Browsing(TranscriptView, can_focus=True):
         if not self.following and seen is not None:
             self._show_entry(seen)
 
-    def watch_greeting(self) -> None:
+    def watch_greeting(self, greeting: str) -> None:
         """Draw it."""
+        self._greeting = [Piece(None, Sign.NONE, PlainBody(shown(greeting), "placeholder"), above=1)]
         self.touch()
 
     def watch_selected(self) -> None:
         """Draw the bar."""
+        self.refresh()
+
+    def on_click(self, event: Click) -> None:
+        """Select the message that was clicked, or in it the code block; a drag selects text instead."""
+        place = self.column.at(self.scroll_offset.y + event.y)
+        if event.button != _LEFT or event.chain > 1 or self.text_selection is not None or place is None:
+            return
+        piece, row = self.column.pieces[place[0]], place[1]
+        is_outside = piece.is_first and row < piece.above
+        self._code = None if is_outside else self._code_of(piece)
+        self.selected = None if is_outside else piece.key
         self.refresh()
 
     def action_select(self, step: int) -> None:
@@ -208,6 +224,11 @@ class Browsing(TranscriptView, can_focus=True):
             for row in rows if step > 0 else reversed(rows):
                 if (top + row - here) * step > 0:
                     yield _Code(piece, row)
+
+    def _code_of(self, piece: Piece) -> _Code | None:
+        """Return the code block that a piece is; None: it is none, though a list or a quote may have one in it."""
+        is_code = isinstance(piece.body, BlockBody) and piece.body.block.code is not None
+        return _Code(piece, piece.above) if is_code else None
 
     def _code_row(self) -> int:
         assert self._code is not None

@@ -16,6 +16,7 @@ from app.engine.load import LoadPlan
 from app.engine.messages import Ready
 from app.engine.origins import Origin
 from app.keys import KEYS
+from app.mentions import Expanded
 from app.request import Request
 from app.ui.actions import ACTIONS
 from app.ui.code_lines import warm_up
@@ -73,7 +74,7 @@ class ChatScreen(Screen[int]):
         self.ready: Ready | None = None
         self.failure: LocalspecError | None = None
         """Why there could be no chat."""
-        self.waiting: str | None = None
+        self.waiting: Expanded | None = None
         """A message that is asked when the model is loaded."""
         self.wanted = request.plan
         """What is being loaded, and the plan once it is."""
@@ -198,8 +199,8 @@ class ChatScreen(Screen[int]):
         for note in self.dialogue.record.notes():
             self.note(note)
         if self.waiting is not None and not self.busy and self.ready is not None:
-            text, self.waiting = self.waiting, None
-            ask(self, text)
+            said, self.waiting = self.waiting, None
+            ask(self, said)
 
     @survived
     def action_does(self, name: str) -> None:

@@ -28,6 +28,9 @@ class Column:
     def __init__(self) -> None:
         self.pieces: list[Piece] = []
         self._tops = [0]
+        self._heights: list[int] = []
+        self._guessed: set[int] = set()
+        """Pieces that may not have been drawn since they were taken: a look at each of a long chat takes long."""
         self._width = 1
         self._look: Look | None = None
 
@@ -40,13 +43,14 @@ class Column:
         """Take the pieces as they are now; the first `kept` are the same as before, and so are width and look."""
         self.pieces[kept:] = pieces[kept:]
         self._width, self._look = width, look
+        self._heights[kept:] = [piece.height(width, look) for piece in self.pieces[kept:]]
+        fresh = {n for n, piece in enumerate(self.pieces[kept:], kept) if not piece.is_drawn(width, look)}
+        self._guessed = {n for n in self._guessed if n < kept} | fresh
         self.settle(kept)
 
     def settle(self, start: int = 0) -> None:
-        """Take heights as they are now, of a piece and all that follow."""
-        look, width = self._look, self._width
-        heights = (piece.height(width, look) for piece in self.pieces[start:] if look)
-        self._tops[start:] = accumulate(heights, initial=self._tops[start])
+        """Take heights as they were found, of a piece and all that follow."""
+        self._tops[start:] = accumulate(self._heights[start:], initial=self._tops[start])
 
     def at(self, y: int) -> tuple[int, int] | None:
         """Return which piece is at a line, and the line within it; None outside."""
@@ -72,21 +76,20 @@ class Column:
     def draw_one(self, index: int) -> bool:
         """Draw a piece; return whether its height has changed. `settle` comes after."""
         assert self._look is not None
-        piece, before = self.pieces[index], self._height(index)
+        piece = self.pieces[index]
         piece.lines(self._width, self._look)
-        return piece.height(self._width, self._look) != before
+        self._heights[index] = piece.height(self._width, self._look)
+        self._guessed.discard(index)
+        return self._heights[index] != self._height(index)
 
     @property
     def has_guesses(self) -> bool:
         """Whether the height of a piece is a guess."""
-        look, width = self._look, self._width
-        return look is not None and not all(piece.is_drawn(width, look) for piece in self.pieces)
+        return bool(self._guessed)
 
     def undrawn(self, near: int) -> list[int]:
         """Return the pieces whose heights are guesses, the ones nearest to a piece first."""
-        look, width = self._look, self._width
-        guessed = [n for n, piece in enumerate(self.pieces) if look and not piece.is_drawn(width, look)]
-        return sorted(guessed, key=lambda n: abs(n - near))
+        return sorted(self._guessed, key=lambda n: abs(n - near))
 
     def anchor(self, start: int, stop: int) -> Anchor | None:
         """Return the first line on the screen of a piece that is drawn there, else of any."""

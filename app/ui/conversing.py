@@ -9,7 +9,7 @@ from app.history.figures import figures
 from app.history.recorder import start_recorder
 from app.history.records import Entry
 from app.history.resume import find_resumed
-from app.mentions import expand
+from app.mentions import Expanded, expand
 from app.ui.clipboard import copied_note, keep_copy
 from app.ui.replay import ReplayScreen
 from app.ui.sessions import SessionScreen
@@ -37,18 +37,19 @@ def say(screen: "ChatScreen", text: str, pasted: Sequence[str] = ()) -> None:
         screen.prompt.restore()
         raise
     if screen.ready is None:
-        screen.waiting = said.text
+        screen.waiting = said
         screen.note("Asked as soon as the model is loaded.")
         return
     for file in said.files:
-        screen.note(f"Sent {file.title}: {file.lines:,} lines, {file.characters:,} characters.")
-    ask(screen, said.text)
+        lines = f"{file.lines:,} line{'' if file.lines == 1 else 's'}"
+        screen.note(f"Sent {file.title}: {lines}, {file.characters:,} characters.")
+    ask(screen, said)
 
 
-def ask(screen: "ChatScreen", text: str) -> None:
+def ask(screen: "ChatScreen", said: Expanded) -> None:
     """Ask the model this very text."""
     instead_of, screen.editing = screen.editing, None
-    start(screen, screen.dialogue.ask(text, instead_of))
+    start(screen, screen.dialogue.ask(said.text, instead_of, said.typed))
 
 
 def start(screen: "ChatScreen", question: Question) -> None:
@@ -90,7 +91,7 @@ def unsaid(screen: "ChatScreen", note: str) -> None:
     gone = [key for key in screen.transcript.message_keys() if key not in kept]
     typed = next((key for key in gone if _role(screen, key) == "user"), None)
     if typed is not None and not screen.prompt.text:
-        screen.prompt.set_text(screen.transcript.text_of(typed))
+        screen.prompt.set_text(screen.dialogue.record.entries[typed].as_typed)
     show_branch(screen)
     if note:
         screen.note(note)
@@ -160,14 +161,17 @@ def switch_branch(screen: "ChatScreen", key: int) -> None:
 
 
 def edit(screen: "ChatScreen", key: int) -> None:
-    """Take a message of the user into the prompt: sent again, it begins a branch of its own."""
+    """Take a message of the user into the prompt, as it was typed: sent again, it begins a branch of its own.
+
+    Files that it mentions are then read anew.
+    """
     record = screen.dialogue.record
     entry = record.entries.get(key)
     if entry is not None and entry.role == "assistant":
         entry = record.entries.get(entry.parent or 0)
     if entry is None:
         return
-    screen.prompt.set_text(entry.text)
+    screen.prompt.set_text(entry.as_typed)
     screen.editing = entry.id
     screen.show_flow()
     screen.prompt.focus()

@@ -24,9 +24,12 @@ class Dialogue:
         self.last: Ended | None = None
         """The last answer, for /stats."""
 
-    def ask(self, text: str, instead_of: int | None = None) -> Question:
-        """Return the question after a message of the user, which may stand in the place of an earlier one."""
-        self.record.ask(text, self.system, instead_of=instead_of)
+    def ask(self, text: str, instead_of: int | None = None, typed: str | None = None) -> Question:
+        """Return the question after a message of the user, which may stand in the place of an earlier one.
+
+        `typed` is what was typed for it, if that is another text.
+        """
+        self.record.ask(text, self.system, instead_of=instead_of, typed=typed)
         return self._begin()
 
     def again(self) -> Question | None:

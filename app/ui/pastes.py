@@ -22,17 +22,18 @@ class Pastes:
 
     def __init__(self) -> None:
         self._folded: dict[str, str] = {}
-        self._several_lines: list[str] = []
+        self._pasted: list[str] = []
+        """Those of several lines, and long ones."""
 
     def take(self, text: str) -> str:
         """Return what to show for a harmless pasted text: itself, or a placeholder for it."""
-        if "\n" in text.strip("\n"):
-            self._several_lines.append(text)
-        lines = text.count("\n") + 1
-        return self.fold(text) if lines > _MOST_LINES or len(text) > _MOST_CHARACTERS else text
+        is_long = text.count("\n") >= _MOST_LINES or len(text) > _MOST_CHARACTERS
+        if is_long or "\n" in text.strip("\n"):
+            self._pasted.append(text)
+        return self.fold(text) if is_long else text
 
     def fold(self, text: str) -> str:
-        """Return a placeholder for a text."""
+        """Return a placeholder for a text, pasted or typed before."""
         lines = text.removesuffix("\n").count("\n") + 1
         size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
         placeholder = f"[pasted {size} #{len(self._folded) + 1}]"
@@ -44,9 +45,9 @@ class Pastes:
         return _PLACEHOLDER.sub(lambda found: self._folded.get(found[0], found[0]), text)
 
     def in_text(self, full_text: str) -> tuple[str, ...]:
-        """Return the pasted texts of several lines that are still in an expanded text: code, more often than prose."""
+        """Return the long pasted texts that are still in an expanded text: code, more often than prose."""
         # White space at the ends of what is sent is gone, and with it perhaps that of a paste.
-        texts = dict.fromkeys(text.strip() for text in [*self._several_lines, *self._folded.values()])
+        texts = dict.fromkeys(text.strip() for text in self._pasted)
         return tuple(text for text in texts if text and text in full_text)
 
     def placeholders(self, line: str) -> list[tuple[int, int]]:

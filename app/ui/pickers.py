@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from rich.text import Text
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -16,6 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 
+from app.ui.choice_lines import choice_lines
 from app.ui.choices import Choice, draft_choices, model_choices
 from drafters.registry import parse_drafter
 from models.errors import UsageError
@@ -99,11 +98,11 @@ class PickerScreen(ModalScreen[str | None]):
     def _narrow(self, typed: str) -> None:
         """Show the choices that have every word that was typed."""
         words = typed.lower().split()
-        fit = [one for one in self._choices if all(word in f"{one.name} {one.detail}".lower() for word in words)]
+        fit = [line for line in choice_lines(self._choices) if all(word in _searched(line.choice) for word in words)]
         listed = self.query_one(OptionList)
         listed.clear_options()
-        listed.add_options(Option(_line(one), id=one.name, disabled=not one.usable) for one in fit)
-        listed.highlighted = next((place for place, one in enumerate(fit) if one.usable), None)
+        listed.add_options(Option(line, id=line.choice.name, disabled=not line.choice.usable) for line in fit)
+        listed.highlighted = next((place for place, line in enumerate(fit) if line.choice.usable), None)
 
 
 def pick_model(screen: "ChatScreen") -> None:
@@ -151,9 +150,5 @@ def change_strict(screen: "ChatScreen", *, strict: bool) -> None:
     screen.load(replace(screen.request.plan, strict=strict))
 
 
-def _line(choice: Choice) -> Text:
-    name = Path(choice.name).name if choice.name.endswith(".gguf") else choice.name
-    text = Text.assemble((name, "bold" if choice.usable else "dim strike"), ("  " + choice.detail, "dim"))
-    if choice.reason:
-        text.append("\n  " + choice.reason, "italic")
-    return text
+def _searched(choice: Choice) -> str:
+    return f"{choice.name} {choice.detail}".lower()

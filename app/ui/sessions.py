@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import ClassVar
 
+from rich.table import Table
 from rich.text import Text
 from textual import on, work
 from textual.app import ComposeResult
@@ -37,7 +38,7 @@ class SessionScreen(ModalScreen[str | None]):
     class Found(Message):
         """A search is over."""
 
-        def __init__(self, words: str, options: Sequence[tuple[str, Text]], problem: str) -> None:
+        def __init__(self, words: str, options: Sequence[tuple[str, Table]], problem: str) -> None:
             """Take what was searched for, id and text of each line, and what went wrong, if anything."""
             super().__init__()
             self.words = words
@@ -105,18 +106,18 @@ class SessionScreen(ModalScreen[str | None]):
         self.query_one("#sessions-note", Label).update(note or "Enter goes on with it, Escape closes")
 
 
-def _lines(found: Sequence[Summary | Hit]) -> list[tuple[str, Text]]:
+def _lines(found: Sequence[Summary | Hit]) -> list[tuple[str, Table]]:
     """Return a line for each conversation, with its best match where words were searched for."""
-    lines: dict[str, Text] = {}
+    lines: dict[str, Table] = {}
     for one in found:
-        text = _head(one.conversation)
+        text = Text(one_line(one.conversation.title), "bold")
         if isinstance(one, Hit):
-            text.append("\n  ")
+            text.append("\n")
             for piece, marked in one.parts:
-                text.append(_spaced(piece), "bold underline" if marked else "dim")
+                text.append(_spaced(piece), "bold underline" if marked else "not bold dim")
         else:
-            text.append(f"  {one.entries} messages", "dim")
-        lines.setdefault(one.conversation.id, text)
+            text.append(f"  {one.entries:,} message{'' if one.entries == 1 else 's'}", "not bold dim")
+        lines.setdefault(one.conversation.id, _beside(one.conversation, text))
     return list(lines.items())
 
 
@@ -125,6 +126,9 @@ def _spaced(piece: str) -> str:
     return " " * piece.startswith((" ", "\n")) + one_line(piece) + " " * piece.endswith((" ", "\n"))
 
 
-def _head(conversation: Conversation) -> Text:
-    moment = datetime.fromtimestamp(conversation.changed).strftime("%Y-%m-%d %H:%M")
-    return Text.assemble((moment, "dim"), "  ", (one_line(conversation.title), "bold"))
+def _beside(conversation: Conversation, text: Text) -> Table:
+    """Return a text beside the moment at which its conversation changed last."""
+    row = Table.grid(padding=(0, 2, 0, 0))
+    row.add_row(Text(datetime.fromtimestamp(conversation.changed).strftime("%Y-%m-%d %H:%M"), "dim"), text)
+    row.columns[0].no_wrap = True
+    return row

@@ -16,6 +16,7 @@ from app.ui.column import Anchor, Column
 from app.ui.line_view import LineView
 from app.ui.look import COMPONENTS, Look, look_of
 from app.ui.pieces import Piece
+from app.ui.row_strips import Paper, blank_strip, row_strip
 from app.ui.wrapping import Line
 
 GUTTER = 3
@@ -53,7 +54,7 @@ class TranscriptView(LineView, can_focus=True):
         super().__init__(id=id)
         self._clock = clock
         self._column = Column()
-        self._strips: LRUCache[tuple[int, int, str, int], Strip] = LRUCache(512)
+        self._strips: LRUCache[tuple[int, str, int], Strip] = LRUCache(512)
         self._look: Look | None = None
         self._following = True
         self._is_settling = False
@@ -119,16 +120,21 @@ class TranscriptView(LineView, can_focus=True):
         return self._look
 
     def render_line(self, y: int) -> Strip:
-        """Return a line of the screen."""
-        return self._row(self._top + y, self.outer_size.width, self.text_selection)
+        """Return a line of the screen that knows where in the text it is.
+
+        Textual asks for it to find what the mouse is on; what is painted comes from `render_lines`, and needs none of
+        that: with it no two lines would have a style in common.
+        """
+        row = self._top + y
+        return self._row(row, self._paper(), self.text_selection).apply_offsets(0, row)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Return lines of the screen; those that were drawn before are the very same, wherever they are now.
 
         Textual would make a new strip of each line that was scrolled, and again of all that is derived from it.
         """
-        top, width, selection = self._top, self.outer_size.width, self.text_selection
-        strips = [self._row(top + y, width, selection) for y in crop.line_range]
+        top, paper, selection = self._top, self._paper(), self.text_selection
+        strips = [self._row(top + y, paper, selection) for y in crop.line_range]
         return [strip.crop(crop.x, crop.right) for strip in strips]
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
@@ -244,31 +250,27 @@ class TranscriptView(LineView, can_focus=True):
         region = self.scrollable_content_region
         return max(1, region.width - GUTTER) if region.width else 0, region.height
 
-    def _row(self, row: int, width: int, selection: Selection | None) -> Strip:
-        place = self._column.at(row)
-        piece, line = (self._column.pieces[place[0]], place[1]) if place else (None, 0)
-        key = (piece.serial(line), row, self.bar_at(piece, line), width) if piece else (-1, -1, "", width)
+    def _paper(self) -> Paper:
+        width, room = self.outer_size.width, self.scrollable_content_region.width
+        return Paper(width, room, self.rich_style, self.background_colors[1], self.get_line_filters())
+
+    def _row(self, row: int, paper: Paper, selection: Selection | None) -> Strip:
+        if (place := self._column.at(row)) is None:
+            return blank_strip(paper)
+        piece, line = self._column.pieces[place[0]], place[1]
+        # Drawn first: a row that isn't has the number of a blank one.
+        written, bar = self._line_at(piece, line), self.bar_at(piece, line)
+        key = (piece.serial(line), bar, paper.width)
         if (strip := self._strips.get(key)) is None:
-            strip = self._strip(piece, line, row) if piece else Strip([])
-            self._strips[key] = strip = self._finished(strip, width)
+            self._strips[key] = strip = self._strip(piece.sign, *written, bar, paper)
         span = selection.get_span(row) if selection else None
         return strip if span is None else self._selected(strip, *span)
 
-    def _strip(self, piece: Piece, line: int, row: int) -> Strip:
-        look, width = self.look, self.scrollable_content_region.width
-        body, has_text = self._line_at(piece, line)
-        back = look.user if piece.sign == "┃" and has_text else Style.null()
-        gutter = [Segment(self.bar_at(piece, line), look.cursor), Segment(piece.sign if has_text else " ", look.bar)]
-        inner = Strip([Segment(" "), *body]).adjust_cell_length(max(0, width - 2)).apply_style(back)
-        whole = Strip.join([Strip(gutter), inner]).adjust_cell_length(width)
-        return whole.apply_style(self.rich_style).apply_offsets(0, row)
-
-    def _finished(self, strip: Strip, width: int) -> Strip:
-        """Return a strip as wide as the whole widget, in the colours that this terminal has."""
-        strip = strip.extend_cell_length(width, self.rich_style)
-        for line_filter in self.get_line_filters():
-            strip = strip.apply_filter(line_filter, self.background_colors[1])
-        return strip
+    def _strip(self, sign: str, body: Line, has_text: bool, bar: str, paper: Paper) -> Strip:
+        look = self.look
+        back = look.user if sign == "┃" and has_text else Style.null()
+        gutter = [Segment(bar, look.cursor), Segment(sign if has_text else " ", look.bar)]
+        return row_strip(gutter, [Segment(" "), *body], back, paper)
 
     def _line_at(self, piece: Piece, line: int) -> tuple[Line, bool]:
         lines = piece.lines(self._room()[0], self.look)

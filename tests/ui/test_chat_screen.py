@@ -166,6 +166,25 @@ def test_undo_and_new_leave_nothing_on_the_screen_and_all_on_disk() -> None:
     drive(steps())
 
 
+def test_a_question_can_be_edited_while_it_is_answered_and_is_sent_when_that_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def steps() -> None:
+        async with chatting() as chat:
+            await chat.ready()
+            slowly(monkeypatch, 0.05)
+            await chat.type("abc")
+            await chat.until(lambda: len(chat.messages) == 2 and chat.messages[1])
+            await chat.pilot.press("f6", "d", "enter")
+            assert (chat.screen.prompt.text, chat.screen.busy) == ("abcd", "answering")
+            await chat.pilot.press("escape")
+            await chat.until(lambda: not chat.screen.busy)
+            await chat.pilot.press("enter")
+            await chat.until(lambda: chat.messages[:1] == ["abcd"])
+
+    drive(steps())
+
+
 def test_a_saved_conversation_is_found_and_gone_on_with() -> None:
     async def steps() -> None:
         async with chatting() as chat:

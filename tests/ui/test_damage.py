@@ -318,6 +318,7 @@ def test_a_screen_of_any_size_is_drawn() -> None:
                 width, height = 20 + step * 40 // 25, 5 + step * 7 % 26
                 await chat.pilot.resize_terminal(width, height)
                 assert chat.app.size == (width, height)
+                await chat.until(lambda: chat.app.screen._compositor.size == chat.app.size)
                 check_screen(chat)
                 assert chat.screen.prompt.region.height > 0
                 assert chat.app.screen.region.contains_region(chat.screen.prompt.region), (width, height)

@@ -12,6 +12,7 @@ from ui_chat import Chat, chatting, drive, own_folders, request
 
 from app.engine.messages import Ended, Failed, Ready
 from app.request import Request
+from app.ui.choice_lines import ChoiceLines
 from app.ui.link import EngineLink
 from app.ui.pickers import PickerScreen
 from drafters.registry import parse_drafter
@@ -48,7 +49,13 @@ def asked(folder: Path) -> Request:
 def listed(chat: Chat) -> dict[str, tuple[bool, str]]:
     """Return what the picker lists: whether each can be taken, and its lines."""
     options = chat.app.screen.query_one(OptionList).options
-    return {Path(option.id or "").name: (not option.disabled, str(option.prompt)) for option in options}
+    return {Path(option.id or "").name: (not option.disabled, as_text(option.prompt)) for option in options}
+
+
+def as_text(prompt: object) -> str:
+    """Return the lines of a choice on a screen that is wide enough for any."""
+    assert isinstance(prompt, ChoiceLines)
+    return "\n".join("".join(part.text for part in line) for line in prompt.lines(500))
 
 
 async def pick(chat: Chat, key: str) -> dict[str, tuple[bool, str]]:

@@ -286,7 +286,7 @@ def test_a_newer_file_is_refused_and_left_alone(path: Path) -> None:
         for use in (lambda: store.write(talk(2, "more")), store.latest, lambda: store.remove(["x"])):
             with pytest.raises(LocalspecError, match="newer localspec") as failure:
                 use()
-    assert "version 99 of the format; this one knows 3" in failure.value.cause
+    assert "version 99 of the format; this one knows 4" in failure.value.cause
     assert "--no-history" in failure.value.hint
     assert path.read_bytes() == before
     assert database.damaged_files(path) == []
