@@ -20,16 +20,21 @@ from drafters.registry import DrafterSpec
 class LineEngine:
     """Runs jobs to their end; failures are raised, interrupts become cancellations."""
 
-    def __init__(self, plan: LoadPlan, terminal: Terminal) -> None:
+    def __init__(self, plan: LoadPlan, terminal: Terminal, *, chats: bool = True) -> None:
+        """Take what to load, the terminal, and whether the model is wanted for conversations."""
         self._engine = Engine(lambda abort: Worker(plan, abort, time.perf_counter))
         self._terminal = terminal
+        self._chats = chats
         self._ticket: Ticket | None = None
         self.interrupts = 0
         """Ctrl-C pressed during the job that runs or was last."""
 
     def load(self) -> Ready:
         """Load target and drafter; raises LocalspecError."""
-        return self._ready(lambda worker: worker.load(self._show_loading))
+        ready = self._ready(lambda worker: worker.load(self._show_loading))
+        for note in ready.chat_notes if self._chats else ():
+            self._terminal.warn(note)
+        return ready
 
     def use_drafter(self, spec: DrafterSpec) -> Ready:
         """Change the drafter; raises LocalspecError, and then the old one stays."""

@@ -103,6 +103,29 @@ class LanguageModel(Protocol):
         """Free everything; calling it twice is fine."""
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one text wants of a pass that others share: the row after its next token."""
+
+    model: LanguageModel
+    token: int
+
+
+class Companion(LanguageModel, Protocol):
+    """A model whose cache holds other texts too, each a model of its own."""
+
+    def can_join(self, other: LanguageModel) -> bool:
+        """Tell whether a pass of the other one and one of this can be one."""
+
+    def decode_together(self, parts: Sequence[Part]) -> list[Logits]:
+        """Do passes over one token each of several texts as one; return what each one's `decode` would.
+
+        The texts are a chain of such as can join each other, in any order. All rows are overwritten by the next decode
+        of any of them. Raises ValueError for a text of another cache, for one that stands twice, and for more than
+        `max_rows`, and else as `decode` does: the cache of each is then as it was before.
+        """
+
+
 def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
     """Return how many leading tokens two texts share: what a cache of one can save in reading the other."""
     for place, (left, right) in enumerate(zip(one, other, strict=False)):

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from models.abort import AbortFlag
-from models.base import Logits, RewindSupport
+from models.base import LanguageModel, Logits, Part
 from models.bindings import llama_cpp, recent_errors
 from models.errors import Cancelled, LocalspecError, context_full
-from models.llama_batch import MAX_BRANCHES, TEXT, Batch, Guests, padding
-from models.llama_load import LlamaOptions, cache_types, load_weights, new_context, padding_room
+from models.llama_cache import Cache
+from models.llama_context import cache_types
+from models.llama_load import LlamaOptions, description_of, load_weights, template_of
 from models.llama_vocab import LlamaVocab
 from models.tree import Tree, read_tree
 
@@ -40,7 +41,7 @@ class LlamaModel:
     ) -> None:
         """Load the weights, reporting the fraction read; raises a LocalspecError that says why not, or Cancelled."""
         self._api = llama_cpp()
-        self._context: Any = None
+        self._cache: Cache | None = None
         self._abort = abort or AbortFlag()
         self.options = options or LlamaOptions()
         self.name = path.stem
@@ -51,31 +52,29 @@ class LlamaModel:
 
     def _open_context(self) -> None:
         try:
-            self._context = new_context(self._model, self.options, self._abort, self.path)
+            self._cache = Cache(self._model, self.options, self._abort, self.path)
+            self._enter(self._cache)
             self._set_up()
         except BaseException:
             self.close()
             raise
 
+    def _enter(self, cache: Cache) -> None:
+        """Begin a text in a cache."""
+        self._cache, self._text = cache, cache.enter()
+        self._length = self._undoable = 0
+
     def _set_up(self) -> None:
-        self._memory = self._api.llama_get_memory(self._context)
-        self._length = 0
-        self._undoable = 0
+        cache = self._check_open()
         self.vocab = LlamaVocab(self._model)
         self.cache_types = cache_types(self._model, self.options)
-        self.rewind_support = self._memory_class()
-        self.max_branches = MAX_BRANCHES if self.rewind_support.limit is None else 0
-        self._multiple = self.options.pad_rows if self.max_branches else 1
-        room = padding_room(self._multiple)
-        self.context_size: int = self._api.llama_n_ctx(self._context) - room.cells
-        self.batch_size: int = self._api.llama_n_batch(self._context) - room.tokens
+        self.rewind_support = cache.rewind_support
+        self.max_branches = cache.max_branches
+        self.context_size, self.batch_size = cache.context_size, cache.batch_size
         self.max_rows = self.options.max_rows
-        self.description = self._describe()
-        template: bytes | None = self._api.llama_model_chat_template(self._model, None)
-        self.chat_template = template.decode("utf-8", errors="replace") if template else None
+        self.description = description_of(self._model)
+        self.chat_template = template_of(self._model)
         self._row_types: dict[int, Any] = {}
-        self._batch = Batch(self.batch_size + room.tokens)
-        self._guests = Guests(self._context)
 
     @property
     def length(self) -> int:
@@ -93,23 +92,37 @@ class LlamaModel:
         Of a tree only the chain stays in the cache; see `models.base.LanguageModel`.
         """
         count = len(tokens)
-        self._check(count, rows)
+        cache = self._check(count, rows)
         tree = read_tree(parents, count, self.max_branches) if parents else None
         if self._abort.is_set:
             raise Cancelled("Stopped.")
-        self._batch.fill(tokens, self._length, rows)
-        if self._multiple > 1 or (tree is not None and tree.leaves):
-            count -= self._run_with_guests(tree, count, rows)
-        else:
-            self._run(count)
-        self._length += count
-        # A recurrent memory goes back inside its last pass alone, and once: asked for more it obeys, and answers
-        # garbage.
-        self._undoable = min(count - 1, self.rewind_support.limit or 0)
+        cache.batch.clear()
+        cache.batch.add(tokens, self._length, rows, self._text)
+        self._run(tree, rows)
+        self._grow(count - (tree.off_chain if tree else 0))
         if rows == 0:
             # A GPU returns before it has finished; what asks for no rows is measured and cancelled by its return.
-            self._api.llama_synchronize(self._context)
-        return self._rows(rows)
+            self._api.llama_synchronize(cache.context)
+        return self._rows(0, rows)
+
+    def decode_together(self, parts: Sequence[Part]) -> list[Logits]:
+        """Do the passes of several texts of this cache as one; see `models.base.Companion`."""
+        cache, texts = self._check_open(), [self._companion(part.model) for part in parts]
+        for text in texts:
+            text._check(1, 1)
+        if len(set(map(id, texts))) < len(texts) or len(texts) > self.max_rows:
+            raise ValueError(f"{len(texts)} passes can't be one")
+        if self._abort.is_set:
+            raise Cancelled("Stopped.")
+        cache.batch.clear()
+        # llama.cpp takes neighbours together, in the order of their places.
+        for text, part in sorted(zip(texts, parts, strict=True), key=lambda pair: pair[0]._text):
+            cache.batch.add([part.token], text._length, 1, text._text)
+        self._run(None, len(texts), texts)
+        for text in texts:
+            text._grow(1)
+        places = sorted(text._text for text in texts)
+        return [self._rows(places.index(text._text), 1) for text in texts]
 
     def rewind(self, length: int) -> None:
         """Cut the cache to its first `length` tokens."""
@@ -123,7 +136,7 @@ class LlamaModel:
         if length == 0:
             self._clear()
         elif length < self._length:
-            if not self._api.llama_memory_seq_rm(self._memory, TEXT, length, -1):
+            if not self._check_open().cut(self._text, length):
                 raise LocalspecError(f"{self.name}: llama.cpp refused to go back to {length} of {self._length} tokens.")
             self._length = length
             self._undoable = 0
@@ -146,12 +159,11 @@ class LlamaModel:
         self._check_open()
         if not (0 < self._length <= cells <= self.context_size and self.max_branches):
             raise ValueError(f"a cache of {self._length} tokens can't be stretched to {cells}")
-        self._guests.copy_text(self._length, cells - self._length)
+        self._check_open().guests.copy_text(self._length, cells - self._length)
 
     def use_threads(self, threads: int, batch_threads: int) -> None:
         """Take other numbers of threads, at least 1, for one-token and for wider passes; the cache stays."""
-        self._check_open()
-        self._api.llama_set_n_threads(self._context, threads, batch_threads)
+        self._api.llama_set_n_threads(self._check_open().context, threads, batch_threads)
         self.options = replace(self.options, threads=threads, batch_threads=batch_threads)
 
     def reopen(self, options: LlamaOptions) -> None:
@@ -161,91 +173,98 @@ class LlamaModel:
         does, and is then closed.
         """
         self._check_open()
-        self._free_context()
+        self._leave()
         kept = self.options
         self.options = replace(options, gpu_layers=kept.gpu_layers, extra_buffers=kept.extra_buffers)
         self._open_context()
 
     def twin(self) -> "LlamaModel":
-        """Return another, empty cache over the same weights, which are freed with the last of them."""
-        self._check_open()
+        """Return another, empty text over the same weights, which are freed with the last of them.
+
+        It is in the same cache, if that has room (`LlamaOptions.texts`), and then `can_join` this one; else it gets a
+        cache of its own.
+        """
+        cache = self._check_open()
         twin = copy(self)
-        twin._context = None
+        twin._cache = None
         self._users.append(twin)
-        twin._open_context()
+        if cache.has_room:
+            twin._enter(cache)
+        else:
+            twin.options = replace(self.options, texts=1)
+            twin._open_context()
         return twin
 
+    def can_join(self, other: LanguageModel) -> bool:
+        """Tell whether both are texts of one cache, and neighbours there: llama.cpp decodes only those in one go."""
+        cache = self._check_open()
+        return isinstance(other, LlamaModel) and other._cache is cache and abs(other._text - self._text) == 1
+
     def close(self) -> None:
-        """Free the context, and the weights if nobody else uses them; calling it twice is fine."""
-        self._free_context()
+        """Free the cache and the weights, each if nobody else uses it; calling it twice is fine."""
+        self._leave()
         if self._model is not None:
             self._users.remove(self)
             if not self._users:
                 self._api.llama_model_free(self._model)
             self._model = None
 
-    def _free_context(self) -> None:
-        if self._context is not None:
-            self._api.llama_free(self._context)
-            self._context = None
+    def _leave(self) -> None:
+        if self._cache is not None:
+            self._cache.leave(self._text)
+            self._cache = None
 
-    def _describe(self) -> str:
-        buffer = ctypes.create_string_buffer(128)
-        self._api.llama_model_desc(self._model, buffer, len(buffer))
-        return buffer.value.decode("utf-8", errors="replace")
-
-    def _memory_class(self) -> RewindSupport:
-        """Say how far this architecture's memory goes back, asking the context, which may have granted less."""
-        snapshots: int = self._api.llama_n_rs_seq(self._context)
-        recurrent = self._api.llama_model_is_recurrent(self._model)
-        if recurrent or self._api.llama_model_is_hybrid(self._model):
-            kind = "recurrent" if recurrent else "hybrid"
-            kept = f"{snapshots} snapshots" if snapshots else "no snapshots, so it can't go back"
-            return RewindSupport(snapshots, f"{kind} memory with {kept}")
-        window: int = self._api.llama_model_n_swa(self._model)
-        if window > 0:
-            return RewindSupport(None, f"attention cache with a sliding window of {window}, kept whole")
-        return RewindSupport(None, "attention cache")
-
-    def _check(self, count: int, rows: int) -> None:
-        """Mirror llama.cpp's assertions, each of which would end the process."""
-        self._check_open()
+    def _check(self, count: int, rows: int) -> Cache:
+        """Mirror llama.cpp's assertions, each of which would end the process; return the cache."""
+        cache = self._check_open()
         if not 1 <= count <= self.batch_size:
             raise ValueError(f"{count} tokens in one pass; 1 to {self.batch_size} fit")
         if not 0 <= rows <= min(count, self.max_rows):
             raise ValueError(f"{rows} rows asked of {count} tokens; at most {self.max_rows} can be had")
         if self._length + count > self.context_size:
             raise context_full(self._length + count, self.context_size)
+        return cache
 
-    def _check_open(self) -> None:
-        if self._context is None:
+    def _check_open(self) -> Cache:
+        """Return the cache; raises ValueError once it is closed."""
+        if self._cache is None:
             raise ValueError("the model is closed")
+        return self._cache
 
-    def _run(self, count: int) -> None:
-        code = self._api.llama_decode(self._context, self._batch.struct)
-        if code != 0:
-            self._fail(code, count)
+    def _companion(self, other: LanguageModel) -> "LlamaModel":
+        if not isinstance(other, LlamaModel) or other._cache is not self._cache:
+            raise ValueError(f"{other.name} has no text in this cache")
+        return other
 
-    def _run_with_guests(self, tree: Tree | None, count: int, rows: int) -> int:
-        """Run a pass with branches or padding, and leave the text alone in the cache; return the nodes that go."""
+    def _run(self, tree: Tree | None, rows: int, texts: Sequence["LlamaModel"] = ()) -> None:
+        """Do the pass that is in the batch, with its branches or padding; leave the texts alone in the cache."""
+        cache = self._check_open()
+        count = cache.batch.struct.n_tokens
         branches = len(tree.leaves) if tree else 0
+        with_guests = branches > 0 or cache.multiple > 1
         try:
-            if tree:
-                self._guests.let_in(branches)
-                self._batch.grow(tree)
-            self._batch.pad(*padding(count, rows, self._multiple))
-            self._run(count)
-            self._guests.turn_out(branches)
+            if tree and branches:
+                cache.guests.let_in(branches)
+                cache.batch.grow(tree)
+            cache.pad(rows)
+            if (code := cache.run()) != 0:
+                self._fail(code, count)
+            if with_guests:
+                cache.guests.turn_out(branches)
         except BaseException:
-            self._restore()
+            for text in texts or (self,):
+                text._restore()
             raise
-        finally:
-            self._batch.forget_guests()
-        return tree.off_chain if tree else 0
+
+    def _grow(self, count: int) -> None:
+        """Take note of the tokens that a pass has appended."""
+        self._length += count
+        # A recurrent memory goes back inside its last pass alone, and once: asked for more it obeys, and answers
+        # garbage.
+        self._undoable = min(count - 1, self.rewind_support.limit or 0)
 
     def _fail(self, code: int, count: int) -> None:
-        """Put the cache back to what it was before the pass, and say what happened."""
-        self._restore()
+        """Say what happened to a pass."""
         if code == _ABORTED:
             raise Cancelled("Stopped.")
         if code == _NO_ROOM:
@@ -257,23 +276,24 @@ class LlamaModel:
         )
 
     def _restore(self) -> None:
+        """Put the cache back to what it was before the pass."""
         # A stopped pass leaves a recurrent state half changed, and no way back: start over.
         whole = self._length > 0 and self.rewind_support.limit is None
-        if not (whole and self._api.llama_memory_seq_rm(self._memory, TEXT, self._length, -1)):
+        if not (whole and self._check_open().cut(self._text, self._length)):
             self._clear()
         if self.max_branches:
-            self._guests.turn_out(self.max_branches)
+            self._check_open().guests.turn_out(self.max_branches)
 
     def _clear(self) -> None:
-        self._api.llama_memory_clear(self._memory, False)
-        self._length = 0
-        self._undoable = 0
+        self._check_open().clear(self._text)
+        self._length = self._undoable = 0
 
-    def _rows(self, rows: int) -> Logits:
+    def _rows(self, first: int, rows: int) -> Logits:
         """View llama.cpp's own buffer: nothing is copied, and the next decode overwrites it."""
         shape = (rows, self.vocab.size)
         if rows == 0:
             return np.empty(shape, np.float32)
-        pointer = self._api.llama_get_logits(self._context)
+        pointer = self._api.llama_get_logits(self._check_open().context)
         kind = self._row_types.setdefault(rows, ctypes.c_float * (rows * self.vocab.size))
-        return np.ndarray(shape, np.float32, kind.from_address(ctypes.addressof(pointer.contents)))
+        address = ctypes.addressof(pointer.contents) + first * self.vocab.size * np.dtype(np.float32).itemsize
+        return np.ndarray(shape, np.float32, kind.from_address(address))

@@ -1,7 +1,8 @@
 """What goes into one pass of llama.cpp: tokens, their positions, and which sequence of the cache sees which.
 
-The text is sequence 0. Beside it there can be guests, for one pass each: the branches of a draft, which share the
-text's cells, and padding, which nobody sees. A token attends to the cells of the first sequence it is in.
+A cache of several texts has a sequence for each. In that of one, sequence 0, there can be guests, for one pass each:
+the branches of a draft, which share the text's cells, and padding, which nobody sees. A token attends to the cells of
+the first sequence it is in.
 """
 
 import ctypes
@@ -44,14 +45,21 @@ class Batch:
         self.struct.n_seq_id = self._counts.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
         self.struct.seq_id = self._lists.ctypes.data_as(ctypes.POINTER(ctypes.POINTER(ctypes.c_int32)))
 
-    def fill(self, tokens: Sequence[int], start: int, rows: int) -> None:
-        """Take the next tokens of the text, from position `start` on; the last `rows` of them get a row."""
-        count = len(tokens)
-        self._tokens[:count] = tokens
-        self._positions[:count] = np.arange(start, start + count)
-        self._wanted[:count] = 0
-        self._wanted[count - rows : count] = 1
-        self.struct.n_tokens = count
+    def clear(self) -> None:
+        """Begin a pass."""
+        self.struct.n_tokens = 0
+
+    def add(self, tokens: Sequence[int], start: int, rows: int, sequence: int) -> None:
+        """Take the next tokens of a text, from position `start` on; the last `rows` of them get a row."""
+        first, count = self.struct.n_tokens, len(tokens)
+        end = first + count
+        self._tokens[first:end] = tokens
+        self._positions[first:end] = np.arange(start, start + count)
+        self._wanted[first:end] = 0
+        self._wanted[end - rows : end] = 1
+        self._counts[first:end] = 1
+        self._sequences[first:end, 0] = sequence
+        self.struct.n_tokens = end
 
     def grow(self, tree: Tree) -> None:
         """Make the last tokens a tree: positions by depth, and each branch a sequence of its own."""
@@ -67,19 +75,7 @@ class Batch:
 
     def pad(self, pads: int, wanted: int) -> None:
         """Append tokens that nobody sees, the last `wanted` of them with a row."""
-        start = self.struct.n_tokens
-        end = start + pads
-        self._tokens[start:end] = 0
-        self._positions[start:end] = np.arange(pads)
-        self._wanted[start:end] = 0
-        self._wanted[end - wanted : end] = 1
-        self._sequences[start:end, 0] = _PADDING
-        self.struct.n_tokens = end
-
-    def forget_guests(self) -> None:
-        """Make every place of the last pass one of the text's again, which `fill` takes for granted."""
-        self._counts[: self.struct.n_tokens] = 1
-        self._sequences[: self.struct.n_tokens, 0] = TEXT
+        self.add([0] * pads, 0, wanted, _PADDING)
 
     def _belongs(self, place: int, sequences: Sequence[int]) -> None:
         self._counts[place] = len(sequences)
@@ -101,8 +97,8 @@ class Guests:
 
     def turn_out(self, branches: int) -> None:
         """Take padding and so many branches out of the cache; cells of the text stay."""
-        for sequence in range(_PADDING, _FIRST_BRANCH + branches):
-            self._api.llama_memory_seq_rm(self._memory, sequence, -1, -1)
+        for guest in range(_PADDING, _FIRST_BRANCH + branches):
+            self._api.llama_memory_seq_rm(self._memory, guest, -1, -1)
 
     def copy_text(self, length: int, cells: int) -> None:
         """Put copies of the text's first tokens beside it, at the same positions, until they take so many cells."""

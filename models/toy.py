@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.abort import AbortFlag
-from models.base import Logits, RewindSupport
+from models.base import LanguageModel, Logits, Part, RewindSupport
 from models.errors import Cancelled, context_full
 from models.tree import read_tree
 
@@ -156,6 +156,24 @@ class ToyModel:
         twin = copy(self)
         twin._cache, twin.decoded = [], 0
         return twin
+
+    def can_join(self, other: LanguageModel) -> bool:
+        """Tell whether the other one is a twin of this."""
+        return isinstance(other, ToyModel) and other is not self and other._pairs is self._pairs
+
+    def decode_together(self, parts: Sequence[Part]) -> list[Logits]:
+        """Do the passes of several twins; see `models.base.Companion`."""
+        models = [part.model for part in parts]
+        strange = [model for model in models if model is not self and not self.can_join(model)]
+        if strange or len(set(map(id, models))) < len(models) or len(models) > self.max_rows:
+            raise ValueError(f"{len(parts)} passes can't be one")
+        lengths = [model.length for model in models]
+        try:
+            return [part.model.decode([part.token], 1) for part in parts]
+        except BaseException:
+            for model, length in zip(models, lengths, strict=True):
+                model.rewind(min(length, model.length))
+            raise
 
     def close(self) -> None:
         """Forget everything."""

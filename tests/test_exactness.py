@@ -30,9 +30,10 @@ from fakes import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.engine.adaptive import Adaptive, ModelCost
+from app.engine.adaptive import Adaptive
 from app.engine.calibrate import VerifyCurve
 from app.engine.ending import Finish
+from app.engine.model_cost import ModelCost
 from app.engine.session import Session
 from drafters.base import Drafter, NullDrafter
 from drafters.draft_model import DraftModel

@@ -7,8 +7,10 @@ since is the beginning of the middle.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import blake2b
 
+from app.complete.enough import is_enough
 from app.complete.place import Place, Window, window
 from app.complete.ring import Ring
 from app.complete.settings import CompletionSettings, Limits
@@ -83,6 +85,7 @@ class Asking:
             max_tokens=limits.tokens,
             hole=hole,
             lines=1 if settings.tidies and around.in_a_line else limits.lines,
+            enough=partial(is_enough, around=around) if settings.tidies else None,
             seconds=limits.seconds,
             reading_seconds=limits.reading_seconds,
             draft_length=settings.draft_length,

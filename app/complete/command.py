@@ -4,11 +4,13 @@ import json
 import re
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from app.complete.asking import hole_at
 from app.complete.completer import WHOLE
+from app.complete.enough import is_enough
 from app.complete.place import Place
 from app.complete.ring import chunks_of
 from app.complete.settings import CompletionSettings
@@ -37,7 +39,9 @@ def run_complete(at: str | None, flags: dict[str, Any]) -> int:
         place = read_place(at, flags)
         hole, around = hole_at(place, CompletionSettings(), _chunks(flags["context"]))
         question = _question(hole, around, flags)
-        ended = _answered(LineEngine(read_plan(flags["model_option"] or STARTER, flags), terminal), question)
+        ended = _answered(
+            LineEngine(read_plan(flags["model_option"] or STARTER, flags), terminal, chats=False), question
+        )
     except LocalspecError as error:
         if flags["as_json"]:
             terminal.say(json.dumps(error_record(error), ensure_ascii=False) + "\n")
@@ -112,13 +116,14 @@ def _decoded(data: bytes) -> str:
 
 
 def _question(hole: Hole, around: Around, flags: dict[str, Any]) -> Question:
-    in_a_line = around.in_a_line and not flags["raw_output"]
+    tidies = not flags["raw_output"]
     return Question(
         turns=(),
         sampling=read_sampling(flags),
         max_tokens=flags["predict"],
         hole=hole,
-        lines=1 if in_a_line else flags["max_lines"],
+        lines=1 if tidies and around.in_a_line else flags["max_lines"],
+        enough=partial(is_enough, around=around) if tidies else None,
         seconds=flags["time_limit"],
         draft_length=flags["draft_max"],
         adapt=not flags["no_adapt"],

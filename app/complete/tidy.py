@@ -18,8 +18,12 @@ from app.complete.around import (
 )
 from app.complete.place import Window
 
-_CONTINUING = re.compile(r"[)\]}]|</|(?:else|elif|except|finally|catch|rescue|ensure|end|fi|done|then|esac)\b")
+CONTINUING = (
+    *(")", "]", "}", "</"),
+    *("else", "elif", "except", "finally", "catch", "rescue", "ensure", "end", "fi", "done", "then", "esac"),
+)
 """What begins a line that belongs to the block before it."""
+_CONTINUING = re.compile("|".join(re.escape(word) + r"\b" * word.isalpha() for word in CONTINUING))
 _BRACKETS = frozenset(CLOSERS)
 _SLIGHT = 4
 """A line of so few characters, such as a bracket or "end", is no sign that something is repeated."""
@@ -98,28 +102,15 @@ def one_line(text: str, around: Around) -> str:
 
 def no_loop(text: str, around: Around) -> str:
     """End with the first copy of a block that comes at least twice in a row, of a single line three times."""
-    lines = (around.behind + text).split("\n")
-    for start in range(len(lines)):
-        for size in range(1, (len(lines) - start) // 2 + 1):
-            block = lines[start : start + size]
-            times = 2 if size > 1 else 3
-            if any(line.strip() for line in block) and lines[start : start + size * times] == block * times:
-                return "\n".join(text.split("\n")[: start + size])
-    return text
+    kept = loop_end((around.behind + text).split("\n"))
+    return text if kept is None else "\n".join(text.split("\n")[:kept])
 
 
 def in_scope(text: str, around: Around) -> str:
     """End where the block of the cursor ends: below its indentation, or after a block that the cursor's line opens."""
     lines = text.split("\n")
-    base = _base(lines, around)
-    depths = [(number, indentation(line)) for number, line in enumerate(lines) if number and line.strip()]
-    # Nothing is below the outermost code, so a block ends it that the completion itself opens.
-    outermost = base == 0 or around.behind.strip()
-    opens = bool(depths and depths[0][1] > base and outermost)
-    for number, depth in depths:
-        if depth < base or (opens and depth == base and not _CONTINUING.match(lines[number].lstrip())):
-            return "\n".join(lines[:number])
-    return text
+    kept = scope_end(lines, around)
+    return text if kept is None else "\n".join(lines[:kept])
 
 
 def no_following_lines(text: str, around: Around) -> str:
@@ -128,7 +119,7 @@ def no_following_lines(text: str, around: Around) -> str:
     lines = text.split("\n")
     for number in range(1, len(lines)):
         rest = [line.rstrip() for line in lines[number:] if line.strip()]
-        if rest and following and rest[0] == following[0] and (_tells(rest[:1]) or _begins(following, rest)):
+        if rest and following and rest[0] == following[0] and (tells(rest[:1]) or begins(following, rest)):
             return "\n".join(lines[:number])
     return text
 
@@ -166,8 +157,8 @@ def no_repeat(text: str, around: Around) -> str:
     lines = [line.rstrip() for line in (around.behind + first, *rest) if line.strip()]
     above = [line.rstrip() for line in around.above if line.strip()]
     below = [line.rstrip() for line in around.below if line.strip()]
-    repeats = _begins(below, lines) or above[-len(lines) :] == lines
-    return "" if lines and repeats and _tells(lines) else text
+    repeats = begins(below, lines) or above[-len(lines) :] == lines
+    return "" if lines and repeats and tells(lines) else text
 
 
 def trimmed(text: str, around: Around) -> str:
@@ -197,6 +188,33 @@ RULES: tuple[Rule, ...] = (
 """In the order in which they are applied."""
 
 
+def loop_end(lines: Sequence[str]) -> int | None:
+    """Return after how many lines a block is said again; None: it never is.
+
+    The loop that is complete first counts, so that nothing which is said later brings back what was cut.
+    """
+    for end in range(len(lines) + 1):
+        for size in range(end // 2, 0, -1):
+            times = 2 if size > 1 else 3
+            block = lines[max(0, end - size) : end]
+            if any(map(str.strip, block)) and [*lines[max(0, end - size * times) : end]] == [*block] * times:
+                return end - size * (times - 1)
+    return None
+
+
+def scope_end(lines: Sequence[str], around: Around) -> int | None:
+    """Return after how many lines the block of the cursor ends; None: it does not."""
+    base = _base(lines, around)
+    depths = [(number, indentation(line)) for number, line in enumerate(lines) if number and line.strip()]
+    # Nothing is below the outermost code, so a block ends it that the completion itself opens.
+    outermost = base == 0 or around.behind.strip()
+    opens = bool(depths and depths[0][1] > base and outermost)
+    for number, depth in depths:
+        if depth < base or (opens and depth == base and not _CONTINUING.match(lines[number].lstrip())):
+            return number
+    return None
+
+
 def _written(around: Around) -> int:
     return len(around.behind) - len(around.behind.rstrip(" \t"))
 
@@ -211,12 +229,13 @@ def _base(lines: Sequence[str], around: Around) -> int:
     return indentation(first if first else next((line for line in lines if line.strip()), ""))
 
 
-def _tells(lines: Sequence[str]) -> bool:
+def tells(lines: Sequence[str]) -> bool:
     """Tell whether lines are long enough for a repeat to be no accident."""
     return any(len(line.strip()) > _SLIGHT and any(map(str.isalnum, line)) for line in lines)
 
 
-def _begins(lines: Sequence[str], with_: Sequence[str]) -> bool:
+def begins(lines: Sequence[str], with_: Sequence[str]) -> bool:
+    """Tell whether lines begin with others."""
     return list(lines[: len(with_)]) == list(with_)
 
 

@@ -7,13 +7,15 @@ tried again only as often as a hundredth of the time allows.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from app.engine.acceptance import Acceptance
 from app.engine.calibrate import VerifyCurve
 from app.engine.control import with_siblings
+from app.engine.model_cost import SMALLEST_WINDOW, ModelCost
+from app.engine.passes import Bounds
 from app.engine.value import MARGIN, Seconds, best_length, best_siblings, no_time
 from drafters.base import NO_DRAFT, Draft
 from drafters.draft_model import Hindsight
@@ -30,40 +32,22 @@ _PROBE_SHARE = 0.01
 _PROBE_LENGTH = 2
 _UNREAD_A_ROUND = 4
 """Unread tokens whose price one round has to bear."""
+_FIRST_DELAY = 0.25
+"""Share of a one-token pass by which the first token of an answer may come later, for the sake of those after it."""
 _STAKE_TOKENS, _STAKE, _SAVINGS_STAKE = 1.0, 0.02, 0.5
 """What may be lost: the time of so many tokens, a share of the answer's time, and a share of what it saved so far."""
 _FIRST_LENGTH, _GROWTH = 4, 2
 """Longest first draft of a copy, and how many tokens each one that came true allows the next."""
 _WINDOWS = (32, 48, 64, 96, 128, 192, 256, 512, 1024)
 """Tokens at the end of a context that a draft model may read instead of all; fewer leave it guessing at random."""
-_SMALLEST_WINDOW = 16
-"""Unread tokens that are always read, all of them."""
 _HORIZON = 60
 """Rounds that an answer is expected to go on, at least."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCost:
-    """A draft model, and what its passes cost."""
-
-    name: str
-    """Its source in drafts."""
-    curve: VerifyCurve
-    """Seconds of its passes by tokens read."""
-
-    def reading(self, tokens: int) -> float:
-        """Return the seconds to read tokens it has not seen."""
-        return self.curve.seconds(max(1, tokens))
-
-    def drafting(self, unread: int, given: int, length: int) -> float:
-        """Return the seconds of a draft of `length` tokens, `given` of which it only checks."""
-        # Much to read is read in a pass of its own, which leaves the last token to the next.
-        own_steps = max(0, length - given - 1) + (unread > _SMALLEST_WINDOW)
-        return self.reading(unread + min(given, length)) + own_steps * self.curve.seconds(1)
-
-
 class Adaptive:
     """Chooses source and length of every draft; a Controller, and the Appraiser of the hybrid drafter."""
+
+    bounds: Bounds | None = None
 
     def __init__(self, curve: VerifyCurve, longest: int, model: ModelCost | None = None) -> None:
         """Take the target's curve, the most tokens to draft in a round, and the draft model's price if there is one."""
@@ -73,6 +57,8 @@ class Adaptive:
         self.acceptance = Acceptance()
         self.branches = 0
         """Most siblings in a pass; 0: the model's memory, or the accept rule, has no use for them."""
+        self.others = 0
+        """Answers that this one shares its passes with: what all achieve is what a draft has to beat."""
         self._pending = 1
         self._asked = False
         self._emitted = 0.0
@@ -104,8 +90,12 @@ class Adaptive:
 
     @property
     def price(self) -> float:
-        """Tokens a second that rounds achieve now; never less than plain decoding would."""
-        plain = 1 / self.curve.seconds(1)
+        """Tokens a second that rounds achieve now, with those of others; never less than plain decoding would."""
+        return self.price_among(self.others)
+
+    def price_among(self, others: int) -> float:
+        """Return the same with so many others in the pass."""
+        plain = (1 + others) / self.curve.seconds(1 + others)
         return max(plain, self._emitted / self._seconds) if self._seconds > 0 else plain
 
     def limit(self) -> int:
@@ -115,7 +105,7 @@ class Adaptive:
 
     def worth(self, draft: Draft) -> float:
         """Return what the best beginning of a draft is worth, in tokens; 0 for one not worth checking."""
-        return best_length(self._trusted(draft), self.curve, self.price)[1]
+        return best_length(self.trusted(draft), self.curve, self.price)[1]
 
     def wish(self, free: Draft, unread: int, limit: int) -> Wish:
         """Return how to use the draft model: what it is expected to add must pay for its time."""
@@ -173,7 +163,7 @@ class Adaptive:
         """Return the beginning of a draft that is worth checking; what is cut off still teaches."""
         self._spend_pass()
         self._guess = draft
-        chances = self._trusted(draft)
+        chances = self.trusted(draft)[:room]
         if draft.probs is None:
             length, _ = best_length(chances, self.curve, self.price)
             draft = draft if length == len(draft.tokens) else draft.shortened(length)
@@ -189,10 +179,10 @@ class Adaptive:
 
     def observe(self, round_: "Round") -> None:
         """Learn what the passes cost, what they emit, and which guesses came true."""
-        self.curve.observe(round_.width, round_.verify_seconds)
+        self.curve.observe(round_.width + round_.others, round_.verify_seconds)
         self._pending = 1 if round_.verdict.sibling is None else 2
         seconds = round_.draft_seconds + round_.verify_seconds + round_.host_seconds
-        self._emitted = _MEMORY * self._emitted + len(round_.emitted)
+        self._emitted = _MEMORY * self._emitted + len(round_.emitted) + round_.others
         self._seconds = _MEMORY * self._seconds + seconds
         self._rounds += 1
         self._answer_seconds += seconds
@@ -235,12 +225,12 @@ class Adaptive:
         """Return how many of the last unread tokens to read: all, or what may be lost, or 0 where that is too few."""
         assert self.model is not None, "only a draft model reads"
         stake = self._stake()
-        if unread <= _SMALLEST_WINDOW or self.model.reading(unread) <= stake:
+        if unread <= SMALLEST_WINDOW or self.model.reading(unread) <= stake:
             return unread
         fitting = [window for window in _WINDOWS if window < unread and self.model.reading(window) <= stake]
         return max(fitting, default=0)
 
-    def _trusted(self, draft: Draft) -> list[float]:
+    def trusted(self, draft: Draft) -> list[float]:
         """Return the chances of as much of a draft as may be checked at all."""
         longest = len(draft.tokens)
         if self.model is None or not draft.source.startswith(self.model.name):
@@ -253,7 +243,9 @@ class Adaptive:
 
     def _affordable_length(self, longest: int, draft_seconds: Seconds) -> int:
         """Return the longest draft whose failure would leave the answer within what it may lose."""
-        most = self.curve.seconds(1) + self._stake()
+        # The first token is waited for by somebody who sees nothing yet.
+        one = self.curve.seconds(1)
+        most = one + (self._stake() if self._rounds else _FIRST_DELAY * one)
         lengths = range(longest, 0, -1)
         return next((n for n in lengths if self.curve.seconds(n + 1) + draft_seconds(n) <= most), 0)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from app.engine.passes import Bounds
 from drafters.base import Draft
 
 if TYPE_CHECKING:
@@ -26,12 +27,18 @@ class Controller(Protocol):
         biased.
         """
 
+    @property
+    def bounds(self) -> Bounds | None:
+        """Say with what the pass over the draft that was trimmed may be shared; None: with nothing."""
+
     def observe(self, round_: "Round") -> None:
         """Learn from a round that has ended."""
 
 
 class FixedLength:
     """Always the same draft length, and every draft whole."""
+
+    bounds: Bounds | None = None
 
     def __init__(self, draft_length: int, siblings: int = 0) -> None:
         """Take the length of the chain, and beside how many of its first tokens the second guess is checked too."""

@@ -13,7 +13,7 @@ class Finish(StrEnum):
     END = "end"
     """The model said so, with an end-of-generation token."""
     STOP = "stop"
-    """A stop string was completed, or the last line that was wanted."""
+    """A stop string was completed, or the last line that was wanted, or enough was said for who asked."""
     LENGTH = "length"
     """As many tokens as were asked for."""
     TIME = "time"

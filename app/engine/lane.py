@@ -1,14 +1,19 @@
 """One conversation in the caches of target and drafter: what was read for it need not be read again."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from math import inf
+from typing import cast
 
+from app.engine.adaptive import Adaptive
+from app.engine.company import Company, Sociable
 from app.engine.control import Controller, FixedLength
 from app.engine.ending import Ending, Finish
 from app.engine.explain import Explanation, explain
+from app.engine.limit import Limit
 from app.engine.load import Guessing
 from app.engine.messages import Ended, Explained, Message, Said, Walked, Watched
+from app.engine.passes import Pass
 from app.engine.question import Question
 from app.engine.recent import RecentRounds
 from app.engine.session import Reading, Session
@@ -16,7 +21,7 @@ from app.engine.speculate import Clock, Round
 from app.engine.transcript import Transcript
 from drafters.hybrid import Eager, Hybrid
 from models.accept import Accept
-from models.base import LanguageModel, common_prefix
+from models.base import Companion, LanguageModel, common_prefix
 from models.errors import Cancelled
 from models.fim import FimFormat, no_fim
 from models.sampling import Sampler
@@ -43,6 +48,8 @@ class Lane:
         self.transcript = transcript
         self.busy = False
         """Whether an answer is being given."""
+        self.company: Company | None = None
+        """Whose passes can be one with those of this lane; None: nobody's."""
         self._guessing = guessing
         self._clock = clock
         self._recent = RecentRounds()
@@ -54,6 +61,11 @@ class Lane:
     def target(self) -> LanguageModel:
         """The model that answers."""
         return self.session.target
+
+    @property
+    def _text(self) -> Companion:
+        """The target, as one of the texts of its cache: what a loader loads is one."""
+        return cast("Companion", self.target)
 
     @property
     def guessing(self) -> Guessing:
@@ -77,15 +89,24 @@ class Lane:
         # Texts that only begin alike, with the same system prompt, are no reason to lose another's.
         return shared if shared > len(prompt) * _ALIKE else 0, self._last is None, self._last == _purpose(question)
 
-    def answer(self, question: Question) -> Iterator[Message]:
-        """Answer a question; stopped half-way, it ends in order, and what was said stays said."""
+    def is_beside(self, lanes: Iterable["Lane"]) -> bool:
+        """Tell whether a pass of this lane and one of another among these can be one."""
+        return any(self._text.can_join(lane.target) for lane in lanes)
+
+    def answer(self, question: Question) -> Iterator[Message | Pass]:
+        """Answer a question; stopped half-way, it ends in order, and what was said stays said.
+
+        A pass that can be shared is yielded before it is done; who does nothing with it lets it be done alone.
+        """
         self.busy = True
         try:
             yield from self._answer(question)
         finally:
             self.busy = False
+            if self.company is not None:
+                self.company.leave(self.target)
 
-    def _answer(self, question: Question) -> Iterator[Message]:
+    def _answer(self, question: Question) -> Iterator[Message | Pass]:
         prompt = self._prompt(question)
         self._last = _purpose(question)
         self._learn(question.prediction)
@@ -95,15 +116,18 @@ class Lane:
         answer: list[str] = []
         finish = Finish.CANCELLED
         due = self._clock() if question.watch else inf
-        limit = _TimeLimit(question, self._clock)
+        limit = Limit(question, self._clock)
         try:
             with closing(self._events(prompt, sampler, ending, question)) as events:
                 for event in events:
+                    if isinstance(event, Pass):
+                        yield event
+                        continue
                     yield self._tell(event, ending, answer)
                     if isinstance(event, Round) and event.finish is not None:
                         finish = event.finish
-                    elif limit.is_over(event, answer):
-                        finish = Finish.TIME
+                    elif (ended := limit.reached(event, answer)) is not None:
+                        finish = ended
                         break
                     if due < inf and (now := self._clock()) >= due:
                         due = now + WATCH_SECONDS
@@ -117,7 +141,7 @@ class Lane:
 
     def _events(
         self, prompt: Sequence[int], sampler: Sampler, ending: Ending, question: Question
-    ) -> Generator[Reading | Round]:
+    ) -> Generator[Reading | Pass | Round]:
         if question.max_tokens == 0:
             yield from self.session.read(prompt)
         else:
@@ -189,7 +213,16 @@ class Lane:
         return self._fim.prompt(question.hole, size - min(max(question.max_tokens or 0, _ROOM_TO_FILL), size // 2))
 
     def _controller(self, question: Question) -> Controller:
-        """Return who decides in this answer, within what this machine is exact for."""
+        """Return who decides in this answer about drafts, and about company where there is some."""
+        decides, company = self._decides(question), self.company
+        # A length that somebody has asked for is drafted whatever others do.
+        if company is None or not (isinstance(decides, Adaptive) or decides.limit() == 0):
+            return decides
+        widest = self.target.max_rows if question.allow_rounding or company.exact == 1 else company.exact
+        return Sociable(decides, company, _purpose(question), self._text, widest)
+
+    def _decides(self, question: Question) -> Adaptive | FixedLength:
+        """Return who decides about drafts, within what this machine is exact for."""
         adaptive = self._guessing.adaptive
         if adaptive is None:
             return FixedLength(0)
@@ -237,24 +270,3 @@ class Lane:
 
 def _purpose(question: Question) -> str:
     return "chat" if question.hole is None else "completion"
-
-
-class _TimeLimit:
-    """Tells when the time for an answer is over."""
-
-    def __init__(self, question: Question, clock: Clock) -> None:
-        self._speaking, self._reading = question.seconds, question.reading_seconds
-        self._clock = clock
-        self._started = clock() if self._reading is not None else 0.0
-        self._first: float | None = None
-
-    def is_over(self, event: Reading | Round, answer: Sequence[str]) -> bool:
-        """Hear what happened, and what was said so far; the first line is completed in any case."""
-        if isinstance(event, Reading):
-            unread = event.done < event.total - 1
-            return unread and self._reading is not None and self._clock() - self._started > self._reading
-        if self._speaking is None:
-            return False
-        now = self._clock()
-        self._first = now if self._first is None else self._first
-        return now - self._first > self._speaking and "\n" in "".join(answer).lstrip("\n")

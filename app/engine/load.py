@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from app.engine.adaptive import Adaptive, ModelCost
+from app.engine.adaptive import Adaptive
 from app.engine.calibrate import DRAFT_WIDTHS, QUICK_WIDTHS, VerifyCurve, is_steady, measure
+from app.engine.model_cost import ModelCost
 from app.engine.speculate import Clock
 from app.engine.strict import Open, Strict, check_now
 from app.engine.tuned import Tuned, apply_tuned, load_tuned, load_tuned_draft, measured_for

@@ -26,6 +26,8 @@ class Ready:
     """Longest draft whose pass is, bit for bit, what one token at a time would give here; None: no drafter."""
     notes: tuple[str, ...] = ()
     """What the user should know about how it was loaded, such as why something fell back."""
+    chat_notes: tuple[str, ...] = ()
+    """What the user should know besides who wants to chat; to complete or to fill in it means nothing."""
     lanes: int = 1
     """Answers that can be given at once, each with a cache of its own."""
 

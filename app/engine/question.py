@@ -1,6 +1,7 @@
 """What an answer is wanted to, and how."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from models.accept import Accept
 from models.fim import Hole
@@ -26,6 +27,8 @@ class Question:
     """The whole prompt, in the target's tokens; empty: the turns say it."""
     lines: int | None = None
     """Most lines to say, empty ones not counted; None: any number."""
+    enough: Callable[[str], bool] | None = field(default=None, compare=False)
+    """Told all that was said after each round, on the engine's thread: True ends the answer. None: nobody is told."""
     seconds: float | None = None
     """Time to speak, from the first token on; the first line is completed in any case. None: any time."""
     reading_seconds: float | None = None

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from app.engine.control import Controller
 from app.engine.ending import Ending
-from app.engine.speculate import Clock, Round, generate
+from app.engine.passes import Pass
+from app.engine.speculate import Clock, Round, in_company
 from app.engine.stats import Stats
 from drafters.base import Drafter
 from models.base import LanguageModel, common_prefix
@@ -40,8 +41,8 @@ class Session:
 
     def answer(
         self, prompt: Sequence[int], sampler: Sampler, ending: Ending, controller: Controller
-    ) -> Iterator[Reading | Round]:
-        """Yield the reading of the prompt, then the rounds of its answer.
+    ) -> Iterator[Reading | Pass | Round]:
+        """Yield the reading of the prompt, then the rounds of its answer, and each pass that may be shared before.
 
         Stopping early keeps what was read and said. Raises ContextFullError before anything is decoded.
         """
@@ -49,12 +50,13 @@ class Session:
         yield from self._reading(prompt)
         self.stats.prompt_seconds = self._clock() - started
         self.drafter.begin(self.tokens, sampler)
-        rounds = generate(self.target, self.drafter, sampler, self.tokens, ending, controller, self._clock)
-        for round_ in rounds:
-            self.stats.observe(round_)
-            if self.stats.first_token_seconds is None:
-                self.stats.first_token_seconds = self._clock() - started
-            yield round_
+        events = in_company(self.target, self.drafter, sampler, self.tokens, ending, controller, self._clock)
+        for event in events:
+            if isinstance(event, Round):
+                self.stats.observe(event)
+                if self.stats.first_token_seconds is None:
+                    self.stats.first_token_seconds = self._clock() - started
+            yield event
 
     def read(self, prompt: Sequence[int]) -> Iterator[Reading]:
         """Read a prompt up to its last token, and say nothing; raises as `answer` does."""

@@ -9,12 +9,14 @@ Invariants, asserted in every round:
         back over a broken round is empty then
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from app.engine.control import Controller
 from app.engine.disagreement import Disagreement
 from app.engine.ending import Ending, Finish
+from app.engine.passes import Pass
 from app.engine.verify import Verdict, disagreement, verify
 from drafters.base import NO_DRAFT, Draft, Drafter
 from models.base import LanguageModel
@@ -46,6 +48,8 @@ class Round:
     """Tokens of the target's pass: those pending, and the draft with its siblings."""
     disagreement: Disagreement | None = None
     """What the target made of the guess that it rejected; None: it rejected none."""
+    others: int = 0
+    """Other answers, a token each, in the same pass."""
 
     @property
     def accepted(self) -> int:
@@ -70,10 +74,11 @@ def speculate(
     ending: Ending,
     clock: Clock,
     trim: Trim = _whole,
-) -> Round:
+) -> Generator[Pass, None, Round]:
     """Run one round: guess at most `limit` tokens, check them in one pass, and append what is emitted to `tokens`.
 
-    `trim` has the last word on what is checked.
+    `trim` has the last word on what is checked. Yields the pass, which is done when it goes on, unless it is done then
+    already; returns the round.
     """
     prefix_length = len(tokens)
     assert target.length in (prefix_length - 1, prefix_length - 2), "I1"
@@ -82,7 +87,10 @@ def speculate(
     draft = trim(drafter.propose(tokens, limit), limit) if limit > 0 else NO_DRAFT
     drafted = clock()
     k = draft.size
-    rows = target.decode([*pending, *draft.checked], rows=k + 1, parents=draft.parents)
+    wanted = Pass(target, [*pending, *draft.checked], k + 1, draft.parents)
+    yield wanted
+    asked = clock()
+    rows = wanted.rows()
     assert len(rows) == k + 1, "I2"
     verified = clock()
     verdict = verify(rows, draft, sampler, tokens)
@@ -104,11 +112,12 @@ def speculate(
         emitted=emitted,
         prefix_length=prefix_length,
         draft_seconds=(drafted - started) + (ended - judged),
-        verify_seconds=verified - drafted,
+        verify_seconds=verified - asked if wanted.seconds is None else wanted.seconds,
         host_seconds=judged - verified,
         finish=finish,
         width=len(pending) + k,
         disagreement=apart,
+        others=wanted.others,
     )
 
 
@@ -125,11 +134,32 @@ def generate(
 
     The target's cache must hold `tokens[:-1]`, and the drafter must have begun with `tokens`.
     """
+    with closing(in_company(target, drafter, sampler, tokens, ending, controller, clock)) as events:
+        for event in events:
+            if isinstance(event, Round):
+                yield event
+
+
+def in_company(
+    target: LanguageModel,
+    drafter: Drafter,
+    sampler: Sampler,
+    tokens: list[int],
+    ending: Ending,
+    controller: Controller,
+    clock: Clock,
+) -> Generator[Pass | Round]:
+    """Do as `generate` does, and yield each pass that the controller would share before it is done."""
     controller.begin()
     try:
         while True:
             limit = draft_room(target, tokens, ending, controller.limit())
-            round_ = speculate(target, drafter, sampler, tokens, limit, ending, clock, controller.trim)
+            steps = speculate(target, drafter, sampler, tokens, limit, ending, clock, controller.trim)
+            wanted = next(steps)
+            wanted.bounds = controller.bounds
+            if wanted.bounds is not None:
+                yield wanted
+            round_ = conclude(steps)
             controller.observe(round_)
             yield round_
             if round_.finish is not None:
@@ -138,6 +168,16 @@ def generate(
         confirmed = len(tokens) - 1
         if target.length > confirmed:
             target.rewind(confirmed if target.can_rewind(confirmed) else 0)
+
+
+def conclude(steps: Generator[Pass, None, Round]) -> Round:
+    """Run a round to its end, alone."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            round_: Round = ended.value
+            return round_
 
 
 def draft_room(target: LanguageModel, tokens: Sequence[int], ending: Ending, wanted: int) -> int:

@@ -3,7 +3,8 @@
 Two threads in one context would corrupt it, and an "exclusive" worker thread can't be stopped from outside; one owner
 with a queue makes both impossible. Listeners are called on this thread and must only pass the message on.
 
-Jobs that share the engine take turns, message by message: an answer, round by round. The more urgent goes first.
+Jobs that share the engine take turns, message by message: an answer, round by round. The more urgent goes first. A pass
+that can be shared waits until the others' have come as far, for one turn of each, and is done with theirs.
 """
 
 import logging
@@ -11,16 +12,20 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from enum import Enum, IntEnum
 from itertools import count
 from queue import SimpleQueue
 
 from app.engine.messages import Failed, Message
+from app.engine.passes import Pass, gathered, together
 from app.engine.worker import Worker
 from models.abort import AbortFlag
 from models.errors import BusyError, Cancelled, LocalspecError
 
-Job = Callable[[Worker], Iterator[Message]]
+Steps = Iterator[Message | Pass]
+"""What a job does, up to the next thing that it tells, or the next pass that it may share."""
+Job = Callable[[Worker], Steps]
 """Work for the engine: uses the worker, yields what it has to tell."""
 Listener = Callable[[Message | None], None]
 _log = logging.getLogger("localspec.engine")
@@ -60,8 +65,10 @@ class Ticket:
         self.cancelled = False
         self.turn = 0
         """Place in the order of turns."""
-        self.messages: Iterator[Message] | None = None
+        self.messages: Steps | None = None
         """What it has to tell; None: it has not begun."""
+        self.wanted: Pass | None = None
+        """The pass that it waits for."""
 
     @property
     def overdue(self) -> bool:
@@ -139,6 +146,8 @@ class Engine:
             if ticket.messages is None and ticket.claim is Claim.LANE and (late := _too_late(ticket)):
                 # It has touched nothing yet, and what its lane holds stays for others.
                 self._end(ticket, late)
+            elif ticket.wanted is not None and not ticket.cancelled:
+                self._share(ticket, worker)
             else:
                 self._step(ticket, worker)
         worker.close()
@@ -151,7 +160,7 @@ class Engine:
                     return None
                 ready = [*self._active, *(ticket for ticket in self._waiting if self._may_begin(ticket, worker))]
                 if ready:
-                    return self._take(min(ready, key=_rank))
+                    return self._take(min(ready, key=self._rank))
                 self._changed.wait(_seconds_left(self._waiting))
 
     def _take(self, ticket: Ticket) -> Ticket:
@@ -159,12 +168,24 @@ class Engine:
         if ticket in self._waiting:
             self._waiting.remove(ticket)
             self._active.append(ticket)
+        # Whose pass is done with others' has no turn of its own yet.
+        return ticket if ticket.wanted is not None and not ticket.cancelled else self._turn_of(ticket)
+
+    def _turn_of(self, ticket: Ticket) -> Ticket:
         ticket.turn = next(self._turns)
         self._current = ticket
         self._abort.clear()
         if ticket.cancelled:
             self._abort.set()
         return ticket
+
+    def _rank(self, ticket: Ticket) -> tuple[bool, int, int]:
+        """Order tickets: what was called off is soon over, then by urgency, then who waits longest for a turn.
+
+        Who waits for company lets each of the others have a turn first, by which they may have come as far.
+        """
+        patience = len(self._active) if ticket.wanted is not None else 0
+        return not (ticket.cancelled or ticket.overdue), ticket.urgency, ticket.turn + patience
 
     def _may_begin(self, ticket: Ticket, worker: Worker) -> bool:
         if ticket.cancelled or ticket.overdue:
@@ -184,8 +205,31 @@ class Engine:
                 if self._current is ticket:
                     self._abort.set()
 
+    def _share(self, first: Ticket, worker: Worker) -> None:
+        """Do a pass with those that wait for company as it does, and let each job go on."""
+        alike = [one for one in self._active if one.urgency is first.urgency and not one.cancelled]
+        waiting = {one.wanted: one for one in sorted(alike, key=self._rank) if one.wanted is not None}
+        passes = gathered(waiting)
+        if len(passes) > 1:
+            self._begin_company()
+            # What can't be done together is done alone, and fails where it fails.
+            with suppress(LocalspecError):
+                together(passes, worker.clock)
+        for ticket in [waiting[one] for one in passes]:
+            with self._changed:
+                self._turn_of(ticket)
+            self._step(ticket, worker)
+
+    def _begin_company(self) -> None:
+        """Let a pass of several not be stopped by the end of one; that of the engine stops it."""
+        with self._changed:
+            self._current = None
+            if not self._closing:
+                self._abort.clear()
+
     def _step(self, ticket: Ticket, worker: Worker) -> None:
-        """Let a job tell its next message."""
+        """Let a job tell its next message, or go on to its next pass."""
+        ticket.wanted = None
         try:
             if ticket.messages is None:
                 ticket.messages = iter(ticket.job(worker))
@@ -199,6 +243,8 @@ class Engine:
         else:
             if message is None:
                 self._end(ticket)
+            elif isinstance(message, Pass):
+                ticket.wanted = message
             else:
                 ticket.listener(message)
 
@@ -209,11 +255,6 @@ class Engine:
             self._active.remove(ticket)
             self._current = None
         ticket.listener(None)
-
-
-def _rank(ticket: Ticket) -> tuple[bool, int, int]:
-    """Order tickets: what was called off is soon over, then by urgency, then who waits longest for a turn."""
-    return not (ticket.cancelled or ticket.overdue), ticket.urgency, ticket.turn
 
 
 def _too_late(ticket: Ticket) -> LocalspecError | None:

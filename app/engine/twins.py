@@ -1,10 +1,12 @@
 """Several answers at once: more caches over weights that are loaded already, for the target and its draft model."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from app.engine.adaptive import Adaptive
-from app.engine.calibrate import VerifyCurve
+from app.engine.calibrate import QUICK_WIDTHS, VerifyCurve
+from app.engine.company import Company
+from app.engine.lane import Lane
 from app.engine.load import Guessing, Loader
 from drafters.base import NullDrafter
 from drafters.draft_model import DraftModel
@@ -13,6 +15,13 @@ from models.base import LanguageModel
 from models.errors import MemoryLimitError
 from models.llama import LlamaModel
 from models.toy import ToyModel
+
+_NEVER_EXACT = (
+    "This device rounds a pass over several answers differently from a pass over one, so with answers given at once a "
+    "near-tie between two tokens can fall the other way. For text that is equal to the last bit use -np 1."
+)
+_WORTH = 1.1
+"""How much dearer two passes must be than one for both, or llama.cpp's change from text to text takes up the gain."""
 
 
 def twins(
@@ -51,6 +60,32 @@ def like(loader: Loader, spec: DrafterSpec, target: LanguageModel, guessing: Gue
     cost = adaptive.model and replace(adaptive.model, curve=VerifyCurve(adaptive.model.curve.measured))
     own = Adaptive(VerifyCurve(adaptive.curve.measured), target.max_rows - 1, cost)
     return loader.together(spec, target, model, own, guessing.exact_draft or 0)
+
+
+def company(loader: Loader, target: LanguageModel, lanes: int) -> Company | None:
+    """Make one cache of the target for so many answers, where they gain by sharing passes; None where they don't.
+
+    `--strict` has checked the cache as it is.
+    """
+    if lanes == 1 or loader.plan.strict or target.rewind_support.limit is not None:
+        return None
+    exact = loader.exact_width(target)
+    widest = target.max_rows if exact == 1 or loader.plan.allow_rounding else exact
+    curve = VerifyCurve(loader.curve(target, [width for width in QUICK_WIDTHS if width <= widest]))
+    if widest < 2 or 2 * curve.seconds(1) < _WORTH * curve.seconds(2):
+        return None
+    if exact == 1:
+        loader.notes.append(_NEVER_EXACT)
+    if isinstance(target, LlamaModel):
+        target.reopen(replace(target.options, texts=lanes))
+    return Company(curve, exact)
+
+
+def bring_together(lanes: Sequence[Lane], shared: Company | None) -> None:
+    """Let lanes share their passes, where there was memory for one cache of several."""
+    if any(lane.is_beside(lanes) for lane in lanes):
+        for lane in lanes:
+            lane.company = shared
 
 
 def _twin(model: LanguageModel) -> LanguageModel:

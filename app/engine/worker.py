@@ -6,10 +6,11 @@ from dataclasses import replace
 from app.engine.lane import Lane
 from app.engine.load import Loader, LoadPlan, Progress
 from app.engine.messages import Message, Ready
+from app.engine.passes import Pass
 from app.engine.question import Question
 from app.engine.speculate import Clock
 from app.engine.transcript import Transcript
-from app.engine.twins import like, twins
+from app.engine.twins import bring_together, company, like, twins
 from drafters.registry import DrafterSpec
 from models.abort import AbortFlag
 from models.base import Vocab
@@ -31,6 +32,11 @@ class Worker:
         return len(self._lanes)
 
     @property
+    def clock(self) -> Clock:
+        """What time is taken by."""
+        return self._clock
+
+    @property
     def vocab(self) -> Vocab:
         """The tokens of the target."""
         return self._lane.target.vocab
@@ -48,16 +54,16 @@ class Worker:
             raise
         lanes = [Lane(target, guessing, transcript, self._clock)]
         try:
+            shared = company(loader, target, plan.lanes)
             others = twins(loader, plan.drafter, target, guessing, plan.lanes - 1)
             lanes.extend(Lane(*twin, Transcript(target), self._clock) for twin in others)
+            bring_together(lanes, shared)
         except BaseException:
             for lane in lanes:
                 lane.close()
             raise
         self.close()
         self._plan, self._lanes = plan, lanes
-        if not transcript.has_template:
-            loader.notes.append(f"{target.name} has no chat template: your text is sent as it is.")
         yield self._ready(tuple(loader.notes))
         self._remember()
 
@@ -73,11 +79,13 @@ class Worker:
         yield self._ready(tuple(loader.notes))
         self._remember()
 
-    def answer(self, question: Question) -> Iterator[Message]:
+    def answer(self, question: Question) -> Iterator[Message | Pass]:
         """Answer a question, on the free lane where it costs least; see `Lane.answer`."""
         free = [lane for lane in self._lanes if not lane.busy]
-        # Of those that are equal the one that was left alone longest: what the others read may be wanted again.
-        lane = max(free, key=lambda lane: lane.fitness(question)) if len(self._lanes) > 1 else self._lane
+        busy = [lane for lane in self._lanes if lane.busy]
+        # Of those that are equal one that can share passes with who speaks already, or else the one that was left alone
+        # longest: what the others read may be wanted again.
+        lane = max(free, key=lambda lane: (lane.fitness(question), lane.is_beside(busy))) if len(free) > 1 else free[0]
         self._lanes.remove(lane)
         self._lanes.append(lane)
         yield from lane.answer(question)
@@ -115,4 +123,6 @@ class Worker:
         lane = self._lane
         target, guessing = lane.target, lane.guessing
         name, exact = guessing.drafter.name, guessing.exact_draft
-        return Ready(target.name, target.description, name, target.context_size, exact, notes, len(self._lanes))
+        bare = not lane.transcript.has_template
+        chat = (f"{target.name} has no chat template: your text is sent as it is.",) * bare
+        return Ready(target.name, target.description, name, target.context_size, exact, notes, chat, len(self._lanes))

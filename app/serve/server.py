@@ -63,7 +63,7 @@ def listen(door: Door) -> socket.socket:
 
 async def _load(service: Service, terminal: Terminal, listener: socket.socket) -> None:
     ready = await service.load(lambda name, share: terminal.progress(f"loading {name} {share:4.0%}"))
-    for note in ready.notes:
+    for note in (*ready.notes, *ready.chat_notes):
         terminal.warn(note)
     url, name = _url(service.settings.door.host, listener), service.loaded.name
     terminal.tell(f"listening on {url}: {name}, drafter {ready.drafter}, Ctrl-C stops")

@@ -36,7 +36,7 @@ def _on_ready(screen: "ChatScreen", ready: Ready) -> None:
         screen.dialogue.record.model = ready.model
         screen.dialogue.record.source = source_of(screen.request.plan.model)
         screen.note(f"{ready.model}: {ready.description}, context {ready.context_size:,}, drafter {ready.drafter}")
-    for note in ready.notes:
+    for note in (*ready.notes, *ready.chat_notes):
         screen.note(note)
     screen.link.recall(*screen.dialogue.resumed())
 

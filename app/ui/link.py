@@ -5,7 +5,7 @@ Listeners are called on the engine's thread; posting is all they do, so the scre
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -13,7 +13,7 @@ from app.engine import messages as engine
 from app.engine.load import LoadPlan, Progress
 from app.engine.question import Question
 from app.engine.speculate import Clock
-from app.engine.thread import Engine, Ticket
+from app.engine.thread import Engine, Steps, Ticket
 from app.engine.worker import Worker
 from app.ui.messages import Heard, LoadProgress, Mail
 from drafters.registry import DrafterSpec
@@ -49,7 +49,7 @@ class Link(Protocol):
         """Free the models."""
 
 
-Work = Callable[[Worker, Progress], Iterator[engine.Message]]
+Work = Callable[[Worker, Progress], Steps]
 """A job that may tell what is being read."""
 
 
@@ -108,7 +108,7 @@ class EngineLink:
             self._open[number] = self._engine.submit(job, partial(self._heard, number))
         return number
 
-    def _work(self, number: int, work: Work, worker: Worker) -> Iterator[engine.Message]:
+    def _work(self, number: int, work: Work, worker: Worker) -> Steps:
         return work(worker, partial(self._progressed, number))
 
     def _heard(self, number: int, said: engine.Message | None) -> None:

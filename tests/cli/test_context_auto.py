@@ -146,7 +146,7 @@ def test_layers_without_a_cache_do_not_stand_in_its_way(
     hybrid = write_hybrid(tmp_path / "hybrid.gguf", n_ctx=1 << 20)
     plan = plan_memory(model_info(hybrid).shape, 1 << 19)
     room(plan.total + LEFT)
-    monkeypatch.setattr("models.llama_load.available_memory", lambda: plan.total)
+    monkeypatch.setattr("models.llama_context.available_memory", lambda: plan.total)
     assert loaded(plan_of(hybrid, tmp_path / "memory.json"))[0] == 1 << 19
 
 

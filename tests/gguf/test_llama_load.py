@@ -19,13 +19,15 @@ from tiny_gguf import (
     write_unknown_architecture,
 )
 
+import models.llama_context
 import models.llama_load
 from models.abort import AbortFlag
 from models.base import RewindSupport
 from models.bindings import _log_callback, llama_cpp
 from models.errors import Cancelled, LocalspecError, MemoryLimitError, ModelFileError
 from models.llama import LlamaModel
-from models.llama_load import LlamaOptions, cache_bytes, load_weights
+from models.llama_context import cache_bytes
+from models.llama_load import LlamaOptions, load_weights
 
 ONE_THREAD = LlamaOptions(threads=1)
 
@@ -130,7 +132,7 @@ def test_narrow_and_wide_passes_have_their_own_threads(path: Path) -> None:
         (LlamaOptions(threads=2), (2, 2)),
     ):
         model = LlamaModel(path, options)
-        assert (api.llama_n_threads(model._context), api.llama_n_threads_batch(model._context)) == expected
+        assert (api.llama_n_threads(model._cache.context), api.llama_n_threads_batch(model._cache.context)) == expected
         model.close()
 
 
@@ -251,7 +253,7 @@ def test_a_context_that_does_not_fit_is_refused_before_it_is_allocated(
     path: Path, freed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(models.llama_load, "_check_weights_fit", lambda _: None)
-    monkeypatch.setattr(models.llama_load, "available_memory", lambda: 100_000)
+    monkeypatch.setattr(models.llama_context, "available_memory", lambda: 100_000)
     monkeypatch.setattr(llama_cpp(), "llama_init_from_model", lambda *_: pytest.fail("it was allocated"))
     with pytest.raises(MemoryLimitError) as failure:
         LlamaModel(path, LlamaOptions(context_size=65_536, threads=1))
@@ -276,16 +278,16 @@ def test_a_context_that_fits_is_not_refused(path: Path, monkeypatch: pytest.Monk
     # Two layers of two heads of 16, keys and values, two bytes each: 256 bytes a token.
     options = LlamaOptions(context_size=512, cache_type_k="f16", cache_type_v="f16", threads=1)
     monkeypatch.setattr(models.llama_load, "_check_weights_fit", lambda _: None)
-    monkeypatch.setattr(models.llama_load, "available_memory", lambda: 256 * 512)
+    monkeypatch.setattr(models.llama_context, "available_memory", lambda: 256 * 512)
     LlamaModel(path, options).close()
-    monkeypatch.setattr(models.llama_load, "available_memory", lambda: 256 * 512 - 1)
+    monkeypatch.setattr(models.llama_context, "available_memory", lambda: 256 * 512 - 1)
     with pytest.raises(MemoryLimitError):
         LlamaModel(path, options)
 
 
 def test_a_proposed_context_fits(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models.llama_load, "_check_weights_fit", lambda _: None)
-    monkeypatch.setattr(models.llama_load, "available_memory", lambda: 256 * 10_000)
+    monkeypatch.setattr(models.llama_context, "available_memory", lambda: 256 * 10_000)
     with pytest.raises(MemoryLimitError) as failure:
         LlamaModel(path, LlamaOptions(context_size=100_000, threads=1))
     proposed = int(failure.value.hint.split("-c ")[1].split(")")[0])

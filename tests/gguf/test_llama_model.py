@@ -142,7 +142,7 @@ def obeys_and_is_right(hybrid: Path, rewinds: Callable[[LlamaModel], list[int]])
         model.decode(PROMPT, 1)
         model.decode([20, 21, 22], 1)
         for length in rewinds(model):
-            if not api.llama_memory_seq_rm(model._memory, 0, length, -1):
+            if not api.llama_memory_seq_rm(model._cache.memory, 0, length, -1):
                 return False
             model._length = length
         kept = [*PROMPT, 20, 21, 22][: model.length]

@@ -90,9 +90,9 @@ def test_a_memory_that_takes_no_guests_is_not_padded(tmp_path: Path, monkeypatch
 
 def cells(model: LlamaModel) -> bytes:
     """Return everything that the cache holds of the text, places included."""
-    size = llama_cpp().llama_state_seq_get_size(model._context, 0)
+    size = llama_cpp().llama_state_seq_get_size(model._cache.context, 0)
     state = (ctypes.c_uint8 * size)()
-    llama_cpp().llama_state_seq_get_data(model._context, state, size, 0)
+    llama_cpp().llama_state_seq_get_data(model._cache.context, state, size, 0)
     return bytes(state)
 
 
@@ -128,7 +128,7 @@ def test_padding_leaves_no_trace_in_a_long_run(write: Any, tmp_path: Path) -> No
     model, fresh = opened(write(tmp_path / "tiny.gguf")), opened(tmp_path / "tiny.gguf", pad_rows=1)
     text: list[int] = []
     wander(model, text, 300, 30)
-    held = [llama_cpp().llama_memory_seq_pos_max(model._memory, sequence) for sequence in range(SEQUENCES)]
+    held = [llama_cpp().llama_memory_seq_pos_max(model._cache.memory, sequence) for sequence in range(SEQUENCES)]
     assert held == [len(text) - 1] + [-1] * (SEQUENCES - 1)
     one_at_a_time(fresh, 0, text)
     assert len(cells(model)) == len(cells(fresh))
@@ -141,7 +141,7 @@ def test_padding_that_stays_is_noticed(tmp_path: Path, monkeypatch: pytest.Monke
     model = opened(write_llama(tmp_path / "tiny.gguf"))
     monkeypatch.setattr(Guests, "turn_out", lambda *_: None)
     model.decode([1], 1)
-    assert llama_cpp().llama_memory_seq_pos_max(model._memory, 1) == 2
+    assert llama_cpp().llama_memory_seq_pos_max(model._cache.memory, 1) == 2
     model.close()
 
 
@@ -155,7 +155,7 @@ def test_a_padded_pass_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: py
         with pytest.raises(Cancelled):
             model.decode([6, 7], 2)
     assert (model.length, cells(model)) == (5, held)
-    assert llama_cpp().llama_memory_seq_pos_max(model._memory, 1) == -1
+    assert llama_cpp().llama_memory_seq_pos_max(model._cache.memory, 1) == -1
     model.decode([6, 7], 2)
     model.close()
 

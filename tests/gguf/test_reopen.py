@@ -50,12 +50,12 @@ def test_threads_change_and_the_cache_stays(model: LlamaModel) -> None:
     model.decode(TEXT, rows=0)
     model.use_threads(2, 1)
     api = llama_cpp()
-    assert (api.llama_n_threads(model._context), api.llama_n_threads_batch(model._context)) == (2, 1)
+    assert (api.llama_n_threads(model._cache.context), api.llama_n_threads_batch(model._cache.context)) == (2, 1)
     assert (model.options.threads, model.options.batch_threads, model.length) == (2, 1, len(TEXT))
 
 
 def test_a_cache_that_does_not_fit_closes_the_model(model: LlamaModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("models.llama_load.available_memory", lambda: 1)
+    monkeypatch.setattr("models.llama_context.available_memory", lambda: 1)
     with pytest.raises(MemoryLimitError):
         model.reopen(LlamaOptions(context_size=4096, threads=1))
     with pytest.raises(ValueError, match="closed"):

@@ -75,7 +75,9 @@ def read(model: LlamaModel, tokens: list[int]) -> None:
 def guests(model: LlamaModel) -> list[int]:
     """Return the sequences of the cache that hold anything, beside the text."""
     api = llama_cpp()
-    held = (sequence for sequence in range(1, SEQUENCES) if api.llama_memory_seq_pos_max(model._memory, sequence) >= 0)
+    held = (
+        sequence for sequence in range(1, SEQUENCES) if api.llama_memory_seq_pos_max(model._cache.memory, sequence) >= 0
+    )
     return list(held)
 
 
@@ -129,9 +131,9 @@ def test_rows_are_the_last_ones_of_the_pass(model: LlamaModel) -> None:
 def cells(model: LlamaModel) -> bytes:
     """Return everything that the cache holds of the text, places included."""
     api = llama_cpp()
-    size = api.llama_state_seq_get_size(model._context, 0)
+    size = api.llama_state_seq_get_size(model._cache.context, 0)
     state = (ctypes.c_uint8 * size)()
-    api.llama_state_seq_get_data(model._context, state, size, 0)
+    api.llama_state_seq_get_data(model._cache.context, state, size, 0)
     return bytes(state)
 
 

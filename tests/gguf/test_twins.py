@@ -78,7 +78,7 @@ def test_a_twin_that_does_not_fit_leaves_the_first_as_it_is(
 ) -> None:
     said = model.decode(TEXT, rows=2).copy()
     with monkeypatch.context() as patch:
-        patch.setattr("models.llama_load.available_memory", lambda: 1)
+        patch.setattr("models.llama_context.available_memory", lambda: 1)
         with pytest.raises(MemoryLimitError):
             model.twin()
     assert freed == []

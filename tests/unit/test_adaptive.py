@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay import Cost, Played, ReplayModel, Trace, play
 
-from app.engine.adaptive import _PROBE_SHARE, _STAKE, _STAKE_TOKENS, Adaptive, ModelCost
+from app.engine.adaptive import _PROBE_SHARE, _STAKE, _STAKE_TOKENS, Adaptive
 from app.engine.calibrate import VerifyCurve
+from app.engine.model_cost import ModelCost
 from app.engine.speculate import Round
 from app.engine.verify import Verdict
 from drafters.base import NO_DRAFT, Draft, Drafter
@@ -123,9 +124,10 @@ def test_at_most_half_of_what_was_saved_may_be_lost_again() -> None:
     assert adaptive._saved == pytest.approx(20.0)
     assert adaptive._stake() == pytest.approx(1.0 + 5 * _STAKE + 10.0)
     adaptive = new(EVEN)
+    played(adaptive)
     played(adaptive, free(4), right=0)
     assert adaptive._saved == pytest.approx(-0.4)
-    assert adaptive._stake() == pytest.approx(1.0 + 1.4 * _STAKE - 0.4)
+    assert adaptive._stake() == pytest.approx(1.0 + 2.4 * _STAKE - 0.4)
 
 
 def test_a_plain_round_loses_nothing_but_the_time_of_its_drafters() -> None:
@@ -135,6 +137,18 @@ def test_a_plain_round_loses_nothing_but_the_time_of_its_drafters() -> None:
 
 
 # --- when a draft model is asked --------------------------------------------------------------------------------------
+
+
+def test_the_first_token_of_an_answer_waits_for_few_guesses_and_those_after_it_for_many() -> None:
+    adaptive = new(EVEN)
+    for _ in range(20):
+        played(adaptive, free(8), right=8)
+    adaptive.begin()
+    lengths = [len(played(adaptive, free(8), right=8).draft.tokens) for _ in range(3)]
+    assert lengths[0] == 2, "each row costs a tenth, and a quarter of a pass may be lost"
+    assert lengths[1:] == [6, 8]
+    adaptive = new(STEEP)
+    assert played(adaptive, free(1, 0.999), right=1).draft.tokens == ()
 
 
 def test_the_first_token_of_an_answer_never_waits_for_a_draft_model() -> None:

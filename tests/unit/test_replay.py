@@ -18,9 +18,10 @@ from curves import PUBLISHED
 from replay import Cost, Played, ReplayModel, Trace, class_speedups, load, play
 
 from app.engine.acceptance import Acceptance
-from app.engine.adaptive import Adaptive, ModelCost
+from app.engine.adaptive import Adaptive
 from app.engine.calibrate import QUICK_WIDTHS, VerifyCurve
 from app.engine.control import Controller, FixedLength
+from app.engine.model_cost import ModelCost
 from drafters.base import Draft, Drafter
 from drafters.draft_model import DraftModel
 from drafters.hybrid import Hybrid

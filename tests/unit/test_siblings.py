@@ -6,9 +6,10 @@ from itertools import combinations, product
 import pytest
 
 from app.engine.acceptance import Acceptance
-from app.engine.adaptive import Adaptive, ModelCost
+from app.engine.adaptive import Adaptive
 from app.engine.calibrate import VerifyCurve
 from app.engine.control import FixedLength, with_siblings
+from app.engine.model_cost import ModelCost
 from app.engine.speculate import Round
 from app.engine.value import MARGIN, best_siblings
 from app.engine.verify import Verdict

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from app.engine.control import FixedLength
 from app.engine.ending import Ending, Finish
-from app.engine.speculate import Round, draft_room, generate, speculate
+from app.engine.speculate import Round, conclude, draft_room, generate, speculate
 from drafters.base import Drafter, NullDrafter
 from drafters.draft_model import DraftModel
 from models.base import Logits
@@ -92,7 +92,7 @@ def test_the_cache_holds_all_but_the_pending_token_around_every_round(
 def one_round(target: ToyModel, ending: Ending | None = None, tokens: list[int] | None = None) -> Round:
     drafter = ScriptedDrafter([(1, 2, 3)])
     text = list(PROMPT) if tokens is None else tokens
-    return speculate(target, drafter, Sampler(SAMPLING), text, 3, ending or Ending(VOCAB), FakeClock())
+    return conclude(speculate(target, drafter, Sampler(SAMPLING), text, 3, ending or Ending(VOCAB), FakeClock()))
 
 
 @pytest.mark.parametrize("held", [0, len(PROMPT) - 3, len(PROMPT)])
@@ -186,7 +186,7 @@ def test_a_round_accepts_what_was_emitted_though_the_target_agreed_with_more() -
     drafter = ScriptedDrafter([PLAIN[:4]])
     run = start(drafter)
     ending = Ending(VOCAB, stops=[VOCAB.piece(PLAIN[1]).decode()])
-    round_ = speculate(run.target, drafter, Sampler(SAMPLING), run.tokens, 4, ending, FakeClock())
+    round_ = conclude(speculate(run.target, drafter, Sampler(SAMPLING), run.tokens, 4, ending, FakeClock()))
     assert round_.verdict.accepted == 4
     assert round_.accepted == len(round_.emitted) == 2
     assert round_.finish is Finish.STOP

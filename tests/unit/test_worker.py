@@ -91,7 +91,8 @@ def test_loading_tells_what_was_loaded(drafter: str, name: str) -> None:
     message = ready(worker.load(silent))
     assert (message.model, message.drafter, message.context_size) == ("toy-0", name, 512)
     assert message.description == "toy, 32 tokens, no weights"
-    assert message.notes == ("toy-0 has no chat template: your text is sent as it is.",)
+    assert message.notes == ()
+    assert message.chat_notes == ("toy-0 has no chat template: your text is sent as it is.",)
 
 
 def test_the_context_asked_for_is_the_context_loaded() -> None:

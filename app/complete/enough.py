@@ -1,0 +1,84 @@
+"""When enough was said: whatever comes next is cut off anyway, so nobody need wait for it.
+
+The rules of `tidy` look at a whole answer, and some of them at its end. Here each is asked about all ways in which an
+answer may go on. What is not certain is not enough: what is shown must never depend on when it was looked at.
+"""
+
+from collections.abc import Sequence
+
+from app.complete.around import without_strings
+from app.complete.tidy import (
+    CONTINUING,
+    Around,
+    begins,
+    beyond_written,
+    is_further_left,
+    loop_end,
+    no_closing,
+    scope_end,
+    tells,
+)
+
+
+def is_enough(said: str, around: Around) -> bool:
+    """Tell whether the same is shown of an answer however it goes on, and also if it ends in the middle of a line."""
+    # A carriage return at the end may still become a line end.
+    said = said.replace("\r\n", "\n").removesuffix("\r")
+    if not said.strip():
+        return False
+    if is_further_left(said, around):
+        return True
+    *lines, begun = beyond_written(said, around).split("\n")
+    if not lines or around.in_a_line:
+        return bool(lines)
+    loops = loop_end([around.behind + lines[0], *lines[1:]]) is not None
+    return loops or any(rule(lines, begun, around) for rule in (_leaves_scope, _follows, _closes))
+
+
+def _leaves_scope(lines: Sequence[str], begun: str, around: Around) -> bool:
+    """Tell whether a line is beyond the block, were it only begun."""
+    end = scope_end([*lines, begun], around)
+    if end is None or _may_loop(lines, begun, around, end):
+        return False
+    # The beginning of a word such as "else" may become it, and belong to the block.
+    first = begun.lstrip()
+    may_be = [begun + word.removeprefix(first) for word in CONTINUING if word.startswith(first)]
+    return end < len(lines) or all(scope_end([*lines, line], around) == end for line in may_be)
+
+
+def _follows(lines: Sequence[str], begun: str, around: Around) -> bool:
+    """Tell whether a line is the next one of the document, and one that tells."""
+    following = [line.rstrip() for line in around.below if line.strip()][:1]
+    if not tells(following):
+        return False
+    found = [number for number, line in enumerate(lines) if number and [line.rstrip()] == following]
+    return bool(found) and not _may_loop(lines, begun, around, found[0] + 1)
+
+
+def _closes(lines: Sequence[str], begun: str, around: Around) -> bool:
+    """Tell whether a bracket closes what the rest of the cursor's line closes already."""
+    text = "\n".join(lines)
+    shown = no_closing(text, around)
+    # A string that is open may hide the bracket yet.
+    if shown == text or "`" in without_strings(text)[: len(shown)]:
+        return False
+    kept = shown.count("\n") + 1
+    return not _may_follow(lines[:kept], around) and not _may_loop(lines, begun, around, kept)
+
+
+def _may_follow(lines: Sequence[str], around: Around) -> bool:
+    """Tell whether the end of some lines begins what follows in the document."""
+    following = [line.rstrip() for line in around.below if line.strip()]
+    ends = ([line.rstrip() for line in lines[number:] if line.strip()] for number in range(1, len(lines)))
+    return any(end and begins(following, end) for end in ends)
+
+
+def _may_loop(lines: Sequence[str], begun: str, around: Around, kept: int) -> bool:
+    """Tell whether a loop may still come true that leaves fewer lines than are to be kept."""
+    lines = [around.behind + lines[0], *lines[1:]]
+    return any(
+        all(lines[number] == lines[number - size] for number in range(start + size, len(lines)))
+        and lines[len(lines) - size].startswith(begun)
+        for start in range(kept)
+        for size in range(1, kept - start)
+    )

@@ -1,0 +1,96 @@
+"""Answers given at once over one cache: how many of them are worth one pass, and who leaves it to draft alone.
+
+A pass over the tokens of g answers takes T(g) and gives g tokens: with T as flat as a graphics card's nearly g times as
+many a second, on a processor less, and none more where T grows as fast as g. The best g is the company, and it has no
+room for guesses: what all achieve together is the price that a draft has to beat in a pass of its own, and the others'
+pass without this answer comes on top. So the more there are at once, the less is drafted; who copies still may.
+"""
+
+from app.engine.adaptive import Adaptive
+from app.engine.calibrate import VerifyCurve
+from app.engine.control import FixedLength
+from app.engine.passes import Bounds
+from app.engine.speculate import Round
+from app.engine.value import MARGIN, best_length
+from drafters.base import Draft
+from models.base import Companion
+
+
+class Company:
+    """Who speaks now over one cache, and what passes cost that they share."""
+
+    def __init__(self, curve: VerifyCurve, exact: int) -> None:
+        """Take T(w), and the widest pass that is exact; 1: none is, and any may be used."""
+        self.curve = curve
+        self.exact = exact
+        self._speaking: dict[object, str] = {}
+
+    def enter(self, who: object, purpose: str) -> None:
+        """Let somebody speak; those of one purpose share their passes."""
+        self._speaking[who] = purpose
+
+    def leave(self, who: object) -> None:
+        """Let somebody fall silent; who does not speak may leave too."""
+        self._speaking.pop(who, None)
+
+    def size(self, purpose: str, widest: int) -> int:
+        """Return how many of those who speak for a purpose do best in one pass of at most so many tokens."""
+        most = min(list(self._speaking.values()).count(purpose), widest)
+        return max(range(1, most + 1), key=lambda size: size / self.curve.seconds(size), default=1)
+
+
+class Sociable:
+    """A controller of answers that share passes: it asks another how long to draft, and says whether to share."""
+
+    def __init__(
+        self, inner: Adaptive | FixedLength, company: Company, purpose: str, text: Companion, widest: int
+    ) -> None:
+        """Take who decides about drafts, whom the answer is given among, and the widest pass that it may be in."""
+        self.bounds: Bounds | None = None
+        self._inner = inner
+        self._company = company
+        self._purpose = purpose
+        self._text = text
+        self._widest = widest
+        self._size = 1
+
+    def begin(self) -> None:
+        """Start an answer, and speak from now on."""
+        self._company.enter(self._text, self._purpose)
+        self._inner.begin()
+
+    def limit(self) -> int:
+        """Return the most tokens to check, alone; a pass in company has no room for any."""
+        self._size = self._company.size(self._purpose, self._widest)
+        # Without a draft nothing is trimmed.
+        self._join(shares=self._size > 1)
+        return self._inner.limit()
+
+    def trim(self, draft: Draft, room: int) -> Draft:
+        """Return what is worth checking of a draft in a pass of its own, or nothing in company."""
+        shares = self._size > 1 and not self._leaves(draft)
+        self._join(shares=shares)
+        return self._inner.trim(draft, 0 if shares else room)
+
+    def observe(self, round_: Round) -> None:
+        """Learn from a round that has ended."""
+        self._company.curve.observe(round_.width + round_.others, round_.verify_seconds)
+        self._inner.observe(round_)
+
+    def _leaves(self, draft: Draft) -> bool:
+        """Tell whether a draft is worth more in a pass of its own, though that of the others then comes on top."""
+        inner, others, curve = self._inner, self._size - 1, self._company.curve
+        if not isinstance(inner, Adaptive) or not draft.tokens:
+            return False
+        if draft.probs is not None:
+            # What was drawn must not decide whether it is checked.
+            return True
+        inner.others = 0
+        price = inner.price_among(others)
+        split = price * (curve.seconds(1) + curve.seconds(others) - curve.seconds(1 + others))
+        return best_length(inner.trusted(draft), inner.curve, price)[1] - split > MARGIN
+
+    def _join(self, *, shares: bool) -> None:
+        self.bounds = Bounds(self._text, self._size) if shares else None
+        if isinstance(self._inner, Adaptive):
+            self._inner.others = self._size - 1 if shares else 0
