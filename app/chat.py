@@ -48,10 +48,10 @@ class Chat:
             terminal.tell("Private: nothing of this chat is kept.")
         return chat
 
-    def ask(self, text: str) -> None:
+    def ask(self, text: str, typed: str | None = None) -> None:
         """Answer a message; on failure, or stopped before the first word, the conversation is as it was before."""
         before = list(self.turns)
-        self.record.ask(text, self.system)
+        self.record.ask(text, self.system, typed=typed)
         self._answer([*before, Message("user", text)], otherwise=before)
 
     def again(self) -> bool:

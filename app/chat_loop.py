@@ -62,7 +62,8 @@ def _respond(chat: Chat, text: str) -> None:
     if text.startswith("/"):
         run_command(chat, text)
     elif text.strip():
-        chat.ask(expand(text, Path.cwd()).text)
+        message = expand(text, Path.cwd())
+        chat.ask(message.text, message.typed)
 
 
 def _read_turn() -> str:

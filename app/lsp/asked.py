@@ -70,12 +70,16 @@ def asked_listed(documents: Documents, params: types.CompletionParams) -> Asked 
 
 
 def inline_item(asked: Asked, text: str, number: int) -> types.InlineCompletionItem:
-    """Return the item that shows a completion in the text."""
+    r"""Return the item that shows a completion in the text.
+
+    Its lines end with \n whatever the document's do: Neovim ends them itself, and would keep each \r as a character of
+    the text. VS Code puts in the document's own ends in any case.
+    """
     return types.InlineCompletionItem(asked.kept + text, range=asked.replaced, command=_accepted(number))
 
 
 def listed_item(asked: Asked, text: str, number: int) -> types.CompletionItem:
-    """Return the item that shows a completion in a list."""
+    """Return the item that shows a completion in a list: an edit, which has to bring the line ends of the document."""
     whole = asked.kept + text
     first = next((line.strip() for line in whole.split("\n") if line.strip()), "")
     more = len(first) > _LABEL or "\n" in whole.strip()
@@ -87,7 +91,7 @@ def listed_item(asked: Asked, text: str, number: int) -> types.CompletionItem:
         filter_text=whole.split("\n", 1)[0] or first,
         insert_text_format=types.InsertTextFormat.PlainText,
         insert_text_mode=types.InsertTextMode.AsIs,
-        text_edit=types.TextEdit(asked.replaced, whole),
+        text_edit=types.TextEdit(asked.replaced, whole.replace("\n", asked.document.newline)),
         command=_accepted(number),
     )
 

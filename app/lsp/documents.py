@@ -50,6 +50,12 @@ class Document(TextDocument):
         return split_lines(self.source)
 
     @property
+    def newline(self) -> str:
+        r"""Return what ends a line, judged by the first; \n where there is but one."""
+        first = self.lines[0]
+        return first[len(_bare(first)) :] or "\n"
+
+    @property
     def text(self) -> str:
         r"""Return the text with \n for every line end, so that line and column are the same as in the editor."""
         return "\n".join(map(_bare, self.lines))

@@ -1,6 +1,7 @@
 """The Language Server Protocol as pygls speaks it, where its specification asks for more."""
 
 from collections.abc import Callable, Generator
+from concurrent.futures import Future
 from typing import Any
 
 from lsprotocol import types
@@ -36,6 +37,19 @@ class Protocol(LanguageServerProtocol):
         """Let the process end: by leaving the loop, so that what is loaded is freed."""
         self.on_exit()
         yield from ()
+
+    def _execute_handler(self, msg_id: str | int, *given: Any, **named: Any) -> None:
+        """Run a handler, and let go of it when it is over.
+
+        pygls keeps what came of each notification for ever: a kilobyte for each key that is pressed.
+        """
+        super()._execute_handler(msg_id, *given, **named)
+        if (future := self._request_futures.get(msg_id)) is not None:
+            future.add_done_callback(lambda done: self._let_go(msg_id, done))
+
+    def _let_go(self, msg_id: str | int, done: Future[Any]) -> None:
+        if self._request_futures.get(msg_id) is done:
+            del self._request_futures[msg_id]
 
     def structure_message(self, data: dict[str, Any]) -> Any:
         """Return a message as a value; a request that makes no sense is answered, for its editor waits."""

@@ -39,6 +39,7 @@ class Server(LanguageServer):
         self._start = settings
         self._wrong: list[str] = []
         self._latest = Latest()
+        self._asked: Asked | None = None
         self._shown: tuple[int, Completion | None] = (0, None)
         for method, handler in _HANDLERS.items():
             self.feature(method)(handler)
@@ -83,6 +84,7 @@ class Server(LanguageServer):
         if asked is None or self.models.completer is None:
             self._latest.call_off()
             return []
+        self._asked = asked
         completion = await self._latest.run(self._complete(asked, pause))
         if completion is None or not completion.text or asked.is_stale:
             return []
@@ -97,9 +99,12 @@ class Server(LanguageServer):
             self._prefetch(completion)
 
     def call_off(self, uri: str) -> Document | None:
-        """Give up what is worked on, for its text is no longer; return the document."""
-        self._latest.call_off()
-        return self.documents.opened(uri)
+        """Give up what is worked on in a document, for its text is no longer; return the document."""
+        document = self.documents.opened(uri)
+        if self._asked is not None and self._asked.document.uri == uri:
+            self._latest.call_off()
+            self._asked = None
+        return document
 
     def report_server_error(self, error: Exception, source: object) -> None:
         """Note what went wrong in a handler: where and of what kind, for the rest may quote the person's text."""

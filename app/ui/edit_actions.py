@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from app.ui.clipboard import copied_note, keep_copy
 from app.ui.edit_asking import PATIENT
 from app.ui.edit_dialogs import EditHelpScreen, QuestionScreen
-from app.ui.edit_file import ChangedOnDiskError, open_file
+from app.ui.edit_file import ChangedOnDiskError, ProtectedError, open_file
 from app.ui.edit_ghost import first_line, first_word
 from models.errors import LocalspecError
 
@@ -20,17 +20,22 @@ _CHANGED = {
     "read": "Read it, and give up what was changed here",
     "stay": "Neither: go on editing",
 }
+_PROTECTED = {"write": "Write to it all the same", "stay": "Go on editing"}
 _UNSAVED = {"save": "Save and leave", "lose": "Leave without saving", "stay": "Go on editing"}
 Then = Callable[[], object]
 
 
-def save(screen: "EditScreen", then: Then = lambda: None, *, over_changes: bool = False) -> None:
-    """Save the text, and then do something more; asks what to do about what another program wrote meanwhile."""
+def save(screen: "EditScreen", then: Then = lambda: None, **over: bool) -> None:
+    """Save the text, and then do something more; asks about what `TextFile.save` writes over only when told to."""
     try:
-        screen.file = screen.file.save(screen.area.text, over_changes=over_changes)
+        screen.file = screen.file.save(screen.area.text, **over)
     except ChangedOnDiskError as error:
-        answered = partial(_settle, screen, then)
+        answered = partial(_settle, screen, then, over)
         screen.app.push_screen(QuestionScreen(error.title, _CHANGED), answered)
+        return
+    except ProtectedError as error:
+        allowed = partial(_force, screen, then, over)
+        screen.app.push_screen(QuestionScreen(error.title, _PROTECTED), allowed)
         return
     except LocalspecError as error:
         screen.fail(error)
@@ -49,9 +54,14 @@ def leave(screen: "EditScreen", code: int = 0) -> None:
     screen.app.push_screen(QuestionScreen(question, _UNSAVED), partial(_part, screen, code))
 
 
-def _settle(screen: "EditScreen", then: Then, answer: str | None) -> None:
+def _force(screen: "EditScreen", then: Then, over: Mapping[str, bool], answer: str | None) -> None:
+    if answer == "write":
+        save(screen, then, **over, over_protection=True)
+
+
+def _settle(screen: "EditScreen", then: Then, over: Mapping[str, bool], answer: str | None) -> None:
     if answer == "over":
-        save(screen, then, over_changes=True)
+        save(screen, then, **over, over_changes=True)
     elif answer == "read":
         _read_anew(screen)
 

@@ -5,6 +5,7 @@ a sign, and is itself again in the file.
 """
 
 import codecs
+import os
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -37,6 +38,8 @@ class TextFile:
     """What is shown in place of each control character of the file."""
     known: bytes | None = None
     """What is on the disk, as far as is known; None: nothing."""
+    is_protected: bool = False
+    """Whether it was read-only when it was read."""
 
     @property
     def data(self) -> bytes:
@@ -44,12 +47,15 @@ class TextFile:
         text = self.text.translate({ord(sign): control for control, sign in self.signs.items()})
         return codecs.BOM_UTF8 * self.bom + text.replace("\n", self.line_end).encode()
 
-    def save(self, text: str, *, over_changes: bool = False) -> "TextFile":
-        """Write a text and return the file as it is then; raises ChangedOnDiskError, and LocalspecError if it fails.
+    def save(self, text: str, *, over_changes: bool = False, over_protection: bool = False) -> "TextFile":
+        """Write a text and return the file as it is then; raises LocalspecError if it fails.
 
-        What somebody else wrote meanwhile is written over only if so asked.
+        What is read-only, and what somebody else wrote meanwhile, is written over only if so asked; else raises
+        ProtectedError and ChangedOnDiskError.
         """
         changed = replace(self, text=text)
+        if not over_protection and _is_protected(self.path):
+            raise ProtectedError(self.path)
         if not over_changes and _on_disk(self.path) not in (self.known, changed.data):
             raise ChangedOnDiskError(self.path)
         write_whole(self.path, changed.data)
@@ -64,6 +70,14 @@ class ChangedOnDiskError(LocalspecError):
         super().__init__(f"{path.name} was changed by another program since it was read.")
 
 
+class ProtectedError(LocalspecError):
+    """The file is read-only; `save` was not asked to write all the same."""
+
+    def __init__(self, path: Path) -> None:
+        """Take the file."""
+        super().__init__(f"{path.name} is read-only.")
+
+
 def open_file(path: Path) -> TextFile:
     """Read a file to edit it; one that is not there yet is empty. Raises LocalspecError for what is no text."""
     data = _on_disk(path)
@@ -71,7 +85,7 @@ def open_file(path: Path) -> TextFile:
         if not path.absolute().parent.is_dir():
             raise UsageError(f"{path} can't be made: its folder is not there.", hint=f"mkdir -p {path.parent}")
         return TextFile(path, "")
-    return _read(path, data)
+    return replace(_read(path, data), is_protected=_is_protected(path))
 
 
 def parse_place(named: str) -> tuple[Path, int, int]:
@@ -143,6 +157,15 @@ def _on_disk(path: Path) -> bytes | None:
         return path.read_bytes()
     except OSError as error:
         raise LocalspecError(f"{path} can't be read.", cause=f"{error.strerror}.", hint="Check the path.") from error
+
+
+def _is_protected(path: Path) -> bool:
+    """Tell whether nobody is to write to a file, or this user can't; root can, and should be asked as well."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False  # not there, or whoever reads or writes it tells what is wrong
+    return not mode & 0o222 or not os.access(path, os.W_OK)
 
 
 def _refused(path: Path, reason: str, hint: str = "Use another editor for it.") -> LocalspecError:

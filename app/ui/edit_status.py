@@ -56,7 +56,8 @@ class TitleLine(Widget):
 def file_notes(file: TextFile, *, is_changed: bool) -> str:
     """Return what a person should know of a file before saving."""
     notes = [
-        "new" * (file.known is None), "changed" * is_changed, "CRLF" * (file.line_end == "\r\n"), "BOM" * file.bom
+        "new" * (file.known is None), "changed" * is_changed, "read-only" * file.is_protected,
+        "CRLF" * (file.line_end == "\r\n"), "BOM" * file.bom,
     ]  # fmt: skip
     return "  ".join(filter(None, notes))
 

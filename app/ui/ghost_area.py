@@ -25,6 +25,8 @@ from app.ui.terminal_keys import key_name
 
 _FAINT = Style(dim=True, italic=True)
 """Slanted too: where no colour is, nothing may look fainter."""
+_MORE = "…"
+"""In the last cell of a line that goes on beyond it."""
 
 
 class Keeper(Protocol):
@@ -151,9 +153,11 @@ class GhostArea(TextArea):
             # Of the line's own look only what is behind it: its text keeps its colours.
             self._theme.cursor_line_style = Style(bgcolor=self._theme.cursor_line_style.bgcolor)
         extra, below = self._extra, y + self.scroll_offset.y - self._cursor_offset[1]
-        if below <= 0 or not extra:
+        if below < 0 or not self.ghost:
             return super().render_line(y)
-        return self._ghost_row(below) if below <= extra else super().render_line(y - extra)
+        if below > extra:
+            return super().render_line(y - extra)
+        return self._marked(self._ghost_row(below) if below else super().render_line(y), below)
 
     def get_target_document_location(self, event: events.MouseEvent) -> Location:
         """Return where a click goes; one on what is proposed goes to the cursor."""
@@ -193,6 +197,18 @@ class GhostArea(TextArea):
         numbers = Strip([Segment(" " * self.gutter_width, self._theme.gutter_style)], self.gutter_width)
         strip = Strip.join([numbers, cells.extend_cell_length(width)])
         return strip.apply_style(self._theme.base_style or self.rich_style)
+
+    def _marked(self, strip: Strip, number: int) -> Strip:
+        """Return a line of what is proposed with a mark in its last cell, if more of it is beyond the edge."""
+        row, column = self.cursor_location
+        line = Text(("" if number else self.document[row][:column]) + self.ghost.split("\n")[number])
+        line.expand_tabs(self.indent_width)
+        edge = self.scrollable_content_region.width
+        if self.gutter_width + line.cell_len - self.scroll_offset.x <= edge:
+            return strip
+        # In the style of what it hides: that may be the cursor.
+        style = next((segment.style for segment in strip.crop(edge - 1, edge)), None)
+        return Strip.join([strip.crop(0, edge - 1), Strip([Segment(_MORE, style)], 1), strip.crop(edge)])
 
     def _refresh_size(self) -> None:
         """Make room for what is proposed, but no room to scroll to the right for it."""

@@ -99,6 +99,30 @@ def test_a_listed_item_that_begins_with_a_line_end_has_a_label_and_can_be_found(
     assert (item.label, item.filter_text, item.documentation) == ("pass", "pass", None)
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_an_edit_brings_the_line_ends_of_the_document_and_what_is_shown_has_bare_ones(end: str) -> None:
+    text = f"x{end}  {FACE} = f({FACE}{end}y\n"
+    params = types.CompletionParams(types.TextDocumentIdentifier(URI), types.Position(1, 11))
+    asked = asked_listed(documents(text), params)
+    assert asked is not None
+    item = listed_item(asked, "1,\n    2)", 1)
+    assert isinstance(item.text_edit, types.TextEdit)
+    assert (
+        apply(text, item.text_edit.range, item.text_edit.new_text) == f"x{end}  {FACE} = f({FACE}1,{end}    2){end}y\n"
+    )
+    assert item.documentation == "1,\n    2)"
+    asked = asked_inline(documents(text), inline_params(1, 11))
+    assert asked is not None
+    assert asked.place.text == f"x\n  {FACE} = f({FACE}\ny\n"
+    assert inline_item(asked, "1,\n    2)", 1).insert_text == "1,\n    2)"
+
+
+def test_a_document_of_one_line_has_bare_line_ends() -> None:
+    document = documents("x").opened(URI)
+    assert document is not None
+    assert document.newline == "\n"
+
+
 def test_a_long_label_is_cut() -> None:
     params = types.CompletionParams(types.TextDocumentIdentifier(URI), types.Position(0, 0))
     asked = asked_listed(documents(""), params)

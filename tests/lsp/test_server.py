@@ -212,6 +212,87 @@ def test_a_key_calls_off_what_has_not_begun_and_it_is_answered_at_once() -> None
     run(story())
 
 
+class Patient(Remembering):
+    """A completer that says "more" when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let = asyncio.Event()
+        self.called_off = False
+
+    async def complete(self, place: Place, limits: Limits) -> Completion:
+        try:
+            await self.let.wait()
+        except asyncio.CancelledError:
+            self.called_off = True
+            raise
+        return await super().complete(place, limits)
+
+
+async def running(line: Line) -> Patient:
+    """Ask in a line, and return who is at work on it."""
+    completer = line.loaded.completer
+    assert isinstance(completer, Patient)
+    params = {"textDocument": {"uri": URI}, "position": {"line": 1, "character": 3}}
+    line.send("textDocument/inlineCompletion", {**params, "context": {"triggerKind": 1}}, 1)
+    await asyncio.sleep(0.01)
+    return completer
+
+
+def test_a_document_that_is_closed_meanwhile_gets_nothing_and_at_once() -> None:
+    async def story() -> None:
+        line = opened(None, Patient())
+        completer = await running(line)
+        line.send("textDocument/didClose", {"textDocument": {"uri": URI}})
+        assert (await line.answered(1))["result"] == {"items": []}
+        assert completer.called_off
+        assert completer.calls[-1] == ("closed", "a.py")
+
+    run(story())
+
+
+def test_what_happens_in_other_documents_disturbs_nobody() -> None:
+    async def story() -> None:
+        line = opened(None, Patient())
+        other = {"uri": "file:///src/b.py", "languageId": "python", "version": 1, "text": "b\n"}
+        line.send("textDocument/didOpen", {"textDocument": other})
+        completer = await running(line)
+        changed = {"uri": "file:///src/b.py", "version": 2}
+        line.send("textDocument/didChange", {"textDocument": changed, "contentChanges": [{"text": "c\n"}]})
+        line.send("textDocument/didClose", {"textDocument": {"uri": "file:///src/b.py"}})
+        completer.let.set()
+        [item] = (await line.answered(1))["result"]["items"]
+        assert item["insertText"] == "more"
+
+    run(story())
+
+
+def test_a_cancellation_that_comes_after_the_answer_says_and_disturbs_nothing() -> None:
+    async def story() -> None:
+        line = opened()
+        assert await line.inline(1)
+        before = len(line.received)
+        line.send("$/cancelRequest", {"id": 1})
+        line.send("$/cancelRequest", {"id": 77})
+        await asyncio.sleep(0.01)
+        assert len(line.received) == before
+        assert await line.inline(2)
+
+    run(story())
+
+
+def test_nothing_is_kept_of_messages_that_were_dealt_with() -> None:
+    async def story() -> None:
+        line = opened()
+        change(line)
+        assert await line.inline(1)
+        line.send("workspace/didChangeConfiguration", {"settings": None})
+        await asyncio.sleep(0.01)
+        assert line.server.protocol._request_futures == {}
+
+    run(story())
+
+
 def test_the_ring_is_fed_with_what_is_opened_changed_saved_and_closed() -> None:
     line = opened()
     change(line)

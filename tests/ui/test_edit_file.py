@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.ui.edit_file import ChangedOnDiskError, TextFile, open_file, parse_place
+from app.ui.edit_file import ChangedOnDiskError, ProtectedError, TextFile, open_file, parse_place
 from app.ui.edit_line import find_next
 from app.ui.edit_writing import write_aside
 from models.errors import LocalspecError, UsageError
@@ -196,3 +196,17 @@ def test_a_line_without_a_column_is_its_end() -> None:
 )
 def test_finding_goes_on_from_the_beginning(wanted: str, start: int, found: int | None) -> None:
     assert find_next("abc.Aİ", wanted, start) == found
+
+
+def test_a_file_that_is_read_only_is_written_to_only_when_told_so_and_stays_read_only(path: Path) -> None:
+    assert not opened(path, "a").is_protected
+    path.chmod(0o444)
+    file = open_file(path)
+    assert file.is_protected
+    with pytest.raises(ProtectedError, match=r"a\.txt is read-only"):
+        file.save("b")
+    assert path.read_bytes() == b"a"
+    assert file.save("b", over_protection=True).is_protected
+    assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"b", 0o444)
+    assert not TextFile(path.with_name("new.txt"), "").save("c").is_protected
+    assert not open_file(path.with_name("other.txt")).is_protected

@@ -35,7 +35,9 @@ class Host(App[None]):
 
     @property
     def lines(self) -> list[str]:
-        return [self.area.render_line(y).text.rstrip() for y in range(self.area.size.height)]
+        return [
+            self.area.render_line(y).crop(0, self.area.size.width).text.rstrip() for y in range(self.area.size.height)
+        ]
 
     @property
     def cursor(self) -> int:
@@ -80,6 +82,69 @@ def test_several_lines_stand_between_those_of_the_text_which_stays_as_it_is() ->
         assert host.lines[3:5] == ["4  x = f(1)", "5"]
 
     drive(steps)
+
+
+WIDE = "日本語" * 12
+
+
+@pytest.mark.parametrize(
+    ("ghost", "seen"),
+    [
+        ("x" * 29, ["4  x = f(" + "x" * 29 + "1)"]),
+        ("x" * 31, ["4  x = f(" + "x" * 31]),
+        ("x" * 32, ["4  x = f(" + "x" * 30 + "…"]),
+        (WIDE, ["4  x = f(" + WIDE[:15] + "…"]),
+        ("a" + WIDE, ["4  x = f(a" + WIDE[:14] + " …"]),
+        ("\t" * 9, ["4  x = f(" + " " * 30 + "…"]),
+        ("2,\n" + "y" * 37, ["4  x = f(2,", "   " + "y" * 37]),
+        ("2,\n" + "y" * 38, ["4  x = f(2,", "   " + "y" * 36 + "…"]),
+        ("2,\n" + WIDE, ["4  x = f(2,", "   " + WIDE[:18] + "…"]),
+        ("z" * 40 + "\n" + WIDE + "\n3", ["4  x = f(" + "z" * 30 + "…", "   " + WIDE[:18] + "…", "   31)"]),
+    ],
+)
+def test_what_goes_on_beyond_the_edge_says_so_and_is_taken_whole(ghost: str, seen: list[str]) -> None:
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        area = host.area
+        area.move_cursor((3, 6))
+        area.propose(ghost, area.moment)
+        await pilot.pause()
+        assert host.lines[3 : 3 + len(seen)] == [line[:40] for line in seen]
+        assert all(area.render_line(y).cell_length >= 40 for y in range(12))
+        assert area.accept()
+        assert area.text == TEXT.replace("f(1", f"f({ghost}1")
+
+    drive(steps)
+
+
+def test_the_mark_is_at_the_edge_of_what_is_seen_and_hides_no_cursor() -> None:
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        area = host.area
+        area.move_cursor((0, 60))
+        await pilot.pause()
+        left = area.scroll_offset.x
+        assert left > 0
+        area.propose("b" * 60, area.moment)
+        await pilot.pause()
+        (last,) = area.render_line(0).crop(39, 40)
+        assert (left, last.text) == (area.scroll_offset.x, "…")
+        area.dismiss()
+        area.propose("b", area.moment)
+        await pilot.pause()
+        assert "…" not in area.render_line(0).text, "it ends before the edge of what is seen"
+        area.dismiss()
+        area.scroll_to(60 + area.gutter_width - 39, 0, animate=False)
+        await pilot.pause()
+        cursor = next(iter(area.render_line(0).crop(39, 40))).style
+        area.propose("b" * 60, area.moment)
+        area.scroll_to(60 + area.gutter_width - 39, 0, animate=False)
+        await pilot.pause()
+        (last,) = area.render_line(0).crop(39, 40)
+        assert last.text == "…"
+        assert cursor is not None
+        assert last.style is not None
+        assert last.style.bgcolor == cursor.bgcolor
+
+    drive(steps, "a" * 60 + "\n" + "c" * 200)
 
 
 def test_a_click_on_it_goes_to_the_cursor_and_one_above_it_there() -> None:

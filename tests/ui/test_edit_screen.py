@@ -310,6 +310,44 @@ def test_what_another_program_wrote_is_not_written_over_unasked(path: Path) -> N
     drive(steps())
 
 
+def test_a_file_that_is_read_only_says_so_and_is_written_to_only_when_told_so(path: Path) -> None:
+    path.write_text("")
+    path.chmod(0o444)
+
+    async def steps() -> None:
+        async with told(path) as editor:
+            assert "read-only" in editor.shown
+            await editor.press("x", "ctrl+s")
+            assert isinstance(editor.app.screen, QuestionScreen)
+            await editor.press("escape")
+            assert path.read_text() == CODE
+            path.write_text("theirs\n")
+            await editor.press("ctrl+s", "enter")
+            assert path.read_text() == "theirs\n"
+            await editor.press("enter")
+            assert path.read_text() == editor.area.text != "theirs\n"
+            assert not editor.screen.is_changed
+
+    drive(steps())
+
+
+def test_what_was_taken_is_one_step_back_and_one_forth(path: Path) -> None:
+    async def steps() -> None:
+        async with told(path) as editor:
+            editor.desk.texts = ["turn 2 * (\n        width + height\n    )"]
+            await editor.press("f4", *"re", "f3")
+            ghost = await editor.proposed()
+            await editor.press("tab")
+            taken = editor.area.text
+            assert taken == filled(f"re{ghost}")
+            await editor.press("ctrl+z")
+            assert editor.area.text == filled("re")
+            await editor.press("ctrl+y")
+            assert editor.area.text == taken
+
+    drive(steps())
+
+
 def test_a_save_that_fails_is_told_and_the_text_stays(path: Path) -> None:
     async def steps() -> None:
         async with told(path) as editor:
