@@ -87,23 +87,6 @@ def test_after_a_pass_together_each_goes_on_and_back_alone(texts: Open, path: Pa
     assert np.array_equal(opened[1].decode([8], rows=1), alone(path, TEXTS[1], [8]))
 
 
-def test_what_a_text_says_does_not_depend_on_its_neighbours(texts: Open, path: Path) -> None:
-    """Long passes, too, in a cache that others have filled: where cells are shared they would not agree."""
-    opened = texts(context_size=512)
-    for text in (opened[0], opened[2]):
-        for _ in range(6):
-            text.decode([9] * 64, rows=0)
-        text.rewind(100)
-    long = (TEXTS[0] * 6)[:190]
-    for start in range(0, len(long), 64):
-        opened[1].decode(long[start : start + 64], rows=0)
-    model = LlamaModel(path, LlamaOptions(context_size=512, threads=1))
-    for start in range(0, len(long), 64):
-        model.decode(long[start : start + 64], rows=0)
-    assert np.array_equal(opened[1].decode([3], rows=1), model.decode([3], rows=1))
-    model.close()
-
-
 def test_a_stopped_pass_leaves_every_text_as_it_was(texts: Open, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     abort = AbortFlag()
     opened = texts(abort=abort)
@@ -226,3 +209,19 @@ def test_the_starter_is_exact_in_company_as_wide_as_it_is_alone() -> None:
     assert all(np.array_equal(rows, want) for rows, want in zip(found, wanted, strict=True))
     for one in opened:
         one.close()
+
+
+def test_what_is_read_does_not_depend_on_what_a_neighbour_has_read() -> None:
+    """In cells that both share, attention over a long bite is summed in blocks cut by the neighbour's tokens."""
+    path = find_model("starter")
+    alone = LlamaModel(path, LlamaOptions(context_size=1024, threads=2))
+    text = alone.vocab.tokenize("What one reads must not show in what the other says, not in the last bit. " * 20)
+    neighbour = LlamaModel(path, LlamaOptions(context_size=1024, threads=2, texts=2))
+    one = neighbour.twin()
+    neighbour.decode(text[5:42], rows=0)
+    for start in range(0, 256, 64):
+        for model in (alone, one, neighbour):
+            model.decode(text[start : start + 64], rows=0)
+    assert np.array_equal(one.decode(text[:1], rows=1), alone.decode(text[:1], rows=1))
+    for model in (alone, one, neighbour):
+        model.close()
