@@ -15,7 +15,8 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -27,17 +28,23 @@ from app.complete.completer import WHOLE, Completer
 from app.complete.place import Place, Windows, window
 from app.complete.settings import Limits
 from app.complete.tidy import Around, tidy
-from app.desk import Desk
+from app.desk import AnswerMessage, Desk
 from app.engine.bench import Answer, BenchPrompt, Skipped
 from app.engine.bench_arms import parse_arms
 from app.engine.bench_run import BenchRun
 from app.engine.load import Loader, LoadPlan
+from app.engine.messages import Said
 from app.engine.provenance import processor_name
+from app.engine.question import Question
+from app.engine.thread import Urgency
 from app.paths import machine_memory
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.llama_load import LlamaOptions
 from models.sampling import SamplingParams
+
+_ENOUGH = 3
+"""Passes that a median is taken of, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,8 @@ class Next:
     unread: int
     """Tokens of its prompt that were not."""
     first_token_seconds: float
+    one_token_seconds: float | None
+    """Median time of its later passes over one token, in the same moments; None: there were too few."""
     fetched_seconds: float | None
     """Time to get the one after it, fetched ahead; None: there was nothing to accept."""
 
@@ -166,21 +175,41 @@ def one_token(turns: Sequence[tuple[Answer, ...]]) -> float:
     return median([seconds for turn in turns for seconds, _ in turn[0].rounds[1:]] or [0.0])
 
 
+class Listening(Desk):
+    """A desk that notes what passes over one token take in the answer that it gives."""
+
+    def __init__(self, plan: LoadPlan) -> None:
+        super().__init__(plan)
+        self.passes: list[float] = []
+
+    async def answer(
+        self, question: Question, urgency: Urgency = Urgency.ANSWER, wait: float | None = None
+    ) -> AsyncGenerator[AnswerMessage]:
+        """Yield what is said; see `Desk.answer`."""
+        self.passes = []
+        async with aclosing(super().answer(question, urgency, wait)) as messages:
+            async for message in messages:
+                if isinstance(message, Said) and message.round.width == 1:
+                    self.passes.append(message.round.verify_seconds)
+                yield message
+
+
 async def go_on(prompts: Sequence[Missing], plan: LoadPlan, tokens: int) -> list[Next]:
     """Complete each place, accept it, and complete one line further down."""
-    desk = Desk(plan)
+    desk = Listening(plan)
     found: list[Next] = []
     try:
         await desk.load()
         for prompt in prompts:
-            found += await _one_further(Completer(desk), prompt, Limits(tokens=tokens, seconds=None))
+            found += await _one_further(desk, prompt, Limits(tokens=tokens, seconds=None))
             tell(f"{len(found)} next ones of {len(prompts)}")
     finally:
         await asyncio.to_thread(desk.close)
     return found
 
 
-async def _one_further(completer: Completer, prompt: Missing, limits: Limits) -> list[Next]:
+async def _one_further(desk: Listening, prompt: Missing, limits: Limits) -> list[Next]:
+    completer = Completer(desk)
     first = await completer.complete(prompt.place, limits)
     if not first.text:
         return []
@@ -189,7 +218,8 @@ async def _one_further(completer: Completer, prompt: Missing, limits: Limits) ->
     second = await completer.complete(prompt.place.after(first.text + "\n" + indentation), limits)
     if second.ended is None:
         return []
-    stats = second.ended.stats
+    stats, later = second.ended.stats, desk.passes[1:]
+    one_token = median(later) if len(later) >= _ENOUGH else None
     fetched = None
     if second.text:
         completer.prefetch(second)
@@ -199,17 +229,20 @@ async def _one_further(completer: Completer, prompt: Missing, limits: Limits) ->
         fetched = time.perf_counter() - start
     await completer.close()
     unread = stats.prompt_tokens - stats.reused_tokens
-    return [Next(stats.reused_tokens / stats.prompt_tokens, unread, stats.first_token_seconds or 0.0, fetched)]
+    first_token = stats.first_token_seconds or 0.0
+    return [Next(stats.reused_tokens / stats.prompt_tokens, unread, first_token, one_token, fetched)]
 
 
-def next_ones(found: Sequence[Next], one_token_seconds: float) -> dict[str, Any]:
+def next_ones(found: Sequence[Next]) -> dict[str, Any]:
     """Return how the second completions went."""
     return {
         "count": len(found),
         "reused": spread([one.reused for one in found]),
         "unread_tokens": spread([one.unread for one in found]),
         "first_token_seconds": spread([one.first_token_seconds for one in found]),
-        "first_token_in_one_token_times": spread([one.first_token_seconds / one_token_seconds for one in found]),
+        "first_token_in_one_token_times": spread(
+            [one.first_token_seconds / one.one_token_seconds for one in found if one.one_token_seconds]
+        ),
         "fetched_seconds": spread([one.fetched_seconds for one in found if one.fetched_seconds is not None]),
     }
 
@@ -255,7 +288,7 @@ def main() -> None:
         "draft": asked.draft,
         "quality": quality(turns, prompts),
         "times": figures,
-        "one_line_further": next_ones(found, figures["one_token_seconds"]),
+        "one_line_further": next_ones(found),
     }
     print(json.dumps(told, indent=1))
 
