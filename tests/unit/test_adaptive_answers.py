@@ -1,0 +1,302 @@
+"""The controller in whole answers: what it can lose at most, in virtual time, whatever happens."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pytest
+from adapting import EVEN, FLAT, MODEL, ROOM, free, model_cost, new, played
+from checking import FIXED, ONCE, caught
+from curves import PUBLISHED
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from replay import Cost, Played, ReplayModel, Trace, play
+
+from app.engine.adaptive import _PROBE_SHARE, _STAKE, _STAKE_TOKENS, Adaptive
+from app.engine.calibrate import VerifyCurve
+from app.engine.model_cost import ModelCost
+from app.engine.speculate import Round
+from app.engine.verify import Verdict
+from drafters.base import NO_DRAFT, Draft, Drafter
+from drafters.draft_model import DraftModel
+from drafters.hybrid import Hybrid
+from models.sampling import Sampler
+
+
+class KnownDrafter:
+    """A free drafter that guesses the answer, right or wrong, long or short, sure or not, as it was told to."""
+
+    name = "free"
+
+    def __init__(self, answer: Sequence[int], right: Sequence[bool], drafts: Sequence[tuple[int, float]]) -> None:
+        self._guesses = [token if good else (token + 1) % SIZE for token, good in zip(answer, right, strict=True)]
+        self._drafts = drafts
+        self._start = 0
+
+    def begin(self, prompt: Sequence[int], sampler: Sampler) -> None:  # noqa: ARG002
+        self._start = len(prompt)
+
+    def propose(self, context: Sequence[int], limit: int) -> Draft:
+        place = len(context) - self._start
+        length, sure = self._drafts[place % len(self._drafts)]
+        tokens = tuple(self._guesses[place : place + min(limit, length)])
+        return Draft(tokens, confidence=(sure,) * len(tokens), source=self.name) if tokens else NO_DRAFT
+
+    def accept(self, emitted: Sequence[int], accepted: int) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+SIZE = 100
+
+
+def trace(agrees: Sequence[bool], prompt: int = 20, sure: Sequence[float] = (0.9, 0.6, 0.97)) -> Trace:
+    """Return an answer of which the draft model guesses the given places right."""
+    answer = [(7 * place * place + place) % SIZE for place in range(len(agrees))]
+    guess = [token if agree else (token + 1) % SIZE for token, agree in zip(answer, agrees, strict=True)]
+    sureness = tuple(sure[place % len(sure)] for place in range(len(agrees)))
+    return Trace("made up", "chat", tuple(range(prompt)), tuple(answer), tuple(guess), sureness, SIZE)
+
+
+def cost_of(curve: dict[int, float] | VerifyCurve) -> Cost:
+    curve = curve if isinstance(curve, VerifyCurve) else VerifyCurve(curve)
+    table = [curve.seconds(width) for width in range(1, 65)]
+    return lambda width, _: table[width - 1]
+
+
+Make = Callable[[VerifyCurve, int, ModelCost | None], Adaptive]
+
+
+def replayed(
+    traces: Sequence[Trace],
+    curve: dict[int, float],
+    step: float | None = None,
+    free_drafter: Callable[[Trace], Drafter] | None = None,
+    make: Make = Adaptive,
+    cost: Cost | None = None,
+    draft_cost: Cost | None = None,
+) -> tuple[list[Played], Adaptive]:
+    """Answer one trace after the other with one controller, as in a chat; return the answers and the controller."""
+    price = None if step is None else model_cost(step, "model:draft")
+    adaptive = make(VerifyCurve(curve), 31, price)
+
+    def arm(target: ReplayModel, draft: ReplayModel, current: Trace) -> tuple[Drafter, Adaptive]:
+        model = None if step is None else DraftModel(draft, target.vocab)
+        if model is not None:
+            draft.skipped = lambda: model.skipped
+        return Hybrid([free_drafter(current)] if free_drafter else [], model, adaptive), adaptive
+
+    answers = [
+        play(
+            current,
+            lambda target, draft, current=current: arm(target, draft, current),  # type: ignore[misc]
+            cost or cost_of(curve),
+            draft_cost or cost_of(model_cost(step or 0.1).curve),
+        )
+        for current in traces
+    ]
+    return answers, adaptive
+
+
+def runs(draw: st.DrawFn, length: int) -> list[bool]:
+    """Draw stretches of right and wrong guesses: prose and code."""
+    result: list[bool] = []
+    while len(result) < length:
+        result += [draw(st.booleans())] * draw(st.integers(1, 40))
+    return result[:length]
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A machine, and answers to give on it."""
+
+    curve: dict[int, float]
+    step: float | None
+    traces: tuple[Trace, ...]
+    free: tuple[tuple[bool, ...], tuple[tuple[int, float], ...]] | None
+
+    def played(self, make: Make = Adaptive) -> list[Played]:
+        return replayed(self.traces, self.curve, self.step, self._free_drafter if self.free else None, make)[0]
+
+    def _free_drafter(self, trace: Trace) -> Drafter:
+        assert self.free is not None
+        right, drafts = self.free
+        return KnownDrafter(trace.answer, [right[place % len(right)] for place in range(len(trace.answer))], drafts)
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> Situation:
+    """Draw any machine whose passes take no less than one of one token, any texts, and any drafters for them."""
+    slope = draw(st.sampled_from([0.0, 0.02, 0.1, 0.4, 1.0]))
+    bumps = draw(st.lists(st.sampled_from([0.8, 1.0, 1.0, 1.0, 1.3]), min_size=31, max_size=31))
+    curve = {1: 1.0, **{w: max(1.0, bump * (1 + slope * (w - 1))) for w, bump in enumerate(bumps, start=2)}}
+    step = draw(st.sampled_from([None, 0.05, 0.15, 0.3, 0.5]))
+    traces = []
+    for _ in range(draw(st.integers(1, 2))):
+        agrees = runs(draw, draw(st.sampled_from([1, 4, 13, 40, 120])))
+        traces.append(trace(agrees, prompt=draw(st.sampled_from([2, 10, 80, 400])), sure=draw(st.sampled_from(SURE))))
+    guesses = st.tuples(st.sampled_from([0, 1, 4, 31]), st.sampled_from([0.2, 0.6, 0.9, 0.99]))
+    free = None
+    if draw(st.booleans()):
+        free = (tuple(runs(draw, 60)), tuple(draw(st.lists(guesses, min_size=1, max_size=5))))
+    return Situation(curve, step, tuple(traces), free)
+
+
+SURE = [(0.99,), (0.9,), (0.9, 0.6, 0.97), (0.4,)]
+
+
+def assert_loses_little(situation: Situation, make: Make = Adaptive) -> None:
+    """Check the bound that follows from the stake.
+
+    A round may lose at most S = one token's time + a share of the answer's time so far + half of what was saved, or
+    less all of what was lost. If nothing is lost yet, it leaves the answer short of plain by at most one token and the
+    share of its time; if something is, by what was lost and S together: the same. So in the end
+        seconds <= plain seconds + one token + share x seconds,
+    and as reading is rounded up to whole steps of the draft model, one step more.
+    """
+    for answer in situation.played(make):
+        allowed = answer.plain_seconds + _STAKE_TOKENS + _STAKE * answer.seconds + (situation.step or 0.0)
+        assert answer.seconds <= allowed + 1e-6
+
+
+@given(situations())
+@settings(FIXED, max_examples=250)
+def test_an_answer_never_takes_longer_than_plain_by_more_than_a_token_and_a_small_share(situation: Situation) -> None:
+    assert_loses_little(situation)
+
+
+class Careless(Adaptive):
+    """A controller that stakes everything it expects to gain."""
+
+    def _stake(self) -> float:
+        return 1e9
+
+
+class CountsNoSteps(Adaptive):
+    """A controller that forgets what it spent before a draft is checked."""
+
+    def _spend_pass(self) -> None:
+        self._spent = self._pass_ahead = 0.0
+
+
+class StakesAllSavings(Adaptive):
+    """A controller that thinks it saved more than it did: it takes a round for its tokens."""
+
+    def observe(self, round_: Round) -> None:
+        super().observe(round_)
+        self._saved += round_.verify_seconds
+
+
+@pytest.mark.parametrize("broken", [Careless, CountsNoSteps, StakesAllSavings])
+def test_a_controller_that_stakes_too_much_is_noticed(broken: type[Adaptive]) -> None:
+    @given(situations())
+    @settings(ONCE, max_examples=400)
+    def check(situation: Situation) -> None:
+        assert_loses_little(situation, broken)
+
+    with caught():
+        check()
+
+
+def accepted_at(answer: Played) -> list[tuple[int, int, Round]]:
+    """Return (tokens said before it, tokens accepted, round) of each round."""
+    places, told = 0, []
+    for round_ in answer.rounds:
+        told.append((places, round_.accepted, round_))
+        places += len(round_.emitted)
+    return told
+
+
+def test_the_first_round_of_an_answer_waits_for_no_draft_model() -> None:
+    answers, _ = replayed([trace([True] * 60)] * 3, EVEN, step=0.05)
+    for answer in answers:
+        assert answer.rounds[0].draft_seconds == 0
+        assert sum(round_.accepted for round_ in answer.rounds) > 20
+
+
+PROSE, CODE = 150, 150
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_free_guesses_are_used_again_and_left_again_within_tens_of_tokens(name: str) -> None:
+    right = [False] * PROSE + [True] * CODE + [False] * PROSE
+    ((answer,), _) = replayed(
+        [trace([False] * len(right))],
+        dict(PUBLISHED[name]),
+        free_drafter=lambda trace: KnownDrafter(trace.answer, right, [(8, 0.6)]),
+    )
+    told = accepted_at(answer)
+    assert min(place for place, accepted, _ in told if place >= PROSE and accepted) - PROSE < 70
+
+    def speedup(first: int, last: int) -> float:
+        rounds = [round_ for place, _, round_ in told if first <= place < last]
+        return sum(len(round_.emitted) for round_ in rounds) / sum(round_.verify_seconds for round_ in rounds)
+
+    assert speedup(0, PROSE) > 0.95
+    assert speedup(PROSE, PROSE + CODE) > 1.04
+    assert speedup(PROSE + CODE + 60, len(right)) > 0.88
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "tokens"), [("Xeon AMX 13B", 0.1, 120), ("M5 Max 12B", 0.1, 120), ("M5 Max 12B", 0.3, 260)]
+)
+@pytest.mark.parametrize("prose", [40, 100, 200, 400])
+def test_a_draft_model_that_was_paused_is_found_again_after_prose_turned_to_code(
+    name: str, step: float, tokens: int, prose: int
+) -> None:
+    # How soon is a matter of price: each look costs the reading of 32 tokens, out of a hundredth of the time.
+    agrees = [place * 0.618 % 1 < 0.3 for place in range(prose)] + [True] * 300
+    ((answer,), _) = replayed([trace(agrees)], dict(PUBLISHED[name]), step)
+    found = [place for place, accepted, _ in accepted_at(answer) if place >= prose and accepted > 1]
+    assert found, "it was never tried again"
+    assert found[0] - prose < tokens
+    assert answer.speedup > 1
+
+
+def test_trying_a_bad_model_again_takes_no_more_than_its_share_of_the_time() -> None:
+    ((answer,), adaptive) = replayed([trace([False] * 3000, sure=(0.5,))], EVEN, step=0.2)
+    assert adaptive.model is not None
+    settled = [round_ for place, _, round_ in accepted_at(answer) if place > 100]
+    spent = sum(round_.draft_seconds + round_.verify_seconds - 1 for round_ in settled)
+    looks = sum(round_.draft_seconds > 0 for round_ in settled)
+    assert looks > 3
+    assert spent <= 0.0101 * sum(round_.draft_seconds + round_.verify_seconds for round_ in settled) + 3
+    assert answer.speedup > 0.98
+
+
+def test_a_draft_model_that_became_slower_is_seen_to_be_also_after_it_had_much_to_read() -> None:
+    ((answer,), adaptive) = replayed(
+        [trace([True] * 400, prompt=100)], EVEN, step=0.1, draft_cost=cost_of(model_cost(0.2).curve)
+    )
+    assert sum(round_.draft.source == "model:draft" for round_ in answer.rounds) > 30
+    assert adaptive.model is not None
+    assert adaptive.model.curve.seconds(1) == pytest.approx(0.2, rel=0.1)
+
+
+def test_an_answer_that_was_stopped_inside_a_round_leaves_nothing_to_the_next() -> None:
+    adaptive = new(step=0.1)
+    adaptive.learn(MODEL, [(0.9, True)] * 50)
+    played(adaptive)
+    adaptive.wish(NO_DRAFT, 1, 31)
+    adaptive.trim(Draft((1, 2), confidence=(0.9, 0.9), source=MODEL), ROOM)
+    adaptive.begin()
+    stake = adaptive._stake()
+    assert stake == pytest.approx(1.0)
+    adaptive.observe(Round(NO_DRAFT, Verdict(0, 5, is_bonus=True), (5,), 10, 0.0, 1.0, 0.0, None, 1))
+    assert MODEL not in adaptive.acceptance.counts, "the draft of the stopped round was never decided"
+
+
+def test_the_shares_are_small() -> None:
+    assert _STAKE <= 0.03
+    assert _STAKE_TOKENS == 1.0
+    assert _PROBE_SHARE == 0.01
+
+
+def test_each_answer_starts_slowly_anew() -> None:
+    adaptive = new(FLAT)
+    first = adaptive.limit()
+    played(adaptive, free(4), right=4)
+    assert adaptive.limit() > first
+    adaptive.begin()
+    assert adaptive.limit() == first
