@@ -29,7 +29,7 @@ def refuses(url: str) -> bool:
     host, _, port = url.removeprefix("http://").rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=5).close()
-    except ConnectionRefusedError:
+    except (ConnectionRefusedError, ConnectionResetError):  # Reset: it was let go while this one knocked.
         return True
     return False
 

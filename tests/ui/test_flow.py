@@ -88,7 +88,7 @@ def test_speed_up_is_the_rate_of_the_answer_over_the_plain_rate_that_was_measure
     flow = fed(answer())
     assert flow.explanation is not None
     assert flow.stats.tokens_per_second is not None
-    assert flow.speed_up == flow.stats.tokens_per_second / flow.explanation.plain_rate
+    assert flow.speed_up == pytest.approx(flow.stats.tokens_per_second / flow.explanation.plain_rate)
     # A pass takes one tick of the clock here and a round four: so much is lost to the other three.
     assert flow.explanation.plain_rate == pytest.approx(100)
 
