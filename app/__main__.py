@@ -5,10 +5,22 @@ import sys
 from pathlib import Path
 
 _PACKAGES = ("models", "drafters")
+_INTERRUPTED = 130
 
 
 def main() -> None:
     """Run the command line, unless another package of the same name stands in our way."""
+    try:
+        _be_sure_of_packages()
+        from app.cli import run_command_line
+
+        run_command_line()
+    except KeyboardInterrupt:
+        # It came while the command line was still imported, where nobody else is there to hear it.
+        sys.exit(_INTERRUPTED)
+
+
+def _be_sure_of_packages() -> None:
     home = Path(__file__).resolve().parent.parent
     for name in _PACKAGES:
         spec = importlib.util.find_spec(name)
@@ -18,9 +30,6 @@ def main() -> None:
                 f"localspec: the package '{name}' beside it is not its own, but {found or 'missing'}.\n"
                 "Install localspec on its own: uv tool install localspec, or pipx install localspec."
             )
-    from app.cli import run_command_line
-
-    run_command_line()
 
 
 if __name__ == "__main__":
