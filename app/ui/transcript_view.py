@@ -259,7 +259,7 @@ class TranscriptView(LineView, can_focus=True):
             return blank_strip(paper)
         piece, line = self._column.pieces[place[0]], place[1]
         # Drawn first: a row that isn't has the number of a blank one.
-        written, bar = self._line_at(piece, line), self.bar_at(piece, line)
+        written, bar = _line_at(piece, line, max(1, paper.room - GUTTER), self.look), self.bar_at(piece, line)
         key = (piece.serial(line), bar, paper.width)
         if (strip := self._strips.get(key)) is None:
             self._strips[key] = strip = self._strip(piece.sign, *written, bar, paper)
@@ -272,14 +272,10 @@ class TranscriptView(LineView, can_focus=True):
         gutter = [Segment(bar, look.cursor), Segment(sign if has_text else " ", look.bar)]
         return row_strip(gutter, [Segment(" "), *body], back, paper)
 
-    def _line_at(self, piece: Piece, line: int) -> tuple[Line, bool]:
-        lines = piece.lines(self._room()[0], self.look)
-        index = line - piece.above
-        return (lines[index], True) if 0 <= index < len(lines) else ([], False)
-
     def _text_at(self, row: int) -> str:
-        place = self._column.at(row)
-        line, _ = self._line_at(self._column.pieces[place[0]], place[1]) if place else ([], False)
+        if (place := self._column.at(row)) is None:
+            return ""
+        line, _ = _line_at(self._column.pieces[place[0]], place[1], self.text_width, self.look)
         return "".join(part.text for part in line)
 
     def _selected(self, strip: Strip, start: int, end: int) -> Strip:
@@ -288,3 +284,9 @@ class TranscriptView(LineView, can_focus=True):
         style = self.screen.get_component_rich_style("screen--selection")
         middle = Strip(Segment.apply_style(strip.crop(left, right), post_style=style))
         return Strip.join([strip.crop(0, left), middle, strip.crop(right, strip.cell_length)])
+
+
+def _line_at(piece: Piece, row: int, width: int, look: Look) -> tuple[Line, bool]:
+    lines = piece.lines(width, look)
+    index = row - piece.above
+    return (lines[index], True) if 0 <= index < len(lines) else ([], False)
