@@ -42,9 +42,9 @@ class _Anchor:
 
     path: str
     before: str
-    """The document up to there."""
+    """The text up to there."""
     after: str
-    """The document from the cursor on."""
+    """The text from the cursor on."""
     begun: int
     """Characters between there and the cursor, at first."""
     hole: Hole
@@ -103,9 +103,9 @@ class Asking:
         block = max(1, self._settings.windows.suffix)
         where = (place.path, shown.first, place.line // block)
         if self._beyond[0] != where:
-            end = shown.last + 1 + block
             lines = place.text.split("\n")
-            parts = (lines[max(0, shown.first - _BEYOND) : shown.first], lines[end : end + _BEYOND])
+            first, end = shown.first - place.above, shown.last - place.above + 1 + block
+            parts = (lines[max(0, first - _BEYOND) : first], lines[end : end + _BEYOND])
             most = self._settings.windows.width * _BEYOND
             self._beyond = (where, "\n".join("\n".join(part).replace("\r\n", "\n")[:most] for part in parts).strip())
         return self._beyond[1]
@@ -121,7 +121,8 @@ def hole_at(place: Place, settings: CompletionSettings, chunks: Sequence[Chunk] 
 def _anchor(place: Place, shown: Window, chunks: tuple[Chunk, ...]) -> _Anchor:
     begun = len(shown.behind)
     before = place.text[: place.offset - begun]
-    return _Anchor(place.path, before, place.suffix, begun, Hole(shown.prefix, shown.suffix, place.path, chunks))
+    hole = Hole(shown.prefix, shown.suffix, place.path, chunks)
+    return _Anchor(place.path, before, place.suffix, begun, hole)
 
 
 def _holds(anchor: _Anchor, place: Place) -> bool:

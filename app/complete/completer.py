@@ -75,7 +75,7 @@ class Completer:
         self._results = Results(self._settings.results)
         self._run: _Run | None = None
         self._limits = DEFAULT
-        self._edited: tuple[str, str, int] | None = None
+        self._edited: tuple[str, str, int, int] | None = None
 
     async def complete(self, place: Place, limits: Limits = DEFAULT, on_text: OnText | None = None) -> Completion:
         """Return what to insert at a place; `on_text` hears all that is worth showing so far, each time it changes.
@@ -120,19 +120,22 @@ class Completer:
         if self._run is None or self._run.task.done():
             self._start(self._asking.at(place, Limits(tokens=0)), idle=True)
 
-    def visited(self, path: str, text: str, line: int) -> None:
-        """Note that a line of a file is looked at; it may help elsewhere."""
-        self._ring.add(path, text, line)
+    def visited(self, path: str, text: str, line: int, above: int = 0) -> None:
+        """Note that a line of a file is looked at; it may help elsewhere.
 
-    def edited(self, path: str, text: str, line: int) -> None:
+        Of a long file the lines around it are enough for a text; `above`: how many come before those.
+        """
+        self._ring.add(path, text, line, above)
+
+    def edited(self, path: str, text: str, line: int, above: int = 0) -> None:
         """Note that a line of a file was changed: the place that was changed before may help here."""
-        before, self._edited = self._edited, (path, text, line)
+        before, self._edited = self._edited, (path, text, line, above)
         if before and (before[0] != path or abs(before[2] - line) > self._settings.ring.lines):
             self._ring.add(*before)
 
-    def saved(self, path: str, text: str, line: int) -> None:
+    def saved(self, path: str, text: str, line: int, above: int = 0) -> None:
         """Note that a file was saved, with the cursor in a line."""
-        self._ring.add(path, text, line)
+        self._ring.add(path, text, line, above)
 
     def closed(self, path: str) -> None:
         """Let go of a document; chunks of it may still help elsewhere."""

@@ -3,9 +3,13 @@
 A line ends with a newline, with or without a carriage return before it, and with nothing else: editors count so.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from models.errors import UsageError
+
+_AROUND = 1024
+"""Lines on each side of a cursor that are enough for all that is looked at: see `Windows`, and `asking`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,17 +19,19 @@ class Place:
     path: str
     """Name that is shown to the model, and key of the document; "" for none."""
     text: str
-    """The whole document."""
+    """The whole document, or lines of it."""
     line: int
-    """From 0."""
+    """From 0, in the document."""
     column: int
     """From 0, in characters (code points) of that line."""
+    above: int = 0
+    """Lines of the document before the text."""
     _start: int = field(init=False, repr=False, compare=False)
     _end: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        last = self.text.count("\n")
-        if not 0 <= self.line <= last:
+        last = self.above + self.text.count("\n")
+        if not self.above <= self.line <= last:
             raise UsageError(
                 f"Line {self.line + 1} is not in {self.path or 'the text'}.",
                 cause=f"It has {last + 1} line{'s' * (last > 0)}.",
@@ -47,19 +53,34 @@ class Place:
         """Return the place between two texts; raises UsageError for one inside a line end."""
         return cls(path, prefix + suffix, prefix.count("\n"), len(prefix) - (prefix.rfind("\n") + 1))
 
+    @classmethod
+    def among(cls, path: str, lines: Sequence[str], line: int, column: int) -> "Place":
+        """Return a place in a document of any length, given without line ends; it keeps what is looked at of it.
+
+        All that is asked about it, with the windows as they are by default, is the same as with the whole document.
+        """
+        # The text begins at the same line for many keys: what was asked before is compared with it.
+        above = max(0, line // _AROUND - 1) * _AROUND
+        return cls(path, "\n".join(lines[above : line + _AROUND]), line, column, above)
+
+    @property
+    def noted(self) -> tuple[str, str, int, int]:
+        """What a completer takes note of when the line is visited, edited or saved."""
+        return self.path, self.text, self.line, self.above
+
     @property
     def offset(self) -> int:
-        """Characters of the document before the cursor."""
+        """Characters of the text before the cursor."""
         return self._start + self.column
 
     @property
     def prefix(self) -> str:
-        """The document up to the cursor."""
+        """The text up to the cursor."""
         return self.text[: self.offset]
 
     @property
     def suffix(self) -> str:
-        """The document from the cursor on."""
+        """The text from the cursor on."""
         return self.text[self.offset :]
 
     @property
@@ -80,12 +101,13 @@ class Place:
 
     def after(self, inserted: str) -> "Place":
         """Return the place behind a text that is inserted at the cursor."""
-        return Place.between(self.path, self.prefix + inserted, self.suffix)
+        after = Place.between(self.path, self.prefix + inserted, self.suffix)
+        return replace(after, line=self.above + after.line, above=self.above)
 
     def _bounds(self) -> tuple[int, int]:
         """Return where the cursor's line begins and ends."""
         start = 0
-        for _ in range(self.line):
+        for _ in range(self.line - self.above):
             start = self.text.index("\n", start) + 1
         end = self.text.find("\n", start)
         if end < 0:
@@ -130,7 +152,7 @@ def window(place: Place, windows: Windows) -> Window:
     """Return what is shown around a cursor."""
     step = max(1, min(windows.step, windows.prefix // 2))
     first = -(-max(0, place.line - windows.prefix) // step) * step
-    before = place.prefix.split("\n")[first:]
+    before = place.prefix.split("\n")[max(0, first - place.above) :]
     after = place.suffix.split("\n")[: windows.suffix + 1]
     head, behind = "".join(f"{_bare(line)}\n" for line in before[:-1]), before[-1]
     tail = "\n".join(map(_bare, after))

@@ -45,9 +45,12 @@ class Ring:
         self._waiting: deque[_Piece] = deque(maxlen=max(1, size.chunks))
         self._due = clock()
 
-    def add(self, path: str, text: str, line: int) -> None:
-        """Add the lines around a line of a file; two in a short time come one after the other, as time goes by."""
-        piece = _piece(path, text, line, self._size.lines)
+    def add(self, path: str, text: str, line: int, above: int = 0) -> None:
+        """Add the lines around a line of a file; two in a short time come one after the other, as time goes by.
+
+        The text may be that of some of the file's lines, after so many others `above` it.
+        """
+        piece = _piece(path, text, line - above, self._size.lines, above)
         if self._size.chunks and piece.lines:
             self._waiting.append(piece)
         self._settle()
@@ -90,12 +93,12 @@ def chunks_of(filename: str, text: str, lines: int) -> tuple[Chunk, ...]:
     return tuple(Chunk(filename, part) for part in parts if part.strip())
 
 
-def _piece(path: str, text: str, line: int, lines: int) -> _Piece:
-    """Return so many lines around a line, fewer only in a shorter file."""
+def _piece(path: str, text: str, line: int, lines: int, above: int) -> _Piece:
+    """Return so many lines around a line of a text, fewer only in a shorter one."""
     all_ = _lines(text)
     first = max(0, min(line - lines // 2, len(all_) - lines))
     shown = all_[first : first + lines]
-    return _Piece(path, first, first + len(shown) - 1, Chunk(path, "\n".join(shown)), _telling(shown))
+    return _Piece(path, above + first, above + first + len(shown) - 1, Chunk(path, "\n".join(shown)), _telling(shown))
 
 
 def _telling(lines: Sequence[str]) -> frozenset[str]:

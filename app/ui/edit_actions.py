@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from app.ui.clipboard import copied_note, keep_copy
 from app.ui.edit_asking import PATIENT
 from app.ui.edit_dialogs import EditHelpScreen, QuestionScreen
-from app.ui.edit_file import ChangedOnDiskError, ProtectedError, open_file
+from app.ui.edit_file import ChangedOnDiskError, ProtectedError, VanishedError, open_file
 from app.ui.edit_ghost import first_line, first_word
 from models.errors import LocalspecError
 
@@ -20,6 +20,7 @@ _CHANGED = {
     "read": "Read it, and give up what was changed here",
     "stay": "Neither: go on editing",
 }
+_VANISHED = {"over": "Write it anew", "stay": "Go on editing"}
 _PROTECTED = {"write": "Write to it all the same", "stay": "Go on editing"}
 _UNSAVED = {"save": "Save and leave", "lose": "Leave without saving", "stay": "Go on editing"}
 Then = Callable[[], object]
@@ -29,9 +30,11 @@ def save(screen: "EditScreen", then: Then = lambda: None, **over: bool) -> None:
     """Save the text, and then do something more; asks about what `TextFile.save` writes over only when told to."""
     try:
         screen.file = screen.file.save(screen.area.text, **over)
+        screen.area.keep()
     except ChangedOnDiskError as error:
         answered = partial(_settle, screen, then, over)
-        screen.app.push_screen(QuestionScreen(error.title, _CHANGED), answered)
+        answers = _VANISHED if isinstance(error, VanishedError) else _CHANGED
+        screen.app.push_screen(QuestionScreen(error.title, answers), answered)
         return
     except ProtectedError as error:
         allowed = partial(_force, screen, then, over)
@@ -40,7 +43,7 @@ def save(screen: "EditScreen", then: Then = lambda: None, **over: bool) -> None:
     except LocalspecError as error:
         screen.fail(error)
         return
-    screen.completer.saved(screen.name_for_model, screen.file.text, screen.area.cursor_location[0])
+    screen.completer.saved(*screen.here.noted)
     screen.tell(f"Saved {len(screen.file.known or b''):,} bytes.")
     then()
 
@@ -160,7 +163,7 @@ ACTIONS: Mapping[str, Callable[["EditScreen"], bool]] = {
     "save": _does(save),
     "find": _does(lambda screen: screen.wanted.open(finds=True)),
     "line": _does(lambda screen: screen.wanted.open(finds=False)),
-    "help": _does(lambda screen: screen.app.push_screen(EditHelpScreen(screen.bound))),
+    "help": _does(lambda screen: screen.app.push_screen(EditHelpScreen(screen.bound, screen.area.limits))),
     "panel": _panel,
     "interrupt": _interrupt,
     "leave": _does(leave),

@@ -13,6 +13,8 @@ from rich.syntax import Syntax
 
 _BACK = 200
 """Lines to look back for a place at which nothing is open, such as a string of several lines."""
+COLOURED = 1_000
+"""Characters of a line that are coloured: of data in one line there is no end."""
 _AHEAD = 2_000
 """Lines that are handed to a lexer at once; it works on as many as are asked for."""
 Span = tuple[int, int, _TokenType]
@@ -46,9 +48,12 @@ class Colours:
     def edited(self, row: int) -> None:
         """Forget the lines from a changed one on, and from where its tokens may have begun."""
         kept = min(max(0, row - self._top), len(self._lines))
-        while kept and not self._is_closed(kept):
+        least = max(0, kept - _BACK)
+        while kept > least and not self._is_closed(kept):
             kept -= 1
-        self._lines, self._coming = self._lines[:kept], iter(())
+        # From so far above nobody reads on.
+        del self._lines[kept if kept > least else 0 :]
+        self._coming = iter(())
 
     def _is_closed(self, count: int) -> bool:
         """Return whether nothing is open after so many of the known lines, as far as the last token tells."""
@@ -74,7 +79,7 @@ def _lexed(lexer: Lexer, lines: Sequence[str]) -> Iterator[list[Span]]:
     """Yield the tokens of each line."""
     found: list[Span] = []
     column = 0
-    for _, kind, text in lexer.get_tokens_unprocessed("\n".join(lines) + "\n"):
+    for _, kind, text in lexer.get_tokens_unprocessed("\n".join(line[:COLOURED] for line in lines) + "\n"):
         for place, part in enumerate(text.split("\n")):
             if place:
                 found.append((column, column + 1, kind))

@@ -52,10 +52,11 @@ class EditHelpScreen(ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,f1", "dismiss", "Close", id="help.close")]
 
-    def __init__(self, keys: Mapping[str, Sequence[str]]) -> None:
-        """Take the keys as they are now, by the names of `app.keys`: they may have been remapped."""
+    def __init__(self, keys: Mapping[str, Sequence[str]], limits: Sequence[str] = ()) -> None:
+        """Take the keys as they are now, by the names of `app.keys`, as they may be remapped, and what is not done."""
         super().__init__()
         self._bound = keys
+        self._limits = limits
 
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
@@ -65,6 +66,9 @@ class EditHelpScreen(ModalScreen[None]):
             yield Static(_rows(own))
             yield Label("In the text", classes="title")
             yield Static(_rows(_TEXT_KEYS))
+            if self._limits:
+                yield Label("In a text as long as this", classes="title")
+                yield Static(Text("\n".join(self._limits)))
 
     def on_mount(self) -> None:
         """Let the keys scroll."""

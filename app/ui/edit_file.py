@@ -8,16 +8,18 @@ import codecs
 import os
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from app.ui.edit_writing import write_whole
 from models.errors import LocalspecError, UsageError
 
-_LARGEST = 2 << 20
-"""Bytes of a file that can still be edited without waiting after each key."""
-_LONGEST_LINE = 20_000
+LARGEST = 32 << 20
+"""Bytes of a file that can be edited: a key costs the same in each, but all of it is in memory, and written."""
+LONGEST_LINE = 20_000
+"""Characters of a line that can still be drawn without waiting after each key."""
 _FAR = 1 << 30
 """A column that no line has."""
 _JOINERS = "\u200c\u200d"
@@ -44,7 +46,7 @@ class TextFile:
     @property
     def data(self) -> bytes:
         """The text as it is written."""
-        text = self.text.translate({ord(sign): control for control, sign in self.signs.items()})
+        text = _exchanged(self.text, {sign: control for control, sign in self.signs.items()})
         return codecs.BOM_UTF8 * self.bom + text.replace("\n", self.line_end).encode()
 
     def save(self, text: str, *, over_changes: bool = False, over_protection: bool = False) -> "TextFile":
@@ -54,20 +56,29 @@ class TextFile:
         ProtectedError and ChangedOnDiskError.
         """
         changed = replace(self, text=text)
+        data = changed.data
         if not over_protection and _is_protected(self.path):
             raise ProtectedError(self.path)
-        if not over_changes and _on_disk(self.path) not in (self.known, changed.data):
-            raise ChangedOnDiskError(self.path)
-        write_whole(self.path, changed.data)
-        return replace(changed, known=changed.data)
+        if not over_changes:
+            _check_unchanged(self.path, (self.known, data))
+        write_whole(self.path, data)
+        return replace(changed, known=data)
 
 
 class ChangedOnDiskError(LocalspecError):
     """The file is not what it was when it was read; `save` was not asked to write over that."""
 
+    happened = "was changed by another program since it was read"
+
     def __init__(self, path: Path) -> None:
         """Take the file."""
-        super().__init__(f"{path.name} was changed by another program since it was read.")
+        super().__init__(f"{path.name} {self.happened}.")
+
+
+class VanishedError(ChangedOnDiskError):
+    """The file is not there any more; `save` was not asked to make it anew."""
+
+    happened = "is gone: another program moved or deleted it"
 
 
 class ProtectedError(LocalspecError):
@@ -80,12 +91,14 @@ class ProtectedError(LocalspecError):
 
 def open_file(path: Path) -> TextFile:
     """Read a file to edit it; one that is not there yet is empty. Raises LocalspecError for what is no text."""
-    data = _on_disk(path)
-    if data is None:
+    size = _size(path)
+    if size is None:
         if not path.absolute().parent.is_dir():
             raise UsageError(f"{path} can't be made: its folder is not there.", hint=f"mkdir -p {path.parent}")
         return TextFile(path, "")
-    return replace(_read(path, data), is_protected=_is_protected(path))
+    if size > LARGEST:
+        raise _refused(path, f"it has {size:,} bytes; {LARGEST:,} is the most")
+    return replace(_read(path, _contents(path)), is_protected=_is_protected(path))
 
 
 def parse_place(named: str) -> tuple[Path, int, int]:
@@ -103,15 +116,19 @@ def parse_place(named: str) -> tuple[Path, int, int]:
 def _read(path: Path, data: bytes) -> TextFile:
     bom = data.startswith(codecs.BOM_UTF8)
     text = _decoded(path, data.removeprefix(codecs.BOM_UTF8))
-    ends = set(re.findall("\r\n|\n", text))
-    line_end = "\r\n" if ends == {"\r\n"} else "\n"
+    line_end = "\r\n" if 0 < text.count("\n") == text.count("\r\n") else "\n"
     # Where both are used, a carriage return is a character like any other.
     lines = text.replace("\r\n", "\n") if line_end == "\r\n" else text
-    if (longest := max(map(len, lines.split("\n")))) > _LONGEST_LINE:
-        raise _refused(path, f"a line has {longest:,} characters; {_LONGEST_LINE:,} is the most")
+    if (longest := max(map(len, lines.split("\n")))) > LONGEST_LINE:
+        raise _refused(path, f"a line has {longest:,} characters; {LONGEST_LINE:,} is the most")
     signs = _signs(path, lines)
-    shown = lines.translate({ord(control): sign for control, sign in signs.items()})
-    return TextFile(path, shown, line_end, bom, signs, data)
+    return TextFile(path, _exchanged(lines, signs), line_end, bom, signs, data)
+
+
+def _exchanged(text: str, characters: Mapping[str, str]) -> str:
+    """Return a text with other characters in place of some."""
+    # An empty table is looked into at each character as well.
+    return text.translate({ord(one): other for one, other in characters.items()}) if characters else text
 
 
 def _decoded(path: Path, data: bytes) -> str:
@@ -145,16 +162,36 @@ def _sign(character: str) -> str:
     return "\N{SYMBOL FOR DELETE}" if code == 0x7F else chr(0xF0000 + code % 0xFFFE)
 
 
-def _on_disk(path: Path) -> bytes | None:
-    """Return what a file has; None where there is none."""
-    try:
+def _check_unchanged(path: Path, known: Sequence[bytes | None]) -> None:
+    """Raise VanishedError or ChangedOnDiskError where a file has something else than what is known."""
+    size = _size(path)
+    if size is None and None not in known:
+        raise VanishedError(path)
+    # What has become too large to be read is told by its size.
+    is_known = size in [None if one is None else len(one) for one in known]
+    if not is_known or (size is not None and _contents(path) not in known):
+        raise ChangedOnDiskError(path)
+
+
+def _size(path: Path) -> int | None:
+    """Return how many bytes a file has; None where there is none."""
+    with _told(path):
         if not path.exists():
             return None
         if not path.is_file():
             raise _refused(path, "it is a folder" if path.is_dir() else "it is no file")
-        if (size := path.stat().st_size) > _LARGEST:
-            raise _refused(path, f"it has {size:,} bytes; {_LARGEST:,} is the most")
+        return path.stat().st_size
+
+
+def _contents(path: Path) -> bytes:
+    with _told(path):
         return path.read_bytes()
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise LocalspecError(f"{path} can't be read.", cause=f"{error.strerror}.", hint="Check the path.") from error
 

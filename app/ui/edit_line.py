@@ -64,10 +64,16 @@ def find_next(text: str, wanted: str, start: int) -> int | None:
     if not wanted:
         return None
     if wanted == wanted.lower():
-        # Case folding could change the length, and with it every index.
+        if text.isascii():
+            return _from(text.lower(), wanted, start)
+        # Another case can be of another length, and with it every index would be another.
         pattern = re.compile(re.escape(wanted), re.IGNORECASE)
         found = pattern.search(text, start) or pattern.search(text)
         return found.start() if found else None
+    return _from(text, wanted, start)
+
+
+def _from(text: str, wanted: str, start: int) -> int | None:
     place = text.find(wanted, start)
     place = text.find(wanted) if place < 0 else place
     return None if place < 0 else place

@@ -99,7 +99,7 @@ class EditScreen(Screen[int]):
         """Load the models; the person may type meanwhile."""
         self.area.focus()
         self.go(*self._cursor)
-        self.completer.visited(self.name_for_model, self.area.text, self._cursor[0])
+        self.completer.visited(*self.here.noted)
         self.run_worker(self.load(), exit_on_error=False)
 
     async def load(self) -> None:
@@ -131,7 +131,7 @@ class EditScreen(Screen[int]):
     @property
     def is_changed(self) -> bool:
         """Whether the text is another than was read or saved."""
-        return self.area.text != self.file.text
+        return self.area.is_changed
 
     @property
     def unsaved(self) -> bytes | None:
@@ -149,6 +149,11 @@ class EditScreen(Screen[int]):
     def name_for_model(self) -> str:
         """The file's name as the model is told it, and by which the completer knows the document."""
         return str(self.file.path)
+
+    @property
+    def here(self) -> Place:
+        """Where the cursor is."""
+        return Place.among(self.name_for_model, self.area.document.lines, *self.area.cursor_location)
 
     @property
     def bound(self) -> Mapping[str, Sequence[str]]:
@@ -190,7 +195,7 @@ class EditScreen(Screen[int]):
     @on(TextArea.Changed)
     def _typed(self) -> None:
         area = self.area
-        self.completer.edited(self.name_for_model, area.text, area.cursor_location[0])
+        self.completer.edited(*self.here.noted)
         if self.unasked and not area.ghost and self._asked_for != area.moment:
             self.ask()
         self.show_all()
@@ -229,9 +234,8 @@ class EditScreen(Screen[int]):
 
     def place(self) -> tuple[Place, int]:
         """Return where the cursor is, and the moment; time runs from here."""
-        area = self.area
         self._asked_at, self._first_line = self._now(), ""
-        return Place(self.name_for_model, area.text, *area.cursor_location), area.moment
+        return self.here, self.area.moment
 
     def heard(self, text: str, moment: int) -> None:
         """Show what is proposed so far, as soon as it has a line."""

@@ -16,9 +16,10 @@ from textual.document._document import Document, EditResult, Location, Selection
 from textual.document._edit import Edit
 from textual.geometry import Offset, Region, Size
 from textual.strip import Strip
-from textual.widgets import TextArea
 
-from app.ui.edit_colours import Colours, token_style
+from app.ui.edit_area import CodeArea
+from app.ui.edit_colours import token_style
+from app.ui.edit_file import LONGEST_LINE
 from app.ui.edit_ghost import Proposal
 from app.ui.pastes import harmless
 from app.ui.terminal_keys import key_name
@@ -36,7 +37,7 @@ class Keeper(Protocol):
         """Tell whether a key is one of the editor's, and handled."""
 
 
-class GhostArea(TextArea):
+class GhostArea(CodeArea):
     """A text area for code that can show what might come next."""
 
     DEFAULT_CSS = """
@@ -51,14 +52,13 @@ class GhostArea(TextArea):
 
     def __init__(self, text: str, filename: str, keeper: Keeper, *, id: str | None = None) -> None:  # noqa: A002
         """Take the text, the name that tells its language, and who takes keys first."""
-        self._colours = Colours(filename)
         self._proposal = Proposal()
         self._follows = False
         self.moment = 0
         """A number for the text and the cursor as they are now."""
-        super().__init__(text, soft_wrap=False, show_line_numbers=True, max_checkpoints=1000, id=id)
+        super().__init__(text, filename, id=id)
         self._keeper = keeper
-        self.indent_type, self.indent_width = _indentation(text)
+        self.indent_type, self.indent_width = _indentation(self.document.lines[:1000])
 
     @property
     def ghost(self) -> str:
@@ -124,7 +124,6 @@ class GhostArea(TextArea):
         """Change the text; what is typed along what is proposed leaves the rest of it."""
         at_cursor = edit.from_location == edit.to_location == self.cursor_location and self.selection.is_empty
         self._follows = at_cursor and self._proposal.follow(edit.text)
-        self._colours.edited(edit.top[0])
         try:
             return super().edit(edit)
         finally:
@@ -137,9 +136,6 @@ class GhostArea(TextArea):
     def get_line(self, line_index: int) -> Text:
         """Return a line in its colours, with what is proposed in it."""
         line = super().get_line(line_index)
-        theme = self._code_theme
-        for start, end, kind in self._colours.of(line_index, self.document.lines):
-            line.stylize(token_style(theme, kind), start, end)
         if not self.ghost or line_index != self.cursor_location[0]:
             return line
         first, *below = self.ghost.split("\n")
@@ -174,13 +170,6 @@ class GhostArea(TextArea):
         """Lines that what is proposed takes below the cursor's."""
         return self.ghost.count("\n")
 
-    @property
-    def _code_theme(self) -> str:
-        dark = self.app.current_theme.dark
-        if self.app.native_ansi_color:
-            return "ansi_dark" if dark else "ansi_light"
-        return "github-dark" if dark else "friendly"
-
     def _ghost_row(self, number: int) -> Strip:
         """Return a line of what is proposed, from 1 below the cursor's; behind the last comes what is behind it."""
         row, column = self.cursor_location
@@ -188,7 +177,7 @@ class GhostArea(TextArea):
         line = Text.assemble((self.ghost.split("\n")[number], _FAINT), end="", no_wrap=True)
         if number == self._extra:
             behind = Text(self.document[row], end="")
-            for start, end, kind in self._colours.of(row, self.document.lines):
+            for start, end, kind in self._spans(row):
                 behind.stylize(token_style(self._code_theme, kind), start, end)
             line.append_text(behind[column:])
         line.expand_tabs(self.indent_width)
@@ -220,7 +209,6 @@ class GhostArea(TextArea):
 
     def _ghost_changed(self) -> None:
         self.match_cursor_bracket = not self.ghost
-        self._line_cache.clear()
         self._refresh_size()
         self.refresh()
 
@@ -242,14 +230,6 @@ class GhostArea(TextArea):
         if previous_selection != selection:
             self._moved()
 
-    def _undo_batch(self, edits: Sequence[Edit]) -> None:
-        self._colours.edited(min((edit.top[0] for edit in edits), default=0))
-        super()._undo_batch(edits)
-
-    def _redo_batch(self, edits: Sequence[Edit]) -> None:
-        self._colours.edited(min((edit.top[0] for edit in edits), default=0))
-        super()._redo_batch(edits)
-
     async def _on_key(self, event: events.Key) -> None:
         # Bindings are looked up by the app, after keys that were typed later have reached this widget: Tab would take
         # what was proposed before the letter that came before it. So what is bound is run here.
@@ -264,7 +244,12 @@ class GhostArea(TextArea):
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.prevent_default()
-        self._replace_via_keyboard(harmless(event.text), *self.selection)
+        text = harmless(event.text)
+        if (longest := max(map(len, text.split("\n")))) > LONGEST_LINE:
+            said = f"Not pasted: a line has {longest:,} characters; {LONGEST_LINE:,} is the most."
+            self.app.notify(said, severity="warning", markup=False)
+            return
+        self._replace_via_keyboard(text, *self.selection)
 
     async def _run_bound(self, key: str) -> bool:
         bound = self.screen.active_bindings.get(key)
@@ -279,9 +264,9 @@ class GhostArea(TextArea):
         self._replace_via_keyboard("\n" + line[: len(line) - len(line.lstrip(" \t"))], *self.selection)
 
 
-def _indentation(text: str) -> tuple[Any, int]:
-    """Return "tabs" or "spaces", and how many, as a text has it."""
-    begins = [line[: len(line) - len(line.lstrip(" \t"))] for line in text.split("\n")[:1000]]
+def _indentation(lines: Sequence[str]) -> tuple[Any, int]:
+    """Return "tabs" or "spaces", and how many, as lines have it."""
+    begins = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines]
     if sum(begin.startswith("\t") for begin in begins) > sum(begin.startswith("  ") for begin in begins):
         return "tabs", 4
     widths = [len(begin) for begin in begins if begin and not begin.strip(" ")]

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.ui.edit_file import ChangedOnDiskError, ProtectedError, TextFile, open_file, parse_place
+from app.ui.edit_file import (
+    LARGEST,
+    ChangedOnDiskError,
+    ProtectedError,
+    TextFile,
+    VanishedError,
+    open_file,
+    parse_place,
+)
 from app.ui.edit_line import find_next
 from app.ui.edit_writing import write_aside
 from models.errors import LocalspecError, UsageError
@@ -64,7 +72,6 @@ def test_what_is_typed_has_the_line_ends_of_the_file(
     [
         (b"\x89PNG\0\0", "it is binary"),
         (b"caf\xe9", "it is not UTF-8 (byte 3 is 0xe9)"),
-        (b"a" * (2 << 20) + b"\n", "2,097,153 bytes"),
         (b"a" * 30_000, "a line has 30,000 characters"),
         ("\x0c␌".encode(), "both a control character and the sign for it"),
     ],
@@ -75,6 +82,43 @@ def test_what_is_no_text_is_refused_with_the_reason(path: Path, data: bytes, rea
         open_file(path)
     assert reason in refused.value.title
     assert path.read_bytes() == data
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.touch()
+    os.truncate(path, LARGEST + 1)
+    monkeypatch.setattr(Path, "read_bytes", lambda _: pytest.fail("it was read"))
+    with pytest.raises(LocalspecError, match="33,554,433 bytes; 33,554,432 is the most"):
+        open_file(path)
+
+
+def test_what_has_grown_beyond_the_most_can_still_be_saved(path: Path) -> None:
+    file = opened(path, "a")
+    grown = file.save("a\n" * (LARGEST // 2 + 1))
+    again = grown.save("b")
+    assert path.read_bytes() == b"b"
+    os.truncate(path, LARGEST + 1)
+    with pytest.raises(ChangedOnDiskError):
+        again.save("mine")
+    again.save("mine", over_changes=True)
+    assert path.read_bytes() == b"mine"
+
+
+def test_a_file_that_is_gone_is_told_from_one_that_was_changed(path: Path) -> None:
+    file = opened(path, "a")
+    path.write_bytes(b"b")
+    with pytest.raises(ChangedOnDiskError) as changed:
+        file.save("c")
+    assert not isinstance(changed.value, VanishedError)
+    path.unlink()
+    with pytest.raises(VanishedError, match=r"a\.txt is gone"):
+        file.save("c")
+    file.save("c", over_changes=True).save("d")
+    assert path.read_bytes() == b"d"
+    path.unlink()
+    path.parent.rmdir()
+    with pytest.raises(LocalspecError, match="can't be saved"):
+        file.save("e", over_changes=True)
 
 
 def test_a_folder_is_refused_and_a_file_in_none_too(tmp_path: Path) -> None:
@@ -188,6 +232,13 @@ def test_a_line_without_a_column_is_its_end() -> None:
     path, line, column = parse_place("a.py:12")
     assert (path, line) == (Path("a.py"), 11)
     assert column > 1_000_000
+
+
+def test_small_letters_fit_capitals_whether_or_not_all_of_the_text_is_ascii() -> None:
+    for text in ("xABa", "xABé", "İABé"):
+        assert [find_next(text, wanted, 0) for wanted in ("ab", "AB", "aB")] == [1, 1, None]
+    assert find_next("xABa", "a", 2) == 3
+    assert find_next("xABc", "a", 2) == 1
 
 
 @pytest.mark.parametrize(

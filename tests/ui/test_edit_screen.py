@@ -374,6 +374,78 @@ def test_keys_can_be_others_and_help_shows_them(path: Path) -> None:
     drive(steps())
 
 
+def test_a_file_that_is_gone_is_written_anew_only_when_told_so_and_nothing_is_lost(path: Path) -> None:
+    async def steps() -> None:
+        async with told(path) as editor:
+            path.unlink()
+            await editor.press("x", "ctrl+s")
+            assert "shapes.py is gone" in editor.shown
+            # There is nothing to read: only two answers.
+            await editor.press("down", "enter")
+            assert editor.area.text == filled("x")
+            assert not path.exists()
+            await editor.press("ctrl+s", "enter")
+            assert path.read_text() == filled("x")
+            assert not editor.screen.is_changed
+
+    drive(steps())
+
+
+def test_what_is_read_anew_has_the_colours_of_what_it_is_now(path: Path) -> None:
+    async def steps() -> None:
+        async with told(path) as editor:
+            path.write_text("x = 1\n" * 20)
+            await editor.press("x", "ctrl+s", "down", "enter")
+            spans = editor.area.get_line(0).spans
+            assert spans == editor.area.get_line(7).spans
+            assert not editor.screen.is_changed
+
+    drive(steps())
+
+
+def test_a_line_too_long_to_be_drawn_is_not_pasted_and_that_is_said(path: Path) -> None:
+    async def steps() -> None:
+        async with told(path, text="") as editor:
+            editor.app.post_message(events.Paste("a\n" + "b" * 20_001))
+            await editor.until(lambda: editor.app._notifications)
+            assert "20,001 characters" in next(iter(editor.app._notifications)).message
+            assert editor.area.text == ""
+            editor.app.post_message(events.Paste("a\n" + "b" * 20_000))
+            await editor.until(lambda: editor.area.text)
+            assert len(editor.area.text) == 20_002
+
+    drive(steps())
+
+
+def test_help_says_what_is_not_done_in_a_long_text(path: Path) -> None:
+    async def steps(text: str, says: bool) -> None:
+        async with told(path, text=text, size=(100, 60)) as editor:
+            await editor.press("f1")
+            assert ("within 10,000 characters" in editor.shown) == says
+            assert ("The first 1,000 characters of a line" in editor.shown) == (says and "\n" not in text)
+
+    drive(steps("a\n" * 1_000, says=False))
+    drive(steps("a\n" * 10_001, says=True))
+    drive(steps("a" * 10_001, says=True))
+
+
+def test_far_down_a_long_file_it_is_asked_and_taken_as_elsewhere(path: Path) -> None:
+    lines = [f"    x = {number}" for number in range(5_000)]
+
+    async def steps() -> None:
+        async with told(path, text="\n".join(lines), cursor=(3_000, 99)) as editor:
+            editor.desk.texts = [" + 1\n    y = 2"]
+            await editor.press("f3")
+            await editor.proposed()
+            asked = editor.desk.asked[0]
+            assert asked.hole is not None
+            assert asked.hole.prefix.endswith("x = 2999\n")
+            await editor.press("tab", "ctrl+s")
+            assert path.read_text().split("\n") == [*lines[:3_000], "    x = 3000 + 1", "    y = 2", *lines[3_001:]]
+
+    drive(steps())
+
+
 def test_what_is_pasted_is_made_harmless(path: Path) -> None:
     async def steps() -> None:
         async with told(path, text="") as editor:
