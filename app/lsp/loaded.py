@@ -48,6 +48,12 @@ class Models:
         self._change = asyncio.ensure_future(self._to(plan, documents, self._change))
         self._plan = plan
 
+    async def ready(self, seconds: float) -> Completer | None:
+        """Return who completes, after at most so many seconds of a load that is under way; None for nobody."""
+        if self.completer is None and self._change is not None:
+            await asyncio.wait([self._change], timeout=seconds)
+        return self.completer
+
     async def close(self) -> None:
         """Call off what runs, and free the models."""
         if self._change is not None:

@@ -23,6 +23,8 @@ from models.errors import LocalspecError
 
 _log = logging.getLogger("localspec.lsp")
 Item = TypeVar("Item")
+_PATIENCE = 8.0
+"""Seconds that a question waits for a load, for no editor asks again by itself. Emacs gives up after ten."""
 
 
 class Server(LanguageServer):
@@ -76,16 +78,19 @@ class Server(LanguageServer):
         self.editor.forget()
         self.load()
 
-    async def completed(self, asked: Asked | None, pause: float, item: Callable[[Asked, str, int], Item]) -> list[Item]:
-        """Return one item, or none: for no text worth showing, no model yet, or something newer that came in between.
+    async def completed(
+        self, asked: Asked | None, pause: float, item: Callable[[Asked, str, int], Item], patience: float = 0.0
+    ) -> list[Item]:
+        """Return one item, or none: for no text worth showing, no model, or something newer that came in between.
 
-        Waits `pause` seconds first: who types on in that time has asked anew.
+        Waits `pause` seconds first: who types on in that time has asked anew. A model that is being loaded is waited
+        for, at most `patience` seconds.
         """
-        if asked is None or self.models.completer is None:
+        if asked is None:
             self._latest.call_off()
             return []
         self._asked = asked
-        completion = await self._latest.run(self._complete(asked, pause))
+        completion = await self._latest.run(self._complete(asked, pause, patience))
         if completion is None or not completion.text or asked.is_stale:
             return []
         self._shown = self._shown[0] + 1, completion
@@ -113,10 +118,12 @@ class Server(LanguageServer):
         kind = str(error).split(":", 1)[0] if where else type(error).__name__
         _log.error("%s (%s)\n%s", kind, getattr(source, "__name__", source), where)
 
-    async def _complete(self, asked: Asked, pause: float) -> Completion | None:
-        completer, limits = self.models.completer, self._limits()
+    async def _complete(self, asked: Asked, pause: float, patience: float) -> Completion | None:
+        completer, limits = await self.models.ready(patience), self._limits()
+        if completer is None:
+            return None
         # What is typed along is there at once; only the model waits until the keys are at rest.
-        if completer is not None and (known := completer.known(asked.place, limits)) is not None:
+        if (known := completer.known(asked.place, limits)) is not None:
             return known
         await asyncio.sleep(pause)
         if (completer := self.models.completer) is None:
@@ -198,7 +205,7 @@ async def inline(server: Server, params: types.InlineCompletionParams) -> types.
     automatic = params.context.trigger_kind is types.InlineCompletionTriggerKind.Automatic
     pause = server.settings.debounce_ms / 1000 if automatic else 0.0
     asked = asked_inline(server.documents, params)
-    return types.InlineCompletionList(await server.completed(asked, pause, inline_item))
+    return types.InlineCompletionList(await server.completed(asked, pause, inline_item, _PATIENCE))
 
 
 async def listed(server: Server, params: types.CompletionParams) -> types.CompletionList:
@@ -208,7 +215,7 @@ async def listed(server: Server, params: types.CompletionParams) -> types.Comple
     if by_character and context is not None and context.trigger_character not in server.settings.trigger:
         return types.CompletionList(is_incomplete=False, items=[])
     asked = asked_listed(server.documents, params)
-    # Editors call a key that was typed "invoked", too.
+    # Editors call a key that was typed "invoked", too. Emacs stands still until the answer: it waits for no load.
     items = await server.completed(asked, server.settings.debounce_ms / 1000, listed_item)
     return types.CompletionList(is_incomplete=True, items=items)
 

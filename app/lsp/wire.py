@@ -39,8 +39,13 @@ class Wire:
         return await self._reader.readline()
 
     async def readexactly(self, n: int) -> bytes:
-        """Return so many bytes; raises IncompleteReadError where there are fewer."""
-        return await self._reader.readexactly(n)
+        """Return so many bytes, with a question mark for each that is not UTF-8; raises IncompleteReadError.
+
+        Neovim sends what is in a file of another encoding as it is, and counts each such byte as one column. Without
+        the message that they are in, the document would be another from then on.
+        """
+        body = await self._reader.readexactly(n)
+        return body.decode(errors="surrogateescape").encode(errors="replace")
 
     def write(self, data: bytes) -> None:
         """Write a message, whole; an editor that no longer listens ends the conversation."""

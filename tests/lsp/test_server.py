@@ -66,6 +66,9 @@ class Loaded:
     def use(self, settings: Settings, _: object) -> None:
         self.used.append(settings)
 
+    async def ready(self, _: float) -> Remembering | None:
+        return self.completer
+
 
 class Line:
     """A server, and both directions of the line to it."""

@@ -137,6 +137,41 @@ def test_what_is_not_known_is_refused_and_the_server_goes_on(editor: Editor) -> 
     assert inserted(editor.run(editor.inline(0, 12)))
 
 
+def test_who_asks_while_it_loads_is_answered_when_it_is_loaded(another: Editor) -> None:
+    another.initialize(SETTINGS)
+    another.open("early ")
+    assert inserted(another.run(another.inline(0, 6)))
+
+
+def test_who_types_on_while_it_loads_is_answered_for_the_new_text_alone(another: Editor) -> None:
+    another.initialize(SETTINGS)
+    another.open("early ")
+
+    async def story() -> tuple[Sequence[types.InlineCompletionItem], Sequence[types.InlineCompletionItem]]:
+        older = asyncio.ensure_future(another.inline(0, 6))
+        await asyncio.sleep(0)
+        another.type(0, 6, "bird ")
+        return await older, await another.inline(0, 11)
+
+    older, newer = another.run(story())
+    assert older == ()
+    assert newer[0].range.start == types.Position(0, 11)
+
+
+def test_bytes_of_another_encoding_do_not_cost_the_rest_of_the_change(another: Editor) -> None:
+    another.start(SETTINGS, encodings=["utf-8"])
+    another.open("a\n")
+    here = b'{"line":0,"character":0}'
+    change = b'{"range":{"start":%s,"end":%s},"text":"\xe9 = "}' % (here, here)
+    document = b'{"uri":"file:///src/a.py","version":2}'
+    params = b'{"textDocument":%s,"contentChanges":[%s]}' % (document, change)
+    body = b'{"jsonrpc":"2.0","method":"textDocument/didChange","params":%s}' % params
+    assert another.process.stdin is not None
+    another.process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+    [item] = another.run(another.inline(0, 5))
+    assert item.range.start == types.Position(0, 5)
+
+
 def test_an_editor_of_bytes_that_dies_takes_the_server_with_it(another: Editor) -> None:
     answer = another.start(SETTINGS, encodings=["utf-8", "utf-16"])
     assert answer.capabilities.position_encoding == types.PositionEncodingKind.Utf8

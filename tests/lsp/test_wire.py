@@ -47,6 +47,13 @@ def test_nothing_but_the_protocol_goes_out_and_nobody_else_reads_what_comes_in()
         assert stray in done.stderr
 
 
+def test_bytes_of_another_encoding_keep_their_columns() -> None:
+    # A letter of Latin-1, a character cut off, half of a surrogate pair: a question mark for each byte.
+    sent = b"\xe9 \xe6\xbc \xed\xa0\x80 \xc3\xa9"
+    code = f"wire.write(await wire.readexactly({len(sent)}))"
+    assert talk(code, input=sent).stdout == b"? ?? ??? \xc3\xa9"
+
+
 def test_an_editor_that_does_not_listen_ends_the_conversation() -> None:
     open_still, writer = os.pipe()
     try:
