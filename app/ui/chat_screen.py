@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.reactive import reactive
-from textual.screen import Screen
 from textual.widgets import Footer, TextArea
 
 from app.engine.load import LoadPlan
@@ -33,6 +32,7 @@ from app.ui.origin_styles import legend, palette_of
 from app.ui.panel import SpeculationPanel
 from app.ui.prompt import Prompt
 from app.ui.prompt_area import PromptArea
+from app.ui.sparing_screen import SparingScreen
 from app.ui.status import StatusLine
 from app.ui.transcript import Transcript
 from drafters.registry import DrafterSpec
@@ -44,7 +44,7 @@ _TALL = 16
 """Lines from which on the keys have a line of their own."""
 
 
-class ChatScreen(Screen[int]):
+class ChatScreen(SparingScreen):
     """One conversation with one engine."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -9,7 +9,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.screen import Screen
 from textual.widgets import Footer, TextArea
 
 from app.complete.completer import Completer, Completion
@@ -26,6 +25,7 @@ from app.ui.flow import Flow
 from app.ui.ghost_area import GhostArea
 from app.ui.mishaps import survived
 from app.ui.panel import SpeculationPanel
+from app.ui.sparing_screen import SparingScreen
 from app.ui.status import StatusLine
 from models.errors import LocalspecError
 from models.fim import FimFormat, no_fim
@@ -41,7 +41,7 @@ MakeEngine = Callable[[Flow, Callable[[], object]], Engine]
 """Makes an engine that tells a flow what it does, and somebody when it did."""
 
 
-class EditScreen(Screen[int]):
+class EditScreen(SparingScreen):
     """One file, and one engine that proposes what might come at the cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

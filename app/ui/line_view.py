@@ -34,7 +34,9 @@ class LineView(ScrollView):
         if len(before) != len(lines):
             self.refresh()
         elif changed := [y for y, line in enumerate(lines) if line != before[y]]:
-            self.refresh(*(Region(0, y, self.outer_size.width, 1) for y in changed))
+            # The scroll bar draws itself when it moves.
+            width = self.outer_size.width - self.scrollbar_size_vertical * self.show_vertical_scrollbar
+            self.refresh(*(Region(0, y, width, 1) for y in changed))
 
     def paint_all(self) -> None:
         """Have all lines painted again, whatever they were."""

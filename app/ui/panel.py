@@ -3,11 +3,13 @@
 import time
 from collections.abc import Callable
 
+from rich.segment import Segment
+from rich.style import Style as RichStyle
 from textual.content import Content
 from textual.events import Resize
 from textual.strip import Strip
+from textual.style import Style
 from textual.timer import Timer
-from textual.visual import Visual
 
 from app.ui.flow import Flow
 from app.ui.line_view import LineView
@@ -18,8 +20,29 @@ _PAUSE = 1.0
 """Seconds between two pictures."""
 
 
+class _Ink:
+    """The styles of the panel, each worked out once."""
+
+    def __init__(self, base: Style, blank: RichStyle, named: Callable[[Style | str], Style]) -> None:
+        self.blank = blank
+        self._base = base
+        self._named = named
+        self._rich: dict[Style, RichStyle] = {}
+
+    def segments(self, line: Content) -> list[Segment]:
+        """Return a line as it is written."""
+        return [Segment(text, self._of(style)) for text, style in line.render(self._base, "", self._named)]
+
+    def _of(self, style: Style) -> RichStyle:
+        if style not in self._rich:
+            self._rich[style] = (self._base + style).rich_style
+        return self._rich[style]
+
+
 class SpeculationPanel(LineView, can_focus=True):
     """Draws a flow once a second."""
+
+    ALLOW_SELECT = False
 
     DEFAULT_CSS = """
     SpeculationPanel {
@@ -47,6 +70,7 @@ class SpeculationPanel(LineView, can_focus=True):
         self._flow: Flow | None = None
         self._drawn_at = float("-inf")
         self._timer: Timer | None = None
+        self._ink: _Ink | None = None
 
     def show(self, flow: Flow) -> None:
         """Show a flow as it is now, or as it is a moment later."""
@@ -58,12 +82,19 @@ class SpeculationPanel(LineView, can_focus=True):
             self._timer = self.set_timer(wait, self._draw)
 
     def render_line(self, y: int) -> Strip:
-        """Return a line of the panel."""
-        row, width = y + self.scroll_offset.y, self._room
-        if row >= len(self._lines) or width <= 0:
-            return Strip.blank(self.size.width, self.rich_style)
-        (strip,) = Visual.to_strips(self, self._lines[row], width, 1, self.visual_style)
-        return strip.extend_cell_length(self.size.width, self.rich_style)
+        """Return a line of the panel.
+
+        Nearly all change at each picture; Textual's own way would work out the same styles for every one of them.
+        """
+        ink = self._ink = self._ink or _Ink(self.visual_style, self.rich_style, self._get_style)
+        row = y + self.scroll_offset.y
+        written = ink.segments(self._lines[row]) if row < len(self._lines) else []
+        return Strip(written).extend_cell_length(self.size.width, ink.blank)
+
+    def notify_style_update(self) -> None:
+        """Draw in another theme."""
+        self._ink = None
+        super().notify_style_update()
 
     def on_mount(self) -> None:
         """Keep to the colours of the theme."""

@@ -53,7 +53,7 @@ def test_mail_from_another_thread_is_all_there_in_order_and_nobody_waits_in_vain
     assert len(got) == count
 
 
-@pytest.mark.parametrize(("work", "rest"), [(0.0, 0.06), (0.003, 0.15), (0.006, 0.3), (1.0, 0.4)])
+@pytest.mark.parametrize(("work", "rest"), [(0.0, 0.06), (0.003, 0.15), (0.006, 0.3), (1.0, 0.5)])
 def test_after_a_drawing_the_model_has_the_processor_for_a_while(work: float, rest: float) -> None:
     times = iter([5.0, 5.0 + work])
     assert Pace(lambda: next(times)).rest() == pytest.approx(rest)
