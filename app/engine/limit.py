@@ -21,7 +21,7 @@ class Limit:
     def reached(self, event: Reading | Round, answer: Sequence[str]) -> Finish | None:
         """Hear what happened, and what was said so far, in pieces; return why it is to end, None for going on.
 
-        The first line is completed in any case.
+        The first line is completed in any case; a blank one is none.
         """
         if isinstance(event, Reading):
             unread = event.done < event.total - 1
@@ -34,4 +34,4 @@ class Limit:
     def _is_late(self, seconds: float, answer: Sequence[str]) -> bool:
         now = self._clock()
         self._first = now if self._first is None else self._first
-        return now - self._first > seconds and "\n" in "".join(answer).lstrip("\n")
+        return now - self._first > seconds and "\n" in "".join(answer).lstrip()

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 from fakes import FakeClock
+from saved import said as saying
 
 from app.engine.ending import Finish
+from app.engine.limit import Limit
 from app.engine.load import LoadPlan
 from app.engine.messages import Ended, Message, Ready, Said
 from app.engine.question import Question
@@ -180,6 +182,14 @@ def test_time_ends_an_answer_after_its_first_line() -> None:
     assert first in end.answer
     assert len(end.answer) < len(first) + 40
     assert ask(worker(), fill(max_tokens=400, sampling=WILD, seconds=1e9)).answer == whole
+
+
+@pytest.mark.parametrize("said", ["", " ", "x", "\n", " \n", "\n  \n", "\n  \n  x = 1"])
+def test_time_alone_ends_nothing_before_a_line_is_whole(said: str) -> None:
+    limit = Limit(Question((), SamplingParams(), seconds=0.0), FakeClock())
+    round_ = saying("", 1).round
+    assert [limit.reached(round_, [said]), limit.reached(round_, [said, "y = 2"])] == [None, None]
+    assert limit.reached(round_, [said, "y = 2\n"]) is Finish.TIME
 
 
 def test_time_to_read_ends_before_a_word_and_what_was_read_stays() -> None:
