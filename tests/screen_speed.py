@@ -1,6 +1,6 @@
 """What the screen costs: python tests/screen_speed.py [TARGET] [--draft DRAFT]. Figures for people, not a test.
 
-1. The same question, seed and length on the screen and line by line, both at once but active in turns of a second:
+1. The same question, seed and length on the screen and line by line, both at once but active in turns:
    tokens a second after the first by the engine's clock, of the time in which it was active.
 2. The time from a key to its sign on the terminal, while the model decodes.
 3. The time to take in a piece of an answer, and to show another page, in a transcript of 50,000 tokens.
@@ -33,8 +33,11 @@ from app.ui.transcript import Transcript
 
 QUESTION = "Write a long tutorial about binary search trees in Python, with code for each step."
 SIZE = (120, 36)
-TURN = 1.0
-"""Seconds that one of two chats is active while the other stands still."""
+TURN = 3.0
+"""Seconds that one of two chats is active while the other stands still.
+
+The clock goes on meanwhile: a turn of the screen begins with a drawing that was due before, so turns are not short.
+"""
 SIGNS = "абвгдежзийклмнопрстуфхцчшщъыьэюяАБВГДЕЖЗИЙКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯ"
 """Letters that no English answer has: seen on the terminal, one is the echo of a key."""
 PARAGRAPH = (
@@ -117,7 +120,7 @@ class Chat:
 
 
 def compare(arguments: Sequence[str], pairs: int, cache: Path) -> None:
-    """Measure screen and plain, in turns of a second: a machine that slows down meanwhile slows both."""
+    """Measure screen and plain, in turns: a machine that slows down meanwhile slows both."""
     ratios: list[float] = []
     for number in range(pairs):
         chats = [Chat(arguments, cache, plain=plain) for plain in (False, True)]

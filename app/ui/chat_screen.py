@@ -170,7 +170,7 @@ class ChatScreen(SparingScreen):
         for one in mail:
             await self.heard(one)
         if mail:
-            self.set_timer(self._pace.rest(), self.collect)
+            self.set_timer(self._pace.rest(decoding=self.flow.running), self.collect)
 
     @survived
     def heard(self, mail: Mail) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from app.ui.chat_screen import ChatScreen
 
 _RUNNING = "An answer is running; Escape stops it."
+_WAITING = "A message waits until the model is loaded; the next one can be sent after it."
 
 
 def say(screen: "ChatScreen", text: str, pasted: Sequence[str] = ()) -> None:
@@ -27,16 +28,16 @@ def say(screen: "ChatScreen", text: str, pasted: Sequence[str] = ()) -> None:
     A name after "@" in what was typed, and not in what was `pasted`, sends that file along. Raises UsageError for one
     that can't be sent; the message is then in the prompt again.
     """
-    if screen.busy and screen.ready is not None:
+    if screen.busy == "answering" or screen.waiting is not None:
         screen.prompt.restore()
-        _tell(screen, _RUNNING)
+        _tell(screen, _RUNNING if screen.waiting is None else _WAITING)
         return
     try:
         said = expand(text, Path.cwd(), pasted)
     except UsageError:
         screen.prompt.restore()
         raise
-    if screen.ready is None:
+    if screen.busy or screen.ready is None:
         screen.waiting = said
         screen.note("Asked as soon as the model is loaded.")
         return
@@ -95,6 +96,13 @@ def unsaid(screen: "ChatScreen", note: str) -> None:
     show_branch(screen)
     if note:
         screen.note(note)
+
+
+def take_back(screen: "ChatScreen") -> None:
+    """Put a message that waits for a model into the prompt again, before what stands there."""
+    if screen.waiting is not None:
+        screen.prompt.set_text("\n".join(filter(None, [screen.waiting.typed, screen.prompt.text])))
+        screen.waiting = None
 
 
 def stop(screen: "ChatScreen") -> bool:

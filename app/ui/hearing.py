@@ -12,7 +12,7 @@ from app.explanation import explanation_text
 from app.history.recorder import source_of, start_recorder
 from app.report import ending_note, summary
 from app.request import Request
-from app.ui.conversing import add_entry, unsaid
+from app.ui.conversing import add_entry, take_back, unsaid
 from app.walk_text import walk_text
 from models.catalog import STARTER
 
@@ -95,6 +95,7 @@ def _on_failed(screen: "ChatScreen", failed: Failed) -> None:
         screen.app.exit(failed.error.exit_code)
         return
     screen.wanted = screen.request.plan
+    take_back(screen)
     screen.fail(failed.error)
 
 

@@ -52,7 +52,7 @@ class Pace:
         self._work = work
         self._before = work()
 
-    def rest(self) -> float:
-        """Return seconds to wait now."""
+    def rest(self, *, decoding: bool) -> float:
+        """Return seconds to wait now; while no model decodes, there is nobody to be spared."""
         before, self._before = self._before, self._work()
-        return min(_LONGEST, max(_SHORTEST, (self._before - before) / _SHARE))
+        return min(_LONGEST if decoding else _SHORTEST, max(_SHORTEST, (self._before - before) / _SHARE))

@@ -55,9 +55,43 @@ def test_what_is_typed_while_the_model_loads_is_asked_when_it_is_there(monkeypat
             await chat.type("abc")
             assert chat.screen.ready is None
             assert "Asked as soon as the model is loaded." in chat.notes
+            await chat.type("and this")
+            assert chat.screen.prompt.text == "and this", "one waits already, and is not lost for it"
             gate.set()
             await chat.until(lambda: len(chat.messages) == 2 and not chat.screen.busy)
             assert chat.messages[0] == "abc"
+
+    drive(steps())
+
+
+def test_between_the_greeting_and_the_end_of_the_load_a_message_is_asked_as_well() -> None:
+    async def steps() -> None:
+        async with chatting() as chat:
+            await chat.ready()
+            # The greeting is on the screen, and the message that the load is over is still to come.
+            chat.screen.busy = "loading"
+            await chat.type("abc")
+            assert not chat.messages
+            chat.screen.over(chat.screen._load_job)
+            await chat.until(lambda: len(chat.messages) == 2 and not chat.screen.busy)
+            assert chat.messages[0] == "abc"
+
+    drive(steps())
+
+
+def test_what_waits_for_a_model_that_can_not_be_loaded_is_in_the_prompt_again(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF, but not really")
+
+    async def steps() -> None:
+        async with chatting() as chat:
+            await chat.ready()
+            chat.screen.load(replace(chat.screen.request.plan, model=str(broken)))
+            await chat.type("abc")
+            await chat.until(lambda: not chat.screen.busy)
+            assert chat.screen.prompt.text == "abc"
+            assert (chat.messages, chat.screen.waiting) == ([], None)
+            assert (await chat.ask("def")).strip()
 
     drive(steps())
 
