@@ -17,6 +17,7 @@ from app.engine.session import Reading
 from app.engine.speculate import Round
 from app.engine.stats import Snapshot, Stats
 from app.explanation import Pause, length_reason, pauses
+from app.ui.compared import Compared
 from models.accept import Accept
 
 NOW_SECONDS = 2.0
@@ -108,8 +109,7 @@ class Flow:
         self._recent: deque[tuple[int, float]] = deque()
         self._tallies: dict[str, SourceTally] = {}
         self._answers = 0
-        # Rounds that were compared, the first one's aside: their tokens, their time, and that of as many plain passes.
-        self._compared, self._seconds, self._plain_seconds = 0, 0.0, 0.0
+        self._compared = Compared()
         self._past_seconds = self._past_plain_seconds = 0.0
 
     def ready(self, ready: Ready) -> None:
@@ -128,7 +128,7 @@ class Flow:
         """Start an answer."""
         self._keep()
         self._stats = Stats()
-        self._compared, self._seconds, self._plain_seconds = 0, 0.0, 0.0
+        self._compared = Compared()
         self._recent.clear()
         self.beats.clear()
         self.origins.clear()
@@ -167,22 +167,21 @@ class Flow:
 
     @property
     def speed_up(self) -> float | None:
-        """Time that plain passes would have taken over the time the answer took; None: nothing to compare.
-
-        A plain pass is priced as it was measured while those rounds ran: it costs more as the context grows.
-        """
-        return self._plain_seconds / self._seconds if self._seconds > 0 else None
+        """Time that plain decoding would have taken over the time the answer took; None: nothing to compare."""
+        taken = self._compared.seconds
+        return self._compared.plain_seconds / taken if taken > 0 else None
 
     @property
     def session_speed_up(self) -> float | None:
         """The same over all answers since the models were loaded."""
-        seconds, plain = self._seconds + self._past_seconds, self._plain_seconds + self._past_plain_seconds
+        seconds = self._compared.seconds + self._past_seconds
+        plain = self._compared.plain_seconds + self._past_plain_seconds
         return plain / seconds if seconds > 0 else None
 
     @property
     def answers(self) -> int:
         """Answers that `session_speed_up` speaks of."""
-        return self._answers + (self._seconds > 0)
+        return self._answers + (self._compared.seconds > 0)
 
     @property
     def positions(self) -> Iterator[tuple[int, int]]:
@@ -219,6 +218,8 @@ class Flow:
         return self.context_used / self.context_size if self.context_size else None
 
     def _on_round(self, round_: Round) -> None:
+        if self._stats.rounds:
+            self._compared.observe(round_)
         self._stats.observe(round_)
         self.running, self.reading, self.last = True, None, round_
         self.context_used = round_.prefix_length + len(round_.emitted)
@@ -248,22 +249,15 @@ class Flow:
         mine.prompt_seconds, mine.first_token_seconds = stats.prompt_seconds, stats.first_token_seconds
         if explanation is not None:
             self.explanation = explanation
-            self._compare(explanation)
+            self._compared.price(1 / explanation.plain_rate)
 
     def _on_end(self, ended: Ended) -> None:
         self._on_stats(ended.stats, ended.explanation)
         self.finish, self.accept, self.drafter = ended.finish, ended.accept, ended.drafter
         self.running, self.reading = False, None
 
-    def _compare(self, explanation: Explanation) -> None:
-        """Price the rounds since the last comparison at what a plain pass costs now."""
-        stats = self._stats
-        tokens = stats.emitted - stats.first_emitted
-        self._plain_seconds += (tokens - self._compared) / explanation.plain_rate
-        self._compared, self._seconds = tokens, stats.seconds - stats.first_seconds
-
     def _keep(self) -> None:
         """Add the time of the last answer to that of those before."""
-        self._answers += self._seconds > 0
-        self._past_seconds += self._seconds
-        self._past_plain_seconds += self._plain_seconds
+        self._answers += self._compared.seconds > 0
+        self._past_seconds += self._compared.seconds
+        self._past_plain_seconds += self._compared.plain_seconds

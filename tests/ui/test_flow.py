@@ -13,6 +13,7 @@ from app.engine.origins import Origin
 from app.engine.session import Reading
 from app.engine.speculate import Round
 from app.explanation import length_reason
+from app.ui.compared import Compared
 from app.ui.flow import BEATS, Flow
 
 
@@ -84,13 +85,51 @@ def test_when_no_answer_runs_there_is_no_speed_of_the_moment() -> None:
     assert (flow.running, flow.rate_now) == (False, None)
 
 
-def test_speed_up_is_the_rate_of_the_answer_over_the_plain_rate_that_was_measured() -> None:
-    flow = fed(answer())
+@pytest.mark.parametrize("drafter", ["toy", "lookup"])
+def test_speed_up_is_the_time_of_plain_decoding_over_that_of_the_rounds(drafter: str) -> None:
+    flow = fed(answer(drafter))
+    rounds = [said.round for said in rounds_of(list(answer(drafter)))][1:]
+    plain = [one.verify_seconds + one.host_seconds for one in rounds if one.width == 1]
     assert flow.explanation is not None
-    assert flow.stats.tokens_per_second is not None
-    assert flow.speed_up == pytest.approx(flow.stats.tokens_per_second / flow.explanation.plain_rate)
-    # A pass takes one tick of the clock here and a round four: so much is lost to the other three.
-    assert flow.explanation.plain_rate == pytest.approx(100)
+    drafted = sum(len(one.emitted) for one in rounds if one.width > 1)
+    assert drafted > 10
+    # Tokens of drafts cost something between the pass that the engine knows and the rounds without a draft.
+    prices = [1 / flow.explanation.plain_rate, *plain]
+    least, most = ((sum(plain) + drafted * price) / sum(map(seconds, rounds)) for price in (min(prices), max(prices)))
+    assert flow.speed_up is not None
+    assert least - 1e-9 <= flow.speed_up <= most + 1e-9
+
+
+def test_an_answer_that_hardly_drafts_is_hardly_slower_than_plain() -> None:
+    """However much rounds take beside the pass, and however far the known price of a pass is from theirs."""
+    one = next(said.round for said in rounds_of(list(answer("off"))))
+    compared = Compared()
+    for place in range(200):
+        slow = replace(one, draft_seconds=0.01, verify_seconds=[1.0, 1.4][place % 2], host_seconds=0.1)
+        compared.observe(slow)
+    compared.price(0.8)
+    assert compared.plain_seconds / compared.seconds == pytest.approx(1.3 / 1.31)
+    compared.observe(replace(one, width=3, emitted=(1, 2, 3), draft_seconds=0.05, verify_seconds=2.0, host_seconds=0.1))
+    saved = compared.plain_seconds - compared.seconds
+    assert saved == pytest.approx(3 * 1.3 - 2.15 - 200 * 0.01, abs=0.05)
+
+
+def test_tokens_of_drafts_cost_what_a_pass_did_when_they_came() -> None:
+    drafted = replace(
+        next(said.round for said in rounds_of(list(answer("off")))),
+        width=2,
+        emitted=(1, 2),
+        draft_seconds=0.0,
+        verify_seconds=1.0,
+        host_seconds=0.0,
+    )
+    compared = Compared()
+    compared.observe(drafted)
+    assert compared.seconds == 0.0, "no price is known"
+    for price in (0.5, 1.0):
+        compared.price(price)
+        compared.observe(drafted)
+    assert (compared.plain_seconds, compared.seconds) == pytest.approx((2 * 0.5 + 2 * 1.0 + 2 * 1.0, 3.0))
 
 
 def test_nothing_is_compared_before_the_engine_told_of_its_costs_or_where_nobody_guesses() -> None:

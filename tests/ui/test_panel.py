@@ -197,7 +197,7 @@ def test_colours_follow_the_theme(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 PICTURE = """
-0.67x plain
+0.70x plain
 - tokens/s now, 67.0 in all
 
 Accepted 58%
