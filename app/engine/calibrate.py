@@ -83,23 +83,17 @@ class VerifyCurve:
 
 
 def measure(
-    model: LanguageModel,
-    clock: "Clock",
-    widths: Sequence[int] = QUICK_WIDTHS,
-    seconds: float = 2.0,
-    at_most: float = math.inf,
+    model: LanguageModel, clock: "Clock", widths: Sequence[int] = QUICK_WIDTHS, seconds: float = 2.0
 ) -> dict[int, float]:
     """Return the median seconds of passes of each width, taken where the cache stands and leaving it as it is.
 
     Widths that the model or the room left in its context can't take are left out. Every other is timed once, and again
-    in turn, so that a slow moment hits them all, as long as the time given is not used up. Where `at_most` seconds
-    are too few to time each once, the last ones are left out; the first never is.
+    in turn, so that a slow moment hits them all, as long as the time given is not used up.
     """
     times: dict[int, list[float]] = {}
     started = clock()
     for width, taken in timed_passes(model, clock, widths, _REPEATS):
-        passed = clock() - started
-        if times and passed > (seconds if width in times else at_most):
+        if clock() - started > seconds and width in times:
             break
         times.setdefault(width, []).append(taken)
     return {width: statistics.median(taken) for width, taken in sorted(times.items())}

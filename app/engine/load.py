@@ -51,8 +51,7 @@ _NEVER_EXACT = (
     "This device rounds every pass over several tokens differently from one token at a time, so with drafting a "
     "near-tie between two tokens can fall the other way. For text that is equal to the last bit use --draft off."
 )
-_MEASURING_SECONDS, _MOST_SECONDS = 1.5, 6.0
-"""Of timing passes at a first load: when each width was timed, and in any case."""
+_MEASURING_SECONDS = 1.5
 Progress = Callable[[str, float], None]
 """Receives the name of what is loading, and the share of it that was read."""
 
@@ -191,12 +190,12 @@ class Loader:
         return known
 
     def _measured(self, model: LanguageModel, widths: Sequence[int]) -> dict[int, float]:
-        first = measure(model, self._clock, widths, _MEASURING_SECONDS, _MOST_SECONDS)
+        first = measure(model, self._clock, widths, _MEASURING_SECONDS)
         if is_steady(first):
             return first
         # Another program was in the way; it can only have made passes slower.
-        again = measure(model, self._clock, widths, _MEASURING_SECONDS, _MOST_SECONDS)
-        return {width: min(seconds, again.get(width, seconds)) for width, seconds in first.items()}
+        again = measure(model, self._clock, widths, _MEASURING_SECONDS)
+        return {width: min(seconds, again[width]) for width, seconds in first.items()}
 
     def _lasting(self, options: LlamaOptions) -> LlamaOptions:
         """Return the options to remember figures by: a context that fits is another one at each start."""
