@@ -4,8 +4,9 @@ import importlib.util
 import sys
 from pathlib import Path
 
+from app.exit_codes import INTERRUPTED
+
 _PACKAGES = ("models", "drafters")
-_INTERRUPTED = 130
 
 
 def main() -> None:
@@ -17,7 +18,7 @@ def main() -> None:
         run_command_line()
     except KeyboardInterrupt:
         # It came while the command line was still imported, where nobody else is there to hear it.
-        sys.exit(_INTERRUPTED)
+        sys.exit(INTERRUPTED)
 
 
 def _be_sure_of_packages() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from app.chat import Chat
 from app.commands import LeaveChat, run_command
+from app.exit_codes import INTERRUPTED
 from app.line_engine import LineEngine
 from app.mentions import expand
 from app.paths import history_file
@@ -13,7 +14,6 @@ from app.request import Request
 from app.terminal import Terminal
 from models.errors import LocalspecError
 
-_INTERRUPTED = 130
 _FENCE = '"""'
 
 
@@ -42,7 +42,7 @@ def _converse(chat: Chat) -> int:
         except KeyboardInterrupt:
             if interrupted:
                 chat.terminal.show("")
-                return _INTERRUPTED
+                return INTERRUPTED
             chat.terminal.show("\nCtrl-C again leaves.")
             interrupted = True
             continue
@@ -51,7 +51,7 @@ def _converse(chat: Chat) -> int:
         except LeaveChat:
             return 0
         except KeyboardInterrupt:
-            return _INTERRUPTED
+            return INTERRUPTED
         except LocalspecError as error:
             chat.terminal.fail(error)
         interrupted = chat.engine.interrupts > 0

@@ -15,6 +15,7 @@ from app.complete.options import complete
 from app.completions import SHELLS, script
 from app.config.files import read_all
 from app.doctor.options import doctor
+from app.exit_codes import INTERRUPTED
 from app.history.options import history
 from app.lsp.options import lsp
 from app.options import ModelName, SectionedCommand, run_options
@@ -24,7 +25,6 @@ from app.verify.options import verify_options
 from models.errors import LocalspecError, UsageError
 
 _BROKEN_PIPE = 141
-_INTERRUPTED = 130
 _HELP_WANTED = "app.cli: help wanted"
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 _EPILOG = (
@@ -279,7 +279,7 @@ def _exit_code() -> int:
         Terminal().fail(error)
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        return _INTERRUPTED
+        return INTERRUPTED
     except BrokenPipeError:
         # The reader has seen enough; Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -10,6 +10,7 @@ from typing import Any
 from app.engine.ending import Finish
 from app.engine.messages import Ended, Ready, Said, Walked
 from app.engine.question import Question
+from app.exit_codes import INTERRUPTED
 from app.explanation import explanation_text
 from app.history.recorder import start_recorder
 from app.line_engine import LineEngine
@@ -20,7 +21,6 @@ from app.walk_text import walk_text
 from models.errors import LocalspecError
 from models.prompts import Message
 
-_INTERRUPTED = 130
 Messages = Iterator[Said | Ended]
 _NO_END = "an answer ends with Ended or fails"
 
@@ -117,4 +117,4 @@ def _write(terminal: Terminal, record: dict[str, Any]) -> None:
 
 
 def _exit_code(ended: Ended) -> int:
-    return _INTERRUPTED if ended.finish is Finish.CANCELLED else 0
+    return INTERRUPTED if ended.finish is Finish.CANCELLED else 0

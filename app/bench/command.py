@@ -12,12 +12,11 @@ from app.bench.request import BenchRequest
 from app.engine.bench import Skipped
 from app.engine.bench_run import BenchRun
 from app.engine.load import Loader
+from app.exit_codes import INTERRUPTED
 from app.interrupt import run_interruptible
 from app.terminal import Terminal
 from models.abort import AbortFlag
 from models.errors import Cancelled
-
-_INTERRUPTED = 130
 
 
 def run_bench(request: BenchRequest) -> int:
@@ -32,7 +31,7 @@ def run_bench(request: BenchRequest) -> int:
     _show(findings, terminal)
     if not request.allow_rounding:
         findings.check_texts()
-    return _INTERRUPTED if findings.interrupted else 0
+    return INTERRUPTED if findings.interrupted else 0
 
 
 def _measure(findings: Findings, abort: AbortFlag, terminal: Terminal) -> None:

@@ -121,8 +121,7 @@ def hole_at(place: Place, settings: CompletionSettings, chunks: Sequence[Chunk] 
 def _anchor(place: Place, shown: Window, chunks: tuple[Chunk, ...]) -> _Anchor:
     begun = len(shown.behind)
     before = place.text[: place.offset - begun]
-    hole = Hole(shown.prefix, shown.suffix, place.path, chunks)
-    return _Anchor(place.path, before, place.suffix, begun, hole)
+    return _Anchor(place.path, before, place.suffix, begun, Hole(shown.prefix, shown.suffix, place.path, chunks))
 
 
 def _holds(anchor: _Anchor, place: Place) -> bool:

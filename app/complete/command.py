@@ -18,6 +18,7 @@ from app.complete.tidy import Around, shown
 from app.engine.ending import Finish
 from app.engine.messages import Ended
 from app.engine.question import Question
+from app.exit_codes import INTERRUPTED
 from app.line_engine import LineEngine
 from app.report import end_record, ending_note, error_record, summary
 from app.request import read_plan, read_sampling
@@ -28,7 +29,6 @@ from models.errors import LocalspecError, UsageError
 from models.fim import Chunk, Hole
 
 _AT = re.compile(r"(.+?):(\d+)(?::(\d+))?:?")
-_INTERRUPTED = 130
 _RECORDED = ("finish", "usage", "timings", "speculation")
 
 
@@ -55,7 +55,7 @@ def run_complete(at: str | None, flags: dict[str, Any]) -> int:
     else:
         _print(text)
         _tell_end(terminal, ended)
-    return _INTERRUPTED if ended.finish is Finish.CANCELLED else 0
+    return INTERRUPTED if ended.finish is Finish.CANCELLED else 0
 
 
 def read_place(at: str | None, flags: dict[str, Any]) -> Place:

@@ -12,6 +12,7 @@ from types import FrameType
 import uvicorn
 
 from app.desk import Desk
+from app.exit_codes import INTERRUPTED
 from app.serve.connection import MOST, Connection
 from app.serve.open_files import ask_for_files, most_connections
 from app.serve.service import Service
@@ -20,7 +21,6 @@ from app.serve.web import make_app
 from app.terminal import Terminal
 from models.errors import LocalspecError
 
-_INTERRUPTED = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _KEEP_ALIVE = 10
 _LAST = 5
@@ -109,7 +109,7 @@ class _Server(uvicorn.Server):
 
         def on_signal(number: int, _: FrameType | None) -> None:
             if number == signal.SIGINT and self.should_exit:
-                os._exit(_INTERRUPTED)
+                os._exit(INTERRUPTED)
             loop.call_soon_threadsafe(self.leave)
 
         before = {number: signal.signal(number, on_signal) for number in _SIGNALS}

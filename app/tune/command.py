@@ -15,6 +15,7 @@ from app.engine.tune_choice import DEEP, Measure
 from app.engine.tune_draft import DraftFindings, DraftTuner
 from app.engine.tune_timer import Timer, Tunable
 from app.engine.tuned import Setting, load_tuned, load_tuned_draft, store_tuned, store_tuned_draft
+from app.exit_codes import INTERRUPTED
 from app.interrupt import run_interruptible
 from app.paths import draft_copies, machine_memory
 from app.terminal import Terminal
@@ -31,7 +32,6 @@ from models.probe import choose_extra_buffers
 from models.requantise import requantise
 from models.toy import ToyModel
 
-_INTERRUPTED = 130
 _TARGET = 0.6
 """Share of the time for the target, where there is a draft model too."""
 
@@ -203,7 +203,7 @@ def run_tune(plan: TunePlan) -> int:
     finally:
         terminal.clear_progress()
         _show(run)
-    return _INTERRUPTED if run.interrupted else 0
+    return INTERRUPTED if run.interrupted else 0
 
 
 def _show(run: Run) -> None:

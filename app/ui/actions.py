@@ -3,14 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from app.exit_codes import INTERRUPTED
 from app.ui.conversing import copy, edit, find_session, new_conversation, regenerate, replay, stop
 from app.ui.help import show_help
 from app.ui.pickers import pick_draft, pick_model
 
 if TYPE_CHECKING:
     from app.ui.chat_screen import ChatScreen
-
-_INTERRUPTED = 130
 
 
 def _stop(screen: "ChatScreen") -> None:
@@ -27,7 +26,7 @@ def _interrupt(screen: "ChatScreen") -> None:
     elif stop(screen):
         return
     elif screen.leaving:
-        screen.app.exit(_INTERRUPTED)
+        screen.app.exit(INTERRUPTED)
     else:
         screen.leaving = True
         screen.app.notify("Ctrl-C again leaves.", markup=False)

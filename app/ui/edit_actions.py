@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from app.exit_codes import INTERRUPTED
 from app.ui.clipboard import copied_note, keep_copy
 from app.ui.edit_asking import PATIENT
 from app.ui.edit_dialogs import EditHelpScreen, QuestionScreen
@@ -14,7 +15,6 @@ from models.errors import LocalspecError
 if TYPE_CHECKING:
     from app.ui.edit_screen import EditScreen
 
-_INTERRUPTED = 130
 _CHANGED = {
     "over": "Write over it",
     "read": "Read it, and give up what was changed here",
@@ -131,7 +131,7 @@ def _interrupt(screen: "EditScreen") -> bool:
         screen.app.copy_to_clipboard(text)
         screen.app.notify(copied_note(text, "what is selected", keep_copy(text)), markup=False)
     elif screen.leaving:
-        leave(screen, _INTERRUPTED)
+        leave(screen, INTERRUPTED)
     else:
         screen.leaving = True
         screen.app.notify("Ctrl-C again leaves.", markup=False)

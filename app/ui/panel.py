@@ -42,6 +42,7 @@ class _Ink:
 class SpeculationPanel(LineView, can_focus=True):
     """Draws a flow once a second."""
 
+    # Textual can copy nothing of a view that is drawn by line.
     ALLOW_SELECT = False
 
     DEFAULT_CSS = """

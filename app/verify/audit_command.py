@@ -7,6 +7,7 @@ from typing import Any
 
 from app.engine.audit import Asked, ServedModel, same_model
 from app.engine.bench import BenchPrompt
+from app.exit_codes import INTERRUPTED
 from app.serve.openai_client import OpenAIClient, RefusedError
 from app.terminal import Terminal
 from app.verify.audit_asking import Asker
@@ -14,8 +15,6 @@ from app.verify.audit_findings import AuditRequest, Findings, LeftOut, Server, r
 from app.verify.audit_report import record, report
 from app.verify.audit_reread import fill_in
 from models.errors import LocalspecError, UsageError
-
-_INTERRUPTED = 130
 
 
 def run_audit(urls: tuple[str, ...], flags: dict[str, Any]) -> int:
@@ -48,7 +47,7 @@ def _exit_code(findings: Findings, terminal: Terminal) -> int:
         if findings.failure is not None and error is not findings.failure:
             terminal.fail(findings.failure)
         raise
-    return _INTERRUPTED if findings.interrupted else 0
+    return INTERRUPTED if findings.interrupted else 0
 
 
 def _audit(findings: Findings, terminal: Terminal) -> None:

@@ -7,6 +7,7 @@ from app.bench.progress import AnswerProgress, count_turns
 from app.engine.bench import Skipped
 from app.engine.certify import Certification
 from app.engine.load import Loader
+from app.exit_codes import INTERRUPTED
 from app.interrupt import run_interruptible
 from app.terminal import Terminal
 from app.verify.findings import Findings
@@ -15,8 +16,6 @@ from app.verify.report import report
 from app.verify.request import VerifyRequest
 from models.abort import AbortFlag
 from models.errors import Cancelled
-
-_INTERRUPTED = 130
 
 
 def run_verify(request: VerifyRequest) -> int:
@@ -30,7 +29,7 @@ def run_verify(request: VerifyRequest) -> int:
         terminal.clear_progress()
     _show(findings, terminal)
     findings.check()
-    return _INTERRUPTED if findings.interrupted else 0
+    return INTERRUPTED if findings.interrupted else 0
 
 
 def _compare(findings: Findings, abort: AbortFlag, terminal: Terminal) -> None:

@@ -10,6 +10,7 @@ from app.engine.distribution_check import CheckPlan, DistributionCheck, Progress
 from app.engine.distribution_places import Guesser
 from app.engine.load import Loader
 from app.engine.memo import KnownCache, Memo
+from app.exit_codes import INTERRUPTED
 from app.interrupt import run_interruptible
 from app.terminal import Terminal
 from app.verify.statistics_report import Checked, Conditions, record, report
@@ -22,7 +23,6 @@ from models.base import LanguageModel
 from models.errors import Cancelled, PairError
 from models.machine import available_memory
 
-_INTERRUPTED = 130
 _BAR = 24
 _MOST_MEMORY = 3 * 2**29
 """Bytes of rows to keep, where half of what is free is as much: a row of a large vocabulary takes 600 KB."""
@@ -44,7 +44,7 @@ def run_statistics(model: str | None, flags: dict[str, Any]) -> int:
         terminal.clear_progress()
     _show(checked, terminal)
     checked.check()
-    return _INTERRUPTED if checked.interrupted else 0
+    return INTERRUPTED if checked.interrupted else 0
 
 
 def _check(checked: Checked, abort: AbortFlag, terminal: Terminal) -> None:
