@@ -38,6 +38,12 @@ def processor_flags(root: Path = Path("/")) -> frozenset[str]:
 
 
 @cache
+def has_amx() -> bool:
+    """Tell whether the processor multiplies tiles of bytes; llama.cpp then lays weights out for it."""
+    return "amx_int8" in processor_flags()
+
+
+@cache
 def machine_id() -> str:
     """Return a short name of the processor, the same on machines that run the same instructions."""
     return hashlib.sha256(_processor().encode()).hexdigest()[:16]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from models.architecture import HYBRID, RECURRENT, memory_kind
 from models.gguf_header import Header, Tensor
+from models.machine import has_amx
 
 _STATEFUL = re.compile(r"blk\.(\d+)\.(?:ssm_|shortconv\.|time_mix_|attn_decay|attn_output_gate)")
 """Tensors of a layer that remembers a state, whatever the length of the text."""
@@ -18,7 +19,14 @@ _TIED = "token_embd.weight"
 _OUTPUT = "output.weight"
 _REARRANGED = frozenset({"Q4_0", "Q4_K", "IQ4_NL", "MXFP4"})
 _REARRANGED_ON_ARM = _REARRANGED | {"Q8_0", "Q5_K", "Q6_K"}
+_REARRANGED_FOR_AMX = _REARRANGED | {"Q4_1", "Q8_0", "Q5_K", "Q6_K", "IQ4_XS"}
 """Types that the engine rearranges to multiply faster, so that a matrix that is looked up in, too, is there twice."""
+_GROWN_FOR_AMX = {"Q8_0": 38 / 34, "Q4_K": 148 / 144, "Q5_K": 180 / 176, "IQ4_XS": 138 / 136}
+"""How much larger such a matrix is than in the file: sums are kept beside its blocks."""
+_EXPERTS = "_exps."
+"""In the names of matrices of which a token uses one or a few: those AMX leaves as they are."""
+_TILE = 32
+"""Rows that it takes at once: where some would be left over, it leaves a matrix as it is."""
 _FLOAT = 4
 
 
@@ -157,8 +165,20 @@ class _Layers:
 
 def _weights(tensors: Iterable[Tensor]) -> int:
     """Return the bytes of all weights, counting twice what is both looked up in and rearranged."""
-    tensors = list(tensors)
-    twice = _REARRANGED_ON_ARM if platform.machine().lower() in ("arm64", "aarch64") else _REARRANGED
+    tensors, amx = list(tensors), has_amx()
     tied = all(tensor.name != _OUTPUT for tensor in tensors)
-    copied = (tensor.size for tensor in tensors if tied and tensor.name == _TIED and tensor.type in twice)
-    return sum(tensor.size for tensor in tensors) + sum(copied)
+    copied = (tensor for tensor in tensors if tied and tensor.name == _TIED and tensor.type in _rearranged(amx=amx))
+    looked_up = sum(tensor.size for tensor in tensors if tensor.name == _TIED)
+    multiplied = (*(tensor for tensor in tensors if tensor.name != _TIED), *copied)
+    return looked_up + int(sum(tensor.size * (_growth(tensor) if amx else 1) for tensor in multiplied))
+
+
+def _rearranged(*, amx: bool) -> frozenset[str]:
+    if amx:
+        return _REARRANGED_FOR_AMX
+    return _REARRANGED_ON_ARM if platform.machine().lower() in ("arm64", "aarch64") else _REARRANGED
+
+
+def _growth(tensor: Tensor) -> float:
+    left_alone = tensor.rows % _TILE or _EXPERTS in tensor.name
+    return 1 if left_alone else _GROWN_FOR_AMX.get(tensor.type, 1)

@@ -105,8 +105,24 @@ def test_an_embedding_that_is_the_output_too_may_be_there_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: str, kind: int, twice: bool
 ) -> None:
     monkeypatch.setattr(shapes.platform, "machine", lambda: machine)
+    monkeypatch.setattr(shapes, "has_amx", lambda: False)
     tensors = [Weights("token_embd.weight", (64, 2), kind=kind)]
     assert shape(tmp_path, tensors=tensors, data=256).weights == 4 * (18 if kind == 2 else 34) * (1 + twice)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "block"),
+    [("blk.0.ffn_up.weight", 32, 38), ("blk.0.ffn_up_exps.weight", 32, 34), ("blk.0.x", 2, 34)],
+)
+def test_with_amx_a_matrix_is_as_large_as_it_is_laid_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, rows: int, block: int
+) -> None:
+    monkeypatch.setattr(shapes, "has_amx", lambda: True)
+    blocks = 2 * rows
+    tensors = [Weights(name, (64, rows), kind=8)]
+    assert shape(tmp_path, tensors=tensors, data=34 * blocks).weights == block * blocks
+    tied = [Weights("token_embd.weight", (64, rows), kind=8)]
+    assert shape(tmp_path, tensors=tied, data=34 * blocks).weights == (34 + (34 if rows == 2 else 38)) * blocks
 
 
 def test_experts_count_as_far_as_a_token_sees_them(tmp_path: Path) -> None:
