@@ -116,6 +116,14 @@ def test_each_rendering_has_its_own_time_and_room(monkeypatch: pytest.MonkeyPatc
         template.render(QUESTION)
 
 
+def test_a_moment_that_a_machine_gave_to_others_is_not_counted_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = [0.0, 5.0]
+    monkeypatch.setattr(template_limits, "thread_time", lambda: moments.pop(0) if len(moments) > 1 else moments[0])
+    template = ChatTemplate("{% for m in messages %}{{ m.content }}{% endfor %}")
+    moments[:] = [5.0, 9.0]
+    assert template.render(QUESTION) == "Hi"
+
+
 @pytest.mark.parametrize(
     "source",
     [
