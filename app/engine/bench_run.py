@@ -7,7 +7,7 @@ from app.engine.bench import Arm, Bench, BenchPrompt, OnAnswer, Skipped, Turn
 from app.engine.bench_arms import LONGEST, ArmKit, ArmSpec, make_arms
 from app.engine.bench_lend import Lender
 from app.engine.bench_results import Oracle
-from app.engine.calibrate import DRAFT_WIDTHS, VerifyCurve, measure
+from app.engine.calibrate import DRAFT_WIDTHS, VerifyCurve, measure_steady
 from app.engine.load import Loader
 from app.engine.speculate import Clock
 from models.accept import Accept
@@ -84,7 +84,7 @@ class BenchRun:
         lend = lender.lend if lender else None
         if not with_costs:
             return ArmKit(target, None, longest, lend)
-        draft_curve = VerifyCurve(measure(lender.model, self._clock, DRAFT_WIDTHS)) if lender else None
+        draft_curve = VerifyCurve(measure_steady(lender.model, self._clock, DRAFT_WIDTHS)) if lender else None
         return ArmKit(target, measure_curve(target, self._clock), longest, lend, draft_curve)
 
     def run(
@@ -122,6 +122,6 @@ def measure_curve(target: LanguageModel, clock: Clock) -> VerifyCurve | None:
     try:
         for start in range(0, depth, target.batch_size):
             target.decode(text[start : start + target.batch_size], rows=0)
-        return VerifyCurve(measure(target, clock))
+        return VerifyCurve(measure_steady(target, clock))
     finally:
         target.rewind(0)

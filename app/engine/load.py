@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from app.engine.adaptive import Adaptive
-from app.engine.calibrate import DRAFT_WIDTHS, QUICK_WIDTHS, VerifyCurve, is_steady, measure
+from app.engine.calibrate import DRAFT_WIDTHS, QUICK_WIDTHS, VerifyCurve, is_steady, measure_steady
 from app.engine.model_cost import ModelCost
 from app.engine.speculate import Clock
 from app.engine.strict import Open, Strict, check_now
@@ -184,18 +184,10 @@ class Loader:
         if missing:
             self._on_progress(f"{model.name}: measuring", 1.0)
             # Width 1 comes along, so that all were measured in the same minute.
-            known |= self._measured(model, sorted({1, *missing}))
+            known |= measure_steady(model, self._clock, sorted({1, *missing}), _MEASURING_SECONDS)
             if key and is_steady(known):
                 self._known.put(key, {str(width): seconds for width, seconds in known.items()})
         return known
-
-    def _measured(self, model: LanguageModel, widths: Sequence[int]) -> dict[int, float]:
-        first = measure(model, self._clock, widths, _MEASURING_SECONDS)
-        if is_steady(first):
-            return first
-        # Another program was in the way; it can only have made passes slower.
-        again = measure(model, self._clock, widths, _MEASURING_SECONDS)
-        return {width: min(seconds, again[width]) for width, seconds in first.items()}
 
     def _lasting(self, options: LlamaOptions) -> LlamaOptions:
         """Return the options to remember figures by: a context that fits is another one at each start."""

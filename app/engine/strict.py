@@ -8,7 +8,7 @@ again; one thread only where nothing else is exact. What is exact is seen now, o
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from app.engine.calibrate import is_steady, measure, timed_passes
+from app.engine.calibrate import measure_steady, timed_passes
 from app.engine.speculate import Clock
 from app.engine.tune_timer import price
 from models.base import LanguageModel
@@ -92,7 +92,7 @@ class Strict:
         """Time a setting and, unless its price rules it out, check it; keep what was seen."""
         model = self._under(options)
         self._tell(f"{model.name}: checking that passes are exact")
-        seconds = self._timed(model)
+        seconds = measure_steady(model, self._clock, TIMED_WIDTHS, _TIMING_SECONDS)
         so_far = best(self._trials)
         if so_far is not None and not gains(seconds, WIDEST, so_far):
             return
@@ -100,13 +100,6 @@ class Strict:
         self._trials.append(Trial(label, options, seconds, checked))
         if checked.difference:
             self._refused.append(f"{label or 'as they are'}: {checked.difference}")
-
-    def _timed(self, model: LlamaModel) -> dict[int, float]:
-        seconds = measure(model, self._clock, TIMED_WIDTHS, _TIMING_SECONDS)
-        if is_steady(seconds):
-            return seconds
-        again = measure(model, self._clock, TIMED_WIDTHS, _TIMING_SECONDS)
-        return {width: min(spent, again[width]) for width, spent in seconds.items()}
 
     def _under(self, options: LlamaOptions) -> LlamaModel:
         """Return the target under these settings, over weights in memory where that can be."""

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from replay import VirtualClock
 
-from app.engine.calibrate import QUICK_WIDTHS, VerifyCurve, is_steady, measure, timed_passes
+from app.engine.calibrate import QUICK_WIDTHS, VerifyCurve, is_steady, measure, measure_steady, timed_passes
 from models.base import Logits
 from models.errors import Cancelled
 from models.toy import ToyModel
@@ -230,3 +230,14 @@ def test_a_table_taken_while_another_program_ran_is_told_from_a_jagged_one() -> 
     assert is_steady({1: 1.0, 8: 1.7, 9: 3.9, 32: 4.7})
     assert not is_steady({1: 1.0, 2: 10.7, 3: 74.0, 4: 3.3, 8: 1.5})
     assert not is_steady({1: 4.0, 2: 1.4})
+
+
+@pytest.mark.parametrize(("busy", "wanted"), [(0, 0.1), (6, 0.1), (12, 0.1), (18, 0.5)])
+def test_a_table_taken_while_another_program_ran_is_taken_again_twice_at_most(busy: int, wanted: float) -> None:
+    clock = VirtualClock()
+    model = TimedToy(clock, {1: 0.1, 8: 0.2})
+    # Six passes of one token in each measuring: one to warm up, and five that are timed. The wide ones had luck.
+    ones = [number for number in range(1, 40) if number % 11 in (1, 2, 4, 6, 8, 10)]
+    model.slow_passes = dict.fromkeys(ones[:busy], 0.5)
+    assert measure_steady(model, clock, (1, 8), seconds=100.0) == pytest.approx({1: wanted, 8: 0.2})
+    assert len(model.passes) == 11 * min(3, 1 + busy // 6)
