@@ -99,7 +99,9 @@ class Adaptive:
         return max(plain, self._emitted / self._seconds) if self._seconds > 0 else plain
 
     def limit(self) -> int:
-        """Return the most tokens that may be worth asking for."""
+        """Return the most tokens that may be worth asking for; none when the price of plain decoding has to be seen."""
+        if self.curve.one_is_due and not self.others:
+            return 0
         longest = self.longest - (self._pending - 1)
         return longest if self.model else min(longest, self._longest_copy())
 

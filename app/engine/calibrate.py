@@ -2,11 +2,13 @@
 
 The curve is jagged (kernels work in blocks of four rows, some processors and cards have cliffs), so it is a table of
 measured widths, never a fitted line. A table made at one depth of the context is corrected by every real pass: a
-factor common to all widths, and one of each width's own, which fades while the width goes unused.
+factor common to all widths, and one of each width's own, which fades while the width goes unused. A table that was
+wrong from the start is told from that by votes: see `_Levels`.
 """
 
 import math
 import statistics
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -23,12 +25,65 @@ _REPEATS = 5
 """Passes of each width, time allowing."""
 _ATTEMPTS = 3
 """Measurings of a table, each when the one before can't be right."""
-_DIP = 1.6
+_DIP, _DIP_OF_ONE = 1.6, 1.15
 """How much longer than a wider pass a pass can really take: kernels work in blocks, and three rows can cost four."""
 _COMMON, _OWN = 0.08, 0.12
 """Share of a new observation in the common factor, and in a width's own."""
+_VOTES, _MOST_SEEN = 2, 15
+"""Votes of the measured table on what passes take, and the most of real ones of one token; each wider one has one."""
+_OFTEN, _SELDOM = 4, 24
+"""Passes after which one of one token is due: as long as few were seen, and later."""
 _FADE = 0.995
-"""What is left of a width's own factor after a pass of another width: a price once seen too high is looked at again."""
+"""What is left of a factor after a pass of another width: a price once seen too high is looked at again."""
+
+
+class _Levels:
+    """How far the table is wrong about passes of one token, and about wider ones: medians of what real passes vote for.
+
+    A table taken while another program ran can be wrong by a factor, and where all rounds draft, or none does, nothing
+    that is expected of them would ever show it.
+    """
+
+    def __init__(self) -> None:
+        self._ones: deque[float] = deque(maxlen=_MOST_SEEN)
+        self._wides: dict[int, float] = {}
+        self._one = self._wide = self._unseen = 1.0
+        self._since_one = 0
+
+    @property
+    def one_is_due(self) -> bool:
+        """Tell whether a pass of one token has not been seen for long."""
+        return self._since_one >= (_SELDOM if self._is_known else _OFTEN)
+
+    @property
+    def _is_known(self) -> bool:
+        return len(self._ones) > 2 * _VOTES
+
+    def of(self, width: int) -> float:
+        """Return the factor by which to correct the table's entry."""
+        return self._wide if width > 1 else self._one
+
+    def observe(self, width: int, ratio: float) -> None:
+        """Count the vote of a pass that took `ratio` times what was expected of it."""
+        if width > 1:
+            self._wides[width] = ratio * self._wide
+            self._since_one += 1
+        else:
+            self._see_one(ratio * self._one)
+            self._since_one = 0
+        self._wide = statistics.median([self._unseen] * _VOTES + list(self._wides.values()))
+
+    def _see_one(self, vote: float) -> None:
+        before = self._one
+        self._ones.append(vote)
+        self._one = statistics.median([1.0] * _VOTES + list(self._ones))
+        if self._is_known:
+            # The machine has changed: wider passes with it, until they are seen.
+            self._unseen *= self._one / before
+            self._wides = {width: vote * self._one / before for width, vote in self._wides.items()}
+        else:
+            # Nobody tries what is taken for dear: as long as it may be, wide passes are as cheap as can be thought.
+            self._unseen = min(1.0, self._one)
 
 
 class VerifyCurve:
@@ -41,6 +96,12 @@ class VerifyCurve:
         self.add(seconds)
         self._common = 1.0
         self._own: dict[int, float] = {}
+        self._levels = _Levels()
+
+    @property
+    def one_is_due(self) -> bool:
+        """Tell whether it is long since a pass of one token was seen, which all others are judged by."""
+        return self._levels.one_is_due
 
     def add(self, seconds: Mapping[int, float]) -> None:
         """Take measurements of further widths, or newer ones."""
@@ -53,7 +114,7 @@ class VerifyCurve:
         widest = len(self._table)
         # Beyond the table a pass goes on at the price of its widest part.
         base = self._table[width - 1] if width <= widest else self._table[-1] * width / widest
-        return self._common * self._own.get(width, 1.0) * base
+        return self._common * self._levels.of(width) * self._own.get(width, 1.0) * base
 
     def ratio(self, width: int) -> float:
         """Return T(width) / T(1)."""
@@ -63,8 +124,10 @@ class VerifyCurve:
         """Learn from a real pass."""
         if seconds <= 0:
             return
+        expected = self.seconds(width)
         # One pass that waited for another program must not move the curve: what it tells is capped.
-        ratio = min(max(seconds / self.seconds(width), 0.5), 2.0)
+        ratio = min(max(seconds / expected, 0.5), 2.0)
+        self._levels.observe(width, seconds / expected)
         for other in self._own:
             self._own[other] **= _FADE
         self._common *= ratio**_COMMON
@@ -120,8 +183,8 @@ def measure_steady(
 def is_steady(seconds: Mapping[int, float]) -> bool:
     """Tell whether a table can be that of a machine left alone: no pass takes much longer than a wider one."""
     wider = math.inf
-    for _, taken in sorted(seconds.items(), reverse=True):
-        if taken > _DIP * wider:
+    for width, taken in sorted(seconds.items(), reverse=True):
+        if taken > (_DIP if width > 1 else _DIP_OF_ONE) * wider:
             return False
         wider = min(wider, taken)
     return True

@@ -48,7 +48,7 @@ def slowed(factor: float, width: int, passes: int, curve: VerifyCurve | None = N
 
 @pytest.mark.parametrize("factor", [0.6, 1.3, 1.9])
 def test_a_machine_that_slows_down_moves_the_whole_curve(factor: float) -> None:
-    curve = slowed(factor, width=1, passes=60)
+    curve = slowed(factor, width=1, passes=60, curve=slowed(1.0, width=1, passes=10))
     for width, seconds in JAGGED.items():
         assert curve.seconds(width) == pytest.approx(factor * seconds, rel=0.02)
         assert curve.ratio(width) == pytest.approx(seconds), "what is dear by comparison is unchanged"
@@ -64,8 +64,36 @@ def test_a_width_that_alone_becomes_dearer_is_seen_to_be() -> None:
     assert curve.seconds(1) == pytest.approx(1.0, rel=0.1)
 
 
-def test_the_price_of_one_token_is_nobodys_own() -> None:
-    assert slowed(1.5, width=1, passes=50).ratio(2) == pytest.approx(JAGGED[2])
+def test_a_machine_quicker_than_when_it_was_measured_is_taken_to_be_so_for_every_width() -> None:
+    assert slowed(0.2, width=1, passes=10).ratio(2) == pytest.approx(JAGGED[2])
+
+
+def test_a_table_too_cheap_for_one_token_may_be_right_about_the_others_until_they_are_seen() -> None:
+    curve = slowed(1.5, width=1, passes=10)
+    assert curve.seconds(1) == pytest.approx(1.5, rel=0.05)
+    assert curve.ratio(2) < 0.8 * JAGGED[2]
+    for width in (2, 3, 4, 8) * 4:
+        curve.observe(width, 1.5 * JAGGED[width])
+    assert curve.ratio(2) == pytest.approx(JAGGED[2], rel=0.08)
+
+
+@pytest.mark.parametrize("wrong", [0.3, 0.6, 2.0, 5.0])
+def test_a_table_wrong_about_one_token_is_corrected_by_three_passes(wrong: float) -> None:
+    curve = VerifyCurve(JAGGED | {1: wrong})
+    for width in (2, 3, 4, 8):
+        curve.observe(width, JAGGED[width])
+    for _ in range(3):
+        curve.observe(1, 1.0)
+    assert curve.ratio(4) == pytest.approx(JAGGED[4], rel=0.12)
+
+
+def test_a_pass_of_one_token_is_due_when_none_was_seen_for_long() -> None:
+    curve, seen = VerifyCurve(JAGGED), []
+    for _ in range(100):
+        seen.append(curve.one_is_due)
+        curve.observe(1 if curve.one_is_due else 4, 1.0)
+    due = [place for place, is_due in enumerate(seen) if is_due]
+    assert due == [4, 9, 14, 19, 24, 49, 74, 99]
 
 
 def test_a_price_once_seen_too_high_fades_while_the_width_is_not_used() -> None:

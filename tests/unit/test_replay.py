@@ -284,3 +284,44 @@ def test_a_machine_whose_wide_passes_alone_become_dear_stays_at_95_hundredths_ov
     answers = changing("Xeon AMX 13B", HARSH[change], None)
     assert sum(answer.plain_seconds for answer in answers) / sum(answer.seconds for answer in answers) >= 0.95
     assert min(class_speedups(answers).values()) >= 0.8
+
+
+# --- a table that was taken while another program ran -----------------------------------------------------------------
+
+WRONG: dict[str, Change] = {
+    "one token half as dear again": lambda table: {w: s * (1.5 if w == 1 else 1) for w, s in table.items()},
+    "one token five times as dear": lambda table: {w: s * (5 if w == 1 else 1) for w, s in table.items()},
+    "one token half as dear": lambda table: {w: s * (0.5 if w == 1 else 1) for w, s in table.items()},
+    "wider passes half as dear": lambda table: {w: s * (0.5 if w > 1 else 1) for w, s in table.items()},
+    "all five times as dear": lambda table: {w: 5 * s for w, s in table.items()},
+    "all half as dear": lambda table: {w: s / 2 for w, s in table.items()},
+}
+
+
+def misled(change: Change, step: float | None) -> list[Played]:
+    """Answer all traces with a table that is wrong, and is learnt from from one answer to the next."""
+    cost = cost_of(PUBLISHED["M1 Ultra"])
+    draft_cost = None if step is None else draft_cost_of(step)
+    curve = VerifyCurve(change(measured(cost, QUICK_WIDTHS).measured))
+    arm = partial(automatic, cost, draft_cost, lambda _, longest, model: Adaptive(curve, longest, model))
+    return [play(trace, arm, cost, draft_cost or cost) for trace in traces()]
+
+
+@pytest.mark.parametrize("step", [None, 0.3], ids=["suffix index alone", "step .3"])
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_table_that_is_wrong_costs_a_few_hundredths_until_real_passes_correct_it(
+    wrong: str, step: float | None
+) -> None:
+    by_class = class_speedups(misled(WRONG[wrong], step))
+    assert min(by_class.values()) >= 0.95
+    assert geometric_mean(by_class.values()) >= 0.98 * geometric_mean(speedups("M1 Ultra", step).values())
+
+
+@pytest.mark.parametrize("wrong", ["one token five times as dear", "one token half as dear"])
+def test_a_wrong_table_that_nobody_corrects_is_noticed(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.engine.calibrate._Levels.of", lambda _, __: 1.0)
+    monkeypatch.setattr("app.engine.calibrate._Levels.one_is_due", False)
+    with caught():
+        assert geometric_mean(class_speedups(misled(WRONG[wrong], 0.3)).values()) >= 0.98 * geometric_mean(
+            speedups("M1 Ultra", 0.3).values()
+        )
