@@ -20,7 +20,7 @@ from drafters.draft_model import DraftModel, Hindsight
 from drafters.suffix import SuffixDrafter
 from models.sampling import Sampler
 
-_WORTH_A_LOOK_BACK = 16
+WORTH_A_LOOK_BACK = 16
 """Unread tokens from which on reading them is a pass of its own, and tells how the model would have done on them."""
 
 
@@ -107,7 +107,7 @@ class Hybrid:
         wish = self.appraiser.wish(free, self._model.unread(context), limit)
         if wish.window is not None:
             self._model.focus(context, wish.window)
-        if wish.ask is not Ask.NOTHING and self._model.unread(context) > _WORTH_A_LOOK_BACK:
+        if wish.ask is not Ask.NOTHING and self._model.unread(context) > WORTH_A_LOOK_BACK:
             self.appraiser.learn(self._model.name, self._model.catch_up(context, len(context) - self._prompt_length))
             wish = self.appraiser.wish(free, self._model.unread(context), limit)
         if wish.ask is Ask.NOTHING:

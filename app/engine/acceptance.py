@@ -90,6 +90,19 @@ class Acceptance:
             for place, sure in enumerate(confidence_of(draft))
         ]
 
+    def floors(self, draft: Draft) -> list[float]:
+        """Return the same chances as far as they are proved: what nobody has seen come true has none."""
+        return [
+            self._by_evidence[draft.source, bisect_right(_SURENESS, sure), _group(place)].share(
+                min(sure, self.floor_at(draft.source, place))
+            )
+            for place, sure in enumerate(confidence_of(draft))
+        ]
+
+    def floor_at(self, source: str, place: int) -> float:
+        """Return the chance of a source's guess at a place as far as it is proved."""
+        return self._by_place[source, _group(place)].share(0.0)
+
     def at(self, source: str, place: int, like: str = "") -> float:
         """Return the chance of a source's guess at `place` (0: the first) before it is made.
 

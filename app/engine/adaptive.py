@@ -7,6 +7,7 @@ tried again only as often as a hundredth of the time allows.
 """
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,10 +17,11 @@ from app.engine.calibrate import VerifyCurve
 from app.engine.control import with_siblings
 from app.engine.model_cost import SMALLEST_WINDOW, ModelCost
 from app.engine.passes import Bounds
-from app.engine.value import MARGIN, Seconds, best_length, best_siblings, no_time
+from app.engine.stake import STAKE_SHARE, TRUST_TOKENS, Stake
+from app.engine.value import MARGIN, Seconds, affordable, best_length, best_siblings, no_time
 from drafters.base import NO_DRAFT, Draft
 from drafters.draft_model import Hindsight
-from drafters.hybrid import Ask, Wish, checked_source
+from drafters.hybrid import WORTH_A_LOOK_BACK, Ask, Wish, checked_source
 from models.base import common_prefix
 
 if TYPE_CHECKING:
@@ -34,8 +36,6 @@ _UNREAD_A_ROUND = 4
 """Unread tokens whose price one round has to bear."""
 _FIRST_DELAY = 0.25
 """Share of a one-token pass by which the first token of an answer may come later, for the sake of those after it."""
-_STAKE_TOKENS, _STAKE, _SAVINGS_STAKE = 1.0, 0.02, 0.5
-"""What may be lost: the time of so many tokens, a share of the answer's time, and a share of what it saved so far."""
 _FIRST_LENGTH, _GROWTH = 4, 2
 """Longest first draft of a copy, and how many tokens each one that came true allows the next."""
 _WINDOWS = (32, 48, 64, 96, 128, 192, 256, 512, 1024)
@@ -64,15 +64,12 @@ class Adaptive:
         self._emitted = 0.0
         self._seconds = 0.0
         self._rounds = 0
-        self._answer_seconds = 0.0
-        self._saved = 0.0
+        self._at_stake = Stake()
         self._credit = 0.0
         self._guess = NO_DRAFT
         self._run = 0
         self._expected_draft_seconds = 0.0
         self._caught_up = False
-        self._pass_ahead = 0.0
-        self._spent = 0.0
         self._unread = 1
 
     def begin(self) -> None:
@@ -80,13 +77,12 @@ class Adaptive:
         self.acceptance.begin()
         self._emitted = self._seconds = 0.0
         self._rounds = 0
-        self._answer_seconds = self._saved = 0.0
+        self._at_stake.begin()
         # The last answer may have been stopped inside a round.
         self._guess = NO_DRAFT
         self._run = 0
         self._pending = 1
         self._caught_up = False
-        self._spent = self._pass_ahead = 0.0
 
     @property
     def price(self) -> float:
@@ -113,7 +109,7 @@ class Adaptive:
         """Return how to use the draft model: what it is expected to add must pay for its time."""
         self._expected_draft_seconds = 0.0
         self._asked = False
-        self._pass_ahead = 0.0
+        self._at_stake.ahead = 0.0
         # The first token of an answer waits for nobody.
         if self.model is None or self._rounds == 0:
             return Wish()
@@ -136,7 +132,7 @@ class Adaptive:
         self._asked = wish.ask is not Ask.NOTHING
         if self._asked:
             given = min(wish.length, len(free.tokens)) if wish.ask is Ask.CHECK else 0
-            self._pass_ahead = self.model.reading(read + given)
+            self._at_stake.ahead = self.model.reading(read + given)
         if wish.ask is Ask.DRAFT:
             self._expected_draft_seconds = self.model.drafting(unread, 0, 1)
         return wish
@@ -145,25 +141,29 @@ class Adaptive:
         """Learn what a draft model would have guessed of a text that is known."""
         self.acceptance.learn(source, hindsight)
         self._caught_up = True
-        self._spend_pass()
+        self._at_stake.spend_ahead()
 
     def goes_on(self, source: str, sureness: tuple[float, ...]) -> bool:
         """Tell whether one more step of the draft model pays after guesses of this sureness."""
         assert self.model is not None, "only a draft model asks"
-        self._spend_pass()
+        self._at_stake.spend_ahead()
         so_far = Draft(tokens=(0,) * len(sureness), confidence=sureness, source=source)
         chances = self.acceptance.chances(so_far)
         done, step = len(sureness), self.model.curve.seconds(1)
         more: Seconds = lambda n: step * max(0, n - done)  # noqa: E731
-        longest = self._affordable_length(self.longest, more)
+        floors = [
+            *self.acceptance.floors(so_far),
+            *(self.acceptance.floor_at(source, n) for n in range(done, self.longest)),
+        ]
+        longest = self._affordable_length(self.longest, more, floors)
         ahead = [self.acceptance.at(source, place) for place in range(done, longest)]
         longer = best_length([*chances, *ahead][:longest], self.curve, self.price, more)[0]
-        self._spent += step if longer > done else 0.0
+        self._at_stake.spent += step if longer > done else 0.0
         return longer > done
 
     def trim(self, draft: Draft, room: int) -> Draft:
         """Return the beginning of a draft that is worth checking; what is cut off still teaches."""
-        self._spend_pass()
+        self._at_stake.spend_ahead()
         self._guess = draft
         chances = self.trusted(draft)[:room]
         if draft.probs is None:
@@ -187,26 +187,25 @@ class Adaptive:
         self._emitted = _MEMORY * self._emitted + len(round_.emitted) + round_.others
         self._seconds = _MEMORY * self._seconds + seconds
         self._rounds += 1
-        self._answer_seconds += seconds
         # A plain round is what it is compared with: however slow, it has lost nothing but the time to look for a draft.
         drafted = len(round_.draft.tokens) > 0
-        self._saved += len(round_.emitted) * self.curve.seconds(1) - seconds if drafted else -round_.draft_seconds
+        saved = len(round_.emitted) * self.curve.seconds(1) - seconds if drafted else -round_.draft_seconds
+        self._at_stake.end_round(seconds, saved)
         self._credit += _PROBE_SHARE * seconds
         self.acceptance.observe(self._guess, round_.emitted)
         self._observe_draft_seconds(round_.draft_seconds)
         self._observe_run(round_.emitted)
         self._guess = NO_DRAFT
         self._caught_up = False
-        self._spent = 0.0
 
     def rounds_to_next_try(self) -> int | None:
         """Return the rounds until a draft model that does not pay is tried again; None: it pays, or never can."""
         if self.model is None or self._asked or not self._could_pay(partial(self.model.drafting, 1, 0)):
             return None
-        a_round = self._answer_seconds / self._rounds if self._rounds else self.curve.seconds(1)
+        a_round = self._at_stake.seconds / self._rounds if self._rounds else self.curve.seconds(1)
         cost = self._probe_cost(self._unread, _PROBE_LENGTH)
         # What is set aside for trying and what may be lost grow with the answer, each by its share.
-        waits = (cost - self._credit) / _PROBE_SHARE, (cost - self._stake()) / _STAKE
+        waits = (cost - self._credit) / _PROBE_SHARE, (cost - self._stake()) / STAKE_SHARE
         return max(0, math.ceil(max(waits) / a_round))
 
     def _valued(self, source: str, ask: Ask, unread: int, given: int, limit: int) -> tuple[float, Wish]:
@@ -214,7 +213,8 @@ class Adaptive:
         assert self.model is not None, "only a draft model has a price"
         draft_seconds = partial(self.model.drafting, 1, given)
         longest = min(limit, given) if ask is Ask.CHECK else limit
-        places = self._affordable_length(longest, partial(self.model.drafting, unread, given))
+        floors = [self.acceptance.floor_at(source, place) for place in range(longest)]
+        places = self._affordable_length(longest, partial(self.model.drafting, unread, given), floors)
         like = self.model.name if ask is Ask.CHECK else ""
         chances = [self.acceptance.at(source, place, like) for place in range(places)]
         length, gain = best_length(chances, self.curve, self.price, draft_seconds)
@@ -237,45 +237,39 @@ class Adaptive:
         longest = len(draft.tokens)
         if self.model is None or not draft.source.startswith(self.model.name):
             longest = min(longest, self._longest_copy())
-        return self.acceptance.chances(draft)[: self._affordable_length(longest, no_time)]
+        floors = self.acceptance.floors(draft)[:longest]
+        return self.acceptance.chances(draft)[: self._affordable_length(longest, no_time, floors)]
 
     def _longest_copy(self) -> int:
         # A long copy shows by being copied: what is left of a phrase just met again breaks off together.
         return max(_FIRST_LENGTH, _GROWTH * self._run)
 
-    def _affordable_length(self, longest: int, draft_seconds: Seconds) -> int:
-        """Return the longest draft whose failure would leave the answer within what it may lose."""
-        # The first token is waited for by somebody who sees nothing yet.
+    def _affordable_length(self, longest: int, draft_seconds: Seconds, floors: Sequence[float]) -> int:
+        """Return the longest draft that is expected to leave the answer within what it may lose."""
         one = self.curve.seconds(1)
-        most = one + (self._stake() if self._rounds else _FIRST_DELAY * one)
-        lengths = range(longest, 0, -1)
-        return next((n for n in lengths if self.curve.seconds(n + 1) + draft_seconds(n) <= most), 0)
+        cost: Callable[[int], float] = lambda n: (self.curve.seconds(n + 1) + draft_seconds(n)) / one - 1  # noqa: E731
+        # The first token is waited for by somebody who sees nothing yet.
+        if self._rounds == 0:
+            return affordable(longest, cost, (), _FIRST_DELAY, 0.0)
+        return affordable(longest, cost, floors, self._stake() / one, TRUST_TOKENS)
 
     def _stake(self) -> float:
-        """Return the seconds that may be lost now.
-
-        Part of what was saved in this answer, or else, with what was lost before, a small share of its time: whenever
-        it ends, it has not taken longer than plain decoding by more than that share and a token or so.
-        """
-        risked = self._saved if self._saved < 0 else _SAVINGS_STAKE * self._saved
-        return _STAKE_TOKENS * self.curve.seconds(1) + _STAKE * self._answer_seconds + risked - self._spent
-
-    def _spend_pass(self) -> None:
-        """Count the pass that was wished for: what a round spends before its draft is checked is part of its stake."""
-        self._spent += self._pass_ahead
-        self._pass_ahead = 0.0
+        return self._at_stake.left(self.curve.seconds(1))
 
     def _probe(self, unread: int, limit: int) -> Wish:
         assert self.model is not None, "only a draft model is probed"
         length = min(_PROBE_LENGTH, limit)
-        affordable = self._probe_cost(unread, length) <= min(self._credit, self._stake())
-        if not affordable or not self._could_pay(partial(self.model.drafting, 1, 0)):
+        can_pay = self._probe_cost(unread, length) <= min(self._credit, self._stake())
+        if not can_pay or not self._could_pay(partial(self.model.drafting, 1, 0)):
             return Wish()
         self._credit = 0.0
         return Wish(Ask.DRAFT, length)
 
     def _probe_cost(self, unread: int, length: int) -> float:
         assert self.model is not None, "only a draft model is probed"
+        if unread > WORTH_A_LOOK_BACK:
+            # It is judged by what it would have said of them, and asked once more before it drafts.
+            return self.model.reading(unread)
         return self.model.drafting(unread, 0, length) + self.curve.seconds(length + 1) - self.curve.seconds(1)
 
     def _could_pay(self, draft_seconds: Seconds) -> bool:

@@ -47,6 +47,18 @@ def best_length(
     return best, best_gain
 
 
+def affordable(longest: int, cost: Callable[[int], float], floors: Sequence[float], stake: float, trust: float) -> int:
+    """Return the longest draft that may be checked with something at stake, in tokens; 0 where none is.
+
+    `cost(n)` is what a round with n guesses takes longer than a plain one, in tokens: what is lost when all of them are
+    wrong. `floors[i]` is the chance of guess i that its source has proved, 0 beyond. No more than the stake may be
+    expected to be lost with the chances that are proved, and never more than `trust` beyond it.
+    """
+    proved = [*floors[:longest], *[0.0] * (longest - len(floors))]
+    gained = [*accumulate(accumulate(proved, mul))]
+    return next((n for n in range(longest, 0, -1) if cost(n) - min(gained[n - 1], trust) <= stake), 0)
+
+
 def best_siblings(
     chances: Sequence[float],
     places: Sequence[int],

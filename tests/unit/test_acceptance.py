@@ -193,3 +193,27 @@ def test_a_chance_is_always_a_chance(past: list[tuple[float, bool]], sure: float
         acceptance.observe(draft(1, sure=was_sure), [1 if came_true else 2])
     assert 0 <= acceptance.chances(draft(1, sure=sure))[0] <= 1
     assert 0 <= acceptance.at("suffix", 0) <= 1
+
+
+def test_nothing_is_proved_before_anything_is_seen() -> None:
+    guesses = Draft((1, 2, 3), confidence=(0.9, 0.31, 0.02), source="suffix")
+    assert Acceptance().floors(guesses) == [0.0, 0.0, 0.0]
+    assert Acceptance().floor_at("suffix", 0) == 0.0
+
+
+@given(st.lists(st.booleans(), max_size=40), st.sampled_from([0.1, 0.5, 0.95]), st.sampled_from([0.1, 0.5, 0.95]))
+def test_what_is_proved_is_never_more_than_what_is_expected(came: list[bool], seen_at: float, sure: float) -> None:
+    acceptance = Acceptance()
+    for right in came:
+        seen(acceptance, right, 1, sure=seen_at)
+    proved, expected = acceptance.floors(draft(7, sure=sure)), acceptance.chances(draft(7, sure=sure))
+    assert 0.0 <= proved[0] <= expected[0] + 1e-9
+    assert acceptance.floor_at("suffix", 0) <= acceptance.at("suffix", 0)
+
+
+def test_a_source_proves_what_it_can_do_with_every_guess_and_most_with_those_as_sure() -> None:
+    acceptance = Acceptance()
+    seen(acceptance, True, 30, sure=0.9)
+    (same,), (other,) = acceptance.floors(draft(7, sure=0.9)), acceptance.floors(draft(7, sure=0.5))
+    assert same > 0.85
+    assert 0.4 < other <= 0.5

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay import Cost, Played, ReplayModel, Trace, play
 
-from app.engine.adaptive import _PROBE_SHARE, _STAKE, _STAKE_TOKENS, Adaptive
+from app.engine.adaptive import _PROBE_SHARE, Adaptive
 from app.engine.calibrate import VerifyCurve
 from app.engine.model_cost import ModelCost
 from app.engine.speculate import Round
+from app.engine.stake import STAKE_SHARE, STAKE_TOKENS, TRUST_TOKENS, Stake
 from app.engine.verify import Verdict
 from drafters.base import NO_DRAFT, Draft, Drafter
 from drafters.draft_model import DraftModel
@@ -150,19 +151,24 @@ def assert_loses_little(situation: Situation, make: Make = Adaptive) -> None:
     """Check the bound that follows from the stake.
 
     A round may lose at most S = one token's time + a share of the answer's time so far + half of what was saved, or
-    less all of what was lost. If nothing is lost yet, it leaves the answer short of plain by at most one token and the
-    share of its time; if something is, by what was lost and S together: the same. So in the end
-        seconds <= plain seconds + one token + share x seconds,
+    less all of what was lost, and what is trusted beyond. If nothing is lost yet, it leaves the answer short of plain
+    by at most one token, the share of its time and the trust; if something is, by what was lost and S together: the
+    same. So in the end
+        seconds <= plain seconds + one token + trust + share x seconds,
     and as reading is rounded up to whole steps of the draft model, one step more.
     """
     for answer in situation.played(make):
-        allowed = answer.plain_seconds + _STAKE_TOKENS + _STAKE * answer.seconds + (situation.step or 0.0)
+        allowed = (
+            answer.plain_seconds + STAKE_TOKENS + TRUST_TOKENS + STAKE_SHARE * answer.seconds + (situation.step or 0.0)
+        )
         assert answer.seconds <= allowed + 1e-6
 
 
 @given(situations())
 @settings(FIXED, max_examples=250)
-def test_an_answer_never_takes_longer_than_plain_by_more_than_a_token_and_a_small_share(situation: Situation) -> None:
+def test_an_answer_never_takes_longer_than_plain_by_more_than_two_tokens_and_a_share(
+    situation: Situation,
+) -> None:
     assert_loses_little(situation)
 
 
@@ -173,11 +179,19 @@ class Careless(Adaptive):
         return 1e9
 
 
-class CountsNoSteps(Adaptive):
-    """A controller that forgets what it spent before a draft is checked."""
+class ForgetsSteps(Stake):
+    """A stake that forgets what was spent before a draft is checked."""
 
-    def _spend_pass(self) -> None:
-        self._spent = self._pass_ahead = 0.0
+    def spend_ahead(self) -> None:
+        self.spent = self.ahead = 0.0
+
+
+class CountsNoSteps(Adaptive):
+    """A controller with such a stake."""
+
+    def __init__(self, curve: VerifyCurve, longest: int, model: ModelCost | None = None) -> None:
+        super().__init__(curve, longest, model)
+        self._at_stake = ForgetsSteps()
 
 
 class StakesAllSavings(Adaptive):
@@ -185,7 +199,7 @@ class StakesAllSavings(Adaptive):
 
     def observe(self, round_: Round) -> None:
         super().observe(round_)
-        self._saved += round_.verify_seconds
+        self._at_stake.saved += round_.verify_seconds
 
 
 @pytest.mark.parametrize("broken", [Careless, CountsNoSteps, StakesAllSavings])
@@ -288,8 +302,8 @@ def test_an_answer_that_was_stopped_inside_a_round_leaves_nothing_to_the_next() 
 
 
 def test_the_shares_are_small() -> None:
-    assert _STAKE <= 0.03
-    assert _STAKE_TOKENS == 1.0
+    assert STAKE_SHARE <= 0.03
+    assert STAKE_TOKENS == TRUST_TOKENS == 1.0
     assert _PROBE_SHARE == 0.01
 
 

@@ -1,0 +1,45 @@
+"""What an answer may lose against plain decoding: a stake, kept so that it never loses more.
+
+Whenever an answer ends, it has not taken longer than plain decoding by more than a token, a small share of its time
+and, where a source had proved what it can do and then failed, another token.
+"""
+
+STAKE_TOKENS, STAKE_SHARE, _SAVINGS_SHARE = 1.0, 0.015, 0.5
+"""What may be lost: the time of so many tokens, a share of the answer's time, and a share of what it saved so far."""
+TRUST_TOKENS = 1.0
+"""What may be lost beyond that, in tokens, where it is proved that it is not to be expected."""
+
+
+class Stake:
+    """The time an answer took and saved, and what the running round has spent of its stake; all in seconds."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Start an answer."""
+        self.seconds = 0.0
+        self.saved = 0.0
+        """Against plain decoding; negative when it lost."""
+        self.spent = 0.0
+        self.ahead = 0.0
+        """Of a pass that was asked for, and may be made in this round."""
+
+    def left(self, one: float) -> float:
+        """Return what may be lost now, where a pass of one token takes `one`.
+
+        Part of what was saved in this answer, or else, with what was lost before, a small share of its time.
+        """
+        risked = self.saved if self.saved < 0 else _SAVINGS_SHARE * self.saved
+        return STAKE_TOKENS * one + STAKE_SHARE * self.seconds + risked - self.spent
+
+    def spend_ahead(self) -> None:
+        """Count the pass that was asked for: what a round spends before its draft is checked is part of its stake."""
+        self.spent += self.ahead
+        self.ahead = 0.0
+
+    def end_round(self, seconds: float, saved: float) -> None:
+        """Take in what a round took and saved."""
+        self.seconds += seconds
+        self.saved += saved
+        self.spent = 0.0
