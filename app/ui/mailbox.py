@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from app.ui.messages import LoadProgress, Mail
 
-_SHARE = 0.03
+_SHARE = 0.02
 """Share of a processor that the screen may take from the model, keys aside."""
-_SHORTEST, _LONGEST = 0.06, 0.3
+_SHORTEST, _LONGEST = 0.06, 0.5
 """Seconds between two looks into the mailbox."""
 
 

@@ -53,7 +53,7 @@ def test_mail_from_another_thread_is_all_there_in_order_and_nobody_waits_in_vain
     assert len(got) == count
 
 
-@pytest.mark.parametrize(("work", "rest"), [(0.0, 0.06), (0.003, 0.1), (0.006, 0.2), (1.0, 0.3)])
+@pytest.mark.parametrize(("work", "rest"), [(0.0, 0.06), (0.003, 0.15), (0.006, 0.3), (1.0, 0.5)])
 def test_after_a_drawing_the_model_has_the_processor_for_a_while(work: float, rest: float) -> None:
     times = iter([5.0, 5.0 + work])
     assert Pace(lambda: next(times)).rest(decoding=True) == pytest.approx(rest)
@@ -63,7 +63,7 @@ def test_the_price_is_that_of_the_last_drawing_alone() -> None:
     times = iter([0.0, 1.0, 1.003])
     pace = Pace(lambda: next(times))
     pace.rest(decoding=True)
-    assert pace.rest(decoding=True) == pytest.approx(0.1)
+    assert pace.rest(decoding=True) == pytest.approx(0.15)
 
 
 @pytest.mark.parametrize("work", [0.0, 0.006, 1.0])
