@@ -18,8 +18,10 @@ from fakes import AlwaysWrongDrafter, OracleDrafter
 from gguf import LlamaFileType
 from tiny_gguf import write_hybrid, write_llama
 
+import app.engine.calibrate
 import app.engine.strict
 import models.strict
+from app.engine.calibrate import measure_steady
 from app.engine.control import FixedLength
 from app.engine.ending import Ending
 from app.engine.load import Loader, LoadPlan
@@ -167,7 +169,7 @@ class Scripted:
         self.checked: list[str] = []
         self.opened: list[LlamaModel] = []
         self.monkeypatch.setattr(app.engine.strict, "check", self._check)
-        self.monkeypatch.setattr(app.engine.strict, "measure", self._measure)
+        self.monkeypatch.setattr(app.engine.strict, "measure_steady", self._measure)
         self.monkeypatch.setattr(app.engine.strict, "timed_passes", self._passes)
 
     def open(self, options: LlamaOptions) -> LlamaModel:
@@ -249,7 +251,8 @@ def test_a_curve_that_another_program_was_in_the_way_of_is_measured_again(
 ) -> None:
     script = Scripted(monkeypatch, {"usual": WIDEST}, {})
     curves = [{1: 9.0, 2: 1.4, 3: 1.8, 4: 1.5, 6: 2.3, 8: 2.7}, {1: 1.0, 2: 1.4, 3: 1.8, 4: 1.5, 6: 2.3, 8: 9.0}]
-    monkeypatch.setattr(app.engine.strict, "measure", lambda *_: curves.pop(0))
+    monkeypatch.setattr(app.engine.strict, "measure_steady", measure_steady)
+    monkeypatch.setattr(app.engine.calibrate, "measure", lambda *_: curves.pop(0))
     found = script.settle(tiny)
     assert curves == []
     assert "; 1.0 tokens/s plain." in found.note

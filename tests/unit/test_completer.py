@@ -30,7 +30,8 @@ from models.sampling import SamplingParams
 
 CODE = "def add(a, b):\n    return a\n\n\ndef twice(a):\n    b = |\n\n\nprint(twice(add(one, two)))\n"
 SHORT = Limits(tokens=24, seconds=None)
-LONG = Limits(tokens=1200, seconds=None)
+AWHILE = Limits(tokens=1200, seconds=None)
+LONG = Limits(tokens=3600, seconds=None)
 """Long enough to be called off before it is over."""
 GREEDY = SamplingParams(temperature=0.0)
 CHAT = Question((Turn("user", "once upon a time"),), SamplingParams(seed=5), max_tokens=2000)
@@ -206,9 +207,9 @@ def test_only_the_latest_place_counts() -> None:
 
 def test_the_same_place_asked_about_twice_is_answered_once_to_who_asked_last() -> None:
     async def test(desk: WatchedDesk, completer: Completer) -> None:
-        older = asyncio.create_task(completer.complete(at(CODE), SHORT))
+        older = asyncio.create_task(completer.complete(at(CODE), AWHILE))
         await begun(desk, 1)
-        assert (await completer.complete(at(CODE), SHORT)).text
+        assert (await completer.complete(at(CODE), AWHILE)).text
         assert len(desk.asked) == 1
         with pytest.raises(asyncio.CancelledError):
             await older
