@@ -26,7 +26,10 @@ _REPEATS = 5
 _ATTEMPTS = 3
 """Measurings of a table, each when the one before can't be right."""
 _DIP, _DIP_OF_ONE = 1.6, 1.15
-"""How much longer than a wider pass a pass can really take: kernels work in blocks, and three rows can cost four."""
+"""How much longer than a wider pass a pass can really take, and one of one token.
+
+Kernels work in blocks, and three rows can cost more than four; one row never costs more than two.
+"""
 _COMMON, _OWN = 0.08, 0.12
 """Share of a new observation in the common factor, and in a width's own."""
 _VOTES, _MOST_SEEN = 2, 15
@@ -34,7 +37,7 @@ _VOTES, _MOST_SEEN = 2, 15
 _OFTEN, _SELDOM = 4, 24
 """Passes after which one of one token is due: as long as few were seen, and later."""
 _FADE = 0.995
-"""What is left of a factor after a pass of another width: a price once seen too high is looked at again."""
+"""What is left of a width's own factor after a pass of another width: a price once seen too high is looked at again."""
 
 
 class _Levels:

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from adapting import EVEN, FLAT, MODEL, ROOM, STEEP, free, model_cost, new, played
 
-from app.engine.adaptive import Adaptive
+from app.engine.adaptive import _PROBE_SHARE, Adaptive
 from app.engine.speculate import Round
 from app.engine.stake import STAKE_SHARE
 from app.engine.verify import Verdict
@@ -246,6 +246,15 @@ def test_a_try_is_short_and_looks_at_the_end_of_what_was_missed_alone() -> None:
     assert (wish.ask, wish.length, wish.window) == (Ask.DRAFT, 2, 32)
 
 
+def test_a_try_with_much_to_read_costs_no_more_than_reading_it() -> None:
+    adaptive = paused(step=0.1)
+    waited = 1
+    while adaptive.wish(NO_DRAFT, 400, 31).ask is Ask.NOTHING:
+        played(adaptive)
+        waited += 1
+    assert waited == pytest.approx(8 * 0.1 / _PROBE_SHARE, abs=2), "32 tokens, four to a step of a tenth of a pass"
+
+
 def test_a_model_that_could_not_pay_if_it_were_always_right_is_never_tried() -> None:
     adaptive = paused(step=1.5)
     for _ in range(1000):
@@ -269,3 +278,22 @@ def test_without_a_draft_model_there_is_nothing_to_try() -> None:
     played(adaptive)
     assert adaptive.wish(free(2), 1, 31) == Wish()
     assert adaptive.rounds_to_next_try() is None
+
+
+def test_who_always_drafts_decodes_a_token_without_now_and_then() -> None:
+    adaptive = new(FLAT)
+    limits = []
+    for _ in range(100):
+        limits.append(adaptive.limit())
+        draft = free(min(4, limits[-1]))
+        played(adaptive, draft, right=len(draft.tokens))
+    assert [place for place, limit in enumerate(limits) if limit == 0] == [4, 9, 14, 19, 24, 49, 74, 99]
+
+
+def test_in_a_pass_that_is_shared_there_is_no_such_token() -> None:
+    adaptive = new(FLAT)
+    for _ in range(30):
+        played(adaptive, free(4), right=4)
+    assert adaptive.limit() == 0
+    adaptive.others = 1
+    assert adaptive.limit() > 0
