@@ -19,6 +19,8 @@ _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     # Also after a power cut: in WAL mode NORMAL could lose the last message.
     "PRAGMA synchronous = FULL",
+    # The log of changes is put into the file at 256 KB, not at 4 MB: on a small disk it would take the room itself.
+    "PRAGMA wal_autocheckpoint = 64",
     "PRAGMA foreign_keys = ON",
     # What is removed is overwritten: it was removed for a reason.
     "PRAGMA secure_delete = ON",
@@ -54,8 +56,12 @@ def move_aside(path: Path, inode: int) -> Path | None:
 
 def is_damage(error: sqlite3.Error) -> bool:
     """Tell whether this says that the file is damaged, and not that it is busy, or the disk full."""
-    # The low byte is the kind of error, what is above it the occasion.
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    return _kind(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def is_full(error: sqlite3.Error) -> bool:
+    """Tell whether this says that there is no room left."""
+    return _kind(error) == sqlite3.SQLITE_FULL
 
 
 def damaged_files(path: Path) -> list[Path]:
@@ -103,6 +109,11 @@ def _move_aside(path: Path) -> Path:
         if beside.exists():
             beside.rename(target.with_name(target.name + ending))
     return target
+
+
+def _kind(error: sqlite3.Error) -> int:
+    # The low byte is the kind of error, what is above it the occasion.
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def _lock(path: Path) -> Path:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from app.history.database import is_damage, move_aside, open_database
+from app.history.database import is_damage, is_full, move_aside, open_database
 from app.history.records import Answer, Conversation, Entry, Record, Summary
 from app.history.schema import transaction
 from app.history.words import storable
@@ -38,6 +38,7 @@ _LATEST = f"SELECT {_CONVERSATION} FROM conversation ORDER BY changed DESC, rowi
 _LAST = f"SELECT {_CONVERSATION} FROM conversation WHERE leaf IS NOT NULL ORDER BY changed DESC, rowid DESC LIMIT 1"
 _BY_PREFIX = f"SELECT {_CONVERSATION} FROM conversation WHERE id >= ? AND id < ? ORDER BY id LIMIT {_MOST_NAMED + 1}"
 _ENTRIES = f"SELECT {_ENTRY} FROM entry WHERE conversation = ? ORDER BY created, rowid"
+_FREE_THE_LOG = "PRAGMA wal_checkpoint (TRUNCATE)"
 _COUNT = "SELECT count(*) FROM entry WHERE conversation = ?"
 _MODEL = """
     SELECT model FROM entry WHERE conversation = ? AND model IS NOT NULL ORDER BY created DESC, rowid DESC LIMIT 1
@@ -62,14 +63,17 @@ class Store:
 
     def write(self, records: Iterable[Record]) -> None:
         """Save records as they are now, all or none; a conversation comes before its entries. May be repeated."""
+        rows = [_row(record) for record in records]
         with self._failures():
             database = self._open()
-            with transaction(database):
-                for record in records:
-                    if isinstance(record, Conversation):
-                        database.execute(_PUT_CONVERSATION, _conversation_row(record))
-                    else:
-                        database.execute(_PUT_ENTRY, _entry_row(record))
+            try:
+                _put(database, rows)
+            except sqlite3.OperationalError as error:
+                if not is_full(error):
+                    raise
+                # Changes to pages that are in the file already need no room once they are there.
+                database.execute(_FREE_THE_LOG)
+                _put(database, rows)
 
     def latest(self, limit: int = -1) -> list[Summary]:
         """Return the conversations that changed last, the latest first; a limit below 0: all."""
@@ -101,7 +105,7 @@ class Store:
                 database.executemany("DELETE FROM conversation WHERE id = ?", [(name,) for name in conversations])
                 # The index only marks a word as gone, until its parts are merged.
                 database.execute("INSERT INTO words (words) VALUES ('optimize')")
-            database.execute("PRAGMA wal_checkpoint (TRUNCATE)")
+            database.execute(_FREE_THE_LOG)
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return what a query finds; nothing where there is no file."""
@@ -172,6 +176,18 @@ def _not_one(prefix: str, found: Sequence[Conversation]) -> UsageError:
     names = [f"{conversation.id}  {conversation.title}" for conversation in found[:_MOST_NAMED]]
     more = ["..."] if len(found) > _MOST_NAMED else []
     return UsageError(f"Several ids begin with '{prefix}'.", cause="\n".join(names + more), hint="Give more digits.")
+
+
+def _put(database: sqlite3.Connection, rows: Iterable[tuple[str, tuple[Any, ...]]]) -> None:
+    with transaction(database):
+        for command, values in rows:
+            database.execute(command, values)
+
+
+def _row(record: Record) -> tuple[str, tuple[Any, ...]]:
+    if isinstance(record, Conversation):
+        return _PUT_CONVERSATION, _conversation_row(record)
+    return _PUT_ENTRY, _entry_row(record)
 
 
 def _conversation_row(record: Conversation) -> tuple[Any, ...]:

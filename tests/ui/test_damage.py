@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from saved import branch, ended, said
+from saved import branch, ended, said, talk
 from textual import events
 from textual.screen import Screen
 from ui_chat import Chat, chatting, drive, own_folders, slowly
@@ -22,6 +22,7 @@ from app.engine.load import LoadPlan
 from app.engine.messages import Failed, Message, Ready
 from app.engine.question import Question
 from app.history.database import damaged_files
+from app.history.store import Store
 from app.paths import conversations_file
 from app.ui.app import ChatApp
 from app.ui.help import HelpScreen
@@ -104,10 +105,10 @@ async def saved(chat: Chat, messages: int) -> bool:
 
 @pytest.fixture
 def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A disk of 256 KB that holds the saved conversations and nothing else."""
+    """A disk of 1 MB that holds the saved conversations and nothing else."""
     folder = tmp_path / "small"
     folder.mkdir()
-    command = ("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder)
+    command = ("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder)
     if subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("only root can make a small disk")
     monkeypatch.setenv("XDG_DATA_HOME", str(folder))
@@ -143,6 +144,22 @@ def test_a_full_disk_costs_a_note_and_no_chat(small_disk: Path) -> None:
         assert branch(conversations_file()) == everything
 
     drive(steps())
+
+
+def test_on_a_disk_that_is_nearly_full_the_log_of_changes_makes_room(small_disk: Path) -> None:
+    path = conversations_file()
+    with closing(Store(path)) as store:
+        store.write(talk(1, "question", "answer"))
+    rest = small_disk / "rest"
+    with pytest.raises(OSError, match="No space"):
+        fill(rest)
+    with rest.open("r+b") as file:
+        file.truncate(rest.stat().st_size - 100_000)
+    with closing(Store(path)) as store:
+        # Each takes five pages of 4 KB in the log, and none in the file itself.
+        for number in range(40):
+            store.write(talk(1, "question", f"answer {number}"))
+    assert branch(path) == ["question", "answer 39"]
 
 
 def test_a_corrupt_database_is_moved_aside_and_that_is_said() -> None:
