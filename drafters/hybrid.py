@@ -38,7 +38,7 @@ class Wish:
 
     ask: Ask = Ask.NOTHING
     length: int = 0
-    """Most tokens to draft, those of the checked draft included."""
+    """Tokens that are expected to be worth drafting; of a free draft to check: so many of its tokens are read."""
     window: int | None = None
     """Read only so many of the context's last tokens; None: all that is unread."""
 

@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate
+from operator import mul
 from typing import TYPE_CHECKING
 
 from app.engine.acceptance import Acceptance
@@ -18,7 +20,7 @@ from app.engine.control import with_siblings
 from app.engine.model_cost import SMALLEST_WINDOW, ModelCost
 from app.engine.passes import Bounds
 from app.engine.stake import STAKE_SHARE, TRUST_TOKENS, Stake
-from app.engine.value import MARGIN, Seconds, affordable, best_length, best_siblings, no_time
+from app.engine.value import Seconds, affordable, best_length, best_siblings, no_time
 from drafters.base import NO_DRAFT, Draft
 from drafters.draft_model import Hindsight
 from drafters.hybrid import WORTH_A_LOOK_BACK, Ask, Wish, checked_source
@@ -32,6 +34,8 @@ _MEMORY = 0.93
 _PROBE_SHARE = 0.01
 """Share of the time that may go into asking a draft model that does not pay now."""
 _PROBE_LENGTH = 2
+_ASKING_MARGIN = 0.1
+"""Tokens that a draft model must be expected to gain: what it would guess is less certain than what is guessed."""
 _UNREAD_A_ROUND = 4
 """Unread tokens whose price one round has to bear."""
 _FIRST_DELAY = 0.25
@@ -117,12 +121,11 @@ class Adaptive:
         # Who has shown nothing yet is not tried where a free draft is worth something already.
         if not read or (free_worth > 0 and not self.acceptance.knows(self.model.name)):
             return Wish()
-        wishes = [self._valued(self.model.name, Ask.DRAFT, read, 0, limit)]
-        if free.tokens:
-            source = checked_source(self.model.name, free.source)
-            wishes.append(self._valued(source, Ask.CHECK, read, len(free.tokens), limit))
-        gain, wish = max(wishes, key=lambda valued: valued[0])
-        if wish.length == 0 or gain <= free_worth + MARGIN:
+        ways = [NO_DRAFT]
+        if along := self.model.read_along(read, self._agreed(free)):
+            ways.append(free.shortened(along))
+        gain, wish = max((self._valued(way, read, limit) for way in ways), key=lambda valued: valued[0])
+        if wish.length == 0 or gain <= free_worth + _ASKING_MARGIN:
             # The last tokens are enough to see how it does now. To read all that it missed costs more each round.
             read = min(read, _WINDOWS[0])
             wish = self._probe(read, limit)
@@ -131,10 +134,10 @@ class Adaptive:
             wish = replace(wish, window=read)
         self._asked = wish.ask is not Ask.NOTHING
         if self._asked:
-            given = min(wish.length, len(free.tokens)) if wish.ask is Ask.CHECK else 0
+            given = wish.length if wish.ask is Ask.CHECK else 0
             self._at_stake.ahead = self.model.reading(read + given)
         if wish.ask is Ask.DRAFT:
-            self._expected_draft_seconds = self.model.drafting(unread, 0, 1)
+            self._expected_draft_seconds = self.model.drafting(unread, 1)
         return wish
 
     def learn(self, source: str, hindsight: Hindsight) -> None:
@@ -200,7 +203,7 @@ class Adaptive:
 
     def rounds_to_next_try(self) -> int | None:
         """Return the rounds until a draft model that does not pay is tried again; None: it pays, or never can."""
-        if self.model is None or self._asked or not self._could_pay(partial(self.model.drafting, 1, 0)):
+        if self.model is None or self._asked or not self._could_pay(partial(self.model.drafting, 1)):
             return None
         a_round = self._at_stake.seconds / self._rounds if self._rounds else self.curve.seconds(1)
         cost = self._probe_cost(self._unread, _PROBE_LENGTH)
@@ -208,20 +211,25 @@ class Adaptive:
         waits = (cost - self._credit) / _PROBE_SHARE, (cost - self._stake()) / STAKE_SHARE
         return max(0, math.ceil(max(waits) / a_round))
 
-    def _valued(self, source: str, ask: Ask, unread: int, given: int, limit: int) -> tuple[float, Wish]:
-        """Return what asking the draft model is worth in tokens, and the wish that says so."""
+    def _valued(self, free: Draft, unread: int, limit: int) -> tuple[float, Wish]:
+        """Return what asking the draft model is worth in tokens, and the wish that says so; a free draft is checked."""
         assert self.model is not None, "only a draft model has a price"
-        draft_seconds = partial(self.model.drafting, 1, given)
-        longest = min(limit, given) if ask is Ask.CHECK else limit
-        floors = [self.acceptance.floor_at(source, place) for place in range(longest)]
-        places = self._affordable_length(longest, partial(self.model.drafting, unread, given), floors)
-        like = self.model.name if ask is Ask.CHECK else ""
+        name, given = self.model.name, len(free.tokens)
+        source, like = (checked_source(name, free.source), name) if given else (name, "")
+        agreed = self._agreed(free)
+        floors = [self.acceptance.floor_at(source, place) for place in range(limit)]
+        places = self._affordable_length(limit, partial(self.model.drafting, unread, agreed=agreed), floors)
         chances = [self.acceptance.at(source, place, like) for place in range(places)]
+        draft_seconds = partial(self.model.drafting, 1, agreed=agreed)
         length, gain = best_length(chances, self.curve, self.price, draft_seconds)
         # What is read now serves later rounds too: its price is spread over them, more of them the more there is.
         rounds = min(max(unread / _UNREAD_A_ROUND, 1.0), max(_HORIZON, self._rounds))
         gain -= self.price * (self.model.reading(unread) - self.model.reading(1)) / rounds
-        return gain, Wish(ask, length)
+        return gain, Wish(Ask.CHECK, given) if given and length else Wish(Ask.DRAFT, length)
+
+    def _agreed(self, free: Draft) -> list[float]:
+        # A draft model agrees with what is right, and seldom with what is not.
+        return [*accumulate(self.acceptance.chances(free), mul)]
 
     def _affordable(self, unread: int) -> int:
         """Return how many of the last unread tokens to read: all, or what may be lost, or 0 where that is too few."""
@@ -260,7 +268,7 @@ class Adaptive:
         assert self.model is not None, "only a draft model is probed"
         length = min(_PROBE_LENGTH, limit)
         can_pay = self._probe_cost(unread, length) <= min(self._credit, self._stake())
-        if not can_pay or not self._could_pay(partial(self.model.drafting, 1, 0)):
+        if not can_pay or not self._could_pay(partial(self.model.drafting, 1)):
             return Wish()
         self._credit = 0.0
         return Wish(Ask.DRAFT, length)
@@ -270,7 +278,7 @@ class Adaptive:
         if unread > WORTH_A_LOOK_BACK:
             # It is judged by what it would have said of them, and asked once more before it drafts.
             return self.model.reading(unread)
-        return self.model.drafting(unread, 0, length) + self.curve.seconds(length + 1) - self.curve.seconds(1)
+        return self.model.drafting(unread, length) + self.curve.seconds(length + 1) - self.curve.seconds(1)
 
     def _could_pay(self, draft_seconds: Seconds) -> bool:
         """Tell whether a draft that is always right would be worth its time."""

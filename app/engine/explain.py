@@ -82,4 +82,4 @@ def _draft_seconds(adaptive: Adaptive, source: str) -> Seconds:
     model = adaptive.model
     if model is None or source != model.name:
         return no_time
-    return lambda length: model.drafting(1, 0, length)
+    return lambda length: model.drafting(1, length)

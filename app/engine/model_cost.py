@@ -1,6 +1,8 @@
 """What a draft model costs: a price to pay before anything is checked."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from app.engine.calibrate import VerifyCurve
 
@@ -21,8 +23,18 @@ class ModelCost:
         """Return the seconds to read tokens it has not seen."""
         return self.curve.seconds(max(1, tokens))
 
-    def drafting(self, unread: int, given: int, length: int) -> float:
-        """Return the seconds of a draft of `length` tokens, `given` of which it only checks."""
+    def drafting(self, unread: int, length: int, agreed: Sequence[float] = ()) -> float:
+        """Return the seconds expected for a draft of `length` tokens when `unread` ones have to be read first.
+
+        A free draft may be read along: `agreed[i]` is the chance that the model agrees with all of it up to token i.
+        As long as it does, its guesses need no steps of their own.
+        """
+        own = max(0, length - 1)
         # Much to read is read in a pass of its own, which leaves the last token to the next.
-        own_steps = max(0, length - given - 1) + (unread > SMALLEST_WINDOW)
-        return self.reading(unread + min(given, length)) + own_steps * self.curve.seconds(1)
+        steps = own - sum(agreed[:own]) + (unread > SMALLEST_WINDOW)
+        return self.reading(unread + len(agreed)) + steps * self.curve.seconds(1)
+
+    def read_along(self, unread: int, agreed: Sequence[float]) -> int:
+        """Return how many tokens of a free draft to read along: as many as save most steps for the time they take."""
+        step, saved = self.curve.seconds(1), [*accumulate(agreed, initial=0.0)]
+        return max(range(len(saved)), key=lambda n: step * saved[n] - self.reading(unread + n))

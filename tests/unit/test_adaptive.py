@@ -152,15 +152,26 @@ def test_a_draft_model_that_has_shown_nothing_is_not_tried_where_a_free_draft_is
     assert adaptive.wish(NO_DRAFT, 1, 31).ask is Ask.DRAFT
 
 
-def test_a_free_draft_that_is_doubtful_is_checked_by_a_draft_model_that_knows() -> None:
+@pytest.mark.parametrize(("right", "read"), [(2, 3), (4, 4), (12, 12)])
+def test_as_much_of_a_doubtful_draft_is_read_by_a_draft_model_as_it_will_agree_with(right: int, read: int) -> None:
     adaptive = new(FLAT, step=0.2)
     adaptive.learn(MODEL, [(0.9, True)] * 80)
     adaptive.acceptance.learn(f"{MODEL}+suffix", [(0.9, True)] * 80)
     for _ in range(40):
-        played(adaptive, free(12, sure=0.5), right=0)
+        played(adaptive, free(12, sure=0.5), right)
+    adaptive.begin()
+    played(adaptive)
     wish = adaptive.wish(free(12, sure=0.5), 1, 31)
-    assert wish.ask is Ask.CHECK
-    assert wish.length > 2
+    assert (wish.ask, wish.length) == (Ask.CHECK, read), "three come with the last token, others take a quarter step"
+
+
+def test_a_draft_that_a_model_never_agrees_with_is_not_read_by_it() -> None:
+    adaptive = new(FLAT, step=0.2)
+    adaptive.learn(MODEL, [(0.9, True)] * 80)
+    hopeless = free(12, sure=0.01)
+    for _ in range(40):
+        played(adaptive, hopeless)
+    assert adaptive.wish(hopeless, 4, 31).ask is Ask.DRAFT
 
 
 def test_a_long_context_is_read_from_its_end_as_far_as_its_price_may_be_lost() -> None:
