@@ -19,7 +19,7 @@ from app.engine.calibrate import VerifyCurve
 from app.engine.control import with_siblings
 from app.engine.model_cost import SMALLEST_WINDOW, ModelCost
 from app.engine.passes import Bounds
-from app.engine.stake import STAKE_SHARE, TRUST_TOKENS, Stake
+from app.engine.stake import STAKE_SHARE, TRUST_TOKENS, Stake, run_trust
 from app.engine.value import Seconds, affordable, best_length, best_siblings, no_time
 from drafters.base import NO_DRAFT, Draft
 from drafters.draft_model import Hindsight
@@ -242,24 +242,26 @@ class Adaptive:
 
     def trusted(self, draft: Draft) -> list[float]:
         """Return the chances of as much of a draft as may be checked at all."""
-        longest = len(draft.tokens)
+        longest, proof = len(draft.tokens), 0.0
         if self.model is None or not draft.source.startswith(self.model.name):
-            longest = min(longest, self._longest_copy())
+            longest, proof = min(longest, self._longest_copy()), run_trust(self._run)
         floors = self.acceptance.floors(draft)[:longest]
-        return self.acceptance.chances(draft)[: self._affordable_length(longest, no_time, floors)]
+        return self.acceptance.chances(draft)[: self._affordable_length(longest, no_time, floors, proof)]
 
     def _longest_copy(self) -> int:
         # A long copy shows by being copied: what is left of a phrase just met again breaks off together.
         return max(_FIRST_LENGTH, _GROWTH * self._run)
 
-    def _affordable_length(self, longest: int, draft_seconds: Seconds, floors: Sequence[float]) -> int:
+    def _affordable_length(
+        self, longest: int, draft_seconds: Seconds, floors: Sequence[float], proof: float = 0.0
+    ) -> int:
         """Return the longest draft that is expected to leave the answer within what it may lose."""
         one = self.curve.seconds(1)
         cost: Callable[[int], float] = lambda n: (self.curve.seconds(n + 1) + draft_seconds(n)) / one - 1  # noqa: E731
         # The first token is waited for by somebody who sees nothing yet.
         if self._rounds == 0:
             return affordable(longest, cost, (), _FIRST_DELAY, 0.0)
-        return affordable(longest, cost, floors, self._stake() / one, TRUST_TOKENS)
+        return affordable(longest, cost, floors, self._stake() / one + proof, max(0.0, TRUST_TOKENS - proof))
 
     def _stake(self) -> float:
         return self._at_stake.left(self.curve.seconds(1))

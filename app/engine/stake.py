@@ -1,13 +1,22 @@
 """What an answer may lose against plain decoding: a stake, kept so that it never loses more.
 
 Whenever an answer ends, it has not taken longer than plain decoding by more than a token, a small share of its time
-and, where a source had proved what it can do and then failed, another token.
+and, where a source had proved what it can do and then failed, another token, or two where a copy broke off.
 """
 
 STAKE_TOKENS, STAKE_SHARE, _SAVINGS_SHARE = 1.0, 0.015, 0.5
 """What may be lost: the time of so many tokens, a share of the answer's time, and a share of what it saved so far."""
 TRUST_TOKENS = 1.0
 """What may be lost beyond that, in tokens, where it is proved that it is not to be expected."""
+RUN_TOKENS = 2.0
+"""What may be lost instead where guesses came true one after the other, checked or not: who lost all that he may in the
+first rounds of an answer must not watch a copy go by that he could have made."""
+_SHORTEST_RUN = 4
+
+
+def run_trust(run: int) -> float:
+    """Return what may be lost, in tokens, after so many guesses that came true in a row."""
+    return min(RUN_TOKENS, max(0, run - _SHORTEST_RUN) / 2)
 
 
 class Stake:
