@@ -11,12 +11,13 @@ TRUST_TOKENS = 1.0
 RUN_TOKENS = 2.0
 """What may be lost instead where guesses came true one after the other, checked or not: who lost all that he may in the
 first rounds of an answer must not watch a copy go by that he could have made."""
-_SHORTEST_RUN = 4
+_BY_CHANCE = 4
+"""Guesses that may come true in a row without a copy behind them."""
 
 
 def run_trust(run: int) -> float:
     """Return what may be lost, in tokens, after so many guesses that came true in a row."""
-    return min(RUN_TOKENS, max(0, run - _SHORTEST_RUN) / 2)
+    return min(RUN_TOKENS, max(0, run - _BY_CHANCE) / 2)
 
 
 class Stake:
