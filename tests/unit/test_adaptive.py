@@ -152,6 +152,18 @@ def test_a_draft_model_that_has_shown_nothing_is_not_tried_where_a_free_draft_is
     assert adaptive.wish(NO_DRAFT, 1, 31).ask is Ask.DRAFT
 
 
+def test_a_draft_model_that_is_expected_to_gain_next_to_nothing_is_not_asked() -> None:
+    gains = {True: list[float](), False: list[float]()}
+    for thousandth in range(200, 1300, 5):
+        adaptive = new(EVEN, step=thousandth / 1000)
+        adaptive.learn(MODEL, [(0.9, True)] * 50)
+        played(adaptive)
+        gain, _ = adaptive._valued(NO_DRAFT, 1, 31)
+        gains[adaptive.wish(NO_DRAFT, 1, 31).ask is Ask.DRAFT].append(gain)
+    assert max(gains[False]) <= 0.1 < min(gains[True])
+    assert any(gain > 0 for gain in gains[False]), "no gain was small enough to tell"
+
+
 @pytest.mark.parametrize(("right", "read"), [(2, 3), (4, 4), (12, 12)])
 def test_as_much_of_a_doubtful_draft_is_read_by_a_draft_model_as_it_will_agree_with(right: int, read: int) -> None:
     adaptive = new(FLAT, step=0.2)

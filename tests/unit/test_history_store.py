@@ -151,6 +151,23 @@ def test_without_secure_delete_it_would_be(path: Path, monkeypatch: pytest.Monke
         removed_for_good(path)
 
 
+def log_of_changes(path: Path) -> int:
+    """Return how long the log beside the file gets in a conversation of three hundred messages, in bytes."""
+    lengths = []
+    with closing(Store(path)) as store:
+        for number in range(300):
+            store.write([*talk(1, "question"), asked(2000 + number, "more " * 50, 1000)])
+            lengths.append(path.with_name(path.name + "-wal").stat().st_size)
+    return max(lengths)
+
+
+def test_the_log_of_changes_stays_small(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert log_of_changes(path) < 512 << 10
+    usual = [pragma for pragma in database._PRAGMAS if "autocheckpoint" not in pragma]
+    monkeypatch.setattr(database, "_PRAGMAS", usual)
+    assert log_of_changes(path.with_name("usual.db")) > 2 << 20
+
+
 def test_a_removed_conversation_takes_its_entries_along(path: Path) -> None:
     saved(path, talk(1, "a", "b"))
     with closing(Store(path)) as store:
