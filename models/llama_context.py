@@ -10,6 +10,7 @@ from typing import Any
 
 from models.abort import AbortFlag
 from models.bindings import llama_cpp, recent_errors
+from models.cache_types import BYTES_OF, CacheTypes, resolved
 from models.errors import LocalspecError, MemoryLimitError
 from models.llama_batch import SEQUENCES
 from models.llama_load import LlamaOptions, has_gpu
@@ -21,10 +22,7 @@ _SNAPSHOTS = 8
 """States that a recurrent memory keeps to go back to: each is as large as the memory itself."""
 _DEFAULT_CONTEXT = 8192
 """Context when the user names none: the model's own, but no more, since a cache is paid in memory at once."""
-_CACHE_TYPES = {"f32": 0, "f16": 1, "q8_0": 8}
-_BYTES_OF = {"f32": 4.0, "f16": 2.0, "q8_0": 34 / 32}
-_BLOCK = 32
-"""Values that q8_0 stores together: a head must hold whole blocks."""
+_CACHE_TYPES = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +86,15 @@ def cache_bytes(model: Any, context_size: int, options: LlamaOptions) -> int:
     api = llama_cpp()
     # A hybrid's first layer may have no attention, and then says 0 heads for all.
     width = _head_width(model) * (api.llama_model_n_head_kv(model) or api.llama_model_n_head(model))
-    size = sum(_BYTES_OF[kind] for kind in cache_types(model, options))
+    size = sum(BYTES_OF[kind] for kind in cache_types(model, options))
     return int(context_size * api.llama_model_n_layer(model) * width * size)
 
 
-def cache_types(model: Any, options: LlamaOptions) -> tuple[str, str]:
+def cache_types(model: Any, options: LlamaOptions) -> CacheTypes:
     """Return the types of cached keys and values that these options stand for, "auto" resolved."""
-    return _cache_type(model, options, options.cache_type_k), _cache_type(model, options, options.cache_type_v)
+    flash_on_processor = options.flash_attention is not False and not has_gpu(options)
+    chosen = options.cache_type_k, options.cache_type_v
+    return resolved(chosen, _head_width(model), exact=flash_on_processor)
 
 
 def padding_room(multiple: int) -> PaddingRoom:
@@ -152,18 +152,6 @@ def _flash_attention(options: LlamaOptions) -> int:
         return int(api.LLAMA_FLASH_ATTN_TYPE_AUTO)
     wanted = options.flash_attention is not False
     return int(api.LLAMA_FLASH_ATTN_TYPE_ENABLED if wanted else api.LLAMA_FLASH_ATTN_TYPE_DISABLED)
-
-
-def _cache_type(model: Any, options: LlamaOptions, chosen: str) -> str:
-    """Return the type of cached keys or values: the one chosen, or for "auto" one that is exact at every width.
-
-    On a processor, flash attention over floats sums a one-token pass in parts, thread by thread, once the cache holds
-    more than 256 tokens, and a wider pass in one go: the two disagree in the last bits. Over q8_0 there is one way.
-    """
-    if chosen != "auto":
-        return chosen
-    flash_on_processor = options.flash_attention is not False and not has_gpu(options)
-    return "q8_0" if flash_on_processor and _head_width(model) % _BLOCK == 0 else "f16"
 
 
 def _head_width(model: Any) -> int:

@@ -37,7 +37,7 @@ class LlamaOptions:
     flash_attention: bool | None = None
     """None: on a processor it is on, on a GPU llama.cpp decides."""
     cache_type_k: str = "auto"
-    """Type of the cached keys: f32, f16 or q8_0; auto: one for which passes of different widths agree."""
+    """Type of the cached keys: f32, f16, bf16 or q8_0; auto: one for which passes of different widths agree."""
     cache_type_v: str = "auto"
     """Type of the cached values, as for keys; q8_0 needs flash attention."""
     extra_buffers: bool = True

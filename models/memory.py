@@ -8,6 +8,7 @@ of tokens, which stays in main memory, and knows nothing of what a driver takes 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from models.cache_types import AUTO, BYTES_OF, CacheTypes, resolved
 from models.devices import Device, in_use
 from models.errors import MemoryLimitError
 from models.shape import Shape
@@ -21,8 +22,6 @@ _PASS, _PASS_ON_GPU = 70, 520
 """Tokens of a pass: 64 and 512, rounded up to a multiple of the sequences that guesses are laid out in."""
 _ROWS = 32
 """Rows of logits of a pass."""
-_BYTES_OF = {"f32": 4.0, "f16": 2.0, "q8_0": 34 / 32}
-_BLOCK = 32
 _A_TOKEN_OF_THE_VOCABULARY = 288
 """Bytes: its spelling in several tables, and the rules by which it is put together."""
 _ITSELF = 3 << 20
@@ -32,9 +31,6 @@ _MASK = 2
 _SHARE_LEFT, _LEAST_LEFT = 16, 64 << 20
 """What a chosen context leaves of the free memory: a sixteenth, at least 64 MiB; plans may be wrong by a few per cent,
 and other programs live too."""
-CacheTypes = tuple[str, str]
-"""Types of cached keys and values: "auto", "f32", "f16" or "q8_0"."""
-AUTO: CacheTypes = ("auto", "auto")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +122,7 @@ def plan_memory(
     """Return what a model takes with this context, 0 for the default; types of keys and values as the loader's."""
     context = context or default_context(shape)
     cells = context + -context % _CELLS
-    exact = flash and not on_gpu
-    keys, values = (_BYTES_OF[_cache_type(shape, kind, exact=exact)] for kind in cache_types)
+    keys, values = (BYTES_OF[kind] for kind in resolved(cache_types, shape.head, exact=flash and not on_gpu))
     cache = cells * (shape.keys * keys + shape.values * values) + shape.states
     tokens = _PASS_ON_GPU if on_gpu else _PASS
     return MemoryPlan(context, shape.weights, int(cache), _buffers(shape, cells, tokens, flash=flash))
@@ -201,13 +196,6 @@ def _none_fits(plans: Sequence[MemoryPlan], room: Room) -> MemoryLimitError:
 
 def _size(count: int) -> str:
     return f"{count / 2**30:.1f} GiB" if count >= 1 << 30 else f"{count / 2**20:.0f} MiB"
-
-
-def _cache_type(shape: Shape, chosen: str, *, exact: bool) -> str:
-    """Return what "auto" stands for, as the loader has it; `exact` for flash attention on a processor."""
-    if chosen != "auto":
-        return chosen
-    return "q8_0" if exact and shape.head and shape.head % _BLOCK == 0 else "f16"
 
 
 def _buffers(shape: Shape, cells: int, tokens: int, *, flash: bool) -> int:

@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from models.cache_types import CHOICES
 from models.errors import ModelFileError, UsageError
 
 _FORMAT = 1
@@ -21,7 +22,6 @@ _LARGEST = 1 << 16
 """Bytes of a card; what is larger is none."""
 _LONGEST = 300
 """Characters of a text in it."""
-_CACHE_TYPES = ("auto", "f32", "f16", "q8_0")
 _ATTENTION = ("auto", "on", "off")
 _HEAD = """\
 # Two models for localspec, the second guessing for the first.
@@ -253,8 +253,8 @@ _SETTINGS: Mapping[str, Check] = {
     "threads": _whole(1, 1024),
     "batch_threads": _whole(1, 1024),
     "flash_attention": _one_of(*_ATTENTION),
-    "cache_type_k": _one_of(*_CACHE_TYPES),
-    "cache_type_v": _one_of(*_CACHE_TYPES),
+    "cache_type_k": _one_of(*CHOICES),
+    "cache_type_v": _one_of(*CHOICES),
 }
 _KEYS: Mapping[str, Mapping[str, Check]] = {
     "": {

@@ -13,13 +13,14 @@ from app.engine.foresee import Foreseen, foresee_file
 from app.engine.known_costs import known_target
 from app.paths import machine_memory
 from app.terminal import Terminal
+from models.cache_types import CacheTypes
 from models.catalog import find_model
 from models.devices import gpus
 from models.errors import MemoryLimitError, PairError
 from models.gguf_header import read_model
 from models.gguf_pair import PairFindings, ReadModel, check_read, has_end, read, token_words
 from models.machine import available_memory
-from models.memory import CacheTypes, MemoryPlan, Need, Room, default_context, largest_context, room_for
+from models.memory import MemoryPlan, Need, Room, default_context, largest_context, room_for
 from models.model_info import ModelInfo
 
 _HEAD = ("", "weights", "cache", "buffers", "together")

@@ -9,12 +9,13 @@ from app.catalog.words import in_a_line, memory_row, parameters, plain, size
 from app.columns import table
 from app.context_size import AUTO, Asked
 from app.terminal import Terminal
+from models.cache_types import CacheTypes
 from models.catalog import find_model
 from models.devices import gpus
 from models.errors import MemoryLimitError
 from models.gguf import check_file
 from models.machine import available_memory
-from models.memory import CacheTypes, MemoryPlan, Need, Room, fit_context, largest_context, room_for
+from models.memory import MemoryPlan, Need, Room, fit_context, largest_context, room_for
 from models.model_info import ModelInfo, model_info
 
 _MEMORY = ("context", "weights", "cache", "buffers", "together")

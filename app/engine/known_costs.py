@@ -18,7 +18,7 @@ from models.probe import identity
 _LONGEST = 3600.0
 """Seconds that a pass can take."""
 _CURVE, _EXACT = "curve ", re.compile(r"exact width \d+ ")
-_TUNED = re.compile(r"tuned 1, (target|draft), \d")
+_TUNED = re.compile(r"tuned 2, (target|draft), \d")
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,7 +166,7 @@ class Loader:
             return self._checked.width
         if not isinstance(target, LlamaModel):
             return exact_width(target)
-        key = f"exact width {WIDEST} {self._lasting(target.options)} {identity(target.path)}"
+        key = f"exact width {WIDEST} {self._lasting(target)} {identity(target.path)}"
         if (width := self._known.get(key)) is None:
             self._on_progress(f"{target.name}: measuring", 1.0)
             width = exact_width(target)
@@ -176,7 +176,7 @@ class Loader:
 
     def curve(self, model: LanguageModel, widths: Sequence[int]) -> dict[int, float]:
         """Return the seconds of passes of these widths, as far as the model takes them, measured at first use."""
-        key = f"curve {self._lasting(model.options)} {identity(model.path)}" if isinstance(model, LlamaModel) else ""
+        key = f"curve {self._lasting(model)} {identity(model.path)}" if isinstance(model, LlamaModel) else ""
         known = _numbers(self._known.get_table(key) or {})
         if isinstance(model, LlamaModel) and (tuned := self._tuned(model)):
             known = {**tuned.verify, **known}
@@ -189,8 +189,11 @@ class Loader:
                 self._known.put(key, {str(width): seconds for width, seconds in known.items()})
         return known
 
-    def _lasting(self, options: LlamaOptions) -> LlamaOptions:
-        """Return the options to remember figures by: a context that fits is another one at each start."""
+    def _lasting(self, model: LlamaModel) -> LlamaOptions:
+        """Return the options to remember figures by: what "auto" stands for may be another in the next version."""
+        keys, values = model.cache_types
+        options = replace(model.options, cache_type_k=keys, cache_type_v=values)
+        # A context that fits is another one at each start.
         return replace(options, context_size=0) if self.plan.fit_context else options
 
     def _tuned(self, model: LlamaModel) -> Tuned | None:

@@ -220,7 +220,7 @@ def label(model: Tunable) -> str:
     attention = "no flash attention" if flash is False else "flash attention"
     if flash is None and has_gpu(model.options):
         attention = "llama.cpp's choice of attention"
-    cache = " and ".join(dict.fromkeys(model.cache_types))
+    cache = "/".join(dict.fromkeys(model.cache_types))
     return f"{attention}, {cache} cache" + ("" if model.options.extra_buffers else ", plain weights")
 
 

@@ -11,14 +11,14 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from models.cache_types import CHOICES
 from models.llama_load import LlamaOptions, has_gpu
 from models.machine import physical_cores
 from models.probe import identity
 from models.remembered import Json, Remembered
 
-_SCHEMA = 1
+_SCHEMA = 2
 """Changes when a stored record means something else than before; older ones are then not found."""
-_CACHE_TYPES = ("auto", "f32", "f16", "q8_0")
 _MOST_THREADS = 1024
 _WIDEST = 1 << 16
 
@@ -179,7 +179,7 @@ def _setting(value: Any) -> Setting:
     setting = Setting(**value)
     for threads in (setting.threads, setting.batch_threads):
         _whole(threads, 1, _MOST_THREADS)
-    if setting.cache_type_k not in _CACHE_TYPES or setting.cache_type_v not in _CACHE_TYPES:
+    if setting.cache_type_k not in CHOICES or setting.cache_type_v not in CHOICES:
         raise ValueError("unknown cache type")
     if setting.flash_attention not in (None, True, False) or setting.extra_buffers not in (True, False):
         raise ValueError("neither yes nor no")

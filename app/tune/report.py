@@ -125,12 +125,12 @@ def _counts(taken: Any) -> tuple[int, int]:
 
 def _settings(target: Findings) -> str:
     depths = sorted({depth for row in target.rows for depth in row.seconds})
-    head = "".join(f"{f'at {depth:,}':>10}" for depth in depths)
-    lines = [f"  {'one token':<45}{head}{'exact to':>10}"]
+    head = "".join(f"{f'at {depth:,}':>9}" for depth in depths)
+    lines = [f"  {'one token':<47}{head}{'exact to':>10}"]
     for row in target.rows:
-        cells = "".join(f"{_cell(row, depth):>10}" for depth in depths)
+        cells = "".join(f"{_cell(row, depth):>9}" for depth in depths)
         star = " *" if row is target.chosen else ""
-        lines.append(f"  {_short(row.label):<45}{cells}{row.exact_width if row.exact else '-':>10}{star}")
+        lines.append(f"  {_short(row.label):<47}{cells}{row.exact_width if row.exact else '-':>10}{star}")
     return "\n".join(lines)
 
 
@@ -143,11 +143,11 @@ def _verdicts(target: Findings, *, allow_rounding: bool) -> Sequence[str]:
 
 def _draft(draft: DraftFindings) -> str:
     depths = sorted({depth for row in draft.rows for depth in row.one_token})
-    head = "".join(f"{f'at {depth:,}':>10}" for depth in depths)
-    lines = [f"  {_short(f'draft step, {draft.model}'):<45}{head}{'size':>10}"]
+    head = "".join(f"{f'at {depth:,}':>9}" for depth in depths)
+    lines = [f"  {_short(f'draft step, {draft.model}'):<47}{head}{'size':>10}"]
     for row in draft.rows:
-        cells = "".join(f"{_step(row, depth):>10}" for depth in depths)
-        lines.append(f"  {_short(row.label):<45}{cells}{f'{row.size / 2**20:,.0f} MiB':>10}{_taken(row, draft)}")
+        cells = "".join(f"{_step(row, depth):>9}" for depth in depths)
+        lines.append(f"  {_short(row.label):<47}{cells}{f'{row.size / 2**20:,.0f} MiB':>10}{_taken(row, draft)}")
     return "\n".join(lines)
 
 
@@ -164,7 +164,7 @@ def _step(row: DraftMeasure, depth: int) -> str:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= 44 else text[:43] + "~"
+    return text if len(text) <= 47 else text[:46] + "~"
 
 
 def _wrapped(text: str) -> str:

@@ -178,7 +178,7 @@ def test_the_certificate_of_a_gguf_pair_names_files_build_and_settings(tmp_path:
     assert [found[name]["sha256"] for name in ("model", "draft_model")] == hashes
     assert found["build"].startswith("llama-cpp-python 0.3.36, llama.cpp ")
     assert (found["settings"]["threads"], found["settings"]["batch_threads"], found["context_size"]) == (1, 1, 512)
-    assert {found["settings"][f"cache_type_{part}"] for part in "kv"} <= {"f16", "q8_0"}
+    assert {found["settings"][f"cache_type_{part}"] for part in "kv"} <= {"f16", "bf16", "q8_0"}
     assert all(one["drafted"] > 0 for one in found["results"] if one["arm"] == "model:2")
 
 

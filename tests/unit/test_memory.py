@@ -143,9 +143,9 @@ SHAPE = Shape(
     [
         (("f16", "f16"), 1536 * 2),
         (("q8_0", "q8_0"), 1536 * 34 / 32),
-        (("auto", "auto"), 1536 * 34 / 32),
+        (("auto", "auto"), 1024 * 34 / 32 + 512 * 2),
         (("f32", "f16"), 1024 * 4 + 512 * 2),
-        (("auto", "f16"), 1024 * 34 / 32 + 512 * 2),
+        (("auto", "q8_0"), 1536 * 34 / 32),
     ],
 )
 def test_the_cache_is_what_its_types_say(types: tuple[str, str], a_token: float) -> None:

@@ -1,0 +1,36 @@
+"""Types of cached keys and values: what "auto" stands for, and what each takes.
+
+On a processor, flash attention has one way to sum the values of a text, unless keys and values are both f16 or both
+f32: then a one-token pass over more than 256 tokens is summed in parts, thread by thread, and a wider pass in tiles.
+The two disagree in the last bits, and drafting would change the text.
+"""
+
+CacheTypes = tuple[str, str]
+"""Types of cached keys and values: "auto", or one of `BYTES_OF`."""
+AUTO: CacheTypes = ("auto", "auto")
+BYTES_OF = {"f32": 4.0, "f16": 2.0, "bf16": 2.0, "q8_0": 34 / 32}
+"""Bytes of one value."""
+CHOICES = ("auto", *BYTES_OF)
+"""What can be asked for."""
+_BLOCK = 32
+"""Values that q8_0 stores together: a head must hold whole blocks."""
+_STEP = 128
+"""Values that the quickest kernel for f16 takes at once, where a processor has it; it takes those left over singly."""
+
+
+def resolved(chosen: CacheTypes, head: int, *, exact: bool) -> CacheTypes:
+    """Return the types that a choice stands for: for "auto" one for which passes of all widths agree, if there is one.
+
+    `head` is the number of values of one head, 0 where it is not known; `exact` says that flash attention runs on a
+    processor. Keys are multiplied quickest as q8_0. Values are not q8_0: to unpack them for every row takes longer than
+    all the rest of attention, deep in a text.
+    """
+    keys, values = chosen
+    if not exact or head == 0:
+        return ("f16" if keys == "auto" else keys), ("f16" if values == "auto" else values)
+    if keys == "auto":
+        keys = "q8_0" if head % _BLOCK == 0 else "bf16"
+    if values == "auto":
+        # f32 keys are read as f16.
+        values = "f16" if head % _STEP == 0 and keys not in ("f16", "f32") else "bf16"
+    return keys, values
