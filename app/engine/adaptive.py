@@ -184,6 +184,9 @@ class Adaptive:
 
     def observe(self, round_: "Round") -> None:
         """Learn what the passes cost, what they emit, and which guesses came true."""
+        # A copy does not break off in a round that was not to draft.
+        if self._guess.tokens or self.limit() > 0:
+            self._observe_run(round_.emitted)
         self.curve.observe(round_.width + round_.others, round_.verify_seconds)
         self._pending = 1 if round_.verdict.sibling is None else 2
         seconds = round_.draft_seconds + round_.verify_seconds + round_.host_seconds
@@ -197,7 +200,6 @@ class Adaptive:
         self._credit += _PROBE_SHARE * seconds
         self.acceptance.observe(self._guess, round_.emitted)
         self._observe_draft_seconds(round_.draft_seconds)
-        self._observe_run(round_.emitted)
         self._guess = NO_DRAFT
         self._caught_up = False
 

@@ -313,6 +313,17 @@ def test_who_always_drafts_decodes_a_token_without_now_and_then() -> None:
     assert [place for place, limit in enumerate(limits) if limit == 0] == [4, 9, 14, 19, 24, 49, 74, 99]
 
 
+def test_a_token_without_a_draft_breaks_off_no_copy() -> None:
+    adaptive = new(FLAT)
+    for _ in range(4):
+        played(adaptive, free(8), right=8)
+    assert adaptive.limit() == 0
+    played(adaptive)
+    assert adaptive.limit() == 31
+    played(adaptive)
+    assert adaptive.limit() == 4, "asked, and with nothing to say, is another matter"
+
+
 def test_in_a_pass_that_is_shared_there_is_no_such_token() -> None:
     adaptive = new(FLAT)
     for _ in range(30):
