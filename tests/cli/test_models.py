@@ -69,7 +69,8 @@ def test_info_tells_what_a_model_says_and_what_it_takes(tmp_path: Path) -> None:
     # Weights that are laid out anew for this processor take more than those in the file.
     assert re.search(r"512 +\d+ MiB +11 MiB", out)
     plan = json.loads(run(tmp_path, "info", "starter", "--json", "-c", "512")[1])["memory_plan"]
-    assert plan["cache"] == 512 * 5760 * 2 * 34 // 32
+    # Keys as q8_0, values as bf16: heads of 64 values are no whole steps of the kernel for f16.
+    assert plan["cache"] == 512 * 5760 * (34 + 64) // 32
     assert plan["total"] == plan["weights"] + plan["cache"] + plan["buffers"]
     assert (plan["largest_context"], plan["fits"]) == (8192, True)
 
