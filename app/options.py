@@ -14,7 +14,7 @@ from app.context_size import CONTEXT_HELP, ContextSize
 from app.old_flags import translate
 from app.themes import THEMES
 from drafters.registry import HELP as DRAFTERS
-from models.cache_types import CHOICES
+from models.cache_types import CACHE_TYPES
 
 Command = Callable[..., None]
 
@@ -85,7 +85,7 @@ def option(section: str, *names: str, **settings: Any) -> Callable[[Command], Co
 
 _COUNT = click.IntRange(min=1)
 _SIZE = click.IntRange(min=0, max=1 << 24)
-_CACHE = click.Choice(CHOICES)
+_CACHE = click.Choice(CACHE_TYPES)
 _FLASH = click.Choice(["auto", "on", "off"])
 _ACCEPT = click.Choice(["coupled", "residual", "block", "typical"])
 _GPU_HELP = "Layers on the GPU, where the build has one; -1: all, 0: none."

@@ -6,11 +6,11 @@ The two disagree in the last bits, and drafting would change the text.
 """
 
 CacheTypes = tuple[str, str]
-"""Types of cached keys and values: "auto", or one of `BYTES_OF`."""
+"""Types of cached keys and of values, each one of `CACHE_TYPES`."""
 AUTO: CacheTypes = ("auto", "auto")
 BYTES_OF = {"f32": 4.0, "f16": 2.0, "bf16": 2.0, "q8_0": 34 / 32}
 """Bytes of one value."""
-CHOICES = ("auto", *BYTES_OF)
+CACHE_TYPES = ("auto", *BYTES_OF)
 """What can be asked for."""
 _BLOCK = 32
 """Values that q8_0 stores together: a head must hold whole blocks."""

@@ -22,7 +22,7 @@ _SNAPSHOTS = 8
 """States that a recurrent memory keeps to go back to: each is as large as the memory itself."""
 _DEFAULT_CONTEXT = 8192
 """Context when the user names none: the model's own, but no more, since a cache is paid in memory at once."""
-_CACHE_TYPES = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8}
+_TYPE_IDS = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def _context_params(model: Any, options: LlamaOptions) -> Any:
         params.n_rs_seq = min(options.max_rows - 1, _SNAPSHOTS)
     params.n_threads = options.threads or physical_cores()
     params.n_threads_batch = options.batch_threads or params.n_threads
-    params.type_k, params.type_v = (_CACHE_TYPES[kind] for kind in cache_types(model, options))
+    params.type_k, params.type_v = (_TYPE_IDS[kind] for kind in cache_types(model, options))
     params.flash_attn_type = _flash_attention(options)
     params.no_perf = True
     return params

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from models.cache_types import CHOICES
+from models.cache_types import CACHE_TYPES
 from models.errors import ModelFileError, UsageError
 
 _FORMAT = 1
@@ -253,8 +253,8 @@ _SETTINGS: Mapping[str, Check] = {
     "threads": _whole(1, 1024),
     "batch_threads": _whole(1, 1024),
     "flash_attention": _one_of(*_ATTENTION),
-    "cache_type_k": _one_of(*CHOICES),
-    "cache_type_v": _one_of(*CHOICES),
+    "cache_type_k": _one_of(*CACHE_TYPES),
+    "cache_type_v": _one_of(*CACHE_TYPES),
 }
 _KEYS: Mapping[str, Mapping[str, Check]] = {
     "": {

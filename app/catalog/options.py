@@ -6,7 +6,7 @@ import click
 
 from app.context_size import CONTEXT_HELP, Asked, ContextSize
 from app.options import ModelName
-from models.cache_types import CHOICES
+from models.cache_types import CACHE_TYPES
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 _YES = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
@@ -14,7 +14,7 @@ _NAME = click.argument("name", type=ModelName("starter"))
 _CONTEXT = click.option(
     "-c", "--ctx-size", default=0, type=ContextSize(), metavar="N|auto", help=CONTEXT_HELP, show_default=True
 )
-_CACHE = click.Choice(CHOICES)
+_CACHE = click.Choice(CACHE_TYPES)
 _KEYS = click.option("-ctk", "--cache-type-k", "keys", default="auto", type=_CACHE, help="Type of cached keys.")
 _VALUES = click.option("-ctv", "--cache-type-v", "values", default="auto", type=_CACHE, help="Type of cached values.")
 _FOLDERS = click.option(

@@ -11,7 +11,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from models.cache_types import CHOICES
+from models.cache_types import CACHE_TYPES
 from models.llama_load import LlamaOptions, has_gpu
 from models.machine import physical_cores
 from models.probe import identity
@@ -179,7 +179,7 @@ def _setting(value: Any) -> Setting:
     setting = Setting(**value)
     for threads in (setting.threads, setting.batch_threads):
         _whole(threads, 1, _MOST_THREADS)
-    if setting.cache_type_k not in CHOICES or setting.cache_type_v not in CHOICES:
+    if setting.cache_type_k not in CACHE_TYPES or setting.cache_type_v not in CACHE_TYPES:
         raise ValueError("unknown cache type")
     if setting.flash_attention not in (None, True, False) or setting.extra_buffers not in (True, False):
         raise ValueError("neither yes nor no")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.cache_types import AUTO, BYTES_OF, CHOICES, CacheTypes, resolved
+from models.cache_types import AUTO, BYTES_OF, CACHE_TYPES, CacheTypes, resolved
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,4 @@ def test_what_was_chosen_stays() -> None:
     assert [resolved(types, 128, exact=exact) for types in every for exact in (True, False)] == [
         types for types in every for _ in range(2)
     ]
-    assert CHOICES == ("auto", "f32", "f16", "bf16", "q8_0")
+    assert CACHE_TYPES == ("auto", "f32", "f16", "bf16", "q8_0")

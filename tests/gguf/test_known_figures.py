@@ -1,0 +1,36 @@
+"""What was measured about a model is found again by how it ran, not by the words it was asked for in."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tiny_gguf import write_llama
+
+import models.llama_context
+from app.engine.load import Loader, LoadPlan
+from drafters.registry import parse_drafter
+from models.abort import AbortFlag
+from models.llama_load import LlamaOptions
+
+
+def remembered(path: Path, memory: Path) -> set[str]:
+    """Load a model, ask what its passes cost and how wide they are exact; return the names of all that is known."""
+    plan = LoadPlan(str(path), parse_drafter("off"), LlamaOptions(context_size=512, threads=1), memory)
+    loader = Loader(plan, AbortFlag(), lambda: 0.0, lambda _, __: None)
+    model = loader.target()
+    try:
+        loader.curve(model, [1, 2])
+        loader.exact_width(model)
+    finally:
+        model.close()
+    return {name for name in json.loads(memory.read_text()) if name.startswith(("curve ", "exact width "))}
+
+
+def test_figures_of_another_cache_are_not_those_of_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, memory = write_llama(tmp_path / "tiny.gguf", n_embd=128), tmp_path / "machine.json"
+    before = remembered(path, memory)
+    assert remembered(path, memory) == before
+    # As it was in an earlier version, or will be in a later one.
+    monkeypatch.setattr(models.llama_context, "resolved", lambda *_, **__: ("q8_0", "q8_0"))
+    after = remembered(path, memory)
+    assert len(after) == 2 * len(before) > 0
