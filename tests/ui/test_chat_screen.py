@@ -41,7 +41,8 @@ def test_an_answer_is_told_round_by_round_and_shown_whole() -> None:
     drive(steps())
 
 
-def test_what_is_typed_while_the_model_loads_is_asked_when_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def gated(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Let no model be loaded before an event is set."""
     target, gate = Loader.target, threading.Event()
 
     def slow(self: Loader) -> LanguageModel:
@@ -49,6 +50,11 @@ def test_what_is_typed_while_the_model_loads_is_asked_when_it_is_there(monkeypat
         return target(self)
 
     monkeypatch.setattr(Loader, "target", slow)
+    return gate
+
+
+def test_what_is_typed_while_the_model_loads_is_asked_when_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = gated(monkeypatch)
 
     async def steps() -> None:
         async with chatting() as chat:
@@ -79,15 +85,23 @@ def test_between_the_greeting_and_the_end_of_the_load_a_message_is_asked_as_well
     drive(steps())
 
 
-def test_what_waits_for_a_model_that_can_not_be_loaded_is_in_the_prompt_again(tmp_path: Path) -> None:
+def test_what_waits_for_a_model_that_can_not_be_loaded_is_in_the_prompt_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF, but not really")
+    gate = gated(monkeypatch)
 
     async def steps() -> None:
         async with chatting() as chat:
+            gate.set()
             await chat.ready()
+            # A message that comes after the failure would be answered by the model that is still there.
+            gate.clear()
             chat.screen.load(replace(chat.screen.request.plan, model=str(broken)))
             await chat.type("abc")
+            assert chat.screen.waiting is not None
+            gate.set()
             await chat.until(lambda: not chat.screen.busy)
             assert chat.screen.prompt.text == "abc"
             assert (chat.messages, chat.screen.waiting) == ([], None)
