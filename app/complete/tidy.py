@@ -63,7 +63,7 @@ def shown(said: str, around: Around, *, broken_off: bool, tidies: bool = True) -
     text = beyond_written(said, around)
     if not tidies:
         return text
-    return "" if is_further_left(said, around) else tidy(text, around, broken_off=broken_off)
+    return "" if is_further_left(said, around) else tidy(none_trailing(text), around, broken_off=broken_off)
 
 
 def tidy(text: str, around: Around, *, broken_off: bool = False) -> str:
@@ -81,6 +81,12 @@ def beyond_written(text: str, around: Around) -> str:
     The model is not shown these, for it knows them as the beginning of a word: after "x = " it would add another one.
     """
     return text[min(_written(around), _leading(text)) :]
+
+
+def none_trailing(text: str) -> str:
+    """Return an answer without blanks before a line end that it begins with: they would be left behind in the line."""
+    rest = text[_leading(text) :]
+    return rest if rest.startswith("\n") else text
 
 
 def is_further_left(text: str, around: Around) -> bool:

@@ -225,6 +225,10 @@ def test_a_long_answer_in_a_long_file_is_soon_tidied() -> None:
         ("x = ", "5", "5"),
         ("x =", " 5", " 5"),
         ("a  ", "  b", "b"),
+        ("def g():", " \n    pass", "\n    pass"),
+        ("def g():", "\t\r\n    pass", "\n    pass"),
+        ("def g():", "  # why\n    pass", "  # why\n    pass"),
+        ("def g():", " ", ""),
     ],
 )
 def test_blanks_that_are_written_are_not_written_again(behind: str, said: str, wanted: str) -> None:
@@ -236,3 +240,4 @@ def test_without_tidying_all_is_shown_but_the_blanks_that_are_there() -> None:
     around = Around("        ", "", (), ())
     assert shown("    def f():\n\n", around, broken_off=True, tidies=False) == "def f():\n\n"
     assert shown("        x  \r\n", around, broken_off=True, tidies=False) == "x  \n"
+    assert shown(" \n x", Around("a", "", (), ()), broken_off=True, tidies=False) == " \n x"
