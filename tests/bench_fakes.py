@@ -76,7 +76,8 @@ def answer(arm: str, prompt: str, rounds: Sequence[tuple[float, int]], **changed
     """Return an answer with these rounds: seconds and tokens."""
     count = sum(tokens for _, tokens in rounds)
     made = Answer(
-        arm, prompt, "chat", 0, 0.0, 1, tuple(range(count)), "", Finish.LENGTH, 0.5, tuple(rounds), Stats().snapshot(),
-        asked=(), widths=tuple(tokens for _, tokens in rounds), trees=(False,) * len(rounds),
+        arm, prompt, "chat", 0, 0.0, 1, tuple(range(count)), "", Finish.LENGTH, 0.5, tuple(rounds),
+        (0.0,) * len(rounds), Stats().snapshot(), asked=(), widths=tuple(tokens for _, tokens in rounds),
+        trees=(False,) * len(rounds),
     )  # fmt: skip
     return replace(made, **changed)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from app.bench.request import BenchRequest
 from app.engine.bench import Answer, Skipped
-from app.engine.bench_results import Overall, Result, overall, results
+from app.engine.bench_results import Oracle, Overall, Result, overall, results
 from app.engine.bench_run import Conditions
 from models.errors import DivergedError
 
@@ -25,11 +25,15 @@ class Findings:
 
     def results(self) -> list[Result]:
         """Return the figures by temperature, class and arm."""
-        return results(self.answers, self.conditions.oracle if self.conditions else None)
+        return results(self.answers, self._oracle)
 
     def overall(self) -> list[Overall]:
         """Return the speed-up of each arm over all classes."""
-        return overall(self.answers)
+        return overall(self.answers, self._oracle)
+
+    @property
+    def _oracle(self) -> Oracle | None:
+        return self.conditions.oracle if self.conditions else None
 
     def check_texts(self) -> None:
         """Raise DivergedError when an arm said something else than plain decoding."""

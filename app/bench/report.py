@@ -18,7 +18,8 @@ _COLUMNS = (
 _LEGEND = (
     "speed-up: against off on the same prompts, geometric mean, its bootstrap interval, and the worst prompt. "
     "gap: time a token, averaged over 8. first: time to the first token. length: tokens a round that drafted. "
-    "cover: rounds that drafted. oracle: share of the speed of a drafter that knows the answer."
+    "cover: rounds that drafted. oracle: share of the speed of a drafter that knows the answer. "
+    "usual price: a pass counts as the median of its width in its class, so that what else the machine did is left out."
 )
 
 
@@ -32,6 +33,7 @@ def report(findings: Findings) -> str:
         results = list(group)
         arms = [arm for arm in overall if arm.temperature == temperature]
         lines += [f"Temperature {temperature:g}", "", *_table(results), *_overall(arms), ""]
+        lines += _usual(results, arms)
         lines += ["Accepted of the drafts that reached a position", *_positions(results), ""]
         lines += ["Verdict", *_verdicts(results), ""]
     return "\n".join([*lines, *textwrap.wrap(_LEGEND, _WIDTH)]) + "\n"
@@ -100,10 +102,25 @@ def _cells(result: Result, class_name: str) -> list[str]:
 
 def _overall(arms: Sequence[Overall]) -> list[str]:
     names = ["all", *[""] * len(arms)]
-    return [
-        f"{name:<10} {_cut(arm.arm, '<10'):<10} {'':>8} {arm.speed_up:>8.2f} {_interval(arm.interval):>9}"
-        for name, arm in zip(names, arms, strict=False)
+    return [_row(name, arm.arm, arm.speed_up, arm.interval) for name, arm in zip(names, arms, strict=False)]
+
+
+def _usual(results: Sequence[Result], arms: Sequence[Overall]) -> list[str]:
+    """Return the speed-ups again, as they are on a machine that does nothing else."""
+    named = [(result.class_name, result.arm, result.steady) for result in results]
+    named += [("all", arm.arm, arm.steady) for arm in arms]
+    lines = [
+        _row(name, arm, steady.speed_up, steady.interval)
+        + (f" {steady.worst[1]:>6.2f} {steady.worst[0]}" if steady.worst else "")
+        for name, arm, steady in named
+        if steady is not None
     ]
+    return ["Speed-up with every pass at its usual price, and the worst prompt", *lines, ""] if lines else []
+
+
+def _row(name: str, arm: str, speed_up: float, bounds: tuple[float, float] | None) -> str:
+    """Return a line whose figures stand below those of the table."""
+    return f"{_cut(name, '<10'):<10} {_cut(arm, '<10'):<10} {'':>8} {speed_up:>8.2f} {_interval(bounds):>9}"
 
 
 def _positions(results: Sequence[Result]) -> list[str]:

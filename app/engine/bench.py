@@ -73,6 +73,8 @@ class Answer:
     """Time to read the turn's prompt: read once, so the same number for every arm."""
     rounds: tuple[tuple[float, int], ...]
     """Seconds and emitted tokens of each round, as the consumer sees them; the first has the drafter's start in it."""
+    drafting: tuple[float, ...]
+    """Seconds of each round that were the drafter's."""
     stats: Snapshot
     asked: tuple[int, ...]
     """Tokens of the prompt."""
@@ -231,6 +233,7 @@ class Bench:
                 (after - before, len(round_.emitted))
                 for before, after, round_ in zip(arrivals, arrivals[1:], rounds, strict=False)
             ),
+            drafting=tuple(round_.draft_seconds for round_ in rounds),
             stats=session.stats.snapshot(),
             asked=tuple(tokens),
             widths=tuple(round_.width for round_ in rounds),

@@ -10,6 +10,7 @@ from itertools import zip_longest
 
 from app.engine.bench import PLAIN, Answer
 from app.engine.bench_stats import gaps, geometric_mean, interval, oracle_speed_up, quantile, ratio
+from app.engine.bench_steady import Steady, steady, steady_speed_ups
 from app.engine.calibrate import VerifyCurve
 
 LEAST_SPEED_UP = 0.95
@@ -42,6 +43,8 @@ class Result:
     """Of the speed-up: 95 %, prompts resampled."""
     worst: tuple[str, float] | None
     """Id of the prompt with the smallest speed-up, and that speed-up."""
+    steady: Steady | None
+    """The speed-up with the machine's noise taken out; None for plain decoding, or where no curve was measured."""
     gap_p50: float | None
     """Median seconds a token, averaged over 8 consecutive tokens."""
     gap_p95: float | None
@@ -73,6 +76,8 @@ class Overall:
     temperature: float
     speed_up: float
     interval: tuple[float, float] | None
+    steady: Steady | None
+    """The same with the machine's noise taken out; None where no curve was measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,10 @@ class Oracle:
         """Return the best speed-up of an answer of so many tokens."""
         return oracle_speed_up(tokens, self.widest, self.curve.seconds)
 
+    def relative(self, width: int) -> float:
+        """Return the cost of a pass over so many tokens, in passes over one."""
+        return self.curve.seconds(width) / self.curve.seconds(1)
+
 
 def results(answers: Sequence[Answer], oracle: Oracle | None) -> list[Result]:
     """Return the results by temperature, class and arm, in the order of the answers."""
@@ -98,20 +107,30 @@ def results(answers: Sequence[Answer], oracle: Oracle | None) -> list[Result]:
     return found
 
 
-def overall(answers: Sequence[Answer]) -> list[Overall]:
+def overall(answers: Sequence[Answer], oracle: Oracle | None) -> list[Overall]:
     """Return each arm's speed-up over all classes, every class weighing the same."""
     found: list[Overall] = []
     for group in _grouped(answers, lambda answer: (answer.temperature, answer.arm)):
         if group[0].arm == PLAIN:
             continue
         plain = [other for other in answers if other.arm == PLAIN and other.temperature == group[0].temperature]
-        by_class = [
-            list(_speed_ups(members, plain).values()) for members in _grouped(group, lambda answer: answer.class_name)
-        ]
-        means = [mean for ratios in by_class if (mean := geometric_mean(ratios)) is not None]
-        if (mean := geometric_mean(means)) is not None:
-            found.append(Overall(group[0].arm, group[0].temperature, mean, interval(by_class)))
+        classes = _grouped(group, lambda answer: answer.class_name)
+        measured = _of_classes(_speed_ups(members, plain) for members in classes)
+        if measured is not None:
+            usual = (
+                _of_classes(steady_speed_ups(members, plain, oracle.relative) for members in classes)
+                if oracle
+                else None
+            )
+            found.append(Overall(group[0].arm, group[0].temperature, measured.speed_up, measured.interval, usual))
     return found
+
+
+def _of_classes(speed_ups: Iterable[dict[str, float]]) -> Steady | None:
+    """Return the geometric mean over classes of their geometric means; None where no class has one."""
+    by_class = [list(found.values()) for found in speed_ups if found]
+    mean = geometric_mean(mean for ratios in by_class if (mean := geometric_mean(ratios)) is not None)
+    return None if mean is None else Steady(mean, interval(by_class), None)
 
 
 def judge(arm: Result, plain: Result) -> Verdict:
@@ -147,6 +166,7 @@ def _result(members: Sequence[Answer], plain: Sequence[Answer], oracle: Oracle |
         speed_up=geometric_mean(speed_ups.values()),
         interval=interval([list(speed_ups.values())]),
         worst=min(speed_ups.items(), key=lambda item: item[1], default=None),
+        steady=_steady(members, plain, oracle),
         gap_p50=quantile(felt, 0.5),
         gap_p95=quantile(felt, 0.95),
         round_p95=quantile(rounds, 0.95),
@@ -176,6 +196,10 @@ def _speed_ups(members: Sequence[Answer], plain: Sequence[Answer]) -> dict[str, 
         if speed is not None and plain_speed is not None:
             found[group[0].prompt] = speed / plain_speed
     return found
+
+
+def _steady(members: Sequence[Answer], plain: Sequence[Answer], oracle: Oracle | None) -> Steady | None:
+    return None if oracle is None or members is plain else steady(steady_speed_ups(members, plain, oracle.relative))
 
 
 def _oracle_share(members: Sequence[Answer], plain: Sequence[Answer], oracle: Oracle | None) -> float | None:

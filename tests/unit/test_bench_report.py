@@ -60,8 +60,18 @@ def test_the_tables_fit_a_hundred_columns_and_say_everything() -> None:
         "6: 56%", "...", "lookup:3   promote: speed 2.00 of plain", "auto       keep off: speed 0.67",
     ):  # fmt: skip
         assert words in text, words
-    (row,) = [line for line in text.split("Temperature 0.7")[0].splitlines() if line.startswith("all ")]
-    assert row.split() == ["all", "lookup:3", "2.00", "2.00-2.00"]
+    rows = [line.split() for line in text.split("Temperature 0.7")[0].splitlines() if line.startswith("all ")]
+    measured, *usual = rows
+    assert measured == usual[0] == ["all", "lookup:3", "2.00", "2.00-2.00"]
+    assert usual[1] == ["all", "auto", "0.67", "0.67-0.67"]
+    assert "Speed-up with every pass at its usual price, and the worst prompt\nchat       lookup:3" in text
+
+
+def test_without_a_curve_there_are_no_usual_prices() -> None:
+    found = findings()
+    assert found.conditions is not None
+    found.conditions = replace(found.conditions, oracle=None)
+    assert "at its usual price" not in report(found)
 
 
 def test_what_limits_drafts_is_said() -> None:

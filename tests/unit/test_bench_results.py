@@ -76,9 +76,26 @@ def test_over_all_classes_each_weighs_the_same() -> None:
     fast = [answer("a", name, [(3.0 * plain, 12)]) for name, plain in (("p", 1.0), ("q", 2.0))]
     code = replace(PLAIN[0], class_name="code", prompt="c")
     same = replace(code, arm="a")
-    (arm,) = overall([*PLAIN, code, *fast, same])
+    (arm,) = overall([*PLAIN, code, *fast, same], None)
     assert arm.speed_up == pytest.approx((4 * 1) ** 0.5), "four times on chat, once on code"
     assert arm.interval is None, "code has one prompt"
+    assert arm.steady is None, "no curve was measured"
+
+
+def test_with_a_curve_the_speed_ups_come_at_usual_prices_too() -> None:
+    oracle = Oracle(VerifyCurve({1: 1.0, 4: 2.0}), widest=4)
+    slow = [answer("a", "p", [(2.0, 4), (2.0, 4), (7.0, 4)]), answer("a", "q", [(4.0, 4)] * 3)]
+    code = [replace(one, class_name="code") for one in PLAIN]
+    off, arm, *_ = results([*PLAIN, *slow], oracle)
+    assert off.steady is None
+    assert arm.steady is not None
+    assert arm.steady.speed_up == pytest.approx(2), "two plain passes for four tokens; the pass of 7 s was disturbed"
+    assert arm.steady.worst is not None
+    assert arm.speed_up == pytest.approx((12 / 11 * 2) ** 0.5)
+    (every,) = overall([*PLAIN, *slow, *code, *(replace(one, arm="a") for one in code)], oracle)
+    assert every.steady is not None
+    assert every.steady.speed_up == pytest.approx(2**0.5), "twice on chat, once on code"
+    assert every.steady.worst is None
 
 
 def result(**changed: object) -> Result:
