@@ -1,13 +1,16 @@
 """Many questions to one engine: the urgent first, each on a lane of its own, and nothing changes what is said."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
+from itertools import groupby
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
+import app.desk as desk_module
 from app.desk import AnswerMessage, Desk
 from app.engine.ending import Finish
 from app.engine.load import LoadPlan
@@ -81,28 +84,51 @@ def test_an_answer_is_the_same_alone_and_among_others() -> None:
     on_a_desk(test)
 
 
-def test_a_completion_goes_before_an_answer_which_goes_on_after_it() -> None:
+class Held:
+    """A toy that makes so many passes, and no more until it may; and all that its engine said, in its order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.passes = 10**9
+        self.goes_on = threading.Event()
+        self.said: list[object] = []
+        decode, post = ToyModel.decode, desk_module._post
+
+        def held(model: ToyModel, *arguments: Any, **options: Any) -> Any:
+            self.passes -= 1
+            assert self.passes > 0 or self.goes_on.wait(20)
+            return decode(model, *arguments, **options)
+
+        def heard(loop: Any, take: Any, *what: object) -> None:
+            self.said += what
+            post(loop, take, *what)
+
+        monkeypatch.setattr(ToyModel, "decode", held)
+        monkeypatch.setattr(desk_module, "_post", heard)
+
+
+def test_a_completion_goes_before_an_answer_which_goes_on_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Held(monkeypatch)
+
     async def test(desk: Desk) -> None:
         alone = (await ended(desk, chat("once upon a time. " * 3, 200))).answer
-        order: list[str] = []
         asked: asyncio.Task[Ended] | None = None
-
-        async def filled() -> Ended:
-            end = await ended(desk, fill(), Urgency.COMPLETION)
-            order.append("filled")
-            return end
-
+        held.passes = 5
+        held.said.clear()
+        answered: list[AnswerMessage] = []
         async with aclosing(desk.answer(chat("once upon a time. " * 3, 200))) as messages:
             async for message in messages:
                 if isinstance(message, Said) and asked is None:
-                    asked = asyncio.create_task(filled())
-                last: AnswerMessage = message
-        order.append("answered")
+                    asked = asyncio.create_task(ended(desk, fill(), Urgency.COMPLETION))
+                    await asyncio.sleep(0)
+                    held.goes_on.set()
+                answered.append(message)
         assert asked is not None
         await asked
-        assert order == ["filled", "answered"]
-        assert isinstance(last, Ended)
-        assert last.answer == alone
+        words = [message for message in held.said if isinstance(message, Said | Ended)]
+        whose = [any(message is one for one in answered) for message in words]
+        assert [mine for mine, _ in groupby(whose)] == [True, False, True], "all of the completion in one go"
+        assert isinstance(answered[-1], Ended)
+        assert answered[-1].answer == alone
 
     on_a_desk(test)
 
