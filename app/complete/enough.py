@@ -15,6 +15,7 @@ from app.complete.tidy import (
     is_further_left,
     loop_end,
     no_closing,
+    none_trailing,
     scope_end,
     tells,
 )
@@ -28,7 +29,7 @@ def is_enough(said: str, around: Around) -> bool:
         return False
     if is_further_left(said, around):
         return True
-    *lines, begun = beyond_written(said, around).split("\n")
+    *lines, begun = none_trailing(beyond_written(said, around)).split("\n")
     if not lines or around.in_a_line:
         return bool(lines)
     loops = loop_end([around.behind + lines[0], *lines[1:]]) is not None

@@ -1,7 +1,7 @@
 """An answer that is stopped as soon as enough was said: the same is shown as of all of it, whatever else comes."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.complete.enough import is_enough
@@ -55,6 +55,7 @@ def test_what_is_shown_does_not_depend_on_when_it_was_enough(
 
 @settings(max_examples=150, deadline=None)
 @given(BEHIND, AHEAD, texts(3), texts(3), TEXTS, st.lists(TEXTS, min_size=1, max_size=6))
+@example("", "", "", "", " \na", ["a"])
 def test_enough_is_enough_however_it_goes_on(
     behind: str, ahead: str, above: str, below: str, said: str, more: list[str]
 ) -> None:
