@@ -51,6 +51,11 @@ class _Commands(click.Group):
         return super().parse_args(context, arguments)
 
 
+def _was_given(context: click.Context, parameter: str) -> bool:
+    """Tell whether a value stands on the command line, and is no default of a file or variable."""
+    return context.get_parameter_source(parameter) is ParameterSource.COMMANDLINE
+
+
 @click.group(cls=_Commands, context_settings=_SETTINGS, epilog=_EPILOG)
 @click.option(
     "--version",
@@ -94,15 +99,13 @@ def run(context: click.Context, /, model: str | None, prompt: tuple[str, ...], *
     What is said is saved, with --json only under -C or --resume; see localspec history. --no-history keeps nothing.
     """
     from app.log import open_log
-    from app.request import read_request
     from app.start import start
 
     open_log()
     if flags["edit"] and context.get_parameter_source("temp") is ParameterSource.DEFAULT:
         # What is proposed is to be the likeliest, and the same each time.
         flags["temp"] = 0.0
-    named = context.get_parameter_source("model") is ParameterSource.COMMANDLINE
-    context.exit(start(read_request(model, prompt, flags, named=named)))
+    context.exit(start(model, prompt, flags, named=_was_given(context, "model")))
 
 
 @command_line.command(cls=SectionedCommand, epilog=_EPILOG)
@@ -154,7 +157,7 @@ def verify(context: click.Context, /, model: str | None, **flags: Any) -> None:
     from app.verify.dispatch import start_verify
 
     open_log()
-    context.exit(start_verify(model, flags))
+    context.exit(start_verify(model, flags, named=_was_given(context, "model")))
 
 
 @command_line.command(cls=SectionedCommand, epilog=_EPILOG)

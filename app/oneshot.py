@@ -14,7 +14,7 @@ from app.exit_codes import INTERRUPTED
 from app.explanation import explanation_text
 from app.history.recorder import start_recorder
 from app.line_engine import LineEngine
-from app.report import end_record, ending_note, error_record, round_record, start_record, summary
+from app.report import end_record, ending_note, round_record, start_record, summary
 from app.request import Request
 from app.terminal import Terminal
 from app.walk_text import walk_text
@@ -26,7 +26,7 @@ _NO_END = "an answer ends with Ended or fails"
 
 
 def run_once(request: Request) -> int:
-    """Answer one prompt; return the exit code."""
+    """Answer one prompt; return the exit code. Raises LocalspecError."""
     terminal = Terminal(quiet=request.quiet or request.as_json)
     engine = LineEngine(request.plan, terminal)
     try:
@@ -35,10 +35,6 @@ def run_once(request: Request) -> int:
             if request.as_json:
                 return _as_json(engine, terminal, ready, request, messages)
             return _as_text(engine, terminal, request, messages)
-    except LocalspecError as error:
-        if request.as_json:
-            _write(terminal, error_record(error))
-        raise
     finally:
         terminal.clear_progress()
         engine.close()

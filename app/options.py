@@ -3,7 +3,7 @@
 Other commands that load a model take whole groups from here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,6 +17,10 @@ from drafters.registry import HELP as DRAFTERS
 from models.cache_types import CACHE_TYPES
 
 Command = Callable[..., None]
+
+
+SECRET: Mapping[str, Any] = {"hide_input": True, "show_default": False}
+"""Settings of an option whose value is shown nowhere, neither in the help nor by `config show`."""
 
 
 class SectionedOption(click.Option):
@@ -80,7 +84,7 @@ def _known_names() -> list[str]:
 
 def option(section: str, *names: str, **settings: Any) -> Callable[[Command], Command]:
     """Declare an option in a section of the help."""
-    return click.option(*names, cls=SectionedOption, section=section, show_default=True, **settings)
+    return click.option(*names, cls=SectionedOption, section=section, **{"show_default": True, **settings})
 
 
 _COUNT = click.IntRange(min=1)

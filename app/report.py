@@ -1,5 +1,8 @@
 """Numbers in words: the line after an answer, the table of /stats, the records of --json."""
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -7,6 +10,7 @@ from app.engine.ending import Finish
 from app.engine.messages import Ended, Ready, Said, Walked
 from app.engine.stats import Snapshot
 from app.explanation import explanation_record
+from app.terminal import Terminal
 from app.walk_record import walk_record
 from models.accept import Accept
 from models.errors import LocalspecError
@@ -125,6 +129,17 @@ def error_record(error: LocalspecError) -> dict[str, Any]:
         "hint": error.hint,
         "exit_code": error.exit_code,
     }
+
+
+@contextmanager
+def errors_told(*, as_json: bool) -> Iterator[None]:
+    """Give a failure its JSON line too, before it goes on."""
+    try:
+        yield
+    except LocalspecError as error:
+        if as_json:
+            Terminal().say(json.dumps(error_record(error), ensure_ascii=False) + "\n")
+        raise
 
 
 def _speculation(ended: Ended) -> list[str]:

@@ -2,13 +2,21 @@
 
 import os
 import sys
+from typing import Any
 
-from app.request import Request
+from app.report import errors_told
+from app.request import Request, read_request
 from models.errors import UsageError
 
 
-def start(request: Request) -> int:
-    """Run what was asked for; return the exit code. Only what is needed is imported: a screen library is not light."""
+def start(model: str | None, words: tuple[str, ...], flags: dict[str, Any], *, named: bool) -> int:
+    """Run what the command line asks for; return the exit code. Raises LocalspecError, which has its line of JSON."""
+    with errors_told(as_json=flags["as_json"]):
+        return _start(read_request(model, words, flags, named=named))
+
+
+def _start(request: Request) -> int:
+    # Only what is needed is imported: a screen library is not light.
     if request.edit is not None:
         if not _can_show_screen():
             raise UsageError(

@@ -6,6 +6,9 @@ from models.errors import UsageError
 
 HELP = "off, lookup, suffix, auto (the default), a small GGUF of the same family, or model:GGUF for it alone"
 
+WITHOUT_MODEL = ("off", "lookup", "suffix", "auto")
+"""Kinds of drafters that are named by themselves."""
+
 
 @dataclass(frozen=True, slots=True)
 class DrafterSpec:
@@ -22,7 +25,7 @@ class DrafterSpec:
 
 def parse_drafter(text: str) -> DrafterSpec:
     """Read "off", "lookup", "suffix", "auto", "model:PATH" or a bare path."""
-    if text in ("off", "lookup", "suffix", "auto"):
+    if text in WITHOUT_MODEL:
         return DrafterSpec(text)
     name = text.removeprefix("model:")
     if name.isdigit():

@@ -4,7 +4,7 @@ from importlib import metadata
 from pathlib import Path
 
 from models.errors import ModelFileError
-from models.gguf import first_part
+from models.gguf import first_part, is_there
 from models.names import find_named
 
 STARTER = "starter"
@@ -19,12 +19,19 @@ def find_model(name: str) -> Path:
     """
     if name == STARTER:
         return _starter()
-    path = Path(name).expanduser()
-    if not path.exists() and not name.endswith(".gguf") and path.with_name(path.name + ".gguf").exists():
+    path = _at_home(name)
+    if not is_there(path) and not name.endswith(".gguf") and is_there(path.with_name(path.name + ".gguf")):
         path = path.with_name(path.name + ".gguf")
-    if not path.exists() and (named := find_named(name)) is not None:
+    if not is_there(path) and (named := find_named(name)) is not None:
         return named
     return first_part(path)
+
+
+def _at_home(name: str) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as error:
+        raise ModelFileError(f"{name} can't be found.", cause=f"{error}", hint="Name the folder itself.") from error
 
 
 def _starter() -> Path:

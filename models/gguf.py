@@ -1,5 +1,6 @@
 """Before llama.cpp opens a file: is it there, and is it a GGUF at all?"""
 
+import errno
 import re
 from pathlib import Path
 
@@ -10,20 +11,12 @@ _SHORTEST = 24
 """Bytes of the fixed header: magic, version, tensor count, metadata count."""
 _PART = re.compile(r"(?P<stem>.+)-(?P<part>\d{5})-of-(?P<parts>\d{5})\.gguf")
 _MOST_PARTS = 1000
+_NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
 
 
 def check_file(path: Path) -> None:
     """Raise ModelFileError unless the file exists, can be read and starts like a GGUF, and no part of it is missing."""
-    if path.is_dir():
-        raise ModelFileError(f"{path} is a folder, not a model.", hint="Name the .gguf file inside it.")
-    try:
-        with path.open("rb") as file:
-            head = file.read(_SHORTEST)
-    except FileNotFoundError:
-        hint = "Check the path; `localspec models ls` shows the models that are here, and how to name them."
-        raise ModelFileError(f"There is no file {path}.", hint=hint) from None
-    except OSError as error:
-        raise ModelFileError(f"{path} can't be read.", cause=str(error), hint="Check its permissions.") from error
+    head = _head(path)
     if head[:4] != _MAGIC:
         raise ModelFileError(
             f"{path.name} is not a GGUF file: it starts with {head[:4]!r}, not {_MAGIC!r}.",
@@ -31,9 +24,30 @@ def check_file(path: Path) -> None:
         )
     if len(head) < _SHORTEST:
         raise ModelFileError(f"{path.name} is cut short: {len(head)} bytes.", hint="Fetch it again.")
-    missing = next((part for part in parts_of(path) if not part.exists()), None)
+    missing = next((part for part in parts_of(path) if not is_there(part)), None)
     if missing is not None:
         raise ModelFileError(f"{missing.name} is missing: {path.name} is a part alone.", hint=f"Put it beside {path}.")
+
+
+def _head(path: Path) -> bytes:
+    try:
+        if path.is_dir():
+            raise ModelFileError(f"{path} is a folder, not a model.", hint="Name the .gguf file inside it.")
+        with path.open("rb") as file:
+            return file.read(_SHORTEST)
+    except OSError as error:
+        if error.errno in _NOT_THERE:
+            hint = "Check the path; `localspec models ls` shows the models that are here, and how to name them."
+            raise ModelFileError(f"There is no file {path}.", hint=hint) from None
+        raise ModelFileError(f"{path} can't be read.", cause=str(error), hint="Check its permissions.") from error
+
+
+def is_there(path: Path) -> bool:
+    """Tell whether a file can be seen; a name that is too long, or a folder that is closed, is no error here."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def first_part(path: Path) -> Path:

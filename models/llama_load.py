@@ -1,6 +1,7 @@
 """Loading weights into memory: how, and every refusal explained before llama.cpp crashes on it."""
 
 import ctypes
+import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -67,7 +68,7 @@ def load_weights(
     callback = _progress_callback(abort, on_progress)
     params.progress_callback = callback
     recent_errors()
-    model = api.llama_model_load_from_file(str(path).encode(), params)
+    model = api.llama_model_load_from_file(os.fsencode(path), params)
     if not model:
         if abort.is_set:
             raise Cancelled("Loading was stopped.")

@@ -62,6 +62,7 @@ def _all_found(folders: Sequence[Path]) -> Iterator[Found]:
 
 def _each_once(found: Iterable[Found]) -> Iterator[Found]:
     seen: set[object] = set()
+    names: set[str] = set()
     for name, path in found:
         # Hard links have no path in common; two hubs' files may be one.
         try:
@@ -69,8 +70,10 @@ def _each_once(found: Iterable[Found]) -> Iterator[Found]:
             key: object = (state.st_dev, state.st_ino)
         except OSError:
             key = path
-        if key not in seen:
+        # By a name that two stores have, only the first can be reached.
+        if key not in seen and name not in names:
             seen.add(key)
+            names.add(name)
             yield name, path
 
 

@@ -3,8 +3,10 @@
 from collections.abc import Callable
 
 import click
+from click.core import ParameterSource
 
 from app.options import MODEL_OPTIONS, SHAPING_OPTIONS, Command, ModelName, add_options, option
+from drafters.registry import WITHOUT_MODEL
 
 _WHAT, _DRAFT, _SAMPLING, _OUTPUT = "What to measure", "Speculation", "Sampling", "Output"
 PREDICT_NAMES, PREDICT_HELP = ("-n", "--predict", "--n-predict", "predict"), "Most tokens of an answer."
@@ -25,11 +27,20 @@ _WHAT_OPTIONS = (
     option(_WHAT, "--limit", default=12, type=_COUNT, help="Most prompts of a class."),
     option(_WHAT, *PREDICT_NAMES, default=160, type=_COUNT, help=PREDICT_HELP),
 )
+
+
+def _given_or_a_file(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Pass over "off" or "lookup" where it is a default for all commands: here it would be no draft model."""
+    is_default = context.get_parameter_source(str(parameter.name)) is not ParameterSource.COMMANDLINE
+    return None if is_default and value in WITHOUT_MODEL else value
+
+
 DRAFT_FILE = option(
     _DRAFT,
     "-md",
     "--draft",
     envvar="LOCALSPEC_DRAFT",
+    callback=_given_or_a_file,
     type=ModelName(),
     metavar="FILE",
     help="The draft model: a small GGUF of the same family.",

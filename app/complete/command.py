@@ -20,12 +20,12 @@ from app.engine.messages import Ended
 from app.engine.question import Question
 from app.exit_codes import INTERRUPTED
 from app.line_engine import LineEngine
-from app.report import end_record, ending_note, error_record, summary
+from app.report import end_record, ending_note, errors_told, summary
 from app.request import read_plan, read_sampling
 from app.terminal import Terminal
 from models.accept import Accept
 from models.catalog import STARTER
-from models.errors import LocalspecError, UsageError
+from models.errors import UsageError
 from models.fim import Chunk, Hole
 
 _AT = re.compile(r"(.+?):(\d+)(?::(\d+))?:?")
@@ -34,6 +34,11 @@ _RECORDED = ("finish", "usage", "timings", "speculation")
 
 def run_complete(at: str | None, flags: dict[str, Any]) -> int:
     """Print what is missing at the place that was named; return the exit code. Raises LocalspecError."""
+    with errors_told(as_json=flags["as_json"]):
+        return _complete(at, flags)
+
+
+def _complete(at: str | None, flags: dict[str, Any]) -> int:
     terminal = Terminal(quiet=flags["quiet"] or flags["as_json"])
     try:
         place = read_place(at, flags)
@@ -42,10 +47,6 @@ def run_complete(at: str | None, flags: dict[str, Any]) -> int:
         ended = _answered(
             LineEngine(read_plan(flags["model_option"] or STARTER, flags), terminal, chats=False), question
         )
-    except LocalspecError as error:
-        if flags["as_json"]:
-            terminal.say(json.dumps(error_record(error), ensure_ascii=False) + "\n")
-        raise
     finally:
         terminal.clear_progress()
     tidies, broken_off = not flags["raw_output"], ended.finish not in WHOLE

@@ -8,11 +8,13 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from app.config.files import read, sources, together
+from app.config.files import read, sources_there, together
 from app.config.schema import commands_of, settings_of
 from app.terminal import Terminal
 
 _BUILT_IN = "built-in"
+_HIDDEN = "(set)"
+"""Stands for a value that is not to be seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +33,11 @@ def show_settings(group: click.Group, *, everything: bool, as_json: bool) -> Non
     terminal = Terminal()
     found = [setting for setting in settings(group) if everything or setting.origin != _BUILT_IN]
     if as_json:
-        files = [{"origin": source.origin, "path": str(source.path)} for source in sources()]
+        files = [{"origin": source.origin, "path": str(source.path)} for source in sources_there()]
         record = {"type": "config", "files": files, "settings": [asdict(setting) for setting in found]}
         terminal.say(json.dumps(record, ensure_ascii=False, default=str) + "\n")
         return
-    for source in sources():
+    for source in sources_there():
         there = "" if source.path.exists() else " (not there)"
         terminal.say(f"# {source.origin}: {source.path}{there}\n")
     width = max((len(f"{setting.command}.{setting.key}") for setting in found), default=0)
@@ -46,7 +48,7 @@ def show_settings(group: click.Group, *, everything: bool, as_json: bool) -> Non
 
 def settings(group: click.Group) -> list[Setting]:
     """Return every setting of every command, with its origin; a flag given to a run wins over all of them."""
-    said = [(source.origin, read(source, group)) for source in sources()]
+    said = [(source.origin, read(source, group)) for source in sources_there()]
     defaults = together(values for _, values in said)
     found: list[Setting] = []
     for name, command in commands_of(group).items():
@@ -62,7 +64,12 @@ def settings(group: click.Group) -> list[Setting]:
 def _setting(context: click.Context, key: str, parameter: str, origins: Mapping[str, str]) -> Setting:
     from_environment = context.get_parameter_source(parameter) is ParameterSource.ENVIRONMENT
     origin = "environment" if from_environment else origins.get(parameter, _BUILT_IN)
-    return Setting(str(context.info_name), key, context.params[parameter], origin)
+    value = context.params[parameter]
+    return Setting(str(context.info_name), key, _HIDDEN if value and _is_secret(context, parameter) else value, origin)
+
+
+def _is_secret(context: click.Context, parameter: str) -> bool:
+    return any(getattr(one, "hide_input", False) for one in context.command.params if one.name == parameter)
 
 
 def _shown(value: Any) -> str:

@@ -29,8 +29,16 @@ class Source:
 
 
 def sources() -> tuple[Source, ...]:
-    """Return the files that count here, there or not; later ones win."""
+    """Return the files that count here, there or not; later ones win. Raises OSError where "here" is gone."""
     return Source("user", user_file()), Source("project", project_folder() / _PROJECT_FILE)
+
+
+def sources_there() -> tuple[Source, ...]:
+    """Return the same where there is a working directory, else the user's file alone."""
+    try:
+        return sources()
+    except OSError:
+        return (Source("user", user_file()),)
 
 
 def user_file() -> Path:
@@ -64,7 +72,7 @@ def read(source: Source, group: click.Group) -> dict[str, dict[str, Any]]:
 
 def read_all(group: click.Group) -> dict[str, dict[str, Any]]:
     """Return what all files say together, for each command: click's `default_map`. Raises UsageError."""
-    return together(read(source, group) for source in sources())
+    return together(read(source, group) for source in sources_there())
 
 
 def together(said: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:

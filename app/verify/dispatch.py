@@ -1,6 +1,5 @@
 """Which of the three checks `verify` was asked for: tokens, a distribution, or servers. Nothing heavy is imported."""
 
-import os
 import sys
 from typing import Any
 
@@ -11,12 +10,12 @@ _FEW = 1
 _SCHEMES = ("http://", "https://")
 
 
-def start_verify(model: str | None, flags: dict[str, Any]) -> int:
+def start_verify(model: str | None, flags: dict[str, Any], *, named: bool = True) -> int:
     """Run the check that was asked for; return the exit code. Raises LocalspecError.
 
-    With --audit, `model` may be the second server.
+    With --audit, `model` may be the second server; `named`: it was given, and is no default of a file or variable.
     """
-    urls = read_urls(model, flags)
+    urls = read_urls(model, flags, named=named)
     if urls:
         from app.verify.audit_command import run_audit
 
@@ -37,7 +36,7 @@ def read_limit(flags: dict[str, Any]) -> int:
     return limit or (_FEW if flags["prompts"] is None else sys.maxsize)
 
 
-def read_urls(model: str | None, flags: dict[str, Any]) -> tuple[str, ...]:
+def read_urls(model: str | None, flags: dict[str, Any], *, named: bool = True) -> tuple[str, ...]:
     """Return the servers to ask, from `--audit URL --audit URL` or `--audit URL URL`; raises UsageError."""
     given: tuple[str, ...] = flags["audit"]
     is_url = model is not None and model.startswith(_SCHEMES)
@@ -45,8 +44,8 @@ def read_urls(model: str | None, flags: dict[str, Any]) -> tuple[str, ...]:
         if is_url:
             raise UsageError(f"{model} is no model.", hint=f"To ask a server: localspec verify --audit {model}")
         return ()
-    # LOCALSPEC_MODEL names a model for every command, so it says nothing here.
-    if model is not None and not is_url and model != os.environ.get("LOCALSPEC_MODEL"):
+    # A default is of every command, and says nothing here.
+    if model is not None and not is_url and named:
         raise UsageError(f"--audit asks servers, and {model} is a model.", hint="Leave one of them out.")
     if flags["statistics"]:
         raise UsageError("--audit and --statistics are two checks.", hint="Leave one of them out.")

@@ -3,7 +3,7 @@
 import click
 
 from app.bench.options import DRAFT_FILE, PREDICT_HELP, PREDICT_NAMES, SEED, prompt_options
-from app.options import MODEL_OPTIONS, SHAPING_OPTIONS, Command, add_options, option
+from app.options import MODEL_OPTIONS, SECRET, SHAPING_OPTIONS, Command, add_options, option
 from models.accept import Accept
 
 _WHAT, _DRAFT, _SAMPLING = "What to compare", "Speculation", "Sampling"
@@ -42,7 +42,7 @@ _OTHER_CHECKS = (
     option(_STATISTICS, "--samples", default=20_000, type=_COUNT, metavar="N", help="Answers to draw in all."),
     option(_AUDIT, "--audit", multiple=True, metavar="URL", help=_AUDIT_HELP),
     option(_AUDIT, "--timeout", default=120.0, type=click.FloatRange(min=0.1), help="Seconds to wait for an answer."),
-    option(_AUDIT, "--api-key", envvar="LOCALSPEC_API_KEY", metavar="KEY", help=_KEY_HELP),
+    option(_AUDIT, "--api-key", envvar="LOCALSPEC_API_KEY", metavar="KEY", help=_KEY_HELP, **SECRET),
 )
 _OUTPUT_OPTIONS = (
     option(_OUTPUT, "--json", "as_json", is_flag=True, help="One JSON object in place of the certificate."),

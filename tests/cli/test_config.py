@@ -156,3 +156,44 @@ def test_a_key_that_nothing_has_is_refused_with_the_nearest(tmp_path: Path) -> N
     assert done.returncode == 2
     assert "chat.pannel=f12" in done.stderr
     assert "Did you mean 'chat.panel'?" in done.stderr
+
+
+def test_a_key_for_clients_is_shown_nowhere(tmp_path: Path) -> None:
+    write(tmp_path, '[serve]\napi-key = "from-the-file"\n')
+    variable = {"LOCALSPEC_API_KEY": "from-the-environment"}
+    for extra in ({}, variable):
+        asked = (("config", "show"), ("config", "show", "--json"), ("serve", "--help"), ("verify", "--help"))
+        said = [localspec_here(*arguments, home=tmp_path, extra=extra) for arguments in asked]
+        assert not any("from-the" in done.stdout + done.stderr for done in said)
+        assert shown(said[1])["serve.api-key"] == ("(set)", "environment" if extra else "user")
+    assert shown(localspec_here("config", "show", "--json", "--all", home=tmp_path))["verify.api-key"][0] is None
+
+
+@pytest.mark.parametrize("name", ["off", "lookup", "suffix", "auto"])
+def test_a_drafter_without_a_model_is_no_default_for_what_wants_a_draft_model(tmp_path: Path, name: str) -> None:
+    short = ("toy", "-n", "4", "--limit", "1", "--class", "chat", "-q")
+    for command in ("bench", "verify"):
+        plain = localspec_here(command, *short, "--json", home=tmp_path)
+        assert plain.returncode == 0, plain.stderr
+        for file, extra in ((f'draft = "{name}"', {}), ("", {"LOCALSPEC_DRAFT": name})):
+            write(tmp_path, file)
+            done = localspec_here(command, *short, "--json", home=tmp_path, extra=extra)
+            assert done.returncode == 0, done.stderr
+            assert json.loads(done.stdout)["arms"] == json.loads(plain.stdout)["arms"]
+        write(tmp_path, "")
+        if name != "auto":
+            refused = localspec_here(command, *short, "--draft", name, home=tmp_path)
+            assert refused.returncode == 2
+            assert f"--draft {name} is no draft model" in refused.stderr
+
+
+def test_a_working_directory_that_is_gone_leaves_what_is_not_about_it(tmp_path: Path) -> None:
+    write(tmp_path, "temp = 0.3\n")
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(gone)
+        gone.rmdir()
+        assert temperature(localspec_here("run", "toy", "hi", "-n", "2", "--json", home=tmp_path)) == 0.3
+        assert shown(localspec_here("config", "show", "--json", home=tmp_path))["run.temp"] == (0.3, "user")
+        assert "the working directory is gone" in localspec_here("doctor", home=tmp_path).stdout

@@ -160,6 +160,19 @@ def test_old_spellings_work_with_a_note(tmp_path: Path) -> None:
         assert words in old.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(("pair:nope", "hi"), 3), (("toy", "hi", "--top-p", "2"), 2), (("toy", "hi", "--resume", "zzz"), 2)],
+)
+def test_what_is_refused_before_anything_is_loaded_has_its_line_of_json(
+    tmp_path: Path, arguments: tuple[str, ...], code: int
+) -> None:
+    done = localspec_here("run", *arguments, "--json", home=tmp_path)
+    (record,) = records(done.stdout)
+    assert (done.returncode, record["type"], record["exit_code"]) == (code, "error", code)
+    assert record["title"] in done.stderr
+
+
 def test_the_environment_names_model_and_drafter(tmp_path: Path) -> None:
     extra = {"LOCALSPEC_MODEL": "toy", "LOCALSPEC_DRAFT": "off"}
     done = localspec_here("run", "-p", "hello", "-n", "3", "--json", home=tmp_path, extra=extra)

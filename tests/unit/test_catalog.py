@@ -84,3 +84,19 @@ def test_a_starter_that_is_missing_is_told_with_the_way_to_get_it(known: bool, m
 def test_the_real_starter_is_a_gguf_file() -> None:
     with find_model(STARTER).open("rb") as file:
         assert file.read(4) == b"GGUF"
+
+
+def test_what_is_no_path_at_all_is_no_failure_of_its_own() -> None:
+    question = "why " * 100
+    assert find_model(question) == Path(question)
+    with pytest.raises(ModelFileError, match="can't be found") as failed:
+        find_model("~nobody-of-this-name/a.gguf")
+    assert failed.value.exit_code == 3
+
+
+def test_what_is_in_a_closed_folder_stands_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "stat", closed)
+    assert find_model("closed/a.gguf") == Path("closed/a.gguf")

@@ -63,3 +63,23 @@ def test_a_file_that_may_not_be_read_is_told_with_the_reason(tmp_path: Path, mon
     error = refusal(path)
     assert "can't be read" in error.title
     assert "Permission denied" in error.cause
+
+
+def test_a_name_that_is_too_long_is_that_of_no_file(tmp_path: Path) -> None:
+    path = tmp_path / ("why " * 100)
+    assert refusal(path).title == f"There is no file {path}."
+
+
+def test_a_file_in_a_closed_folder_is_told_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "stat", closed)
+    assert "Permission denied" in refusal(tmp_path / "a.gguf").cause
+
+
+def test_a_part_that_can_not_be_looked_at_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "a-00001-of-00002.gguf"
+    path.write_bytes(HEAD)
+    (tmp_path / "a-00002-of-00002.gguf").symlink_to(tmp_path / ("b" * 300))
+    assert "a-00002-of-00002.gguf is missing" in refusal(path).title

@@ -236,6 +236,13 @@ def test_two_names_of_one_ollama_blob_are_listed_once(home: Path) -> None:
     assert names() == ["ollama:llama3.2:3b"]
 
 
+def test_one_name_in_two_stores_is_listed_once_and_leads_to_the_first(home: Path) -> None:
+    first = write_raw(home / ".lmstudio/models/a/b/c.gguf")
+    write_raw(home / ".cache/lm-studio/models/a/b/c.gguf", ABOUT)
+    assert [model.path for model in local_models()] == [first]
+    assert find_model("lmstudio:a/b/c.gguf") == first
+
+
 def test_an_ollama_blob_that_is_gone_or_no_model_is_told(home: Path) -> None:
     in_ollama(home, "registry.ollama.ai/library/gone/1b").unlink()
     blob = in_ollama(home, "registry.ollama.ai/library/odd/1b", digest="2" * 64)

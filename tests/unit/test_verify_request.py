@@ -83,9 +83,8 @@ def test_what_can_not_be_meant_is_refused(model: str | None, changed: dict[str, 
         read_urls(model, {**DEFAULTS, **changed})
 
 
-def test_a_model_of_the_environment_says_nothing_about_servers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOCALSPEC_MODEL", "big.gguf")
-    assert read_urls("big.gguf", {**DEFAULTS, "audit": (ONE,)}) == (ONE,)
+def test_a_model_that_is_a_default_says_nothing_about_servers() -> None:
+    assert read_urls("big.gguf", {**DEFAULTS, "audit": (ONE,)}, named=False) == (ONE,)
 
 
 def test_each_check_is_run_by_its_own_command(monkeypatch: pytest.MonkeyPatch) -> None:
