@@ -32,7 +32,8 @@ KEYS: Mapping[str, Key] = {
     "chat.new": Key("ctrl+n", "Begin a new conversation", "new"),
     "chat.copy": Key("ctrl+y", "Copy the last answer", "copy_last"),
     "chat.palette": Key("ctrl+p", "Find a command by its name", "palette"),
-    "chat.quit": Key("ctrl+q,ctrl+d", "Leave", "leave", "Leave"),
+    "chat.end": Key("ctrl+d", "Leave, when nothing is typed", "leave"),
+    "chat.quit": Key("ctrl+q", "Leave", "leave", "Leave"),
 }
 EDIT_KEYS: Mapping[str, Key] = {
     "edit.accept": Key("tab", "Take all that is proposed; else indent", "accept", "Take"),

@@ -44,6 +44,10 @@ _TALL = 16
 """Lines from which on the keys have a line of their own."""
 
 
+_TO_THE_PROMPT_FIRST = ("chat.stop", "chat.end")
+"""Keys that mean something else to a prompt with text in it."""
+
+
 class ChatScreen(SparingScreen):
     """One conversation with one engine."""
 
@@ -54,7 +58,7 @@ class ChatScreen(SparingScreen):
             key.label or key.help,
             id=name,
             show=bool(key.label),
-            priority=name != "chat.stop",
+            priority=name not in _TO_THE_PROMPT_FIRST,
         )
         for name, key in KEYS.items()
     ]

@@ -209,12 +209,18 @@ def resume(screen: "ChatScreen", conversation: str | None) -> None:
     """Go on with a saved conversation, with the model that is loaded."""
     if conversation is None or screen.ready is None:
         return
+    if screen.busy:
+        _tell(screen, _RUNNING)
+        return
     resumed = find_resumed(conversation)
     old = screen.dialogue.record
     old.close()
+    for note in old.notes():
+        screen.note(note)
     record = start_recorder(old.model, old.source, resumed, saved=not old.private, wait=0)
     screen.dialogue.record = record
     screen.dialogue.system = resumed.conversation.system
+    screen.editing = None
     screen.transcript.clear()
     show_branch(screen)
     if resumed.unanswered is not None:

@@ -1,0 +1,88 @@
+"""Going from one conversation to another on the chat screen: nothing that was said, or is being typed, is lost."""
+
+from pathlib import Path
+
+import pytest
+from ui_chat import Chat, chatting, drive, own_folders, slowly
+
+from app.history.recorder import Recorder
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    own_folders(monkeypatch, tmp_path)
+
+
+def conversation(chat: Chat) -> str:
+    record = chat.screen.dialogue.record
+    assert record.conversation is not None
+    return record.conversation.id
+
+
+def test_an_answer_that_runs_is_not_left_for_another_conversation(monkeypatch: pytest.MonkeyPatch) -> None:
+    slowly(monkeypatch)
+
+    async def steps() -> None:
+        async with chatting(predict=1500) as chat:
+            await chat.ready()
+            await chat.type("the first")
+            await chat.until(lambda: chat.screen.busy)
+            await chat.pilot.press("escape")
+            await chat.until(lambda: not chat.screen.busy)
+            first = conversation(chat)
+            await chat.pilot.press("ctrl+n")
+            await chat.type("the second")
+            await chat.until(lambda: chat.screen.busy)
+            growing = chat.screen.dialogue.record.growing
+            await chat.type(f"/resume {first}")
+            assert chat.screen.busy
+            assert (chat.screen.dialogue.record.growing, chat.messages[0]) == (growing, "the second")
+            await chat.pilot.press("escape")
+            await chat.until(lambda: not chat.screen.busy)
+            await chat.type(f"/resume {first}")
+            await chat.until(lambda: chat.messages[:1] == ["the first"])
+
+    drive(steps())
+
+
+def test_a_message_that_was_being_edited_is_forgotten_with_its_conversation() -> None:
+    async def steps() -> None:
+        async with chatting(predict=4) as chat:
+            await chat.ready()
+            await chat.ask("the first")
+            first = conversation(chat)
+            await chat.pilot.press("ctrl+n")
+            await chat.ask("the second")
+            await chat.pilot.press("f6")
+            await chat.until(lambda: chat.screen.editing is not None)
+            await chat.type(f"/resume {first}")
+            await chat.until(lambda: chat.messages[:1] == ["the first"])
+            await chat.ask("and then")
+            assert [chat.messages[0], chat.messages[2]] == ["the first", "and then"]
+
+    drive(steps())
+
+
+def test_what_went_wrong_with_the_saving_is_told_when_a_conversation_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def steps() -> None:
+        async with chatting(predict=4) as chat:
+            await chat.ready()
+            await chat.ask("the first")
+            first = conversation(chat)
+            monkeypatch.setattr(Recorder, "notes", lambda _: ["The disk is full."])
+            await chat.type(f"/resume {first}")
+            await chat.until(lambda: "The disk is full." in chat.notes)
+
+    drive(steps())
+
+
+def test_ctrl_d_leaves_where_nothing_is_typed_and_deletes_where_something_is() -> None:
+    async def steps() -> None:
+        async with chatting() as chat:
+            await chat.ready()
+            await chat.pilot.press("a", "b", "left", "ctrl+d")
+            assert (chat.screen.prompt.text, chat.app.return_code) == ("a", None)
+            await chat.pilot.press("backspace", "ctrl+d")
+            await chat.until(lambda: chat.app.return_code == 0)
+
+    drive(steps())
