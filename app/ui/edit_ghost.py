@@ -29,13 +29,18 @@ class Proposal:
         self._typed = ""
 
     def take(self, text: str, made_for: int, now: int) -> bool:
-        """Take a text that was made for a moment; False, and nothing changes, where it no longer fits."""
+        """Take a text that was made for a moment; False where it does not fit what was typed.
+
+        Where it was made for this very proposal nothing is left to show then, until a text fits again; else nothing
+        changes.
+        """
         if made_for == now:
             self.moment, self._typed = made_for, ""
-        elif made_for != self.moment or not self.ghost or not text.startswith(self._typed):
+        elif made_for != self.moment:
             return False
-        self.ghost = text[len(self._typed) :]
-        return True
+        fits = text.startswith(self._typed)
+        self.ghost = text[len(self._typed) :] if fits else ""
+        return fits
 
     def follow(self, typed: str) -> bool:
         """Take note that a text was put in at the cursor; True when it was the beginning of what is proposed."""

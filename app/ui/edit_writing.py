@@ -13,10 +13,8 @@ def write_whole(path: Path, data: bytes) -> None:
     """Write a file, through links, with the permissions it had; raises LocalspecError, and then it is as it was."""
     try:
         target = path.resolve()
-        if _must_stay(target):
-            target.write_bytes(data)
-        else:
-            _replace(target, data)
+        if _must_stay(target) or not _replace(target, data):
+            _overwrite(target, data)
     except OSError as error:
         cause = f"{error.strerror or type(error).__name__}."
         raise LocalspecError(f"{path} can't be saved.", cause=cause, hint="The text is still here.") from error
@@ -45,23 +43,48 @@ def _must_stay(target: Path) -> bool:
     return found.st_nlink > 1 or not is_mine or not os.access(target.parent, os.W_OK)
 
 
-def _replace(target: Path, data: bytes) -> None:
+def _overwrite(target: Path, data: bytes) -> None:
+    before = target.read_bytes()
+    try:
+        target.write_bytes(data)
+    except OSError:
+        # A full disk took a part of it; what was there had room.
+        target.write_bytes(before)
+        raise
+
+
+def _replace(target: Path, data: bytes) -> bool:
+    """Put a new file in the place of what is there; False, and nothing changed, where it can't be of the same group."""
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
     # The umask decides on a new file; of an old one all is taken over before it has content.
     descriptor = _new(temporary, 0o600 if target.exists() else 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            if target.exists():
-                shutil.copystat(target, temporary)
+            if target.exists() and not _take_over(target, temporary):
+                return False
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.utime(temporary)
         temporary.replace(target)
-    except BaseException:
+        return True
+    finally:
+        # It is there no more where it took the place.
         with suppress(OSError):
             temporary.unlink()
-        raise
+
+
+def _take_over(target: Path, temporary: Path) -> bool:
+    """Give a new file the group and permissions of another; False where the group is not ours to give."""
+    group = target.stat().st_gid
+    if temporary.stat().st_gid != group:
+        try:
+            os.chown(temporary, -1, group)
+        except OSError:
+            return False
+    # Last: a change of the group takes permissions away.
+    shutil.copystat(target, temporary)
+    return True
 
 
 def _new(path: Path, mode: int) -> int:

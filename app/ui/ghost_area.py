@@ -67,11 +67,15 @@ class GhostArea(CodeArea):
 
     def propose(self, text: str, moment: int) -> bool:
         """Show what might come at the cursor; False for a text that was made for another moment, and does not fit."""
-        if not self.selection.is_empty or not self._proposal.take(harmless(text), moment, self.moment):
+        if not self.selection.is_empty:
             return False
-        self._ghost_changed()
-        self._show_below()
-        return True
+        before = self.ghost
+        fits = self._proposal.take(harmless(text), moment, self.moment)
+        if fits or self.ghost != before:
+            self._ghost_changed()
+        if fits:
+            self._show_below()
+        return fits
 
     def dismiss(self) -> bool:
         """Take away what is proposed; False when there was nothing."""

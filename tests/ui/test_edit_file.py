@@ -261,3 +261,23 @@ def test_a_file_that_is_read_only_is_written_to_only_when_told_so_and_stays_read
     assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"b", 0o444)
     assert not TextFile(path.with_name("new.txt"), "").save("c").is_protected
     assert not open_file(path.with_name("other.txt")).is_protected
+
+
+def test_a_disk_that_is_full_costs_nothing_of_a_file_that_has_to_stay(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = opened(path, "old")
+    (path.parent / "twin").hardlink_to(path)
+    write = Path.write_bytes
+
+    def full(self: Path, data: bytes) -> int:
+        if data == b"old":
+            return write(self, data)
+        write(self, data[:1])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(LocalspecError, match="can't be saved") as failed:
+        file.save("new")
+    assert "No space left" in failed.value.cause
+    assert path.read_text() == "old"
