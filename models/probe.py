@@ -5,6 +5,8 @@ time a build, a machine and a model meet, a child decodes a few tokens; a good r
 """
 
 import hashlib
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,13 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.bindings import VERSION, library_folder, llama_cpp
-from models.errors import LocalspecError
+from models.errors import Cancelled, LocalspecError
 from models.machine import machine_id
 from models.remembered import Remembered
 
 _SECONDS = 600
 _WINDOWS_EXCEPTIONS = 0xC0000000
 _TIMED_OUT = 1
+_STOPPED = frozenset(
+    getattr(signal, name).value for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGKILL") if hasattr(signal, name)
+)
+"""Signals that somebody sends; a crash has others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,7 @@ def try_decode(
 
     `memory` is the file of remembered results. `command` starts the child; by default it is this module. With the
     folder of the engine's files as `library` this process need not load it. Raises LocalspecError with the remedy when
-    the engine can't decode at all on this machine.
+    the engine can't decode at all on this machine, and Cancelled when the child was stopped.
     """
     known, key = Remembered(memory), f"extra buffers {identity(path, library)}"
     if (good := known.get(key)) is not None:
@@ -58,6 +64,9 @@ def try_decode(
     command = command or (sys.executable, "-P", "-m", "models.probe")
     for extra in (True, False):
         code = _run([*command, str(path), str(int(extra))], seconds or _SECONDS)
+        if -code in _STOPPED:
+            # Ctrl-C reaches the child too: that says nothing about the build.
+            raise Cancelled("Trying the build was stopped.")
         if code == 0:
             known.put(key, extra)
         if not _crashed(code):
@@ -83,7 +92,7 @@ def identity(path: Path, library: Path | None = None) -> str:
     stamps = sorted(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in library.glob("*"))
     model = path.stat()
     text = "\n".join([VERSION, machine_id(), *stamps, str(path.resolve()), str(model.st_size), str(model.st_mtime_ns)])
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return hashlib.sha256(os.fsencode(text)).hexdigest()[:32]
 
 
 def _run(command: Sequence[str], seconds: float) -> int:

@@ -179,7 +179,7 @@ class Loader:
         key = f"curve {self._lasting(model)} {identity(model.path)}" if isinstance(model, LlamaModel) else ""
         known = _numbers(self._known.get_table(key) or {})
         if isinstance(model, LlamaModel) and (tuned := self._tuned(model)):
-            known = {**tuned.verify, **known}
+            known |= tuned.verify
         missing = [width for width in widths if width not in known and width <= min(model.max_rows, model.batch_size)]
         if missing:
             self._on_progress(f"{model.name}: measuring", 1.0)

@@ -73,6 +73,7 @@ class DraftTuner:
         self._requantise = requantise
         self._folder = folder
         self._keep = keep
+        self._replaced: list[Path] = []
 
     def run(self, path: Path, options: LlamaOptions, deep: int) -> None:
         """Measure a file, also at `deep` tokens if there is time; raises LocalspecError when it can't be loaded."""
@@ -92,10 +93,9 @@ class DraftTuner:
         if kept is not None and not kept.is_file():
             self.findings.notes.append(_worth_keeping(chosen, quickest))
             kept, chosen = None, quickest
-        if self._keep:
-            self._forget_others(path, copies, kept)
         if not self.findings.starved:
             self.findings.tuned = TunedDraft(chosen.setting, chosen.one_token, kept)
+        self._replaced = [self._kept(path, row.kind) for row in copies if self._kept(path, row.kind) != kept]
 
     def _as_it_is(self, model: Tunable, setting: Setting, path: Path, deep: int, counts: Sequence[int]) -> None:
         """Measure both kinds of attention, and how deep there is time to look."""
@@ -167,11 +167,10 @@ class DraftTuner:
         text = f"{path.resolve()} {state.st_size} {state.st_mtime_ns}"
         return self._folder / f"{path.stem}-{kind}-{hashlib.sha256(text.encode()).hexdigest()[:8]}.gguf"
 
-    def _forget_others(self, path: Path, copies: Sequence[DraftMeasure], kept: Path | None) -> None:
-        """Delete copies that a quicker one replaces."""
-        for row in copies:
-            place = self._kept(path, row.kind)
-            if place != kept:
+    def forget_replaced(self) -> None:
+        """Delete copies that another choice replaces; only once that is stored, for what was stored names them."""
+        if self._keep:
+            for place in self._replaced:
                 place.unlink(missing_ok=True)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -71,6 +72,8 @@ class Run:
     interrupted: bool = False
     stored: bool = False
     card: Written | None = None
+    _forget: Callable[[], None] = lambda: None
+    """Deletes the copies that what is stored now has no more use for."""
 
     def measure(self) -> None:
         """Measure the target, then the draft model, then store both; stopped, store nothing."""
@@ -112,6 +115,7 @@ class Run:
         self.draft = tuner.findings
         deepest = max((max(row.seconds, default=0) for row in self.target.rows), default=0)
         tuner.run(path, options, deepest if deepest > DEEP else DEEPEST[-1])
+        self._forget = tuner.forget_replaced
 
     def _store(self) -> None:
         """Store what was found about both models, or nothing: a run that starved at one was not worth much at all."""
@@ -126,6 +130,8 @@ class Run:
         if plan.draft is not None and draft is not None:
             store_tuned_draft(plan.memory, plan.draft, plan.options, draft)
             kept.append(load_tuned_draft(plan.memory, plan.draft, plan.options) is not None)
+            if kept[-1]:
+                self._forget()
         # A file that can't be written is no error, but it must not be called stored.
         self.stored = bool(kept) and all(kept)
 
@@ -152,6 +158,9 @@ class Run:
         def loading(share: float) -> None:
             self._tell(f"{path.stem}: loading {share:4.0%}")
 
+        # A copy has kinds of weights that may crash where those of its original do not.
+        if options.extra_buffers and not choose_extra_buffers(path, self.plan.memory):
+            options = replace(options, extra_buffers=False)
         return LlamaModel(path, options, abort=self.abort, on_progress=loading)
 
     def _tell(self, what: str) -> None:

@@ -1,6 +1,7 @@
 """What was measured about a model is found again by how it ran, not by the words it was asked for in."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,11 @@ from tiny_gguf import write_llama
 
 import models.llama_context
 from app.engine.load import Loader, LoadPlan
+from app.engine.tune import default_setting
+from app.engine.tuned import Tuned, store_tuned
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
+from models.llama import LlamaModel
 from models.llama_load import LlamaOptions
 
 
@@ -34,3 +38,19 @@ def test_figures_of_another_cache_are_not_those_of_this_one(tmp_path: Path, monk
     monkeypatch.setattr(models.llama_context, "resolved", lambda *_, **__: ("q8_0", "q8_0"))
     after = remembered(path, memory)
     assert len(after) == 2 * len(before) > 0
+
+
+def test_what_was_tuned_counts_more_than_what_a_first_load_measured(tmp_path: Path) -> None:
+    path, memory = write_llama(tmp_path / "tiny.gguf", n_embd=128), tmp_path / "machine.json"
+    options = LlamaOptions(context_size=512, threads=1)
+    plan = LoadPlan(str(path), parse_drafter("off"), options, memory)
+    remembered(path, memory)
+    loader = Loader(plan, AbortFlag(), lambda: 0.0, lambda _, __: None)
+    model = loader.target()
+    assert isinstance(model, LlamaModel)
+    try:
+        setting = replace(default_setting(model.options), threads=1)
+        store_tuned(memory, path, options, Tuned(setting, 8, {1: 5.0, 2: 7.0}, 16, {16: 5.0}))
+        assert loader.curve(model, [1, 2]) == {1: 5.0, 2: 7.0}
+    finally:
+        model.close()

@@ -10,7 +10,7 @@ import pytest
 from tiny_gguf import write_llama
 
 import models.probe
-from models.errors import LocalspecError
+from models.errors import Cancelled, LocalspecError
 from models.probe import choose_extra_buffers
 
 ARGUMENTS = "import os, resource, signal, sys, time; path, extra = sys.argv[1:]; "
@@ -96,6 +96,15 @@ def test_a_crash_either_way_is_told_with_its_signal_and_the_remedy(
     assert f"signal {number} " in failure.value.cause
     assert "tiny.gguf" in failure.value.cause
     assert "--reinstall-package llama-cpp-python" in failure.value.hint
+
+
+@posix_only
+@pytest.mark.parametrize("signal", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
+def test_a_child_that_somebody_stops_has_not_crashed(model: Path, memory: Path, signal: str) -> None:
+    with pytest.raises(Cancelled):
+        choose_extra_buffers(model, memory, child(DIE.format(signal)))
+    assert not memory.exists()
+    assert choose_extra_buffers(model, memory, GOOD) is True
 
 
 @posix_only

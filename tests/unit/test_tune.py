@@ -302,10 +302,21 @@ def test_a_quicker_copy_is_kept_where_asked_one_alone_and_used_again(tmp_path: P
     for _ in range(2):
         tune = draft_tuner(tmp_path / "drafts", keep=True)
         tune.run(draft, SEVERAL, 0)
+        tune.forget_replaced()
         assert tune.findings.tuned is not None
         assert tune.findings.tuned.copy is not None
         assert copies(tmp_path / "drafts") == [tune.findings.tuned.copy.name]
         assert tune.findings.tuned.step == pytest.approx(tune.findings.rows[0].one_token[16] / 2, rel=0.1)
+
+
+def test_a_copy_that_is_stored_stays_until_another_choice_is(tmp_path: Path, draft: Path) -> None:
+    draft_tuner(tmp_path / "drafts", keep=True).run(draft, SEVERAL, 0)
+    there = copies(tmp_path / "drafts")
+    again = draft_tuner(tmp_path / "drafts", keep=True, copy_speed=1.0)
+    again.run(draft, SEVERAL, 0)
+    assert copies(tmp_path / "drafts") == there, "what was stored names it, and this run may store nothing"
+    again.forget_replaced()
+    assert copies(tmp_path / "drafts") == []
 
 
 def test_a_copy_that_is_hardly_quicker_is_not_kept(tmp_path: Path, draft: Path) -> None:
