@@ -187,9 +187,9 @@ class Adaptive:
         # A copy does not break off in a round that was not to draft.
         if self._guess.tokens or self.limit() > 0:
             self._observe_run(round_.emitted)
-        self.curve.observe(round_.width + round_.others, round_.verify_seconds)
+        verify_seconds = self.curve.observe(round_.width + round_.others, round_.verify_seconds)
         self._pending = 1 if round_.verdict.sibling is None else 2
-        seconds = round_.draft_seconds + round_.verify_seconds + round_.host_seconds
+        seconds = round_.draft_seconds + verify_seconds + round_.host_seconds
         self._emitted = _MEMORY * self._emitted + len(round_.emitted) + round_.others
         self._seconds = _MEMORY * self._seconds + seconds
         self._rounds += 1

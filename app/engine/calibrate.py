@@ -36,6 +36,8 @@ _VOTES, _MOST_SEEN = 2, 15
 """Votes of the measured table on what passes take, and the most of real ones of one token; each wider one has one."""
 _OFTEN, _SELDOM = 4, 24
 """Passes after which one of one token is due: as long as few were seen, and later."""
+_STALL = 3.0
+"""How many times longer than expected a pass takes that waits for another program, or sleeps with the machine."""
 _FADE = 0.995
 """What is left of a width's own factor after a pass of another width: a price once seen too high is looked at again."""
 
@@ -61,6 +63,10 @@ class _Levels:
     @property
     def _is_known(self) -> bool:
         return len(self._ones) > 2 * _VOTES
+
+    def knows(self, width: int) -> bool:
+        """Tell whether enough passes were seen to tell a slow one from a slow machine."""
+        return self._is_known and (width == 1 or len(self._wides) > _VOTES)
 
     def of(self, width: int) -> float:
         """Return the factor by which to correct the table's entry."""
@@ -100,6 +106,7 @@ class VerifyCurve:
         self._common = 1.0
         self._own: dict[int, float] = {}
         self._levels = _Levels()
+        self._stalled = False
 
     @property
     def one_is_due(self) -> bool:
@@ -123,12 +130,13 @@ class VerifyCurve:
         """Return T(width) / T(1)."""
         return self.seconds(width) / self.seconds(1)
 
-    def observe(self, width: int, seconds: float) -> None:
-        """Learn from a real pass."""
+    def observe(self, width: int, seconds: float) -> float:
+        """Learn from a real pass; return what of its seconds was its own, and not a wait for another program."""
         if seconds <= 0:
-            return
+            return seconds
         expected = self.seconds(width)
-        # One pass that waited for another program must not move the curve: what it tells is capped.
+        seconds = self._own_seconds(width, seconds, expected)
+        # What one pass tells is capped all the same.
         ratio = min(max(seconds / expected, 0.5), 2.0)
         self._levels.observe(width, seconds / expected)
         for other in self._own:
@@ -136,6 +144,14 @@ class VerifyCurve:
         self._common *= ratio**_COMMON
         if width > 1:
             self._own[width] = self._own.get(width, 1.0) * ratio**_OWN
+        return seconds
+
+    def _own_seconds(self, width: int, seconds: float, expected: float) -> float:
+        """Return what is expected of a pass that stalled, alone among others that did not."""
+        stalled_before, self._stalled = self._stalled, seconds > _STALL * expected
+        # Two in a row are a machine that has changed, and where little was seen the table may be what is wrong.
+        alone = self._stalled and not stalled_before and self._levels.knows(width)
+        return expected if alone else seconds
 
     def rescale(self, ratio: float) -> None:
         """Learn from several passes at once, that took `ratio` times what was expected of them."""

@@ -90,6 +90,17 @@ def test_a_plain_round_loses_nothing_but_the_time_of_its_drafters() -> None:
     assert adaptive._at_stake.saved == -0.25, "that the machine was slow for a moment is nobody's loss"
 
 
+def test_a_drafted_round_that_stalled_alone_leaves_the_answer_what_it_may_lose() -> None:
+    adaptive = new(EVEN)
+    for right in range(1, 9):
+        played(adaptive, free(right), right=right)
+        played(adaptive)
+    before = adaptive._stake()
+    draft = Draft((1, 1), None, (0.9, 0.9), "suffix")
+    adaptive.observe(Round(draft, Verdict(2, 5, is_bonus=True), (1, 1, 5), 10, 0.0, 60.0, 0.0, None, 3))
+    assert adaptive._stake() > before - 1.0
+
+
 # --- when a draft model is asked --------------------------------------------------------------------------------------
 
 

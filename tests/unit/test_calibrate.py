@@ -108,6 +108,28 @@ def test_a_price_once_seen_too_high_fades_while_the_width_is_not_used() -> None:
     assert curve.ratio(8) == pytest.approx(JAGGED[8], rel=0.05)
 
 
+def seen(*widths: int) -> VerifyCurve:
+    """Return a curve that saw passes take what was measured."""
+    curve = VerifyCurve(JAGGED)
+    for width in widths:
+        curve.observe(width, JAGGED[width])
+    return curve
+
+
+def test_of_a_pass_that_stalled_alone_its_own_time_counts() -> None:
+    curve = seen(*[1] * 5, 2, 3, 4)
+    before = [curve.seconds(width) for width in JAGGED]
+    assert curve.observe(8, 30 * JAGGED[8]) == pytest.approx(JAGGED[8], rel=0.01)
+    assert [curve.seconds(width) for width in JAGGED] == pytest.approx(before, rel=0.01)
+    assert curve.observe(1, 30.0) == pytest.approx(30.0, rel=0.01), "two in a row are a machine that has changed"
+    assert curve.observe(4, 2.5 * JAGGED[4]) == 2.5 * JAGGED[4], "and this is only slow"
+
+
+@pytest.mark.parametrize("widths", [(), (1, 1, 1, 1, 1), (1, 1, 1, 1, 1, 2, 2, 2), (2, 3, 4)])
+def test_where_little_was_seen_the_table_may_be_what_is_wrong(widths: tuple[int, ...]) -> None:
+    assert seen(*widths).observe(8, 30 * JAGGED[8]) == 30 * JAGGED[8]
+
+
 def test_a_pass_that_waited_for_another_program_hardly_counts() -> None:
     double, endless = slowed(2.0, width=1, passes=1), slowed(1e6, width=1, passes=1)
     assert endless.seconds(1) == double.seconds(1) < 1.1
