@@ -16,7 +16,7 @@ from app.exit_codes import INTERRUPTED
 from app.interrupt import run_interruptible
 from app.terminal import Terminal
 from models.abort import AbortFlag
-from models.errors import Cancelled
+from models.errors import Cancelled, LocalspecError
 
 
 def run_bench(request: BenchRequest) -> int:
@@ -26,11 +26,13 @@ def run_bench(request: BenchRequest) -> int:
     abort = AbortFlag()
     try:
         run_interruptible(lambda: _measure(findings, abort, terminal), abort)
+    except BaseException:
+        _save(findings, terminal)
+        raise
     finally:
         terminal.clear_progress()
     _show(findings, terminal)
-    if not request.allow_rounding:
-        findings.check_texts()
+    findings.check_texts()
     return INTERRUPTED if findings.interrupted else 0
 
 
@@ -55,11 +57,18 @@ def _measure(findings: Findings, abort: AbortFlag, terminal: Terminal) -> None:
         run.close()
 
 
+def _save(findings: Findings, terminal: Terminal) -> None:
+    """Show what was measured before an error, or a second Ctrl-C: it may be the work of an hour."""
+    findings.interrupted = True
+    if findings.answers:
+        _show(findings, terminal)
+
+
 def _show(findings: Findings, terminal: Terminal) -> None:
     for note in findings.notes:
         terminal.warn(note)
     if not findings.answers:
-        terminal.warn(_why_nothing(findings))
+        _tell_nothing(findings, terminal)
         return
     as_json = findings.request.as_json
     terminal.say(json.dumps(record(findings), ensure_ascii=False) + "\n" if as_json else report(findings))
@@ -72,7 +81,10 @@ def _show(findings: Findings, terminal: Terminal) -> None:
         terminal.tell(f"Written into the pair's card: {card}")
 
 
-def _why_nothing(findings: Findings) -> str:
-    if findings.interrupted:
-        return "Stopped before all arms had answered one prompt."
-    return f"No prompt could be asked: {findings.skipped[0].reason}."
+def _tell_nothing(findings: Findings, terminal: Terminal) -> None:
+    """Say why there is nothing to show; raises LocalspecError where the prompts are why: a script must not go on."""
+    if not findings.interrupted:
+        raise LocalspecError(
+            f"No prompt could be asked: {findings.skipped[0].reason}.", hint="Choose others with --class or --prompts."
+        )
+    terminal.warn("Stopped before all arms had answered one prompt.")

@@ -19,6 +19,7 @@ from app.engine.transcript import Transcript
 from drafters.base import Drafter, NullDrafter
 from models.accept import Accept
 from models.base import LanguageModel, common_prefix
+from models.errors import LocalspecError
 from models.fim import fim_prompt
 from models.prompts import Message
 from models.sampling import Sampler, SamplingParams
@@ -140,6 +141,8 @@ class Bench:
         a prompt that comes twice: an arm that remembers would know the answer.
         """
         arms = make_arms()
+        # What the last temperature left would spare this one reading its first prompt.
+        self._target.rewind(0)
         asked: set[tuple[str, ...]] = set()
         try:
             if not arms or arms[0].name != PLAIN:
@@ -173,15 +176,19 @@ class Bench:
             yield answers
 
     def _tokens(self, prompt: BenchPrompt, turns: Sequence[Message]) -> list[int] | Skipped:
-        if prompt.turns:
-            tokens: list[int] | None = self._transcript.prompt(turns)
-        else:
-            tokens = fim_prompt(self._target.vocab, prompt.prefix, prompt.suffix)
+        try:
+            tokens = self._transcript.prompt(turns) if prompt.turns else self._hole(prompt)
+        except LocalspecError as error:
+            # A template may refuse one conversation; the others are worth asking.
+            return Skipped(prompt.id, prompt.class_name, error.title.rstrip("."))
         if tokens is None:
             return Skipped(prompt.id, prompt.class_name, "the model has no fill-in-the-middle tokens")
         if len(tokens) + self._max_tokens > self._target.context_size:
             return Skipped(prompt.id, prompt.class_name, "too long for the context with its answer (a larger one: -c)")
         return tokens
+
+    def _hole(self, prompt: BenchPrompt) -> list[int] | None:
+        return fim_prompt(self._target.vocab, prompt.prefix, prompt.suffix)
 
     def _turn(
         self, prompt: BenchPrompt, number: int, tokens: list[int], order: Sequence[Arm], sampling: SamplingParams

@@ -144,6 +144,8 @@ def judge(arm: Result, plain: Result) -> Verdict:
         against.append(f"{speed}, {LEAST_SPEED_UP} needed")
     if arm.gap_p95 is None or plain.gap_p95 is None or arm.gap_p95 >= plain.gap_p95:
         against.append(f"{gap}: not better")
+    if not arm.coverage:
+        against.append("nothing was drafted")
     if against:
         return Verdict(False, tuple(against))
     return Verdict(True, (speed, gap, "same tokens"))

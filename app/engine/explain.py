@@ -80,6 +80,6 @@ def _account(adaptive: Adaptive, name: str, count: SourceCount) -> SourceAccount
 
 def _draft_seconds(adaptive: Adaptive, source: str) -> Seconds:
     model = adaptive.model
-    if model is None or source != model.name:
+    if model is None or not source.startswith(model.name):
         return no_time
     return lambda length: model.drafting(1, length)

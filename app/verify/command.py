@@ -15,7 +15,7 @@ from app.verify.record import record
 from app.verify.report import report
 from app.verify.request import VerifyRequest
 from models.abort import AbortFlag
-from models.errors import Cancelled
+from models.errors import Cancelled, LocalspecError
 
 
 def run_verify(request: VerifyRequest) -> int:
@@ -25,6 +25,9 @@ def run_verify(request: VerifyRequest) -> int:
     abort = AbortFlag()
     try:
         run_interruptible(lambda: _compare(findings, abort, terminal), abort)
+    except BaseException:
+        _save(findings, terminal)
+        raise
     finally:
         terminal.clear_progress()
     _show(findings, terminal)
@@ -68,18 +71,28 @@ def _ask(findings: Findings, certification: Certification, terminal: Terminal) -
             findings.compared.append(event)
 
 
+def _save(findings: Findings, terminal: Terminal) -> None:
+    """Show what was compared before an error, or a second Ctrl-C."""
+    findings.interrupted = True
+    if findings.compared:
+        _show(findings, terminal)
+
+
 def _show(findings: Findings, terminal: Terminal) -> None:
     for note in findings.notes:
         terminal.warn(note)
     if not findings.compared:
-        terminal.warn(_why_nothing(findings))
+        _tell_nothing(findings, terminal)
     elif findings.request.asked.as_json:
         terminal.say(json.dumps(record(findings), ensure_ascii=False) + "\n")
     else:
         terminal.say(report(findings))
 
 
-def _why_nothing(findings: Findings) -> str:
-    if findings.interrupted:
-        return "Stopped before all arms had answered one prompt."
-    return f"No prompt could be asked: {findings.skipped[0].reason}."
+def _tell_nothing(findings: Findings, terminal: Terminal) -> None:
+    """Say why there is nothing to show; raises LocalspecError where the prompts are why: a script must not go on."""
+    if not findings.interrupted:
+        raise LocalspecError(
+            f"No prompt could be asked: {findings.skipped[0].reason}.", hint="Choose others with --class or --prompts."
+        )
+    terminal.warn("Stopped before all arms had answered one prompt.")

@@ -15,7 +15,9 @@ from run_here import Done, localspec_here
 from run_localspec import ROOT, environment, localspec, shared_folder
 
 from app.engine import speculate
+from app.engine.bench import Bench, BenchPrompt
 from app.engine.verify import Verdict
+from models.errors import LocalspecError
 
 SHORT = ("bench", "toy", "-c", "2048", "-n", "24", "--class", "chat,math", "--limit", "2")
 
@@ -149,9 +151,9 @@ def test_bad_input_has_its_exit_code_and_a_sentence(tmp_path: Path, name: str) -
     assert "Traceback" not in done.stderr
 
 
-def test_a_class_that_the_model_cannot_be_asked_is_named(tmp_path: Path) -> None:
-    done = localspec_here("bench", "toy", "-n", "9", "--class", "fim", home=tmp_path)
-    assert (done.returncode, done.stdout) == (0, "")
+def test_a_class_that_the_model_cannot_be_asked_is_named_and_fails(tmp_path: Path) -> None:
+    done = localspec_here("bench", "toy", "-n", "9", "--class", "fim", "-q", home=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
     assert "no fill-in-the-middle tokens" in done.stderr
 
 
@@ -166,3 +168,23 @@ def test_the_starter_says_the_same_with_every_arm(tmp_path: Path) -> None:
     assert found["arms"] == ["off", "auto", "lookup:3", "model:3"]
     assert len(found["answers"]) == 2 * 4
     assert all(answer["fork"] is None for answer in found["answers"])
+
+
+@pytest.mark.parametrize("error", [LocalspecError("The disk is gone."), KeyboardInterrupt()])
+def test_what_was_done_before_an_error_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    turn, asked = Bench._turn, list[str]()
+
+    def failing(self: Bench, prompt: BenchPrompt, *arguments: Any) -> Any:
+        asked.append(prompt.id)
+        if len(asked) == 3:
+            raise error
+        return turn(self, prompt, *arguments)
+
+    monkeypatch.setattr(Bench, "_turn", failing)
+    done = localspec_here(*SHORT, "--json", home=tmp_path)
+    assert done.returncode == (1 if isinstance(error, LocalspecError) else 130)
+    found = json.loads(done.stdout)
+    assert found["interrupted"] is True
+    assert asked[0] in done.stdout

@@ -8,14 +8,16 @@ from checking import caught
 from fakes import Case, OracleDrafter, RaisingDrafter, ScriptedDrafter, plain
 
 from app.engine import speculate
-from app.engine.bench import Arm, BenchPrompt, first_fork
+from app.engine.bench import Arm, Bench, BenchPrompt, Skipped, first_fork
 from app.engine.bench_results import Oracle, results
 from app.engine.calibrate import VerifyCurve, measure
 from app.engine.control import FixedLength
+from app.engine.transcript import Transcript
 from app.engine.verify import Verdict
 from drafters.base import Draft
 from models.base import Logits
-from models.errors import Cancelled
+from models.errors import Cancelled, LocalspecError
+from models.prompts import Message
 from models.sampling import Sampler, SamplingParams
 from models.toy import ToyModel
 
@@ -181,3 +183,30 @@ def test_what_the_model_cannot_be_asked_is_left_out_with_the_reason() -> None:
     turns, skipped = ask(lambda: [plain_arm()], [long, hole, PROMPTS[0]])
     assert [turn[0].prompt for turn in turns] == ["p0"]
     assert [(left.prompt, left.reason.split()[0]) for left in skipped] == [("long", "too"), ("hole", "the")]
+
+
+def test_a_conversation_that_the_template_refuses_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    prompt = Transcript.prompt
+
+    def refusing(self: Transcript, turns: Sequence[Message], *, raw: bool = False) -> list[int]:
+        if turns[0].text == PROMPTS[1].turns[0]:
+            raise LocalspecError("The template refuses.")
+        return prompt(self, turns, raw=raw)
+
+    monkeypatch.setattr(Transcript, "prompt", refusing)
+    turns, skipped = ask(lambda: [plain_arm()])
+    assert [turn[0].prompt for turn in turns] == ["p0", "p2"]
+    assert [(left.prompt, left.reason) for left in skipped] == [("p1", "The template refuses")]
+
+
+def test_each_temperature_reads_its_first_prompt() -> None:
+    clock = VirtualClock()
+    bench = Bench(TimedToy(clock), clock, 4, lambda _, __: None)
+    reading = [
+        answer.reading_seconds
+        for sampling in (SamplingParams(temperature=0, seed=3), SamplingParams(temperature=1, seed=3))
+        for turn in bench.run(PROMPTS[:1], lambda: [plain_arm()], sampling)
+        if not isinstance(turn, Skipped)
+        for answer in turn
+    ]
+    assert reading == [len(PROMPTS[0].turns[0]) - 1] * 2

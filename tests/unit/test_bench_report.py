@@ -136,3 +136,13 @@ def test_without_matplotlib_the_plot_is_refused_before_anything_is_measured(
 def test_one_request_asks_for_passes_as_wide_as_its_longest_draft() -> None:
     assert findings().request.plan.options.max_rows == 32
     assert findings(vs=("lookup:40",)).request.plan.options.max_rows == 41
+
+
+@pytest.mark.parametrize(("exact", "allowed"), [(0, False), (8, True)])
+def test_where_passes_are_known_to_round_a_text_that_differs_is_no_failure(exact: int, allowed: bool) -> None:
+    found = findings(allow_rounding=allowed)
+    assert found.conditions is not None
+    found.conditions = replace(found.conditions, exact_draft=exact)
+    found.answers[4] = replace(found.answers[4], fork=7)
+    found.check_texts()
+    assert "answers differ" in report(found)

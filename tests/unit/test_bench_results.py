@@ -103,7 +103,7 @@ def result(**changed: object) -> Result:
 
 
 OFF = result(gap_p95=0.040)
-GOOD = result(arm="a", speed_up=1.2, gap_p95=0.030)
+GOOD = result(arm="a", speed_up=1.2, gap_p95=0.030, coverage=0.5)
 
 
 def test_promoted_is_what_is_better_in_its_gaps_keeps_the_speed_and_the_text() -> None:
@@ -119,6 +119,7 @@ def test_promoted_is_what_is_better_in_its_gaps_keeps_the_speed_and_the_text() -
         ({"speed_up": None}, "0.95 needed"),
         ({"gap_p95": 0.040}, "not better"),
         ({"gap_p95": None}, "not better"),
+        ({"coverage": 0.0}, "nothing was drafted"),
         ({"forks": (("p", 0, 7),)}, "1 of 2 answers differ"),
     ],
 )

@@ -11,6 +11,7 @@ from app.engine.explain import Explanation, SourceAccount, WidthCost, explain
 from app.engine.model_cost import ModelCost
 from app.explanation import Pause, explanation_record, explanation_text, length_reason, pauses
 from drafters.base import Draft
+from drafters.hybrid import checked_source
 
 MODEL = "model:small"
 SUFFIX = SourceAccount("suffix", (10, 8, 4), (8, 4, 4), 0.81, 0.32)
@@ -164,6 +165,14 @@ def test_a_draft_model_needs_more_than_guesses_that_cost_nothing() -> None:
     assert model.needed is not None
     assert model.needed > suffix.needed > 0
     assert suffix.chance == adaptive.acceptance.at("suffix", 0)
+
+
+def test_a_copy_that_a_draft_model_read_needs_as_much_as_its_own_guesses() -> None:
+    adaptive = controller(EVEN, step=0.01)
+    for source in (checked_source(MODEL, "suffix"), MODEL):
+        adaptive.acceptance.observe(Draft((1,), confidence=(0.6,), source=source), [1])
+    read, model = explain(adaptive).sources
+    assert read.needed == model.needed
 
 
 def test_where_every_token_costs_a_whole_pass_the_draft_model_is_off_for_good() -> None:
