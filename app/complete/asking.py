@@ -87,7 +87,6 @@ class Asking:
             lines=1 if settings.tidies and around.in_a_line else limits.lines,
             enough=partial(is_enough, around=around) if settings.tidies else None,
             seconds=limits.seconds,
-            reading_seconds=limits.reading_seconds,
             draft_length=settings.draft_length,
             adapt=settings.adapt,
             prediction=self._prediction(place, shown),

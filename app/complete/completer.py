@@ -110,7 +110,7 @@ class Completer:
         """Begin to complete the place after a completion that is accepted, while nobody asks for anything."""
         if not completion.text or (self._run is not None and self._run.waiter is not None):
             return
-        limits = replace(self._limits, reading_seconds=None, wait=None)
+        limits = replace(self._limits, wait=None)
         asked = self._asking.at(completion.place.after(completion.text), limits)
         if not self._is_about(asked) and self._results.find(asked) is None:
             self._start(asked, idle=True)
@@ -225,9 +225,8 @@ class Completer:
 
 
 def _says_all(ended: Ended, limits: Limits) -> bool:
-    """Tell whether an answer is what would be said again: there was time for it, and it was not called off."""
-    unread = ended.finish is Finish.TIME and not ended.answer
-    return ended.finish is not Finish.CANCELLED and not unread and limits.tokens > 0
+    """Tell whether an answer is what would be said again: it was not called off, and not to be read alone."""
+    return ended.finish is not Finish.CANCELLED and limits.tokens > 0
 
 
 def _note_failure(task: "asyncio.Task[tuple[str, Ended]]") -> None:

@@ -25,7 +25,10 @@ _ACCEPT = click.Choice(["coupled", "residual", "block", "typical"])
 _SECONDS = click.FloatRange(min=0, min_open=True)
 _CURSOR_HELP = "What marks the cursor in the text of a pipe; it must be there once."
 _CONTEXT_HELP = "Another file that may help, such as one that is imported. Repeatable, the most helpful last."
-_TIME_HELP = "Time to speak; the line that is then begun is ended. Texts then differ from run to run."
+_TIME_HELP = (
+    "Time to speak. The first line is completed in any case; a later one that is cut is left out. "
+    "Texts then differ from run to run."
+)
 _RAW_HELP = "All that the model says: repeats, what follows the cursor, and what is beyond the block."
 
 _OPTIONS = (

@@ -17,8 +17,6 @@ class Limits:
     """Most lines, empty ones not counted; None: any number."""
     seconds: float | None = 1.0
     """Time to speak, from the first token on; None: any time."""
-    reading_seconds: float | None = None
-    """Time to read what is new around the cursor; what was read stays read. None: any time."""
     wait: float | None = None
     """Time in which it must have begun, else BusyError; None: any time."""
 

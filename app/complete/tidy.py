@@ -58,8 +58,13 @@ Rule = Callable[[str, Around], str]
 
 
 def shown(said: str, around: Around, *, broken_off: bool, tidies: bool = True) -> str:
-    """Return what to insert of an answer, every line ended by a bare newline; all of it unless it `tidies`."""
+    """Return what to insert of an answer, every line ended by a bare newline; all of it unless it `tidies`.
+
+    Where it was `broken_off` inside a character, it ends in U+FFFD: that is left out.
+    """
     said = said.replace("\r\n", "\n")
+    if broken_off:
+        said = said.rstrip("\ufffd")
     text = beyond_written(said, around)
     if not tidies:
         return text

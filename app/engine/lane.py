@@ -78,13 +78,22 @@ class Lane:
         self.session.drafter, self._guessing = guessing.drafter, guessing
         self._predicted = ""
 
-    def fitness(self, question: Question) -> tuple[int, bool, bool]:
-        """Return how well a question fits what its cache holds: the better, the larger.
+    def given(self, question: Question) -> list[int] | None:
+        """Return the prompt of a question that is no conversation, on this lane or its twins; None for one that is.
+
+        Raises LocalspecError for a hole that the model can't fill.
+        """
+        if question.hole is not None:
+            return self._hole(question)
+        return list(question.tokens) or None
+
+    def fitness(self, question: Question, given: Sequence[int] | None) -> tuple[int, bool, bool]:
+        """Return how well a question fits what its cache holds: the better, the larger. `given`: see there.
 
         A lane that has read much of it comes first, then one that has read nothing, then one for the same purpose:
         completions leave conversations alone, and the other way round.
         """
-        prompt = self._preview(question)
+        prompt = self.transcript.preview(question.turns, raw=question.raw) if given is None else given
         shared = common_prefix(self.session.tokens[: self.target.length], prompt)
         # Texts that only begin alike, with the same system prompt, are no reason to lose another's.
         return shared if shared > len(prompt) * _ALIKE else 0, self._last is None, self._last == _purpose(question)
@@ -93,21 +102,21 @@ class Lane:
         """Tell whether a pass of this lane and one of another among these can be one."""
         return any(self._text.can_join(lane.target) for lane in lanes)
 
-    def answer(self, question: Question) -> Iterator[Message | Pass]:
-        """Answer a question; stopped half-way, it ends in order, and what was said stays said.
+    def answer(self, question: Question, given: Sequence[int] | None) -> Iterator[Message | Pass]:
+        """Answer a question whose prompt is `given`; stopped half-way, it ends in order, and what was said stays said.
 
         A pass that can be shared is yielded before it is done; who does nothing with it lets it be done alone.
         """
         self.busy = True
         try:
-            yield from self._answer(question)
+            yield from self._answer(question, given)
         finally:
             self.busy = False
             if self.company is not None:
                 self.company.leave(self.target)
 
-    def _answer(self, question: Question) -> Iterator[Message | Pass]:
-        prompt = self._prompt(question)
+    def _answer(self, question: Question, given: Sequence[int] | None) -> Iterator[Message | Pass]:
+        prompt = self.transcript.prompt(question.turns, raw=question.raw) if given is None else given
         self._last = _purpose(question)
         self._learn(question.prediction)
         ending = Ending(self.target.vocab, stops=question.stops, budget=question.max_tokens, lines=question.lines)
@@ -124,11 +133,11 @@ class Lane:
                         yield event
                         continue
                     yield self._tell(event, ending, answer)
-                    if isinstance(event, Round) and event.finish is not None:
-                        finish = event.finish
-                    elif (ended := limit.reached(event, answer)) is not None:
-                        finish = ended
-                        break
+                    if isinstance(event, Round):
+                        finish = event.finish or finish
+                        if event.finish is None and (ended := limit.reached(answer)) is not None:
+                            finish = ended
+                            break
                     if due < inf and (now := self._clock()) >= due:
                         due = now + WATCH_SECONDS
                         yield self._watched(question)
@@ -187,22 +196,6 @@ class Lane:
         """Free both caches."""
         self.session.drafter.close()
         self.session.target.close()
-
-    def _preview(self, question: Question) -> list[int]:
-        if (prompt := self._given(question)) is not None:
-            return prompt
-        return self.transcript.preview(question.turns, raw=question.raw)
-
-    def _prompt(self, question: Question) -> list[int]:
-        if (prompt := self._given(question)) is not None:
-            return prompt
-        return self.transcript.prompt(question.turns, raw=question.raw)
-
-    def _given(self, question: Question) -> list[int] | None:
-        """Return the prompt of a question that is no conversation; None for one that is."""
-        if question.hole is not None:
-            return self._hole(question)
-        return list(question.tokens) or None
 
     def _hole(self, question: Question) -> list[int]:
         """Return the tokens that ask for what fills a hole; raises LocalspecError for a model that can't."""

@@ -31,8 +31,6 @@ class Question:
     """Told all that was said after each round, on the engine's thread: True ends the answer. None: nobody is told."""
     seconds: float | None = None
     """Time to speak, from the first token on; the first line is completed in any case. None: any time."""
-    reading_seconds: float | None = None
-    """Time to read the prompt; what was read stays read. None: any time."""
     draft_length: int | None = None
     """Most tokens to guess in a round; None: as many as pay, or 3 without adapting."""
     adapt: bool = True

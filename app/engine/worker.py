@@ -83,12 +83,15 @@ class Worker:
         """Answer a question, on the free lane where it costs least; see `Lane.answer`."""
         free = [lane for lane in self._lanes if not lane.busy]
         busy = [lane for lane in self._lanes if lane.busy]
-        # Of those that are equal one that can share passes with who speaks already, or else the one that was left alone
-        # longest: what the others read may be wanted again.
-        lane = max(free, key=lambda lane: (lane.fitness(question), lane.is_beside(busy))) if len(free) > 1 else free[0]
+        # Once for all: a hole can be as large as the context.
+        lane, given = free[0], free[0].given(question)
+        if len(free) > 1:
+            # Of those that are equal one that can share passes with who speaks already, or else the one that was left
+            # alone longest: what the others read may be wanted again.
+            lane = max(free, key=lambda one: (one.fitness(question, given), one.is_beside(busy)))
         self._lanes.remove(lane)
         self._lanes.append(lane)
-        yield from lane.answer(question)
+        yield from lane.answer(question, given)
 
     def explain(self, *, adapts: bool) -> Iterator[Message]:
         """Tell what drafting costs here and what came of it; see `Lane.explain`."""

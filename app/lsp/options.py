@@ -34,7 +34,7 @@ Nothing that is written is kept or logged, and nothing leaves this machine. Exit
 _COUNT = click.IntRange(min=0)
 _DEBOUNCE_HELP = "Milliseconds without a key before a completion that nobody asked for is begun."
 _LINES_HELP = "Most lines of a completion, empty ones not counted; 0: any number."
-_TIME_HELP = "Milliseconds to speak; the line that is then begun is ended."
+_TIME_HELP = "Milliseconds to speak. The first line is completed in any case; a later one that is cut is left out."
 _PROCESS_HELP = "The editor's process: when it is gone, so is this one."
 
 _OPTIONS = (

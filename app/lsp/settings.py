@@ -27,7 +27,7 @@ class Settings:
     """Most lines of a completion, empty ones not counted; 0: any number."""
     max_tokens: int = 128
     time_limit_ms: int = 1000
-    """Time to speak; the line that is then begun is ended."""
+    """Time to speak; the first line is completed in any case, and a later one that is cut is left out."""
     prefix_lines: int = 256
     """Lines before the cursor that the model is shown."""
     suffix_lines: int = 64

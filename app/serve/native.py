@@ -143,21 +143,20 @@ def sampling_settings(question: Question) -> dict[str, Any]:
 
 def _question(fields: Fields, base: Question) -> Question:
     refuse_native(fields)
-    count = read_count(fields, "n_predict", "max_tokens", default=base.max_tokens)
+    # Read, and not followed, as in llama.cpp: llama.vim sends it with each request, and would keep an empty answer.
+    _seconds(fields, "t_max_prompt_ms")
     return replace(
         base,
         sampling=read_sampling(fields, base.sampling),
         stops=read_stops(fields),
-        max_tokens=count,
+        max_tokens=read_count(fields, "n_predict", "max_tokens", default=base.max_tokens),
         seconds=_seconds(fields, "t_max_predict_ms"),
-        # A warm-up is called off by whoever asks: editors that give it a millisecond want it read all the same.
-        reading_seconds=None if count == 0 else _seconds(fields, "t_max_prompt_ms"),
     )
 
 
 def _request(fields: Fields, asked: Asked) -> NativeRequest:
-    listed = fields.has("response_fields")
-    wanted = fields.texts("response_fields", _MOST_FIELDS) if listed else None
+    # An empty list wants everything, as in llama.cpp.
+    wanted = fields.texts("response_fields", _MOST_FIELDS) or None
     return NativeRequest(asked, fields.flag("stream"), wanted)
 
 

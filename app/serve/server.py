@@ -1,12 +1,13 @@
 """The running server: listens at once, loads behind it, and ends in order when it is told to."""
 
 import asyncio
+import errno
 import logging
 import os
 import signal
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 
 import uvicorn
@@ -22,6 +23,8 @@ from app.terminal import Terminal
 from models.errors import LocalspecError
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_NOT_HERE = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
+"""Errors of an address that this machine does not have: "localhost" is often two, of which one is switched off."""
 _KEEP_ALIVE = 10
 _LAST = 5
 """Seconds that answers which were told to end may take."""
@@ -30,15 +33,15 @@ _LAST = 5
 async def serve(plan: ServePlan, terminal: Terminal) -> None:
     """Serve until a signal ends it; raises LocalspecError."""
     ask_for_files()
-    listener = listen(plan.door)
+    listeners = listen(plan.door)
     desk = Desk(plan.plan)
     service = Service(plan, desk)
     server = _Server(service, plan.limits.grace)
-    loading = asyncio.create_task(_load(service, terminal, listener))
+    loading = asyncio.create_task(_load(service, terminal, listeners[0]))
     # A server with nothing to serve ends; what went wrong is raised below.
     loading.add_done_callback(lambda task: server.leave() if task.cancelled() or task.exception() else None)
     try:
-        await server.serve(sockets=[listener])
+        await server.serve(sockets=listeners)
     finally:
         loading.cancel()
         await asyncio.wait([loading])
@@ -47,18 +50,32 @@ async def serve(plan: ServePlan, terminal: Terminal) -> None:
         loading.result()
 
 
-def listen(door: Door) -> socket.socket:
-    """Open the socket; raises LocalspecError."""
+def listen(door: Door) -> list[socket.socket]:
+    """Open a socket for each address of the host, all of one port; raises LocalspecError."""
     try:
-        host = door.host.strip("[]")
-        family, *_, address = socket.getaddrinfo(host, door.port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server((str(address[0]), door.port), family=family)
+        found = socket.getaddrinfo(door.host.strip("[]"), door.port, type=socket.SOCK_STREAM)
+        return _opened(dict.fromkeys((family, str(address[0])) for family, *_, address in found), door.port)
     except OSError as error:
         raise LocalspecError(
             f"Port {door.port} of {door.host} can't be used.",
             cause=str(error.strerror),
             hint="Another program may have it: choose another with --port.",
         ) from error
+
+
+def _opened(addresses: Collection[tuple[socket.AddressFamily, str]], port: int) -> list[socket.socket]:
+    """Open a socket for each address that is here; raises OSError, also where none is."""
+    listeners: list[socket.socket] = []
+    with ExitStack() as stack:
+        for place, (family, address) in enumerate(addresses, 1):
+            try:
+                listeners.append(stack.enter_context(socket.create_server((address, port), family=family)))
+                port = listeners[0].getsockname()[1]
+            except OSError as error:
+                if error.errno not in _NOT_HERE or (place == len(addresses) and not listeners):
+                    raise
+        stack.pop_all()
+    return listeners
 
 
 async def _load(service: Service, terminal: Terminal, listener: socket.socket) -> None:

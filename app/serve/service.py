@@ -3,15 +3,14 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from app.desk import Desk
 from app.engine.ending import Finish
 from app.engine.messages import Ready, Said
-from app.engine.question import Question
-from app.engine.thread import Urgency
+from app.engine.stats import Stats
 from app.serve.answer import Answer
 from app.serve.asked import Asked, Outcome
 from app.serve.errors import Refused, refusal
@@ -19,7 +18,7 @@ from app.serve.metrics import Metrics
 from app.serve.settings import ServePlan
 from models.base import Vocab
 from models.errors import Cancelled, LocalspecError
-from models.fim import FimFormat
+from models.fim import FimFormat, Hole
 
 T = TypeVar("T")
 _LONGEST_TOKEN = 64
@@ -52,7 +51,8 @@ class Service:
         self._desk = desk
         self._loaded: Loaded | None = None
         self._admitted = 0
-        self._reading_on: asyncio.Task[None] | None = None
+        self._warming = 0
+        """Requests that only warm the cache: nobody who waits for an answer is refused for their sake."""
 
     @property
     def loaded(self) -> Loaded:
@@ -81,7 +81,11 @@ class Service:
         """
         size = self.loaded.ready.context_size
         asked = _sized(asked, size)
-        with self._admission(), self.metrics.meter(asked.kind) as meter:
+        if asked.warms and self._warming >= self.loaded.ready.lanes:
+            # Refused, it would be shown as an error; its editor sends the next one anyway.
+            yield Outcome("", "", Finish.CANCELLED, Stats().snapshot(), 0.0)
+            return
+        with self._admission(asked), self.metrics.meter(asked.kind) as meter:
             answer = Answer(asked, lambda: meter.prompt_seconds)
             wait = self.settings.limits.seconds
             try:
@@ -103,7 +107,6 @@ class Service:
             outcome = answer.outcome
             assert outcome is not None, "the engine's last message is the end"
             meter.ended(outcome, warms=asked.warms)
-            self._read_on_after(asked, outcome)
             yield outcome
 
     async def whole(self, asked: Asked) -> Outcome:
@@ -115,40 +118,38 @@ class Service:
         raise AssertionError("an answer ends with an outcome")
 
     @contextmanager
-    def _admission(self) -> Iterator[None]:
+    def _admission(self, asked: Asked) -> Iterator[None]:
         """Let in as many as may be answered or wait; raises Refused."""
-        if self._admitted >= self.loaded.ready.lanes + self.settings.limits.waiting:
+        if not asked.warms and self._admitted >= self.loaded.ready.lanes + self.settings.limits.waiting:
             raise Refused(503, "Too many requests are waiting.", code="busy")
-        self._admitted += 1
+        self._warming += asked.warms
+        self._admitted += not asked.warms
         try:
             yield
         finally:
-            self._admitted -= 1
-
-    def _read_on_after(self, asked: Asked, outcome: Outcome) -> None:
-        """Read the rest of a prompt that took too long while nobody asks: its next request then finds it read."""
-        if outcome.finish is Finish.TIME and outcome.stats.emitted == 0 and not self.stop.is_set():
-            if self._reading_on is not None:
-                self._reading_on.cancel()
-            question = replace(asked.question, max_tokens=0, reading_seconds=None)
-            self._reading_on = asyncio.create_task(self._read(question))
-
-    async def _read(self, question: Question) -> None:
-        with suppress(LocalspecError):
-            async with aclosing(self._desk.answer(question, Urgency.IDLE)) as messages:
-                async for _ in messages:
-                    pass
+            self._warming -= asked.warms
+            self._admitted -= not asked.warms
 
 
 def _sized(asked: Asked, size: int) -> Asked:
-    """Cut what is around a hole to what can matter; raises Refused for turns that can't fit in a context of `size`."""
+    """Cut a request to what can matter; raises Refused for turns that can't fit in a context of `size` tokens."""
     question, most = asked.question, size * _LONGEST_TOKEN
+    question = replace(question, prediction=question.prediction[:most])
     if question.hole is not None:
-        hole = question.hole
-        hole = replace(hole, prefix=hole.prefix[-most:], suffix=hole.suffix[:most])
-        return replace(asked, question=replace(question, hole=hole))
+        return replace(asked, question=replace(question, hole=_cut(question.hole, most)))
     length = sum(len(turn.text) for turn in question.turns)
     if length > most:
         message = f"The prompt has {length:,} characters; the context has room for {size:,} tokens."
         raise Refused(400, message, code="context_length_exceeded", n_ctx=size)
-    return asked
+    return replace(asked, question=question)
+
+
+def _cut(hole: Hole, most: int) -> Hole:
+    """Return a hole with at most so many characters before it, as many after it, and as many in the last chunks."""
+    chunks, room = [], most
+    for chunk in reversed(hole.chunks):
+        room -= len(chunk.filename) + len(chunk.text)
+        if room < 0:
+            break
+        chunks.append(chunk)
+    return replace(hole, prefix=hole.prefix[-most:], suffix=hole.suffix[:most], chunks=tuple(reversed(chunks)))

@@ -25,8 +25,14 @@ _CLIENT_LEFT = 499
 def make_app(service: Service) -> ASGIApp:
     """Return the application that serves a model."""
     door = service.settings.door
-    headers = ["Authorization", "X-Api-Key", "Content-Type"]
-    cors = Middleware(CORSMiddleware, allow_origins=door.origins, allow_methods=["GET", "POST"], allow_headers=headers)
+    # Any header: OpenAI's client sends a dozen of its own. And a page from elsewhere asks to be let into this network.
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origins=door.origins,
+        allow_methods=["GET", "POST"],
+        allow_headers=["*"],
+        allow_private_network=True,
+    )
     handlers = _Handlers(service)
     app = Starlette(
         routes=_routes(service),

@@ -11,7 +11,6 @@ import pytest
 from serving import Served, served
 
 from app.engine import load
-from app.serve.service import Service
 from models.toy import ToyModel
 
 PATH = "/infill"
@@ -233,26 +232,3 @@ def test_a_line_too_far_to_the_left_ends_the_answer(
         assert "".join(reply["content"] for reply in replies) == content
         assert replies[-1]["stop_type"] == kind
         assert replies[-1]["tokens_evaluated"] == 3
-
-
-def test_what_was_not_read_in_time_is_read_on_while_nobody_asks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[object] = []
-    keep = Service._read
-
-    async def read_on(self: Service, question: Any) -> None:
-        await keep(self, question)
-        read.append(question)
-
-    monkeypatch.setattr(Service, "_read", read_on)
-    with served(tmp_path, "toy-fim", "-c", "4096") as one:
-        hole = {"input_prefix": "the cat " * 400, "input_suffix": " mat."}
-        reply = one.post(PATH, **hole, n_predict=3, t_max_prompt_ms=0.001)
-        assert (reply["content"], reply["stop_type"]) == ("", "limit")
-        assert reply["timings"]["prompt_ms"] > 0
-        while not read:
-            assert one.client.get("/health").status_code == 200
-        later = one.post(PATH, **hole, n_predict=3)
-        assert later["timings"]["cache_n"] == later["tokens_evaluated"] - 1
-        assert len(later["content"]) == 3

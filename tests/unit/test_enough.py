@@ -9,11 +9,11 @@ from app.complete.place import Place, Windows, window
 from app.complete.tidy import Around, shown
 
 CODE = "|a|b()|x = 1|return x|    a|    b()|    return x|        y|}|    }|)|b)|f(a|else:|    else|els|end|done()"
-ODD = "</p>|<|  |\t|\ta|it's)|`)|`|'|\"a)\"|é\r"
+ODD = "</p>|<|  |\t|\ta|it's)|`)|`|'|\"a)\"|é\r|\ufffd|    a\ufffd"
 LINES = st.sampled_from([*CODE.split("|"), *ODD.split("|")])
 ENDS = st.sampled_from(["\n", "\n", "\n", "\r\n"])
 BLANKS = st.sampled_from(["", "", " ", "    ", "        ", "\t"])
-LOOSE = st.text(alphabet="ab \n\r\t()]}'\"`:<el", max_size=24)
+LOOSE = st.text(alphabet="ab \n\r\t()]}'\"`:<el\ufffd", max_size=24)
 
 
 @st.composite

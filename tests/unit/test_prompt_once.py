@@ -1,0 +1,37 @@
+"""A hole is spelled once, however many lanes might fill it."""
+
+from pathlib import Path
+
+import pytest
+from fakes import FakeClock
+
+from app.engine.load import LoadPlan
+from app.engine.messages import Ended
+from app.engine.question import Question
+from app.engine.worker import Worker
+from drafters.registry import parse_drafter
+from models.abort import AbortFlag
+from models.fim import FimFormat, Hole
+from models.llama_load import LlamaOptions
+from models.sampling import SamplingParams
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_a_hole_is_spelled_once_for_all_lanes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lanes: int) -> None:
+    plan = LoadPlan("toy-fim", parse_drafter("off"), LlamaOptions(), tmp_path / "memory.json", lanes=lanes)
+    worker, spelled = Worker(plan, AbortFlag(), FakeClock()), []
+    list(worker.load(lambda _, __: None))
+    prompt = FimFormat.prompt
+
+    def spell(self: FimFormat, hole: Hole, room: int | None = None) -> list[int]:
+        spelled.append(hole)
+        return prompt(self, hole, room)
+
+    monkeypatch.setattr(FimFormat, "prompt", spell)
+    question = Question((), SamplingParams(seed=5), hole=Hole("x = ", "\n"), max_tokens=5)
+    for _ in range(2):
+        *_, end = worker.answer(question)
+        assert isinstance(end, Ended)
+    assert len(spelled) == 2
+    assert end.stats.reused_tokens == end.stats.prompt_tokens - 1
+    worker.close()
