@@ -92,24 +92,30 @@ class Acceptance:
 
     def floors(self, draft: Draft) -> list[float]:
         """Return the same chances as far as they are proved: what nobody has seen come true has none."""
+        proved = self.proved(draft.source, len(draft.tokens))
         return [
-            self._by_evidence[draft.source, bisect_right(_SURENESS, sure), _group(place)].share(
-                min(sure, self.floor_at(draft.source, place))
-            )
-            for place, sure in enumerate(confidence_of(draft))
+            self._by_evidence[draft.source, bisect_right(_SURENESS, sure), _group(place)].share(min(sure, floor))
+            for place, (sure, floor) in enumerate(zip(confidence_of(draft), proved, strict=True))
         ]
 
-    def floor_at(self, source: str, place: int) -> float:
-        """Return the chance of a source's guess at a place as far as it is proved."""
-        return self._by_place[source, _group(place)].share(0.0)
+    def proved(self, source: str, length: int) -> list[float]:
+        """Return the chances of a source's guesses, at the first places of a draft, as far as they are proved."""
+        return _spread([self._by_place[source, group].share(0.0) for group in _groups(length)], length)
 
-    def at(self, source: str, place: int, like: str = "") -> float:
-        """Return the chance of a source's guess at `place` (0: the first) before it is made.
+    def hoped(self, source: str, length: int, like: str = "") -> list[float]:
+        """Return the chances of a source's guesses, at the first places of a draft, before they are made.
 
         A source that has shown little yet is taken to be like the one named.
         """
-        prior = self.at(like, place) if like else _UNSEEN
-        return self._by_place[source, _group(place)].share(prior)
+        return _spread([self._hoped(source, group, like) for group in _groups(length)], length)
+
+    def at(self, source: str, place: int, like: str = "") -> float:
+        """Return the chance of a source's guess at `place` (0: the first) before it is made; see `hoped`."""
+        return self._hoped(source, _group(place), like)
+
+    def _hoped(self, source: str, group: int, like: str) -> float:
+        prior = self._hoped(like, group, "") if like else _UNSEEN
+        return self._by_place[source, group].share(prior)
 
     def knows(self, source: str) -> bool:
         """Tell whether a source has shown more than its prior is worth."""
@@ -152,3 +158,13 @@ def confidence_of(draft: Draft) -> Sequence[float]:
 
 def _group(place: int) -> int:
     return bisect_right(_PLACES, place)
+
+
+def _groups(length: int) -> range:
+    """Return the groups of the first places of a draft."""
+    return range(_group(length - 1) + 1) if length else range(0)
+
+
+def _spread(shares: Sequence[float], length: int) -> list[float]:
+    """Return the share of each place from that of its group."""
+    return [shares[_group(place)] for place in range(length)]

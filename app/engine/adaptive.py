@@ -156,10 +156,10 @@ class Adaptive:
         more: Seconds = lambda n: step * max(0, n - done)  # noqa: E731
         floors = [
             *self.acceptance.floors(so_far),
-            *(self.acceptance.floor_at(source, n) for n in range(done, self.longest)),
+            *self.acceptance.proved(source, self.longest)[done:],
         ]
         longest = self._affordable_length(self.longest, more, floors)
-        ahead = [self.acceptance.at(source, place) for place in range(done, longest)]
+        ahead = self.acceptance.hoped(source, longest)[done:]
         longer = best_length([*chances, *ahead][:longest], self.curve, self.price, more)[0]
         self._at_stake.spent += step if longer > done else 0.0
         return longer > done
@@ -219,9 +219,9 @@ class Adaptive:
         name, given = self.model.name, len(free.tokens)
         source, like = (checked_source(name, free.source), name) if given else (name, "")
         agreed = self._agreed(free)
-        floors = [self.acceptance.floor_at(source, place) for place in range(limit)]
+        floors = self.acceptance.proved(source, limit)
         places = self._affordable_length(limit, partial(self.model.drafting, unread, agreed=agreed), floors)
-        chances = [self.acceptance.at(source, place, like) for place in range(places)]
+        chances = self.acceptance.hoped(source, places, like)
         draft_seconds = partial(self.model.drafting, 1, agreed=agreed)
         length, gain = best_length(chances, self.curve, self.price, draft_seconds)
         # What is read now serves later rounds too: its price is spread over them, more of them the more there is.

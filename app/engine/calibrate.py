@@ -116,11 +116,17 @@ class VerifyCurve:
     def add(self, seconds: Mapping[int, float]) -> None:
         """Take measurements of further widths, or newer ones."""
         self.measured = dict(sorted({**self.measured, **seconds}.items()))
-        # Looked up hundreds of times a round.
         self._table = [self._interpolated(width) for width in range(1, max(self.measured) + 1)]
+        self._prices: dict[int, float] = {}
 
     def seconds(self, width: int) -> float:
         """Return the expected seconds of a pass over `width` tokens now."""
+        # Looked up a hundred times a round.
+        if (price := self._prices.get(width)) is None:
+            price = self._prices[width] = self._price(width)
+        return price
+
+    def _price(self, width: int) -> float:
         widest = len(self._table)
         # Beyond the table a pass goes on at the price of its widest part.
         base = self._table[width - 1] if width <= widest else self._table[-1] * width / widest
@@ -144,6 +150,7 @@ class VerifyCurve:
         self._common *= ratio**_COMMON
         if width > 1:
             self._own[width] = self._own.get(width, 1.0) * ratio**_OWN
+        self._prices.clear()
         return seconds
 
     def _own_seconds(self, width: int, seconds: float, expected: float) -> float:
@@ -156,6 +163,7 @@ class VerifyCurve:
     def rescale(self, ratio: float) -> None:
         """Learn from several passes at once, that took `ratio` times what was expected of them."""
         self._common *= min(max(ratio, 0.5), 2.0) ** _COMMON
+        self._prices.clear()
 
     def _interpolated(self, width: int) -> float:
         if width in self.measured:

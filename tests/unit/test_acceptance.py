@@ -198,7 +198,7 @@ def test_a_chance_is_always_a_chance(past: list[tuple[float, bool]], sure: float
 def test_nothing_is_proved_before_anything_is_seen() -> None:
     guesses = Draft((1, 2, 3), confidence=(0.9, 0.31, 0.02), source="suffix")
     assert Acceptance().floors(guesses) == [0.0, 0.0, 0.0]
-    assert Acceptance().floor_at("suffix", 0) == 0.0
+    assert Acceptance().proved("suffix", 9) == [0.0] * 9
 
 
 @given(st.lists(st.booleans(), max_size=40), st.sampled_from([0.1, 0.5, 0.95]), st.sampled_from([0.1, 0.5, 0.95]))
@@ -208,7 +208,7 @@ def test_what_is_proved_is_never_more_than_what_is_expected(came: list[bool], se
         seen(acceptance, right, 1, sure=seen_at)
     proved, expected = acceptance.floors(draft(7, sure=sure)), acceptance.chances(draft(7, sure=sure))
     assert 0.0 <= proved[0] <= expected[0] + 1e-9
-    assert acceptance.floor_at("suffix", 0) <= acceptance.at("suffix", 0)
+    assert acceptance.proved("suffix", 1)[0] <= acceptance.at("suffix", 0)
 
 
 def test_a_source_proves_what_it_can_do_with_every_guess_and_most_with_those_as_sure() -> None:
@@ -217,3 +217,13 @@ def test_a_source_proves_what_it_can_do_with_every_guess_and_most_with_those_as_
     (same,), (other,) = acceptance.floors(draft(7, sure=0.9)), acceptance.floors(draft(7, sure=0.5))
     assert same > 0.85
     assert 0.4 < other <= 0.5
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 5, 9, 31])
+def test_all_places_of_a_draft_at_once_are_each_of_them(length: int) -> None:
+    acceptance, draft = Acceptance(), Draft(tuple(range(31)), confidence=(0.9,) * 31, source="suffix")
+    for right in (1, 3, 7, 12, 31):
+        acceptance.observe(draft, (*range(right), -1))
+    for source, like in (("suffix", ""), ("other", "suffix")):
+        assert acceptance.hoped(source, length, like) == [acceptance.at(source, n, like) for n in range(length)]
+    assert acceptance.proved("suffix", length) == acceptance.proved("suffix", 31)[:length]
