@@ -2,6 +2,12 @@
 
 import gc
 
+from hypothesis import settings
+
+# On a machine with other work any example may take long: how long something takes is no test's business.
+settings.register_profile("localspec", deadline=None)
+settings.load_profile("localspec")
+
 
 def pytest_collection_finish() -> None:
     """Leave what was imported out of every later collection of garbage.

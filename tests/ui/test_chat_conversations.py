@@ -1,11 +1,15 @@
 """Going from one conversation to another on the chat screen: nothing that was said, or is being typed, is lost."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from ui_chat import Chat, chatting, drive, own_folders, slowly
 
+from app.history.branch import current_branch
 from app.history.recorder import Recorder
+from app.history.resume import find_resumed
+from models.errors import LocalspecError
 
 
 @pytest.fixture(autouse=True)
@@ -13,10 +17,20 @@ def _own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     own_folders(monkeypatch, tmp_path)
 
 
-def conversation(chat: Chat) -> str:
+async def conversation(chat: Chat) -> str:
+    """Return the id of the conversation on the screen, once it is on disk: the screen waits for no disk."""
     record = chat.screen.dialogue.record
     assert record.conversation is not None
-    return record.conversation.id
+    name, entries = record.conversation.id, [entry.id for entry in record.branch()]
+    await chat.until(lambda: saved(name) == entries)
+    return name
+
+
+def saved(name: str) -> list[int]:
+    with suppress(LocalspecError):
+        found = find_resumed(name)
+        return [entry.id for entry in current_branch(found.entries, found.conversation.leaf)]
+    return []
 
 
 def test_an_answer_that_runs_is_not_left_for_another_conversation(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,7 +43,7 @@ def test_an_answer_that_runs_is_not_left_for_another_conversation(monkeypatch: p
             await chat.until(lambda: chat.screen.busy)
             await chat.pilot.press("escape")
             await chat.until(lambda: not chat.screen.busy)
-            first = conversation(chat)
+            first = await conversation(chat)
             await chat.pilot.press("ctrl+n")
             await chat.type("the second")
             await chat.until(lambda: chat.screen.busy)
@@ -50,7 +64,7 @@ def test_a_message_that_was_being_edited_is_forgotten_with_its_conversation() ->
         async with chatting(predict=4) as chat:
             await chat.ready()
             await chat.ask("the first")
-            first = conversation(chat)
+            first = await conversation(chat)
             await chat.pilot.press("ctrl+n")
             await chat.ask("the second")
             await chat.pilot.press("f6")
@@ -68,7 +82,7 @@ def test_what_went_wrong_with_the_saving_is_told_when_a_conversation_is_left(mon
         async with chatting(predict=4) as chat:
             await chat.ready()
             await chat.ask("the first")
-            first = conversation(chat)
+            first = await conversation(chat)
             monkeypatch.setattr(Recorder, "notes", lambda _: ["The disk is full."])
             await chat.type(f"/resume {first}")
             await chat.until(lambda: "The disk is full." in chat.notes)

@@ -355,6 +355,7 @@ def test_what_lies_over_the_chat_is_resized_too() -> None:
                 await chat.until(lambda: chat.app.screen is not chat.screen)
                 for width, height in ((20, 5), (20, 30), (140, 40)):
                     await chat.pilot.resize_terminal(width, height)
+                    await chat.until(lambda: chat.app.screen._compositor.size == chat.app.size)
                     check_screen(chat)
                 await chat.pilot.press("escape")
                 await chat.until(lambda: chat.app.screen is chat.screen)
