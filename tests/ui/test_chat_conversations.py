@@ -9,6 +9,7 @@ from ui_chat import Chat, chatting, drive, own_folders, slowly
 from app.history.branch import current_branch
 from app.history.recorder import Recorder
 from app.history.resume import find_resumed
+from app.ui.conversing import resume
 from models.errors import LocalspecError
 
 
@@ -69,10 +70,12 @@ def test_a_message_that_was_being_edited_is_forgotten_with_its_conversation() ->
             await chat.ask("the second")
             await chat.pilot.press("f6")
             await chat.until(lambda: chat.screen.editing is not None)
-            await chat.type(f"/resume {first}")
+            # As the list of conversations does, with the prompt as it is.
+            resume(chat.screen, first)
             await chat.until(lambda: chat.messages[:1] == ["the first"])
-            await chat.ask("and then")
-            assert [chat.messages[0], chat.messages[2]] == ["the first", "and then"]
+            await chat.pilot.press("enter")
+            await chat.until(lambda: len(chat.messages) == 4 and not chat.screen.busy)
+            assert [chat.messages[0], chat.messages[2]] == ["the first", "the second"]
 
     drive(steps())
 
