@@ -215,14 +215,14 @@ def resume(screen: "ChatScreen", conversation: str | None) -> None:
     resumed = find_resumed(conversation)
     old = screen.dialogue.record
     old.close()
-    for note in old.notes():
-        screen.note(note)
     record = start_recorder(old.model, old.source, resumed, saved=not old.private, wait=0)
     screen.dialogue.record = record
     screen.dialogue.system = resumed.conversation.system
     screen.editing = None
     screen.transcript.clear()
     show_branch(screen)
+    for note in old.notes():
+        screen.note(note)
     if resumed.unanswered is not None:
         screen.prompt.set_text(resumed.unanswered)
     screen.link.recall(*screen.dialogue.resumed())

@@ -86,8 +86,12 @@ def test_what_went_wrong_with_the_saving_is_told_when_a_conversation_is_left(mon
             await chat.ready()
             await chat.ask("the first")
             first = await conversation(chat)
-            monkeypatch.setattr(Recorder, "notes", lambda _: ["The disk is full."])
+            old, close, closed = chat.screen.dialogue.record, Recorder.close, list[Recorder]()
+            monkeypatch.setattr(Recorder, "close", lambda self: closed.append(self) or close(self))
+            # Only its last words to the disk failed, and nobody asks it again.
+            monkeypatch.setattr(Recorder, "notes", lambda self: ["The disk is full."] if self in closed else [])
             await chat.type(f"/resume {first}")
+            await chat.until(lambda: chat.screen.dialogue.record is not old)
             await chat.until(lambda: "The disk is full." in chat.notes)
 
     drive(steps())

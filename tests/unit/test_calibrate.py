@@ -32,6 +32,7 @@ def test_between_two_widths_the_cost_lies_on_a_line_and_beyond_the_last_it_grows
 
 def test_measurements_of_further_widths_and_newer_ones_are_added() -> None:
     curve = VerifyCurve({4: 2.0, 1: 1.0})
+    assert curve.seconds(32) == pytest.approx(16.0)
     curve.add({2: 1.2, 4: 1.8, 32: 9.0})
     assert list(curve.measured.items()) == [(1, 1.0), (2, 1.2), (4, 1.8), (32, 9.0)]
     assert curve.seconds(3) == pytest.approx(1.5)
@@ -146,6 +147,7 @@ def test_a_clock_that_stood_still_teaches_nothing(seconds: float) -> None:
 
 def test_several_passes_at_once_move_the_common_factor_alone() -> None:
     curve = VerifyCurve(JAGGED)
+    assert curve.seconds(1) == 1.0
     curve.rescale(1.5)
     assert 1 < curve.seconds(1) < 1.5
     assert curve.ratio(8) == pytest.approx(JAGGED[8])
