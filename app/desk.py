@@ -50,7 +50,7 @@ class Desk:
         Cancelling the task, or closing the iterator (use `contextlib.aclosing`), calls the answer off within a round;
         what it read stays in the cache.
         """
-        job = _answering(question)
+        job = _answering(question, urgency)
         async with aclosing(self._messages(job, Claim.LANE, urgency, wait)) as messages:
             async for message in messages:
                 if isinstance(message, Reading | Said | Watched | Ended):
@@ -99,8 +99,8 @@ class Desk:
                 self._engine.cancel(ticket)
 
 
-def _answering(question: Question) -> Job:
-    return lambda worker: worker.answer(question)
+def _answering(question: Question, urgency: Urgency) -> Job:
+    return lambda worker: worker.answer(question, urgency)
 
 
 def _post(loop: asyncio.AbstractEventLoop, take: Callable[..., object], *what: object) -> None:

@@ -7,6 +7,7 @@ from app.engine.explain import Explanation, SourceAccount
 
 _PLACES_SHOWN = 8
 _NOBODY = "Nobody guesses: plain decoding."
+_LEFT_OUT = "It is left out of this answer; the next one tries it again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ def explanation_text(explanation: Explanation | None) -> str:
         f"  longest     {explanation.longest} tokens a draft",
         *(line for account in explanation.sources for line in _source(account, explanation)),
     ]
+    if explanation.failure:
+        lines.append(f"  {explanation.failure} {_LEFT_OUT}")
     if not explanation.adapts:
         lines.append(_fixed(explanation))
     elif _is_untried(explanation):
@@ -38,6 +41,8 @@ def explanation_text(explanation: Explanation | None) -> str:
 
 def pauses(explanation: Explanation) -> list[Pause]:
     """Return who is not used now, and why; nobody where nothing is decided."""
+    if explanation.failure:
+        return [Pause(explanation.model, f"{explanation.failure} {_LEFT_OUT}")]
     if not explanation.adapts:
         return []
     accounts = [account for account in explanation.sources if _rests(account, explanation)]
@@ -64,6 +69,7 @@ def explanation_record(explanation: Explanation) -> dict[str, Any]:
         "tokens_per_second": explanation.rate,
         "longest_draft": explanation.longest,
         "adapts": explanation.adapts,
+        "failure": explanation.failure or None,
         "pass_seconds": {str(cost.width): cost.seconds for cost in explanation.widths},
         "model_step_ratio": explanation.model_step_ratio,
         "next_try_in_rounds": explanation.next_try,

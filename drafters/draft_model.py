@@ -87,6 +87,7 @@ class DraftModel:
     def catch_up(self, context: Sequence[int], said: int) -> Hindsight:
         """Read all that is unread up to the last token; return what this model would have said in place of `said`.
 
+        Nothing is read where nothing can be judged: the next draft reads it.
         As many of the last tokens are judged as one pass gives rows for; what was read before is not.
         """
         view = self._view(context)

@@ -9,6 +9,7 @@
 What pays is not decided here: an Appraiser knows what passes cost and how often each source was right.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -18,7 +19,10 @@ from typing import Protocol
 from drafters.base import NO_DRAFT, Draft, Drafter
 from drafters.draft_model import DraftModel, Hindsight
 from drafters.suffix import SuffixDrafter
+from models.errors import Cancelled, LocalspecError
 from models.sampling import Sampler
+
+_log = logging.getLogger("localspec.drafters")
 
 WORTH_A_LOOK_BACK = 16
 """Unread tokens from which on reading them is a pass of its own, and tells how the model would have done on them."""
@@ -91,30 +95,45 @@ class Hybrid:
         self._free = tuple(free)
         self._model = model
         self.appraiser: Appraiser = appraiser
+        self.failure = ""
+        """What went wrong with the draft model in this answer, which goes on without it."""
         self._prompt_length = 0
 
     def begin(self, prompt: Sequence[int], sampler: Sampler) -> None:
         """Start an answer with all of them."""
         self._prompt_length = len(prompt)
+        self.failure = ""
         for drafter in self._all():
             drafter.begin(prompt, sampler)
 
     def propose(self, context: Sequence[int], limit: int) -> Draft:
         """Return the draft that is expected to gain most."""
         free = self._best_free(context, limit)
-        if self._model is None:
+        if self._model is None or self.failure:
             return free
-        wish = self.appraiser.wish(free, self._model.unread(context), limit)
+        try:
+            return self._with_model(self._model, free, context, limit)
+        except Cancelled:
+            raise
+        except LocalspecError as error:
+            # What it might have gained is no reason to lose an answer that the target can give alone.
+            self.failure = f"{self._model.name} failed: {error.title}"
+            _log.warning("%s %s", self.failure, error.cause)
+            return free
+
+    def _with_model(self, model: DraftModel, free: Draft, context: Sequence[int], limit: int) -> Draft:
+        """Return the draft that is expected to gain most, a free one at hand."""
+        wish = self.appraiser.wish(free, model.unread(context), limit)
         if wish.window is not None:
-            self._model.focus(context, wish.window)
-        if wish.ask is not Ask.NOTHING and self._model.unread(context) > WORTH_A_LOOK_BACK:
-            self.appraiser.learn(self._model.name, self._model.catch_up(context, len(context) - self._prompt_length))
-            wish = self.appraiser.wish(free, self._model.unread(context), limit)
+            model.focus(context, wish.window)
+        if wish.ask is not Ask.NOTHING and model.unread(context) > WORTH_A_LOOK_BACK:
+            self.appraiser.learn(model.name, model.catch_up(context, len(context) - self._prompt_length))
+            wish = self.appraiser.wish(free, model.unread(context), limit)
         if wish.ask is Ask.NOTHING:
             return free
         given = free.tokens[: wish.length] if wish.ask is Ask.CHECK else ()
-        source = checked_source(self._model.name, free.source) if given else self._model.name
-        draft = self._model.extend(context, given, limit, partial(self.appraiser.goes_on, source))
+        source = checked_source(model.name, free.source) if given else model.name
+        draft = model.extend(context, given, limit, partial(self.appraiser.goes_on, source))
         return replace(draft, source=source) if draft.tokens else free
 
     def _best_free(self, context: Sequence[int], limit: int) -> Draft:
@@ -125,7 +144,8 @@ class Hybrid:
 
     def accept(self, emitted: Sequence[int], accepted: int) -> None:
         """Let all of them learn what was emitted."""
-        for drafter in self._all():
+        # What a model that failed has in its cache is cut at the next answer.
+        for drafter in self._free if self.failure else self._all():
             drafter.accept(emitted, accepted)
 
     def learn(self, tokens: Sequence[int]) -> None:

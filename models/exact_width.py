@@ -20,6 +20,7 @@ _STAGES = (range(2, 10), (12, 16, 17, 24, WIDEST))
 A kernel takes over at some width and stays, so those between two that agree are taken to agree.
 """
 _PREFIX = 4
+_TREE = 3
 _TEXT = "The quick brown fox jumps over the lazy dog; 3 of 7 dogs don't mind (much)."
 
 
@@ -50,6 +51,16 @@ def exact_width_here(model: LanguageModel) -> int:
         return _widest_exact(model, _text(model, _widest(model, depth)), lambda: model.rewind(depth))
     finally:
         model.rewind(depth)
+
+
+def exact_branches(model: LanguageModel) -> bool:
+    """Tell whether a small draft tree has the rows that its paths have one token at a time. Leaves the cache empty."""
+    try:
+        model.rewind(0)
+        model.decode(_text(model, _PREFIX), rows=0)
+        return exact_branches_here(model, _TREE)
+    finally:
+        model.rewind(0)
 
 
 def exact_branches_here(model: LanguageModel, width: int) -> bool:

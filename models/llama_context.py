@@ -13,8 +13,8 @@ from models.bindings import llama_cpp, recent_errors
 from models.cache_types import BYTES_OF, CacheTypes, resolved
 from models.errors import LocalspecError, MemoryLimitError
 from models.llama_batch import SEQUENCES
-from models.llama_load import LlamaOptions, has_gpu
-from models.machine import available_memory, physical_cores
+from models.llama_load import LlamaOptions, has_gpu, threads_of
+from models.machine import available_memory
 from models.memory import plan_memory
 from models.model_info import model_info
 
@@ -116,8 +116,7 @@ def _context_params(model: Any, options: LlamaOptions) -> Any:
         _make_room_for_texts(params, options)
     else:
         params.n_rs_seq = min(options.max_rows - 1, _SNAPSHOTS)
-    params.n_threads = options.threads or physical_cores()
-    params.n_threads_batch = options.batch_threads or params.n_threads
+    params.n_threads, params.n_threads_batch = threads_of(options)
     params.type_k, params.type_v = (_TYPE_IDS[kind] for kind in cache_types(model, options))
     params.flash_attn_type = _flash_attention(options)
     params.no_perf = True

@@ -13,7 +13,7 @@ from models.abort import AbortFlag
 from models.bindings import llama_cpp, recent_errors
 from models.errors import Cancelled, MemoryLimitError, ModelFileError
 from models.gguf import check_file, parts_of
-from models.machine import available_memory
+from models.machine import available_memory, physical_cores
 
 _SIGNS_OF_A_CUT = ("failed to read", "failed to seek", "exceeds remaining file size", "not within the file bounds")
 """What llama.cpp says of a file that ends too early: in its header, between header and weights, in its weights."""
@@ -93,6 +93,12 @@ def template_of(weights: Any) -> str | None:
 def has_gpu(options: LlamaOptions) -> bool:
     """Tell whether layers will go to a GPU."""
     return bool(llama_cpp().llama_supports_gpu_offload()) and options.gpu_layers != 0
+
+
+def threads_of(options: LlamaOptions) -> tuple[int, int]:
+    """Return the threads of a one-token pass and of a wider one that these options stand for, 0 resolved."""
+    threads = options.threads or physical_cores()
+    return threads, options.batch_threads or threads
 
 
 def _progress_callback(abort: AbortFlag, on_progress: Callable[[float], None] | None) -> Any:

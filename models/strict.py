@@ -110,8 +110,9 @@ class _Check:
             self._look(depth)
         if EDGE in self._seconds:
             self._look(self._deepest())
-        branches = self._branches and self._width >= _TREE
-        return Checked(self._width, tuple(self._seconds), branches, self._difference)
+        # Where the context had room for no look, nothing is known to be exact.
+        width = self._width if self._seconds else 1
+        return Checked(width, tuple(self._seconds), self._branches and width >= _TREE, self._difference)
 
     def _look(self, depth: int) -> None:
         """Compare at one depth, if anything is left to compare there, and a pass fits."""

@@ -18,7 +18,7 @@ from drafters.base import NO_DRAFT, Draft, Drafter, NullDrafter
 from drafters.draft_model import Hindsight
 from drafters.hybrid import Ask, Wish
 from models.base import LanguageModel, Logits, Vocab
-from models.errors import Cancelled
+from models.errors import Cancelled, LocalspecError
 from models.sampling import Sampler, SamplingParams
 from models.toy import ToyModel, ToyVocab
 
@@ -172,19 +172,20 @@ class RaisingDrafter:
 
 
 class StoppingModel(ToyModel):
-    """A toy that raises Cancelled at its n-th decode, and only there; it counts decodes and keeps what they were."""
+    """A toy that raises an error at its n-th decode, and only there; it counts decodes and keeps what they were."""
 
     def __init__(self, seed: int = 0, *, stop_at: int = 0, unlikeness: float = 0.0, context_size: int = 512) -> None:
         super().__init__(seed, unlikeness=unlikeness, context_size=context_size)
         self.stop_at = stop_at
         """Number of the decode to stop; 0: none."""
+        self.error: LocalspecError = Cancelled("Stopped.")
         self.passes: list[tuple[int, int]] = []
         """Tokens and rows of each decode."""
 
     def decode(self, tokens: Sequence[int], rows: int, parents: Sequence[int] = ()) -> Logits:
         self.passes.append((len(tokens), rows))
         if len(self.passes) == self.stop_at:
-            raise Cancelled("Stopped.")
+            raise self.error
         return super().decode(tokens, rows, parents)
 
 

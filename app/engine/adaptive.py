@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from app.engine.acceptance import Acceptance
 from app.engine.calibrate import VerifyCurve
 from app.engine.control import with_siblings
-from app.engine.model_cost import SMALLEST_WINDOW, ModelCost
+from app.engine.model_cost import WINDOWS, ModelCost
 from app.engine.passes import Bounds
 from app.engine.stake import STAKE_SHARE, TRUST_TOKENS, Stake, run_trust
 from app.engine.value import Seconds, affordable, best_length, best_siblings, no_time
@@ -42,8 +42,6 @@ _FIRST_DELAY = 0.25
 """Share of a one-token pass by which the first token of an answer may come later, for the sake of those after it."""
 _FIRST_LENGTH, _GROWTH = 4, 2
 """Longest first draft of a copy, and how many tokens each one that came true allows the next."""
-_WINDOWS = (32, 48, 64, 96, 128, 192, 256, 512, 1024)
-"""Tokens at the end of a context that a draft model may read instead of all; fewer leave it guessing at random."""
 _HORIZON = 60
 """Rounds that an answer is expected to go on, at least."""
 
@@ -117,18 +115,11 @@ class Adaptive:
         # The first token of an answer waits for nobody.
         if self.model is None or self._rounds == 0:
             return Wish()
-        read, free_worth = self._affordable(unread), self.worth(free)
+        windows, free_worth = self.model.windows(unread, self._stake()), self.worth(free)
         # Who has shown nothing yet is not tried where a free draft is worth something already.
-        if not read or (free_worth > 0 and not self.acceptance.knows(self.model.name)):
+        if not windows or (free_worth > 0 and not self.acceptance.knows(self.model.name)):
             return Wish()
-        ways = [NO_DRAFT]
-        if along := self.model.read_along(read, self._agreed(free)):
-            ways.append(free.shortened(along))
-        gain, wish = max((self._valued(way, read, limit) for way in ways), key=lambda valued: valued[0])
-        if wish.length == 0 or gain <= free_worth + _ASKING_MARGIN:
-            # The last tokens are enough to see how it does now. To read all that it missed costs more each round.
-            read = min(read, _WINDOWS[0])
-            wish = self._probe(read, limit)
+        read, wish = self._wanted(free, free_worth, windows, limit)
         self._unread = read
         if wish.ask is not Ask.NOTHING and read < unread:
             wish = replace(wish, window=read)
@@ -139,6 +130,20 @@ class Adaptive:
         if wish.ask is Ask.DRAFT:
             self._expected_draft_seconds = self.model.drafting(unread, 1)
         return wish
+
+    def _wanted(self, free: Draft, free_worth: float, windows: Sequence[int], limit: int) -> tuple[int, Wish]:
+        """Return how many unread tokens to read, and what then pays; where nothing does, a try if one is due."""
+        assert self.model is not None, "only a draft model reads"
+        agreed = self._agreed(free)
+        # Where reading takes all that may be lost, less to read leaves something to guess with.
+        for read in windows:
+            ways = [NO_DRAFT, free.shortened(self.model.read_along(read, agreed))]
+            gain, wish = max((self._valued(way, read, limit) for way in ways), key=lambda valued: valued[0])
+            if wish.length and gain > free_worth + _ASKING_MARGIN:
+                return read, wish
+        # The last tokens are enough to see how it does now. To read all that it missed costs more each round.
+        read = min(windows[0], WINDOWS[0])
+        return read, self._probe(read, limit)
 
     def learn(self, source: str, hindsight: Hindsight) -> None:
         """Learn what a draft model would have guessed of a text that is known."""
@@ -232,15 +237,6 @@ class Adaptive:
     def _agreed(self, free: Draft) -> list[float]:
         # A draft model agrees with what is right, and seldom with what is not.
         return [*accumulate(self.acceptance.chances(free), mul)]
-
-    def _affordable(self, unread: int) -> int:
-        """Return how many of the last unread tokens to read: all, or what may be lost, or 0 where that is too few."""
-        assert self.model is not None, "only a draft model reads"
-        stake = self._stake()
-        if unread <= SMALLEST_WINDOW or self.model.reading(unread) <= stake:
-            return unread
-        fitting = [window for window in _WINDOWS if window < unread and self.model.reading(window) <= stake]
-        return max(fitting, default=0)
 
     def trusted(self, draft: Draft) -> list[float]:
         """Return the chances of as much of a draft as may be checked at all."""

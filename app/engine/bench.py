@@ -54,6 +54,11 @@ class BenchPrompt:
     prefix: str = ""
     suffix: str = ""
 
+    @property
+    def opening(self) -> tuple[tuple[str, ...], str, str]:
+        """What is asked first: who was asked this before knows the answer, whatever the later turns are."""
+        return self.turns[:1], self.prefix, self.suffix
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -138,20 +143,19 @@ class Bench:
         """Yield each turn when all arms have answered it; one that is broken off is not yielded.
 
         The arms are new ones, the first of them must be plain, and they are closed in the end. Raises ValueError for
-        a prompt that comes twice: an arm that remembers would know the answer.
+        a prompt that begins as another does: an arm that remembers would know the answer.
         """
         arms = make_arms()
         # What the last temperature left would spare this one reading its first prompt.
         self._target.rewind(0)
-        asked: set[tuple[str, ...]] = set()
+        asked: set[tuple[tuple[str, ...], str, str]] = set()
         try:
             if not arms or arms[0].name != PLAIN:
                 raise ValueError("the first arm has to be plain decoding")
             for number, prompt in enumerate(prompts):
-                said = (*prompt.turns, prompt.prefix, prompt.suffix)
-                if said in asked:
+                if prompt.opening in asked:
                     raise ValueError(f"prompt {prompt.id} was asked before")
-                asked.add(said)
+                asked.add(prompt.opening)
                 order = arms if number % 2 == 0 else arms[::-1]
                 # Another seed for each prompt: the same noise would make all answers begin alike.
                 yield from self._conversation(prompt, order, replace(sampling, seed=sampling.seed + number))

@@ -49,6 +49,8 @@ class ArmKit:
     """Lends the draft model; None without one."""
     draft_curve: VerifyCurve | None = None
     """Cost of the draft model's passes; None without one."""
+    exact_branches: bool = False
+    """Whether second guesses beside a draft may be checked: as exactly as the draft, or rounded as all is."""
 
     def length(self, wanted: int) -> int:
         """Return the draft length within what every arm keeps to."""
@@ -90,7 +92,7 @@ def auto_arm(kit: ArmKit) -> Arm:
     lent = kit.lend_draft()
     model = DraftModel(lent, kit.target.vocab)
     adaptive = Adaptive(curve, kit.longest, ModelCost(model.name, VerifyCurve(kit.draft_curve.measured)))
-    adaptive.branches = kit.target.max_branches
+    adaptive.branches = kit.target.max_branches if kit.exact_branches else 0
     return Arm("auto", Hybrid(free, model, adaptive), adaptive, lent.take)
 
 

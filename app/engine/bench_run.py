@@ -1,13 +1,13 @@
 """One whole benchmark: models are loaded, the curve is measured, and every arm is run at every temperature."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.engine.bench import Arm, Bench, BenchPrompt, OnAnswer, Skipped, Turn
 from app.engine.bench_arms import LONGEST, ArmKit, ArmSpec, make_arms
 from app.engine.bench_lend import Lender
 from app.engine.bench_results import Oracle
-from app.engine.calibrate import DRAFT_WIDTHS, VerifyCurve, measure_steady
+from app.engine.calibrate import DRAFT_WIDTHS, READ_WIDTHS, VerifyCurve, measure_steady
 from app.engine.load import Loader
 from app.engine.speculate import Clock
 from models.accept import Accept
@@ -65,8 +65,10 @@ class BenchRun:
         if draft := self._loader.plan.drafter.model:
             self._lender = Lender(self._loader.draft_model(draft, target).model)
         exact_draft = self._loader.exact_width(target) - 1
-        longest = LONGEST if allow_rounding or exact_draft == 0 else exact_draft
-        kit = self._kit = self._make_kit(target, min(longest, target.max_rows - 1), with_costs=with_costs)
+        rounds = allow_rounding or exact_draft == 0
+        longest = min(LONGEST if rounds else exact_draft, target.max_rows - 1)
+        exact_branches = rounds or (self._lender is not None and self._loader.exact_branches(target))
+        kit = self._kit = replace(self._make_kit(target, longest, with_costs=with_costs), exact_branches=exact_branches)
         for arm in self._arms():
             arm.drafter.close()
         return Conditions(
@@ -84,7 +86,7 @@ class BenchRun:
         lend = lender.lend if lender else None
         if not with_costs:
             return ArmKit(target, None, longest, lend)
-        draft_curve = VerifyCurve(measure_steady(lender.model, self._clock, DRAFT_WIDTHS)) if lender else None
+        draft_curve = VerifyCurve(_draft_seconds(lender.model, self._clock)) if lender else None
         return ArmKit(target, measure_curve(target, self._clock), longest, lend, draft_curve)
 
     def run(
@@ -125,3 +127,7 @@ def measure_curve(target: LanguageModel, clock: Clock) -> VerifyCurve | None:
         return VerifyCurve(measure_steady(target, clock))
     finally:
         target.rewind(0)
+
+
+def _draft_seconds(model: LanguageModel, clock: Clock) -> dict[int, float]:
+    return {**measure_steady(model, clock, READ_WIDTHS, rows=1), **measure_steady(model, clock, DRAFT_WIDTHS)}

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 QUICK_WIDTHS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 32)
 """Widths that a first load measures; between them the cost is interpolated."""
 DRAFT_WIDTHS = (1, 2, 4, 16)
-"""The same for a draft model: single steps, and what it reads at once."""
+"""The same for a draft model: single steps, and copies that it checks."""
+READ_WIDTHS = (64, 512)
+"""What a draft model reads at once, of a long text: a row for the last token alone, and quicker than in proportion."""
 _REPEATS = 5
 """Passes of each width, time allowing."""
 _ATTEMPTS = 3
@@ -175,16 +177,22 @@ class VerifyCurve:
 
 
 def measure(
-    model: LanguageModel, clock: "Clock", widths: Sequence[int] = QUICK_WIDTHS, seconds: float = 2.0
+    model: LanguageModel,
+    clock: "Clock",
+    widths: Sequence[int] = QUICK_WIDTHS,
+    seconds: float = 2.0,
+    rows: int | None = None,
 ) -> dict[int, float]:
     """Return the median seconds of passes of each width, taken where the cache stands and leaving it as it is.
 
+    `rows` are wanted of each; None: as many as there are tokens. A cache that is full, or that can't take back a pass,
+    is empty then, and before.
     Widths that the model or the room left in its context can't take are left out. Every other is timed once, and again
     in turn, so that a slow moment hits them all, as long as the time given is not used up.
     """
     times: dict[int, list[float]] = {}
     started = clock()
-    for width, taken in timed_passes(model, clock, widths, _REPEATS):
+    for width, taken in timed_passes(model, clock, widths, _REPEATS, rows):
         if clock() - started > seconds and width in times:
             break
         times.setdefault(width, []).append(taken)
@@ -192,17 +200,21 @@ def measure(
 
 
 def measure_steady(
-    model: LanguageModel, clock: "Clock", widths: Sequence[int] = QUICK_WIDTHS, seconds: float = 2.0
+    model: LanguageModel,
+    clock: "Clock",
+    widths: Sequence[int] = QUICK_WIDTHS,
+    seconds: float = 2.0,
+    rows: int | None = None,
 ) -> dict[int, float]:
     """Return the same from a machine left alone, as far as it can be had: measured anew while it was not.
 
     Another program can only make passes slower, so that of each width the quickest counts.
     """
-    best = measure(model, clock, widths, seconds)
+    best = measure(model, clock, widths, seconds, rows)
     for _ in range(_ATTEMPTS - 1):
         if is_steady(best):
             break
-        again = measure(model, clock, widths, seconds)
+        again = measure(model, clock, widths, seconds, rows)
         best = {width: min(taken, again.get(width, taken)) for width, taken in best.items()}
     return best
 
@@ -218,24 +230,28 @@ def is_steady(seconds: Mapping[int, float]) -> bool:
 
 
 def timed_passes(
-    model: LanguageModel, clock: "Clock", widths: Sequence[int], repeats: int
+    model: LanguageModel, clock: "Clock", widths: Sequence[int], repeats: int, rows: int | None = None
 ) -> Iterator[tuple[int, float]]:
-    """Yield (width, seconds) of one pass after another, in turns, `repeats` of each width; the cache stays as it is."""
-    widest = min(model.max_rows, model.batch_size, model.context_size - model.length)
+    """Yield (width, seconds) of pass after pass, in turns, `repeats` of each width; for all else see `measure`."""
+    # What stays after a pass that can't be taken back would be taken for the text that was there.
+    if model.rewind_support.limit is not None or model.length == model.context_size:
+        model.rewind(0)
+    most = model.max_rows if rows is None else model.batch_size
+    widest = min(most, model.batch_size, model.context_size - model.length)
     fitting = [width for width in widths if width <= widest]
     # The first pass touches memory that no later one has to fetch.
-    _seconds_of_pass(model, 1, clock)
+    _seconds_of_pass(model, 1, 1, clock)
     for _ in range(repeats):
         for width in fitting:
-            yield width, _seconds_of_pass(model, width, clock)
+            yield width, _seconds_of_pass(model, width, rows or width, clock)
 
 
-def _seconds_of_pass(model: LanguageModel, width: int, clock: "Clock") -> float:
+def _seconds_of_pass(model: LanguageModel, width: int, rows: int, clock: "Clock") -> float:
     depth = model.length
     token = model.vocab.bos or 0
     started = clock()
     try:
-        model.decode([token] * width, rows=width)
+        model.decode([token] * width, rows=rows)
         return clock() - started
     finally:
         model.rewind(depth)

@@ -6,6 +6,8 @@ room for guesses: what all achieve together is the price that a draft has to bea
 pass without this answer comes on top. So the more there are at once, the less is drafted; who copies still may.
 """
 
+from typing import cast
+
 from app.engine.adaptive import Adaptive
 from app.engine.calibrate import VerifyCurve
 from app.engine.control import FixedLength
@@ -13,7 +15,7 @@ from app.engine.passes import Bounds
 from app.engine.speculate import Round
 from app.engine.value import MARGIN, best_length
 from drafters.base import Draft
-from models.base import Companion
+from models.base import Companion, LanguageModel
 
 
 class Company:
@@ -23,45 +25,54 @@ class Company:
         """Take T(w), and the widest pass that is exact; 1: none is, and any may be used."""
         self.curve = curve
         self.exact = exact
-        self._speaking: dict[object, str] = {}
+        self._speaking: dict[LanguageModel, int] = {}
 
-    def enter(self, who: object, purpose: str) -> None:
-        """Let somebody speak; those of one purpose share their passes."""
-        self._speaking[who] = purpose
+    def enter(self, text: LanguageModel, urgency: int) -> None:
+        """Let somebody speak over a text of the cache; those that are equally urgent share their passes."""
+        self._speaking[text] = urgency
 
-    def leave(self, who: object) -> None:
+    def leave(self, text: LanguageModel) -> None:
         """Let somebody fall silent; who does not speak may leave too."""
-        self._speaking.pop(who, None)
+        self._speaking.pop(text, None)
 
-    def size(self, purpose: str, widest: int) -> int:
-        """Return how many of those who speak for a purpose do best in one pass of at most so many tokens."""
-        most = min(list(self._speaking.values()).count(purpose), widest)
+    def size(self, text: Companion, widest: int) -> int:
+        """Return how many of those who can share a pass with a text do best in one of at most so many tokens."""
+        most = min(self._within_reach(text), widest)
         return max(range(1, most + 1), key=lambda size: size / self.curve.seconds(size), default=1)
+
+    def _within_reach(self, text: Companion) -> int:
+        """Return the length of the chain of those who speak, one beside the next: beyond a gap is no company."""
+        urgency, chain = self._speaking.get(text), [text]
+        alike = [one for one, its in self._speaking.items() if its == urgency and one is not text]
+        # It grows while it is gone through.
+        for one in chain:
+            chain += [cast("Companion", other) for other in alike if other not in chain and one.can_join(other)]
+        return len(chain)
 
 
 class Sociable:
     """A controller of answers that share passes: it asks another how long to draft, and says whether to share."""
 
     def __init__(
-        self, inner: Adaptive | FixedLength, company: Company, purpose: str, text: Companion, widest: int
+        self, inner: Adaptive | FixedLength, company: Company, urgency: int, text: Companion, widest: int
     ) -> None:
         """Take who decides about drafts, whom the answer is given among, and the widest pass that it may be in."""
         self.bounds: Bounds | None = None
         self._inner = inner
         self._company = company
-        self._purpose = purpose
+        self._urgency = urgency
         self._text = text
         self._widest = widest
         self._size = 1
 
     def begin(self) -> None:
         """Start an answer, and speak from now on."""
-        self._company.enter(self._text, self._purpose)
+        self._company.enter(self._text, self._urgency)
         self._inner.begin()
 
     def limit(self) -> int:
         """Return the most tokens to check, alone; a pass in company has no room for any."""
-        self._size = self._company.size(self._purpose, self._widest)
+        self._size = self._company.size(self._text, self._widest)
         # Without a draft nothing is trimmed.
         self._join(shares=self._size > 1)
         return self._inner.limit()

@@ -51,9 +51,11 @@ class Explanation:
     """Rounds until a draft model that does not pay is tried again; None: it pays, or can't at any acceptance."""
     adapts: bool = True
     """Whether it decides at all; else every draft of a fixed length is checked, and nothing is learnt."""
+    failure: str = ""
+    """What went wrong with the draft model in this answer, which goes on without it."""
 
 
-def explain(adaptive: Adaptive, *, adapts: bool = True) -> Explanation:
+def explain(adaptive: Adaptive, *, adapts: bool = True, failure: str = "") -> Explanation:
     """Return what a controller knows and does, to be shown; with `adapts` False it is asked for nothing."""
     one = adaptive.curve.seconds(1)
     model = adaptive.model
@@ -69,6 +71,7 @@ def explain(adaptive: Adaptive, *, adapts: bool = True) -> Explanation:
         model.curve.seconds(1) / one if model else None,
         adaptive.rounds_to_next_try() if adapts else None,
         adapts,
+        failure,
     )
 
 

@@ -10,8 +10,8 @@ from app.engine.company import Company, Sociable
 from app.engine.control import Controller, FixedLength
 from app.engine.ending import Ending, Finish
 from app.engine.explain import Explanation, explain
+from app.engine.guessing import Guessing
 from app.engine.limit import Limit
-from app.engine.load import Guessing
 from app.engine.messages import Ended, Explained, Message, Said, Walked, Watched
 from app.engine.passes import Pass
 from app.engine.question import Question
@@ -102,20 +102,21 @@ class Lane:
         """Tell whether a pass of this lane and one of another among these can be one."""
         return any(self._text.can_join(lane.target) for lane in lanes)
 
-    def answer(self, question: Question, given: Sequence[int] | None) -> Iterator[Message | Pass]:
+    def answer(self, question: Question, given: Sequence[int] | None, urgency: int = 0) -> Iterator[Message | Pass]:
         """Answer a question whose prompt is `given`; stopped half-way, it ends in order, and what was said stays said.
 
-        A pass that can be shared is yielded before it is done; who does nothing with it lets it be done alone.
+        A pass that can be shared, with those that are equally urgent, is yielded before it is done; who does nothing
+        with it lets it be done alone.
         """
         self.busy = True
         try:
-            yield from self._answer(question, given)
+            yield from self._answer(question, given, urgency)
         finally:
             self.busy = False
             if self.company is not None:
                 self.company.leave(self.target)
 
-    def _answer(self, question: Question, given: Sequence[int] | None) -> Iterator[Message | Pass]:
+    def _answer(self, question: Question, given: Sequence[int] | None, urgency: int) -> Iterator[Message | Pass]:
         prompt = self.transcript.prompt(question.turns, raw=question.raw) if given is None else given
         self._last = _purpose(question)
         self._learn(question.prediction)
@@ -127,7 +128,7 @@ class Lane:
         due = self._clock() if question.watch else inf
         limit = Limit(question, self._clock)
         try:
-            with closing(self._events(prompt, sampler, ending, question)) as events:
+            with closing(self._events(prompt, sampler, ending, question, urgency)) as events:
                 for event in events:
                     if isinstance(event, Pass):
                         yield event
@@ -149,12 +150,12 @@ class Lane:
         yield from self._end(question, ending, "".join(answer), finish, len(prompt))
 
     def _events(
-        self, prompt: Sequence[int], sampler: Sampler, ending: Ending, question: Question
+        self, prompt: Sequence[int], sampler: Sampler, ending: Ending, question: Question, urgency: int
     ) -> Generator[Reading | Pass | Round]:
         if question.max_tokens == 0:
             yield from self.session.read(prompt)
         else:
-            yield from self.session.answer(prompt, sampler, ending, self._controller(question))
+            yield from self.session.answer(prompt, sampler, ending, self._controller(question, urgency))
 
     def _end(self, question: Question, ending: Ending, said: str, finish: Finish, asked: int) -> Iterator[Message]:
         session, guessing = self.session, self._guessing
@@ -205,14 +206,14 @@ class Lane:
         # The same for all short ones: a prompt that is cut elsewhere is another prompt.
         return self._fim.prompt(question.hole, size - min(max(question.max_tokens or 0, _ROOM_TO_FILL), size // 2))
 
-    def _controller(self, question: Question) -> Controller:
+    def _controller(self, question: Question, urgency: int) -> Controller:
         """Return who decides in this answer about drafts, and about company where there is some."""
         decides, company = self._decides(question), self.company
         # A length that somebody has asked for is drafted whatever others do.
         if company is None or not (isinstance(decides, Adaptive) or decides.limit() == 0):
             return decides
         widest = self.target.max_rows if question.allow_rounding or company.exact == 1 else company.exact
-        return Sociable(decides, company, _purpose(question), self._text, widest)
+        return Sociable(decides, company, urgency, self._text, widest)
 
     def _decides(self, question: Question) -> Adaptive | FixedLength:
         """Return who decides about drafts, within what this machine is exact for."""
@@ -220,7 +221,8 @@ class Lane:
         if adaptive is None:
             return FixedLength(0)
         adaptive.longest = self._longest(question)
-        adaptive.branches = self.target.max_branches if question.accept in _WITH_SIBLINGS else 0
+        exact = self._guessing.exact_branches or not self._guessing.exact_draft or question.allow_rounding
+        adaptive.branches = self.target.max_branches if exact and question.accept in _WITH_SIBLINGS else 0
         if isinstance(self._guessing.drafter, Hybrid):
             self._guessing.drafter.appraiser = adaptive if question.adapt else _EAGER
         return adaptive if question.adapt else FixedLength(adaptive.longest)
@@ -239,7 +241,9 @@ class Lane:
         return wanted if question.allow_rounding or not exact else min(wanted, exact)
 
     def _explanation(self, *, adapts: bool) -> Explanation | None:
-        return explain(self._guessing.adaptive, adapts=adapts) if self._guessing.adaptive else None
+        adaptive, drafter = self._guessing.adaptive, self._guessing.drafter
+        failure = drafter.failure if isinstance(drafter, Hybrid) else ""
+        return explain(adaptive, adapts=adapts, failure=failure) if adaptive else None
 
     def _tell(self, event: Reading | Round, ending: Ending, answer: list[str]) -> Message:
         if isinstance(event, Reading):

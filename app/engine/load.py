@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from app.engine.adaptive import Adaptive
-from app.engine.calibrate import DRAFT_WIDTHS, QUICK_WIDTHS, VerifyCurve, is_steady, measure_steady
+from app.engine.calibrate import DRAFT_WIDTHS, QUICK_WIDTHS, READ_WIDTHS, VerifyCurve, is_steady, measure_steady
+from app.engine.guessing import Guessing
 from app.engine.model_cost import ModelCost
 from app.engine.speculate import Clock
 from app.engine.strict import Open, Strict, check_now
@@ -27,11 +28,11 @@ from models.base import LanguageModel
 from models.catalog import find_model
 from models.devices import gpus
 from models.errors import PairError
-from models.exact_width import WIDEST, exact_width
+from models.exact_width import WIDEST, exact_branches, exact_width
 from models.gguf import check_file
 from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
-from models.machine import available_memory
+from models.llama_load import LlamaOptions, threads_of
+from models.machine import available_memory, physical_cores
 from models.memory import Need, fit_context, room_for
 from models.model_info import model_info
 from models.probe import choose_extra_buffers, identity
@@ -78,23 +79,6 @@ class LoadPlan:
     """Answers that can be given at once, each with a cache of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Guessing:
-    """Who guesses for a target, and who decides when and how long."""
-
-    drafter: Drafter
-    adaptive: Adaptive | None = None
-    """None: nobody guesses."""
-    exact_draft: int | None = None
-    """Longest draft whose pass gives, bit for bit, what one token at a time would; None: nobody guesses."""
-    memory: TextMemory | None = None
-    """Where what is said goes; None: it is not kept."""
-    recall: Recall | None = None
-    """Who copies from what is kept; with no texts yet."""
-    model: DraftModel | None = None
-    """The draft model among those who guess; None: there is none."""
-
-
 class Loader:
     """Loads models on the engine's thread; collects what the user should know about it."""
 
@@ -138,7 +122,7 @@ class Loader:
             exact = self.exact_width(target)
             widest = WIDEST if exact == 1 or self.plan.allow_rounding else exact
             curve = VerifyCurve(self.curve(target, [width for width in QUICK_WIDTHS if width <= widest]))
-            cost = ModelCost(model.name, VerifyCurve(self.curve(model.model, DRAFT_WIDTHS))) if model else None
+            cost = ModelCost(model.name, self.draft_curve(model.model)) if model else None
         except BaseException:
             if model:
                 model.close()
@@ -146,7 +130,8 @@ class Loader:
         if exact == 1:
             self.notes.append(_NEVER_EXACT)
         adaptive = Adaptive(curve, target.max_rows - 1, cost)
-        return self.together(spec, target, model, adaptive, exact - 1)
+        guessing = self.together(spec, target, model, adaptive, exact - 1)
+        return replace(guessing, exact_branches=model is not None and self.exact_branches(target))
 
     def together(
         self, spec: DrafterSpec, target: LanguageModel, model: DraftModel | None, adaptive: Adaptive, exact_draft: int
@@ -166,7 +151,7 @@ class Loader:
             return self._checked.width
         if not isinstance(target, LlamaModel):
             return exact_width(target)
-        key = f"exact width {WIDEST} {self._lasting(target)} {identity(target.path)}"
+        key = f"exact width {WIDEST} {self._lasting(target)}"
         if (width := self._known.get(key)) is None:
             self._on_progress(f"{target.name}: measuring", 1.0)
             width = exact_width(target)
@@ -174,27 +159,57 @@ class Loader:
         tuned = self._tuned(target)
         return min(width, tuned.exact_width) if tuned else width
 
-    def curve(self, model: LanguageModel, widths: Sequence[int]) -> dict[int, float]:
-        """Return the seconds of passes of these widths, as far as the model takes them, measured at first use."""
-        key = f"curve {self._lasting(model)} {identity(model.path)}" if isinstance(model, LlamaModel) else ""
+    def exact_branches(self, target: LanguageModel) -> bool:
+        """Tell whether passes with second guesses are as exact as those without; after `exact_width`, and like it."""
+        if not target.max_branches:
+            return False
+        if self.plan.strict:
+            return self._checked is not None and self._checked.branches
+        key = f"exact branches {self._lasting(target)}" if isinstance(target, LlamaModel) else ""
+        if (found := self._known.get(key)) is None:
+            found = int(exact_branches(target))
+            if key:
+                self._known.put(key, found)
+        return bool(found)
+
+    def draft_curve(self, model: LanguageModel) -> VerifyCurve:
+        """Return the cost of a draft model's passes: over few tokens, a row for each, and over many that it reads."""
+        return VerifyCurve(self.curve(model, READ_WIDTHS, rows=1) | self.curve(model, DRAFT_WIDTHS))
+
+    def curve(self, model: LanguageModel, widths: Sequence[int], rows: int | None = None) -> dict[int, float]:
+        """Return the seconds of passes of these widths, as far as the model takes them, measured at first use.
+
+        `rows` are wanted of each; None: as many as there are tokens.
+        """
+        kind = "curve" if rows is None else f"reading {rows}"
+        key = f"{kind} {self._lasting(model)}" if isinstance(model, LlamaModel) else ""
         known = _numbers(self._known.get_table(key) or {})
-        if isinstance(model, LlamaModel) and (tuned := self._tuned(model)):
+        if rows is None and isinstance(model, LlamaModel) and (tuned := self._tuned(model)):
             known |= tuned.verify
-        missing = [width for width in widths if width not in known and width <= min(model.max_rows, model.batch_size)]
+        most = model.batch_size if rows else min(model.max_rows, model.batch_size)
+        missing = [width for width in widths if width not in known and width <= most]
         if missing:
             self._on_progress(f"{model.name}: measuring", 1.0)
             # Width 1 comes along, so that all were measured in the same minute.
-            known |= measure_steady(model, self._clock, sorted({1, *missing}), _MEASURING_SECONDS)
+            known |= measure_steady(model, self._clock, sorted({1, *missing}), _MEASURING_SECONDS, rows)
             if key and is_steady(known):
                 self._known.put(key, {str(width): seconds for width, seconds in known.items()})
         return known
 
-    def _lasting(self, model: LlamaModel) -> LlamaOptions:
-        """Return the options to remember figures by: what "auto" stands for may be another in the next version."""
-        keys, values = model.cache_types
-        options = replace(model.options, cache_type_k=keys, cache_type_v=values)
-        # A context that fits is another one at each start.
-        return replace(options, context_size=0) if self.plan.fit_context else options
+    def _lasting(self, model: LlamaModel) -> str:
+        """Return what to remember figures by, the end of a key: how a model runs, on so many cores, and which it is.
+
+        What "auto" and 0 stand for is in it: another type in the next version, another number of threads where the
+        system gives the process fewer cores, and with either other kernels, other sums and other seconds.
+        """
+        (keys, values), (threads, batch_threads) = model.cache_types, threads_of(model.options)
+        options = replace(
+            model.options, cache_type_k=keys, cache_type_v=values, threads=threads, batch_threads=batch_threads
+        )
+        if self.plan.fit_context:
+            # A context that fits is another one at each start.
+            options = replace(options, context_size=0)
+        return f"{options} {physical_cores()} cores {identity(model.path)}"
 
     def _tuned(self, model: LlamaModel) -> Tuned | None:
         """Return what was measured on a loaded target as it runs now; None for other settings."""

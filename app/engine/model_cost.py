@@ -8,6 +8,8 @@ from app.engine.calibrate import VerifyCurve
 
 SMALLEST_WINDOW = 16
 """Unread tokens that are always read, all of them."""
+WINDOWS = (32, 48, 64, 96, 128, 192, 256, 512, 1024)
+"""Tokens at the end of a context that a draft model may read instead of all; fewer leave it guessing at random."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,13 @@ class ModelCost:
     def reading(self, tokens: int) -> float:
         """Return the seconds to read tokens it has not seen."""
         return self.curve.seconds(max(1, tokens))
+
+    def windows(self, unread: int, seconds: float) -> list[int]:
+        """Return how many of the last unread tokens could be read in so many seconds, the most first."""
+        if unread <= SMALLEST_WINDOW:
+            return [unread]
+        windows = (unread, *(window for window in reversed(WINDOWS) if window < unread))
+        return [window for window in windows if self.reading(window) <= seconds]
 
     def drafting(self, unread: int, length: int, agreed: Sequence[float] = ()) -> float:
         """Return the seconds expected for a draft of `length` tokens when `unread` ones have to be read first.

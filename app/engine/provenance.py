@@ -11,7 +11,7 @@ from models.base import LanguageModel
 from models.bindings import VERSION, llama_cpp
 from models.errors import Cancelled, ModelFileError
 from models.llama import LlamaModel
-from models.llama_load import LlamaOptions, has_gpu
+from models.llama_load import LlamaOptions, has_gpu, threads_of
 from models.machine import physical_cores
 
 _PIECE = 1 << 20
@@ -98,10 +98,10 @@ def file_hash(path: Path, abort: AbortFlag, on_share: Callable[[float], None]) -
 def settings_of(model: LlamaModel) -> Settings:
     """Return how a model was loaded."""
     options = model.options
-    threads = options.threads or physical_cores()
+    threads, batch_threads = threads_of(options)
     return Settings(
         threads=threads,
-        batch_threads=options.batch_threads or threads,
+        batch_threads=batch_threads,
         gpu=has_gpu(options),
         flash_attention=_flash_attention(options),
         cache_type_k=model.cache_types[0],

@@ -159,7 +159,8 @@ def check_now(model: LanguageModel, clock: Clock) -> Checked:
     require_rewinds(model)
     checked = check(model, clock, _CHECKING_SECONDS)
     if checked.width == 1:
-        raise never_exact(model.name, [f"as they are: {checked.difference}"])
+        difference = checked.difference or "the context has no room for what is to be compared"
+        raise never_exact(model.name, [f"as they are: {difference}"])
     return checked
 
 

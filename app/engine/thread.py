@@ -189,7 +189,8 @@ class Engine:
 
     def _may_begin(self, ticket: Ticket, worker: Worker) -> bool:
         if ticket.cancelled or ticket.overdue:
-            return True
+            # It begins to end; but before it hears of that it may touch what answers that run rely on.
+            return ticket.claim is not Claim.ALL or not self._active
         before = [other for other in self._waiting if other.turn < ticket.turn and other.claim is Claim.ALL]
         if ticket.claim is Claim.NOTHING or before:
             return not before

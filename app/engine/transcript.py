@@ -38,7 +38,8 @@ class Transcript:
     def _spelled(self, messages: Sequence[Message], *, raw: bool) -> tuple[str, int, list[int]]:
         """Return a conversation's text, how many of the known answers it goes on from, and its tokens."""
         text = render_plain(messages) if raw or self._template is None else self._template.render(messages)
-        known = len(self._known)
+        # A prompt that has no answer in it may begin as one that was asked before, and be split elsewhere.
+        known = min(len(self._known), sum(message.role == "assistant" for message in messages))
         while known and not text.startswith(self._known[known - 1][0]):
             known -= 1
         read, tokens = self._known[known - 1] if known else ("", self._leading())

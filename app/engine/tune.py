@@ -14,8 +14,7 @@ from app.engine.tune_timer import Timer, Tunable
 from app.engine.tuned import Setting, Tuned
 from models.base import LanguageModel
 from models.exact_width import WIDEST, exact_width, exact_width_here
-from models.llama_load import LlamaOptions, has_gpu
-from models.machine import physical_cores
+from models.llama_load import LlamaOptions, has_gpu, threads_of
 
 SHALLOW = 16
 """Tokens in the cache for the verify curve, and for everything else that need not be deep."""
@@ -200,8 +199,7 @@ def affordable(known: Mapping[int, float], seconds: float) -> list[int]:
 
 def default_setting(options: LlamaOptions) -> Setting:
     """Return what a load does by itself with these options."""
-    threads = options.threads or physical_cores()
-    return Setting(threads, options.batch_threads or threads, extra_buffers=options.extra_buffers)
+    return Setting(*threads_of(options), extra_buffers=options.extra_buffers)
 
 
 def plain_attention(setting: Setting) -> Setting:

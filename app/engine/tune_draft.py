@@ -167,10 +167,13 @@ class DraftTuner:
         text = f"{path.resolve()} {state.st_size} {state.st_mtime_ns}"
         return self._folder / f"{path.stem}-{kind}-{hashlib.sha256(text.encode()).hexdigest()[:8]}.gguf"
 
-    def forget_replaced(self) -> None:
-        """Delete copies that another choice replaces; only once that is stored, for what was stored names them."""
-        if self._keep:
-            for place in self._replaced:
+    def forget_replaced(self, used: Path | None = None) -> None:
+        """Delete copies that another choice replaces, but not one that is `used` by others.
+
+        Only once the choice is stored: what was stored before names them.
+        """
+        for place in self._replaced if self._keep else []:
+            if place != used:
                 place.unlink(missing_ok=True)
 
 

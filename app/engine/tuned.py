@@ -1,18 +1,19 @@
 """What `localspec tune` found out, as the next loads use it: kept for one model file, one build and one machine.
 
-Three rules hold here. A flag that the user gives wins over anything tuned. What was measured for another file, build,
-processor, number of cores or share of layers on a GPU is not found. And what was chosen with rounding allowed is only
-found by a load that allows it too; how a choice is made is in `app.engine.tune_choice`.
+Four rules hold here. A flag that the user gives wins over anything tuned. What was measured for another file, build,
+processor, number of cores or share of layers on a GPU is not found. What was measured with threads that the user gave
+to `tune` is only found by a load that gives as many: given is not found out. And what was chosen with rounding allowed
+is only found by a load that allows it too; how a choice is made is in `app.engine.tune_choice`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from models.cache_types import CACHE_TYPES
-from models.llama_load import LlamaOptions, has_gpu
+from models.llama_load import LlamaOptions, has_gpu, threads_of
 from models.machine import physical_cores
 from models.probe import identity
 from models.remembered import Json, Remembered
@@ -82,19 +83,26 @@ def apply_tuned(options: LlamaOptions, tuned: Tuned | TunedDraft | None) -> Llam
     if tuned is None:
         return options
     chosen = tuned.setting
-    filled: dict[str, Any] = {"extra_buffers": options.extra_buffers and chosen.extra_buffers}
+    filled = replace(options, extra_buffers=options.extra_buffers and chosen.extra_buffers)
     if options.threads == 0:
-        filled["threads"] = chosen.threads
-        filled["batch_threads"] = options.batch_threads or chosen.batch_threads
-    if options.flash_attention is None and options.cache_type_k == options.cache_type_v == "auto":
-        names = ("flash_attention", "cache_type_k", "cache_type_v")
-        filled |= {name: getattr(chosen, name) for name in names}
-    return replace(options, **filled)
+        batch_threads = options.batch_threads or chosen.batch_threads
+        filled = replace(filled, threads=chosen.threads, batch_threads=batch_threads)
+    return _with_attention(filled, chosen)
+
+
+def _with_attention(options: LlamaOptions, chosen: Setting) -> LlamaOptions:
+    """Fill in attention and cache: with the threads they were chosen for, since with others they may not be exact."""
+    left_open = options.flash_attention is None and options.cache_type_k == options.cache_type_v == "auto"
+    if not left_open or threads_of(options) != (chosen.threads, chosen.batch_threads):
+        return options
+    names = ("flash_attention", "cache_type_k", "cache_type_v")
+    return replace(options, **{name: getattr(chosen, name) for name in names})
 
 
 def measured_for(options: LlamaOptions, tuned: Tuned | TunedDraft) -> bool:
     """Tell whether the seconds of a record are those of these options: a flag of the user may have changed one."""
-    wanted = replace(options, batch_threads=options.batch_threads or options.threads)
+    threads, batch_threads = threads_of(options)
+    wanted = replace(options, threads=threads, batch_threads=batch_threads)
     return all(getattr(wanted, field.name) == getattr(tuned.setting, field.name) for field in fields(Setting))
 
 
@@ -103,27 +111,27 @@ def load_tuned(memory: Path, path: Path, options: LlamaOptions, *, allow_roundin
 
     With `allow_rounding` a choice made under it comes first, and the exact one after it.
     """
-    known = Remembered(memory)
-    for rounding in (True, False) if allow_rounding else (False,):
-        record = known.get_table(_key(path, options, _role(rounding)))
-        if record is not None and (tuned := _read_tuned(record)) is not None:
-            return tuned
-    return None
+    roles = [_role(rounding) for rounding in ((True, False) if allow_rounding else (False,))]
+    found = (_read_tuned(record) for record in _records(memory, path, options, *roles))
+    return next((tuned for tuned in found if tuned is not None), None)
 
 
 def store_tuned(memory: Path, path: Path, options: LlamaOptions, tuned: Tuned, *, allow_rounding: bool = False) -> None:
-    """Keep what was found out about a target; `options` are those of the user, and say what goes on a GPU."""
+    """Keep what was found out about a target; `options` are the user's: GPU layers, threads that were given."""
     Remembered(memory).put(_key(path, options, _role(allow_rounding)), _record(tuned))
 
 
 def load_tuned_draft(memory: Path, path: Path, options: LlamaOptions) -> TunedDraft | None:
     """Return what is known about a draft model; None for nothing, a damaged record, or a copy that is not as it was."""
-    record = Remembered(memory).get_table(_key(path, options, "draft"))
-    if record is None or (tuned := _read_draft(record)) is None:
-        return None
-    if tuned.copy is not None and (not tuned.copy.is_file() or identity(tuned.copy) != record.get("copy_identity")):
-        return None
-    return tuned
+    for record in _records(memory, path, options, "draft"):
+        tuned = _read_draft(record)
+        if tuned and (tuned.copy is None or _is_there(tuned.copy, record.get("copy_identity"))):
+            return tuned
+    return None
+
+
+def _is_there(copy: Path, known: Json) -> bool:
+    return copy.is_file() and identity(copy) == known
 
 
 def store_tuned_draft(memory: Path, path: Path, options: LlamaOptions, tuned: TunedDraft) -> None:
@@ -138,9 +146,20 @@ def _role(allow_rounding: bool) -> str:
     return "target, rounding allowed" if allow_rounding else "target"
 
 
+def _records(memory: Path, path: Path, options: LlamaOptions, *roles: str) -> Iterator[dict[str, Json]]:
+    """Yield what is stored for these roles: with just the threads that were given, then with those that were found."""
+    known = Remembered(memory)
+    for threads in dict.fromkeys((options.threads, 0)):
+        for role in roles:
+            record = known.get_table(_key(path, replace(options, threads=threads), role))
+            if record is not None:
+                yield record
+
+
 def _key(path: Path, options: LlamaOptions, role: str) -> str:
     layers = f"{options.gpu_layers} layers on a GPU" if has_gpu(options) else "no GPU"
-    return f"tuned {_SCHEMA}, {role}, {physical_cores()} cores, {layers}, {identity(path)}"
+    cores = f"{physical_cores()} cores" + (f", -t {options.threads}" if options.threads else "")
+    return f"tuned {_SCHEMA}, {role}, {cores}, {layers}, {identity(path)}"
 
 
 def _record(tuned: Tuned | TunedDraft) -> dict[str, Json]:

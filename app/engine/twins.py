@@ -6,8 +6,9 @@ from dataclasses import replace
 from app.engine.adaptive import Adaptive
 from app.engine.calibrate import QUICK_WIDTHS, VerifyCurve
 from app.engine.company import Company
+from app.engine.guessing import Guessing
 from app.engine.lane import Lane
-from app.engine.load import Guessing, Loader
+from app.engine.load import Loader
 from drafters.base import NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.registry import DrafterSpec
@@ -59,7 +60,8 @@ def like(loader: Loader, spec: DrafterSpec, target: LanguageModel, guessing: Gue
     # The learnt part of a curve depends on how long a text is, and each has its own.
     cost = adaptive.model and replace(adaptive.model, curve=VerifyCurve(adaptive.model.curve.measured))
     own = Adaptive(VerifyCurve(adaptive.curve.measured), target.max_rows - 1, cost)
-    return loader.together(spec, target, model, own, guessing.exact_draft or 0)
+    together = loader.together(spec, target, model, own, guessing.exact_draft or 0)
+    return replace(together, exact_branches=guessing.exact_branches)
 
 
 def company(loader: Loader, target: LanguageModel, lanes: int) -> Company | None:

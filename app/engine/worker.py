@@ -79,7 +79,7 @@ class Worker:
         yield self._ready(tuple(loader.notes))
         self._remember()
 
-    def answer(self, question: Question) -> Iterator[Message | Pass]:
+    def answer(self, question: Question, urgency: int = 0) -> Iterator[Message | Pass]:
         """Answer a question, on the free lane where it costs least; see `Lane.answer`."""
         free = [lane for lane in self._lanes if not lane.busy]
         busy = [lane for lane in self._lanes if lane.busy]
@@ -91,7 +91,7 @@ class Worker:
             lane = max(free, key=lambda one: (one.fitness(question, given), one.is_beside(busy)))
         self._lanes.remove(lane)
         self._lanes.append(lane)
-        yield from lane.answer(question, given)
+        yield from lane.answer(question, given, urgency)
 
     def explain(self, *, adapts: bool) -> Iterator[Message]:
         """Tell what drafting costs here and what came of it; see `Lane.explain`."""

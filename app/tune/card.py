@@ -18,6 +18,7 @@ from app.paths import pairs_folder
 from models.bindings import VERSION
 from models.errors import LocalspecError, UsageError
 from models.fingerprint import fingerprint
+from models.home import at_home
 from models.machine import machine_id, physical_cores
 from models.model_info import model_info
 from models.pair_card import CardModel, CardSettings, Made, PairCard, read_card
@@ -26,6 +27,7 @@ _ATTENTION: Mapping[bool | None, str] = {None: "auto", True: "on", False: "off"}
 _LONGEST = 45
 """Characters of one model's share in the name of a card."""
 _LONGEST_TEXT = 300
+_FLAG = "--card"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,11 @@ class Written:
 
 def check_place(place: str | None) -> None:
     """Raise UsageError for a place that no card can have."""
-    if place is not None and not place.endswith(".toml") and not is_card_name(place):
+    if place is not None and place.endswith(".toml"):
+        at_home(place, _FLAG)
+    elif place is not None and not is_card_name(place):
         raise UsageError(
-            f"--card {place} is no name for a pair.",
+            f"{_FLAG} {place} is no name for a pair.",
             hint="A name has letters, digits and . _ + -; a file ends in .toml.",
         )
 
@@ -104,7 +108,7 @@ def _settings(setting: Setting) -> CardSettings:
 def _place(wanted: CardWanted, card: PairCard) -> Path:
     """Return the file to write: a card of another pair is replaced only where it was named."""
     if wanted.place is not None and wanted.place.endswith(".toml"):
-        return Path(wanted.place).expanduser()
+        return at_home(wanted.place, _FLAG)
     name = wanted.place or _name(card.target.name)
     path = pairs_folder() / f"{name}.toml"
     if wanted.place is None and _is_other(path, card):

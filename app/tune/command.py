@@ -1,6 +1,5 @@
 """`localspec tune`: measures on a thread of its own, prints what there is, also at Ctrl-C, and stores what is whole."""
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -72,7 +71,7 @@ class Run:
     interrupted: bool = False
     stored: bool = False
     card: Written | None = None
-    _forget: Callable[[], None] = lambda: None
+    _forget: Callable[[Path | None], None] = lambda _: None
     """Deletes the copies that what is stored now has no more use for."""
 
     def measure(self) -> None:
@@ -126,12 +125,14 @@ class Run:
         if plan.target is not None:
             rounding = plan.allow_rounding
             store_tuned(plan.memory, plan.target, plan.options, target, allow_rounding=rounding)
-            kept.append(load_tuned(plan.memory, plan.target, plan.options, allow_rounding=rounding) is not None)
+            kept.append(load_tuned(plan.memory, plan.target, plan.options, allow_rounding=rounding) == target)
         if plan.draft is not None and draft is not None:
             store_tuned_draft(plan.memory, plan.draft, plan.options, draft)
-            kept.append(load_tuned_draft(plan.memory, plan.draft, plan.options) is not None)
+            kept.append(load_tuned_draft(plan.memory, plan.draft, plan.options) == draft)
             if kept[-1]:
-                self._forget()
+                # Runs without -t may use a copy that is not the choice with it.
+                usual = load_tuned_draft(plan.memory, plan.draft, replace(plan.options, threads=0))
+                self._forget(usual.copy if usual else None)
         # A file that can't be written is no error, but it must not be called stored.
         self.stored = bool(kept) and all(kept)
 
@@ -220,11 +221,12 @@ def _show(run: Run) -> None:
         run.terminal.warn("Stopped: nothing is stored.")
     if not run.target.rows and not run.target.threads:
         return
-    stored = str(run.plan.memory) if run.stored else None
-    outcome = Outcome(run.timer.elapsed, run.timer.busy, run.plan.allow_rounding, stored, _gain(run), run.card)
+    plan = run.plan
+    stored = str(plan.memory) if run.stored else None
+    spent, busy, threads = run.timer.elapsed, run.timer.busy, plan.options.threads
+    outcome = Outcome(spent, busy, plan.allow_rounding, stored, _gain(run), run.card, threads)
     if run.plan.as_json:
-        found = record(run.target, run.draft, outcome)
-        run.terminal.say(json.dumps(found, ensure_ascii=False) + "\n")
+        run.terminal.say_record(record(run.target, run.draft, outcome))
     else:
         run.terminal.say(report(run.target, run.draft, outcome))
 

@@ -10,6 +10,7 @@ _SECONDS_HELP = "Seconds to spend; what does not fit is left out, and said."
 _ROUNDING_HELP = "Take the quickest setting also if its drafts are exact for fewer tokens; for `run --allow-rounding`."
 _KEEP_HELP = "Keep a re-quantised copy of the draft model, in the cache folder, if it is quicker."
 _CARD_HELP = "Name of the pair's card, or a .toml file for it.  [default: made of the model's name]"
+_THREADS_HELP = "Threads, for later runs with the same -t; 0: tries one to all physical cores, for runs without."
 _GPU_HELP = "Layers on the GPU, where the build has one; -1: all, 0: none."
 
 _OPTIONS = (
@@ -23,7 +24,7 @@ _OPTIONS = (
         metavar="FILE",
         help="The draft model: a small GGUF of the same family.",
     ),
-    option(_WHAT, "-t", "--threads", default=0, type=_THREADS, help="Threads; 0: tries one to all physical cores."),
+    option(_WHAT, "-t", "--threads", default=0, type=_THREADS, help=_THREADS_HELP),
     option(_WHAT, "-ngl", "--gpu-layers", "--n-gpu-layers", default=-1, type=int, help=_GPU_HELP),
     option(_WHAT, "--seconds", default=55.0, type=click.FloatRange(min=0.1, max=3600), help=_SECONDS_HELP),
     option(_CHOICE, "--allow-rounding", is_flag=True, help=_ROUNDING_HELP),

@@ -40,6 +40,8 @@ class Outcome:
     """What the draft model would gain, computed from what was measured; None without one."""
     card: Written | None = None
     """The pair card that was written."""
+    threads: int = 0
+    """Threads that the user gave, and with which alone it is used; 0: none."""
 
 
 def progress_line(what: str, elapsed: float, seconds: float) -> str:
@@ -66,7 +68,8 @@ def report(target: Findings, draft: DraftFindings | None, outcome: Outcome) -> s
     elif outcome.busy:
         notes.append(_BUSY)
     parts += [_wrapped(note) for note in notes]
-    parts.append(f"Stored in {outcome.stored}; later runs use it." if outcome.stored else "Nothing is stored.")
+    users = f"later runs with -t {outcome.threads}" if outcome.threads else "later runs"
+    parts.append(f"Stored in {outcome.stored}; {users} use it." if outcome.stored else "Nothing is stored.")
     parts += _pair(outcome)
     return "\n\n".join(parts) + "\n"
 

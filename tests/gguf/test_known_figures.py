@@ -1,9 +1,11 @@
 """What was measured about a model is found again by how it ran, not by the words it was asked for in."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from tiny_gguf import write_llama
 
@@ -17,9 +19,9 @@ from models.llama import LlamaModel
 from models.llama_load import LlamaOptions
 
 
-def remembered(path: Path, memory: Path) -> set[str]:
+def remembered(path: Path, memory: Path, threads: int = 1) -> set[str]:
     """Load a model, ask what its passes cost and how wide they are exact; return the names of all that is known."""
-    plan = LoadPlan(str(path), parse_drafter("off"), LlamaOptions(context_size=512, threads=1), memory)
+    plan = LoadPlan(str(path), parse_drafter("off"), LlamaOptions(context_size=512, threads=threads), memory)
     loader = Loader(plan, AbortFlag(), lambda: 0.0, lambda _, __: None)
     model = loader.target()
     try:
@@ -38,6 +40,29 @@ def test_figures_of_another_cache_are_not_those_of_this_one(tmp_path: Path, monk
     monkeypatch.setattr(models.llama_context, "resolved", lambda *_, **__: ("q8_0", "q8_0"))
     after = remembered(path, memory)
     assert len(after) == 2 * len(before) > 0
+
+
+def allow_cores(patch: pytest.MonkeyPatch, count: int) -> None:
+    """Let this process have so many cores, as `taskset` does."""
+    patch.setattr(psutil, "cpu_count", lambda **_: 4)
+    patch.setattr(os, "sched_getaffinity", lambda _: range(count), raising=False)
+
+
+def test_figures_of_another_number_of_threads_are_not_those_of_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, memory = write_llama(tmp_path / "tiny.gguf", n_embd=128), tmp_path / "machine.json"
+    allow_cores(monkeypatch, 2)
+    before = remembered(path, memory, threads=0)
+    # Two threads are two threads, asked for or not.
+    assert remembered(path, memory, threads=2) == before
+    allow_cores(monkeypatch, 1)
+    after = remembered(path, memory, threads=0)
+    assert len(after) == 2 * len(before) > 0
+    # Two threads on one core sum as on two, and wait for each other.
+    assert len(remembered(path, memory, threads=2)) == 3 * len(before)
+    allow_cores(monkeypatch, 2)
+    assert remembered(path, memory, threads=0) == remembered(path, memory, threads=2)
 
 
 def test_what_was_tuned_counts_more_than_what_a_first_load_measured(tmp_path: Path) -> None:

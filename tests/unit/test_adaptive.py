@@ -197,6 +197,19 @@ def test_a_draft_that_a_model_never_agrees_with_is_not_read_by_it() -> None:
     assert adaptive.wish(hopeless, 4, 31).ask is Ask.DRAFT
 
 
+def test_where_reading_takes_all_that_may_be_lost_less_is_read() -> None:
+    adaptive, cost = new(FLAT, step=0.2), model_cost(0.2)
+    for _ in range(200):
+        played(adaptive)
+    unread = max(tokens for tokens in range(200) if cost.reading(tokens) <= adaptive._stake())
+    assert 64 < unread < 96
+    # Of a model that has shown nothing yet, no guess may cost more than what is left.
+    wish = adaptive.wish(NO_DRAFT, unread, 31)
+    assert (wish.ask, wish.window) == (Ask.DRAFT, 64)
+    assert wish.length > 0
+    assert adaptive.wish(NO_DRAFT, unread - 6, 31).window is None, "all, where that leaves something to guess with"
+
+
 def test_a_long_context_is_read_from_its_end_as_far_as_its_price_may_be_lost() -> None:
     adaptive = new(FLAT, step=0.2)
     adaptive.learn(MODEL, [(0.9, True)] * 80)

@@ -199,6 +199,15 @@ def test_each_width_is_measured_with_all_its_rows_and_the_cache_is_left_as_it_wa
     assert model.passes[1:] == [(width, width) for width in (1, 2, 3, 4)] * 5, "in turns: a slow moment hits them all"
 
 
+def test_what_is_read_is_measured_with_one_row_and_as_wide_as_the_model_reads() -> None:
+    clock = VirtualClock()
+    model = TimedToy(clock, {32: 0.02, 64: 0.03})
+    assert (model.max_rows, model.batch_size) == (17, 64)
+    assert measure(model, clock, (32, 64, 128), rows=1) == pytest.approx({32: 0.02, 64: 0.03})
+    assert {rows for _, rows in model.passes} == {1}
+    assert model.length == 0
+
+
 def test_the_first_pass_warms_up_and_is_not_counted() -> None:
     clock = VirtualClock()
     model = TimedToy(clock, {1: 0.01})
@@ -266,6 +275,13 @@ def test_a_measurement_that_is_stopped_leaves_the_cache_as_it_was(stop_at: int) 
     with pytest.raises(Cancelled):
         measure(model, clock, (1, 2, 4))
     assert model._cache == [1, 2, 3]
+
+
+@pytest.mark.parametrize("model", [ToyModel(context_size=5), ToyModel(rewind_limit=0)], ids=["full", "no way back"])
+def test_a_cache_that_passes_would_spoil_is_emptied_first(model: ToyModel) -> None:
+    model.decode([3] * 5, rows=0)
+    assert {*measure(model, VirtualClock(), (1, 2))} == {1, 2}
+    assert model.length == 0
 
 
 def test_passes_can_be_taken_one_by_one() -> None:

@@ -9,13 +9,16 @@ from app.engine.passes import Bounds
 from app.engine.speculate import Round
 from app.engine.verify import Verdict
 from drafters.base import NO_DRAFT, Draft
+from models.base import LanguageModel
 from models.toy import ToyModel
 
-CHAT = "chat"
+ANSWER, COMPLETION = 1, 0
 FLAT = {1: 1.0, 32: 1.0}
 EVEN = {1: 1.0, 2: 1.6, 3: 2.2, 32: 2.2 + 29 * 0.6}
 """A processor's: another row costs .6 of the first."""
 STEEP = {1: 1.0, 32: 32.0}
+FIRST = ToyModel()
+TEXTS = [FIRST, *(FIRST.twin() for _ in range(8))]
 
 
 # --- how many do best in one pass -------------------------------------------------------------------------------------
@@ -23,8 +26,8 @@ STEEP = {1: 1.0, 32: 32.0}
 
 def among(curve: dict[int, float], speaking: int, exact: int = 32) -> Company:
     company = Company(VerifyCurve(curve), exact)
-    for number in range(speaking):
-        company.enter(number, CHAT)
+    for text in TEXTS[:speaking]:
+        company.enter(text, ANSWER)
     return company
 
 
@@ -44,16 +47,37 @@ def among(curve: dict[int, float], speaking: int, exact: int = 32) -> Company:
 def test_the_company_is_the_size_that_says_most_a_second(
     curve: dict[int, float], speaking: int, widest: int, size: int
 ) -> None:
-    assert among(curve, speaking).size(CHAT, widest) == size
+    assert among(curve, speaking).size(FIRST, widest) == size
 
 
-def test_who_speaks_for_another_purpose_or_no_more_is_not_counted() -> None:
+def test_who_is_more_urgent_or_speaks_no_more_is_not_counted() -> None:
     company = among(FLAT, 2)
-    company.enter("editor", "completion")
-    assert (company.size(CHAT, 32), company.size("completion", 32)) == (2, 1)
-    company.leave(0)
-    company.leave(0)
-    assert company.size(CHAT, 32) == 1
+    company.enter(TEXTS[2], COMPLETION)
+    assert (company.size(FIRST, 32), company.size(TEXTS[2], 32)) == (2, 1)
+    company.leave(TEXTS[1])
+    company.leave(TEXTS[1])
+    assert company.size(FIRST, 32) == 1
+
+
+class Neighbour(ToyModel):
+    """A text that can be decoded together only with those beside it."""
+
+    place = 0
+
+    def can_join(self, other: LanguageModel) -> bool:
+        return isinstance(other, Neighbour) and abs(self.place - other.place) == 1
+
+
+def test_who_is_beyond_a_gap_is_not_counted() -> None:
+    texts = [Neighbour() for _ in range(5)]
+    company = Company(VerifyCurve(FLAT), 32)
+    for place in (3, 0, 4, 1):
+        texts[place].place = place
+        company.enter(texts[place], ANSWER)
+    assert [company.size(texts[place], 32) for place in (0, 1, 3, 4)] == [2, 2, 2, 2]
+    texts[2].place = 2
+    company.enter(texts[2], ANSWER)
+    assert {company.size(text, 32) for text in texts} == {5}
 
 
 # --- drafting in company ----------------------------------------------------------------------------------------------
@@ -78,7 +102,7 @@ def played(adaptive: Adaptive, checked: Draft) -> None:
 
 
 def sociable(curve: dict[int, float], others: int, widest: int = 32) -> Sociable:
-    decides = Sociable(knowing(curve), among(curve, others), CHAT, ToyModel(), widest)
+    decides = Sociable(knowing(curve), among(curve, others), ANSWER, TEXTS[-1], widest)
     decides.begin()
     adaptive = decides._inner
     assert isinstance(adaptive, Adaptive)

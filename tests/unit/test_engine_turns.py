@@ -173,6 +173,16 @@ def test_one_that_is_called_off_ends_at_its_next_turn_and_the_others_go_on(run: 
     assert isinstance(run.errors["a"], Cancelled)
 
 
+def test_what_wants_everything_and_is_called_off_begins_in_no_answer(run: Run) -> None:
+    tickets = []
+    run.job("a", on_step=lambda step: run.engine.cancel(tickets[0]) if step == 0 else None)
+    tickets.append(run.job("L", Claim.ALL))
+    assert run.to_the_end() == "aaa"
+    # Until it sees that it is to stop, it may have rewound the cache that the answer goes on in.
+    assert run.over == ["a", "L"]
+    assert isinstance(run.errors["L"], Cancelled)
+
+
 def test_closing_calls_off_what_waits_for_a_lane_before_it_has_touched_one(run: Run) -> None:
     def close(step: int) -> None:
         if step == 0:

@@ -118,6 +118,7 @@ def test_the_record_has_the_same_numbers_and_is_json() -> None:
         "tokens_per_second": 31.0,
         "longest_draft": 31,
         "adapts": True,
+        "failure": None,
         "pass_seconds": {"1": 0.05, "4": 0.075},
         "model_step_ratio": 0.3,
         "next_try_in_rounds": 12,
@@ -203,6 +204,15 @@ def state_of_all(explanation: Explanation) -> list[str]:
     names = {account.name for account in explanation.sources}
     parted = (line.strip().partition(": ") for line in lines(explanation))
     return [state for name, _, state in parted if name in names]
+
+
+@pytest.mark.parametrize("adapts", [True, False])
+def test_a_draft_model_that_failed_is_told_of_whatever_is_decided(adapts: bool) -> None:
+    explanation = replace(KNOWN, model=MODEL, model_step_ratio=0.3, adapts=adapts, failure=f"{MODEL} failed: No room.")
+    told = f"{MODEL} failed: No room. It is left out of this answer; the next one tries it again."
+    assert pauses(explanation) == [Pause(MODEL, told)]
+    assert f"  {told}" in lines(explanation)
+    assert explanation_record(explanation)["failure"] == f"{MODEL} failed: No room."
 
 
 @pytest.mark.parametrize("next_try", [7, None])

@@ -10,7 +10,7 @@ from drafters.base import NO_DRAFT, Draft
 from drafters.draft_model import DraftModel, Hindsight
 from drafters.hybrid import Ask, Eager, Hybrid, Wish, checked_source
 from drafters.suffix import SuffixDrafter
-from models.errors import Cancelled
+from models.errors import Cancelled, LocalspecError
 from models.sampling import Sampler, SamplingParams
 from models.toy import ToyModel, ToyVocab
 
@@ -221,6 +221,22 @@ def test_after_a_round_that_was_stopped_the_next_draft_is_that_of_a_new_hybrid(s
         parts.hybrid.propose(LONG, 5)
     parts.model.stop_at = 0
     parts.hybrid.begin(LONG, SAMPLER)
+    assert parts.hybrid.propose(LONG, 5).tokens == wanted
+
+
+@pytest.mark.parametrize("fail_at", range(1, 4))
+def test_a_draft_model_that_fails_is_left_out_of_the_answer_and_tried_again_in_the_next(fail_at: int) -> None:
+    wanted = own(LONG, 5)
+    parts = begun([Wish(Ask.CHECK, 5)], (*wanted[:2], 0), context=LONG)
+    parts.model.stop_at, parts.model.error = fail_at, LocalspecError("The numbers are no numbers.")
+    free = parts.hybrid.propose(LONG, 5)
+    assert free.source == "scripted"
+    assert parts.hybrid.failure == "model:toy-0 failed: The numbers are no numbers."
+    parts.hybrid.accept([*free.tokens, 4], len(free.tokens))
+    assert parts.hybrid.propose([*LONG, *free.tokens, 4], 5) == NO_DRAFT
+    assert len(parts.model.passes) == fail_at
+    parts.hybrid.begin(LONG, SAMPLER)
+    assert parts.hybrid.failure == ""
     assert parts.hybrid.propose(LONG, 5).tokens == wanted
 
 

@@ -150,6 +150,14 @@ def test_a_short_context_is_checked_as_far_as_it_goes() -> None:
     assert checked(ToyModel(context_size=512)).depths == (8, 255, 512 - 17)
 
 
+def test_where_nothing_could_be_compared_nothing_is_exact() -> None:
+    found = checked(ToyModel(context_size=20))
+    assert (found.width, found.depths, found.branches) == (1, (), False)
+    with pytest.raises(LocalspecError, match="no setting was found") as failure:
+        check_now(ToyModel(context_size=20), FakeClock())
+    assert "no room" in failure.value.cause
+
+
 def test_an_abort_leaves_the_cache_empty() -> None:
     flag = AbortFlag()
     model = ToyModel(abort=flag)
@@ -237,9 +245,11 @@ def test_a_memory_that_can_not_take_back_guesses_is_refused() -> None:
 Make = Callable[..., ToyModel]
 
 
-def loaded(monkeypatch: pytest.MonkeyPatch, make: Make, drafter: str = "model:toy") -> tuple[Worker, Ready]:
+def loaded(
+    monkeypatch: pytest.MonkeyPatch, make: Make, drafter: str = "model:toy", *, strict: bool = True
+) -> tuple[Worker, Ready]:
     monkeypatch.setattr(app.engine.load, "ToyModel", make)
-    plan = LoadPlan("toy", parse_drafter(drafter), LlamaOptions(), Path("never used"), strict=True)
+    plan = LoadPlan("toy", parse_drafter(drafter), LlamaOptions(), Path("never used"), strict=strict)
     worker = Worker(plan, AbortFlag(), time.perf_counter)
     (ready,) = (message for message in worker.load(lambda _, __: None) if isinstance(message, Ready))
     return worker, ready
@@ -260,6 +270,23 @@ def test_drafts_stay_within_what_was_checked(monkeypatch: pytest.MonkeyPatch) ->
     assert ready.exact_draft == 2
     assert any(note.startswith("strict: exact to 3 tokens a pass") for note in ready.notes)
     assert longest_draft(worker) == 2
+    worker.close()
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize(("make", "allowed"), [(ToyModel, 8), (RoundsBranches, 0)])
+def test_second_guesses_are_checked_only_where_branches_are_exact(
+    monkeypatch: pytest.MonkeyPatch, make: Make, allowed: int, strict: bool
+) -> None:
+    worker, ready = loaded(monkeypatch, lambda **options: make(**{**options, "context_size": 600}), strict=strict)
+    assert ready.exact_draft == 16
+    turns = (Message("user", "the sea the sea"),)
+    list(worker.answer(Question(turns, SamplingParams(), max_tokens=4)))
+    adaptive = worker._lane.guessing.adaptive
+    assert adaptive is not None
+    assert adaptive.branches == allowed
+    list(worker.answer(Question(turns, SamplingParams(), max_tokens=4, allow_rounding=True)))
+    assert adaptive.branches == 8, "who allows rounding has them all"
     worker.close()
 
 

@@ -176,6 +176,17 @@ def test_an_answer_stopped_before_its_first_token_changes_nothing() -> None:
     assert transcript.prompt(conversation("hi")) == first
 
 
+@pytest.mark.parametrize("answer", ["", "t"])
+def test_a_raw_prompt_is_spelled_the_same_whatever_was_asked_before(answer: str) -> None:
+    transcript = transcript_of()
+    prompt = [Message("user", "a t" if not answer else "a ")]
+    transcript.prompt(prompt, raw=True)
+    transcript.keep(answer, BARE.tokenize(answer))
+    whole = [Message("user", "a the")]
+    assert transcript.prompt(whole, raw=True) == transcript_of().prompt(whole, raw=True)
+    assert TH in transcript.prompt(whole, raw=True)
+
+
 def test_a_template_that_strips_answers_falls_back_to_the_text() -> None:
     stripping = TEMPLATE.replace("message['content']", "message['content'] | trim")
     transcript = transcript_of(stripping)
@@ -204,7 +215,7 @@ def test_without_a_template_the_bare_text_is_sent() -> None:
     assert not transcript.has_template
     assert transcript.prompt(conversation("hi")) == tokens_of("hi")
     transcript.keep("th", [T, H])
-    assert transcript.prompt(conversation("hith")) == [*tokens_of("hi"), T, H]
+    assert transcript.prompt(conversation("hi", "th", "so")) == tokens_of("hi\nth\nso")
 
 
 def test_raw_text_passes_the_template_by() -> None:

@@ -178,7 +178,7 @@ def test_a_run_that_is_stopped_has_nothing_to_store_and_frees_its_model(passes: 
 
 def test_cores_that_other_programs_hold_make_a_run_not_worth_storing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tune_threads, "physical_cores", lambda: 2)
-    monkeypatch.setattr("app.engine.tune.physical_cores", lambda: 2)
+    monkeypatch.setattr("models.llama_load.physical_cores", lambda: 2)
     tune, _ = tuner(cost=lambda options, width, _: 0.01 * width if options.threads == 1 else 3.0)
     tune.run(Path("model.gguf"), LlamaOptions())
     assert (tune.findings.starved, tune.findings.tuned) == (True, None)
@@ -186,7 +186,7 @@ def test_cores_that_other_programs_hold_make_a_run_not_worth_storing(monkeypatch
 
 def test_fewer_threads_are_taken_unless_they_are_less_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tune_threads, "physical_cores", lambda: 4)
-    monkeypatch.setattr("app.engine.tune.physical_cores", lambda: 4)
+    monkeypatch.setattr("models.llama_load.physical_cores", lambda: 4)
     cost: Cost = lambda options, width, _: width * {1: 0.02, 2: 0.01, 3: 0.012, 4: 0.013}[options.threads]  # noqa: E731
     for narrower, expected in ((3, 2), (1, 4)):
         tune, _ = tuner(cost=cost, exact=lambda options, *_, few=narrower: few if options.threads == 2 else 3)
@@ -315,8 +315,11 @@ def test_a_copy_that_is_stored_stays_until_another_choice_is(tmp_path: Path, dra
     again = draft_tuner(tmp_path / "drafts", keep=True, copy_speed=1.0)
     again.run(draft, SEVERAL, 0)
     assert copies(tmp_path / "drafts") == there, "what was stored names it, and this run may store nothing"
+    used, *others = (tmp_path / "drafts" / name for name in there)
+    again.forget_replaced(used)
+    assert copies(tmp_path / "drafts") == [used.name], "runs with other threads use it"
     again.forget_replaced()
-    assert copies(tmp_path / "drafts") == []
+    assert (copies(tmp_path / "drafts"), len(others)) == ([], 1)
 
 
 def test_a_copy_that_is_hardly_quicker_is_not_kept(tmp_path: Path, draft: Path) -> None:

@@ -1,13 +1,16 @@
-"""A re-quantised copy is opened only in a way that was tried out in a child: its weights are of other kinds."""
+"""A re-quantised copy is opened only in a way that was tried out in a child, and deleted only when nobody uses it."""
 
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from tiny_gguf import write_llama
 
 import app.tune.command as tune
+from app.engine.tune_draft import DraftFindings
 from app.engine.tune_timer import Timer
+from app.engine.tuned import Setting, Tuned, TunedDraft
 from app.terminal import Terminal
 from app.tune.command import Run, TunePlan
 from models.llama_load import LlamaOptions
@@ -27,3 +30,18 @@ def test_a_copy_that_would_crash_when_rearranged_is_opened_as_it_is(
     run._open(copy, LlamaOptions(extra_buffers=False))
     assert [options.extra_buffers for options in opened] == [safe, False]
     assert tried == [copy]
+
+
+def test_a_copy_that_runs_without_given_threads_use_is_not_deleted(tmp_path: Path) -> None:
+    used: list[Path | None] = []
+    draft, copy = (write_llama(tmp_path / name) for name in ("draft.gguf", "copy.gguf"))
+    for threads, choice in ((0, copy), (1, None), (0, None)):
+        plan = SimpleNamespace(
+            target=None, draft=draft, options=LlamaOptions(threads=threads), memory=tmp_path / "machine.json"
+        )
+        run = Run(cast(TunePlan, plan), Terminal(quiet=True), Timer(lambda: 0.0, 1.0))
+        run.target.tuned = Tuned(Setting(1, 1), 1, {1: 1.0}, 0, {0: 1.0})
+        run.draft = DraftFindings(tuned=TunedDraft(Setting(1, 1), {0: 1.0}, choice))
+        run._forget = used.append
+        run._store()
+    assert used == [copy, copy, None]

@@ -70,6 +70,18 @@ def test_a_flag_of_the_user_wins_with_what_belongs_to_it(given: dict[str, Any], 
     assert not measured_for(filled, TUNED)
 
 
+@pytest.mark.parametrize(
+    ("given", "same"), [((3, 5), True), ((0, 5), True), ((5, 5), False), ((3, 0), False), ((0, 2), False)]
+)
+def test_attention_comes_with_the_threads_that_it_was_seen_to_be_exact_with(given: tuple[int, int], same: bool) -> None:
+    # A cache of f16 is exact with one thread; with two it may be so at no width, and drafts are then made all the same.
+    filled = apply_tuned(LlamaOptions(threads=given[0], batch_threads=given[1]), TUNED)
+    chosen = (filled.flash_attention, filled.cache_type_k, filled.cache_type_v)
+    assert chosen == ((False, "f16", "f16") if same else (None, "auto", "auto"))
+    assert filled.extra_buffers is False
+    assert measured_for(filled, TUNED) is same
+
+
 def test_a_rule_that_lets_tuned_values_win_is_noticed() -> None:
     asked = LlamaOptions(threads=7, flash_attention=True)
     overruled = TUNED.setting.options(asked)
@@ -99,6 +111,38 @@ def test_what_is_stored_is_found(model: Path, memory: Path) -> None:
     assert load_tuned(memory, model, LlamaOptions(threads=9)) == TUNED
     assert load_tuned_draft(memory, model, AUTO) == DRAFT
     assert DRAFT.step == 0.014
+
+
+def test_threads_that_were_given_are_no_finding(model: Path, memory: Path) -> None:
+    given, single = LlamaOptions(threads=1), replace(TUNED, setting=Setting(1, 1))
+    store_tuned(memory, model, given, single)
+    store_tuned_draft(memory, model, given, DRAFT)
+    for options in (AUTO, LlamaOptions(threads=2)):
+        assert load_tuned(memory, model, options, allow_rounding=True) is None
+        assert load_tuned_draft(memory, model, options) is None
+    found = load_tuned(memory, model, given)
+    assert found == single
+    assert measured_for(apply_tuned(given, found), single)
+    assert load_tuned_draft(memory, model, given) == DRAFT
+
+
+def test_what_was_measured_with_the_threads_that_are_given_comes_first(model: Path, memory: Path) -> None:
+    given, single = LlamaOptions(threads=1), replace(TUNED, setting=Setting(1, 1))
+    store_tuned(memory, model, AUTO, TUNED)
+    store_tuned(memory, model, AUTO, TUNED, allow_rounding=True)
+    store_tuned(memory, model, given, single)
+    assert load_tuned(memory, model, given) == load_tuned(memory, model, given, allow_rounding=True) == single
+    assert load_tuned(memory, model, AUTO) == load_tuned(memory, model, LlamaOptions(threads=3)) == TUNED
+
+
+def test_a_draft_whose_copy_for_these_threads_is_gone_runs_as_without_them(
+    model: Path, memory: Path, tmp_path: Path
+) -> None:
+    given, copy = LlamaOptions(threads=1), write_llama(tmp_path / "copy.gguf", seed=1)
+    store_tuned_draft(memory, model, AUTO, DRAFT)
+    store_tuned_draft(memory, model, given, replace(DRAFT, copy=copy))
+    copy.unlink()
+    assert load_tuned_draft(memory, model, given) == DRAFT
 
 
 def test_a_choice_that_rounds_is_for_loads_that_allow_it(model: Path, memory: Path) -> None:

@@ -12,7 +12,8 @@ from fakes import FakeClock, StoppingModel
 from app.engine import load
 from app.engine.calibrate import QUICK_WIDTHS
 from app.engine.ending import Finish
-from app.engine.load import Guessing, Loader, LoadPlan
+from app.engine.guessing import Guessing
+from app.engine.load import Loader, LoadPlan
 from app.engine.messages import Ended, Message, Ready, Said
 from app.engine.question import Question
 from app.engine.session import Reading
@@ -320,7 +321,7 @@ def test_a_draft_model_has_its_price_and_others_have_none(name: str) -> None:
     assert adaptive is not None
     assert adaptive.model is not None
     assert adaptive.model.name == "model:toy-0"
-    assert list(adaptive.model.curve.measured) == [1, 2, 4, 16]
+    assert list(adaptive.model.curve.measured) == [1, 2, 4, 16, 64]
     free = guessing_for("auto", ToyModel())[0].adaptive
     assert free is not None
     assert free.model is None

@@ -1,0 +1,28 @@
+"""Who guesses for a loaded target, with what was found out for it."""
+
+from dataclasses import dataclass
+
+from app.engine.adaptive import Adaptive
+from drafters.base import Drafter
+from drafters.draft_model import DraftModel
+from drafters.memory import TextMemory
+from drafters.recall import Recall
+
+
+@dataclass(frozen=True, slots=True)
+class Guessing:
+    """Who guesses for a target, and who decides when and how long."""
+
+    drafter: Drafter
+    adaptive: Adaptive | None = None
+    """None: nobody guesses."""
+    exact_draft: int | None = None
+    """Longest draft whose pass gives, bit for bit, what one token at a time would; None: nobody guesses."""
+    memory: TextMemory | None = None
+    """Where what is said goes; None: it is not kept."""
+    recall: Recall | None = None
+    """Who copies from what is kept; with no texts yet."""
+    model: DraftModel | None = None
+    """The draft model among those who guess; None: there is none."""
+    exact_branches: bool = False
+    """Whether second guesses beside a draft are checked as exactly as the draft."""
