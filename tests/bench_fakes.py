@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from fakes import ScriptedDrafter
 
 from app.engine.bench import PLAIN, Answer, Arm, Bench, BenchPrompt, OnAnswer, Skipped, Turn
@@ -81,3 +83,17 @@ def answer(arm: str, prompt: str, rounds: Sequence[tuple[float, int]], **changed
         trees=(False,) * len(rounds),
     )  # fmt: skip
     return replace(made, **changed)  # type: ignore[arg-type]
+
+
+def failing_at_the_third_turn(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> list[str]:
+    """Let a run fail in the middle; return the list that the ids of the prompts asked will be in."""
+    turn, asked = Bench._turn, list[str]()
+
+    def failing(self: Bench, prompt: BenchPrompt, *arguments: Any) -> Any:
+        asked.append(prompt.id)
+        if len(asked) == 3:
+            raise error
+        return turn(self, prompt, *arguments)
+
+    monkeypatch.setattr(Bench, "_turn", failing)
+    return asked

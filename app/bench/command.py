@@ -1,6 +1,5 @@
 """`localspec bench`: measures on a thread of its own, shows how far it is, and prints what there is, also at Ctrl-C."""
 
-import json
 import time
 
 from app.bench.card import note_in_cards
@@ -70,8 +69,10 @@ def _show(findings: Findings, terminal: Terminal) -> None:
     if not findings.answers:
         _tell_nothing(findings, terminal)
         return
-    as_json = findings.request.as_json
-    terminal.say(json.dumps(record(findings), ensure_ascii=False) + "\n" if as_json else report(findings))
+    if findings.request.as_json:
+        terminal.say_record(record(findings))
+    else:
+        terminal.say(report(findings))
     if findings.request.plot is not None:
         from app.bench.plot import draw
 

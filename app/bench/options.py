@@ -22,6 +22,23 @@ _ROUNDING_HELP = "Let arms draft longer than this machine is bit-exact for; a te
 _TEMPERATURE_HELP = "Temperatures, separated by commas; an arm forgets everything in between."
 _PLOT_HELP = "Draw the speed-ups and the cost of a pass; .svg or .png. Needs localspec[plot]."
 
+
+class _Numbers(click.ParamType[str]):
+    """Numbers, separated by commas; kept as they are written."""
+
+    name = "numbers"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the text, which has numbers alone; raises click.BadParameter."""
+        for number in value.split(","):
+            try:
+                float(number.strip() or 0)
+            except ValueError:
+                self.fail(f"'{value}' is no list of numbers, as in 0,0.7.", param, ctx)
+        return value
+
+
+NUMBERS = _Numbers()
 _WHAT_OPTIONS = (
     option(_WHAT, "--vs", multiple=True, metavar="ARMS", help=_ARMS_HELP),
     option(_WHAT, "--limit", default=12, type=_COUNT, help="Most prompts of a class."),
@@ -50,7 +67,9 @@ _DRAFT_OPTIONS = (
     option(_DRAFT, "--draft-max", default=3, type=click.IntRange(1, 64), help=_DRAFT_MAX_HELP),
     option(_DRAFT, "--allow-rounding", is_flag=True, help=_ROUNDING_HELP),
 )
-_TEMPERATURES = option(_SAMPLING, "--temp", multiple=True, default=["0"], metavar="NUMBERS", help=_TEMPERATURE_HELP)
+_TEMPERATURES = option(
+    _SAMPLING, "--temp", multiple=True, default=["0"], type=NUMBERS, metavar="NUMBERS", help=_TEMPERATURE_HELP
+)
 SEED = option(_SAMPLING, "-s", "--seed", default=1, type=click.IntRange(min=0), help="Same seed, same texts.")
 _OUTPUT_OPTIONS = (
     option(_OUTPUT, "--json", "as_json", is_flag=True, help="One JSON object with every figure and every answer."),

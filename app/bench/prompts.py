@@ -3,11 +3,11 @@
 import json
 from collections.abc import Iterable, Sequence
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from app.engine.bench import BenchPrompt
 from models.errors import UsageError
+from models.home import at_home
 
 _BUILT_IN = "prompts.jsonl"
 
@@ -17,7 +17,7 @@ def read_prompts(path: str | None) -> list[BenchPrompt]:
     if path is None:
         return _parse(resources.files("app.bench").joinpath(_BUILT_IN).read_text(encoding="utf-8"), _BUILT_IN)
     try:
-        text = Path(path).expanduser().read_text(encoding="utf-8")
+        text = at_home(path, "--prompts").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--prompts {path} can't be read.", cause=str(error), hint="Check the path.") from error
     return _parse(text, path)
@@ -44,10 +44,13 @@ def _parse(text: str, name: str) -> list[BenchPrompt]:
         if not line.strip():
             continue
         prompt = _prompt(line, f"{name}, line {number}")
-        for known in (prompt.id, (prompt.turns, prompt.prefix, prompt.suffix)):
+        for known in (prompt.id, prompt.opening):
             if known in lines:
                 # What remembers would know the answer, and a figure of an id would be two prompts'.
-                raise UsageError(f"{name}, line {number}: repeats line {lines[known]}.", hint=f"See {prompt.id!r}.")
+                raise UsageError(
+                    f"{name}, line {number}: repeats line {lines[known]}.",
+                    hint=f"See {prompt.id!r}: an id, a first turn and a hole to fill come once in a file.",
+                )
             lines[known] = number
         prompts.append(prompt)
     if not prompts:

@@ -11,10 +11,12 @@ from app.engine.bench import BenchPrompt
 from app.engine.bench_arms import ArmSpec, parse_arms
 from app.engine.calibrate import QUICK_WIDTHS
 from app.engine.load import LoadPlan
+from app.extras import install_command
 from app.request import read_plan, read_sampling
 from drafters.registry import DrafterSpec
 from models.catalog import STARTER
 from models.errors import UsageError
+from models.home import at_home
 from models.sampling import SamplingParams
 
 _PLOTS = (".svg", ".png")
@@ -78,10 +80,7 @@ def _names(values: Sequence[str]) -> list[str]:
 
 
 def _temperatures(values: Sequence[str]) -> list[float]:
-    try:
-        temperatures = [float(name) for name in _names(values)]
-    except ValueError as error:
-        raise UsageError(f"--temp {','.join(values)}: {error}.", hint="Give numbers, as in --temp 0,0.7.") from error
+    temperatures = [float(name) for name in _names(values)]
     if not temperatures:
         raise UsageError("--temp names no temperature.", hint="Give numbers, as in --temp 0,0.7.")
     return list(dict.fromkeys(temperatures))
@@ -91,13 +90,13 @@ def _plot(name: str | None) -> Path | None:
     """Return where to draw; refused now what would fail after minutes of measuring."""
     if name is None:
         return None
-    path = Path(name).expanduser()
+    path = at_home(name, "--plot")
     if path.suffix.lower() not in _PLOTS:
         raise UsageError(f"--plot {name} is neither .svg nor .png.", hint="Give a file with one of these endings.")
     if not path.parent.is_dir():
         raise UsageError(f"--plot {name}: there is no folder {path.parent}.", hint="Make it, or give another file.")
     if find_spec("matplotlib") is None:
         raise UsageError(
-            "--plot needs matplotlib, and it is not installed.", hint='Install it: pip install "localspec[plot]".'
+            "--plot needs matplotlib, and it is not installed.", hint=f"Install it: {install_command('plot')}"
         )
     return path

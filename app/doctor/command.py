@@ -57,6 +57,9 @@ def _whole(section: str, findings: Callable[[], Iterator[Finding]]) -> list[Find
     try:
         # What came before a mistake stays in the list.
         found.extend(findings())
+    except LocalspecError as error:
+        fact = f"the rest can't be looked at: {error.title} {error.cause}"
+        found.append(Finding(section, "rest", fact, Mark.PROBLEM, error.hint, public=type(error).__name__))
     except Exception as error:
         _log.exception("%s can't be looked at", section)
         fact, remedy = f"the rest can't be looked at: {type(error).__name__}: {error}", "See the log, and report it."

@@ -16,6 +16,7 @@ from app.paths import (
     history_file,
     log_file,
     machine_memory,
+    prompts_file,
     state_folder,
     texts_folder,
 )
@@ -61,7 +62,7 @@ def _ours() -> list[_Store]:
         _Store("measurements", [machine_memory()]),
         _Store("conversations", [conversations_file()]),
         _Store("drafter memory", [texts_folder()]),
-        _Store("prompt history", [history_file()]),
+        _Store("prompt history", [history_file(), prompts_file()]),
         _Store("log", [log, log.with_name(f"{log.name}.1")]),
     ]
 

@@ -1,13 +1,12 @@
 """Settings files: each mistake in them, rather than the first."""
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import click
 
-from app.config.files import Source, read, sources
+from app.config.files import Source, parsed, read, sources
 from app.config.schema import checked
 from app.doctor.findings import Finding, Mark
 from models.errors import UsageError
@@ -52,10 +51,10 @@ def _mistakes(source: Source, group: click.Group) -> Iterator[UsageError]:
 def _each(source: Source, group: click.Group) -> list[UsageError]:
     """Return the mistakes of a file's settings, one by one; none where it can't be read at all."""
     try:
-        said = tomllib.loads(source.path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        alone = [_refusal(said, group, str(source.path)) for said in _one_by_one(parsed(source))]
+    except (UsageError, RecursionError):
         return []
-    return [error for alone in _one_by_one(said) if (error := _refusal(alone, group, str(source.path))) is not None]
+    return [error for error in alone if error is not None]
 
 
 def _one_by_one(said: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -8,11 +8,11 @@ from importlib import metadata
 
 from app import __version__
 from app.doctor.findings import Finding, Mark
+from app.extras import extras, install_command
 from models.bindings import VERSION
 
 _version = partial(Finding, "versions")
 _NAME = re.compile(r"[\w.-]+")
-_EXTRA = re.compile(r"""extra\s*==\s*['"]([\w-]+)['"]""")
 
 
 def version_findings() -> Iterator[Finding]:
@@ -21,7 +21,7 @@ def version_findings() -> Iterator[Finding]:
     python = f"{platform.python_implementation()} {platform.python_version()}"
     yield _version("Python", python, values={"version": platform.python_version()})
     yield _engine()
-    yield from (_extra(name, packages) for name, packages in sorted(_extras().items()))
+    yield from (_extra(name, packages) for name, packages in sorted(extras().items()))
 
 
 def _engine() -> Finding:
@@ -33,26 +33,13 @@ def _engine() -> Finding:
     return _version("llama-cpp-python", fact, Mark.PROBLEM, remedy, values)
 
 
-def _extra(name: str, packages: list[str]) -> Finding:
+def _extra(name: str, wanted: list[str]) -> Finding:
+    packages = [package[0] for line in wanted if (package := _NAME.match(line))]
     found = {package: _installed(package) for package in packages}
     values = {"packages": {**found}}
     if all(found.values()):
         return _version(name, ", ".join(f"{package} {version}" for package, version in found.items()), values=values)
-    return _version(name, f'optional, not installed; for it: pip install "localspec[{name}]"', values=values)
-
-
-def _extras() -> dict[str, list[str]]:
-    """Return the packages of each optional part, as the installed localspec names them."""
-    found: dict[str, list[str]] = {}
-    try:
-        wanted = metadata.requires("localspec") or []
-    except metadata.PackageNotFoundError:
-        return found
-    for line in wanted:
-        package, extra = _NAME.match(line), _EXTRA.search(line)
-        if package and extra:
-            found.setdefault(extra[1], []).append(package[0])
-    return found
+    return _version(name, f"optional, not installed; for it: {install_command(name)}", values=values)
 
 
 def _installed(package: str) -> str:

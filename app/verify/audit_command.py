@@ -1,6 +1,5 @@
 """`localspec verify --audit`: asks servers, shows how far it is, and prints what there is, also at Ctrl-C."""
 
-import json
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -138,8 +137,9 @@ def _tell(notes: Sequence[str], terminal: Terminal) -> None:
 
 
 def _show(findings: Findings, terminal: Terminal) -> None:
-    if findings.asked:
-        as_json = findings.request.as_json
-        terminal.say(json.dumps(record(findings), ensure_ascii=False) + "\n" if as_json else report(findings))
+    if findings.asked and findings.request.as_json:
+        terminal.say_record(record(findings))
+    elif findings.asked:
+        terminal.say(report(findings))
     elif findings.interrupted:
         terminal.warn("Stopped before any prompt was answered.")

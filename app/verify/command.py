@@ -1,6 +1,5 @@
 """`localspec verify`: compares on a thread of its own, shows how far it is, prints what there is, also at Ctrl-C."""
 
-import json
 import time
 
 from app.bench.progress import AnswerProgress, count_turns
@@ -84,7 +83,7 @@ def _show(findings: Findings, terminal: Terminal) -> None:
     if not findings.compared:
         _tell_nothing(findings, terminal)
     elif findings.request.asked.as_json:
-        terminal.say(json.dumps(record(findings), ensure_ascii=False) + "\n")
+        terminal.say_record(record(findings))
     else:
         terminal.say(report(findings))
 

@@ -2,7 +2,7 @@
 
 import click
 
-from app.bench.options import DRAFT_FILE, PREDICT_HELP, PREDICT_NAMES, SEED, prompt_options
+from app.bench.options import DRAFT_FILE, NUMBERS, PREDICT_HELP, PREDICT_NAMES, SEED, prompt_options
 from app.options import MODEL_OPTIONS, SECRET, SHAPING_OPTIONS, Command, add_options, option
 from models.accept import Accept
 
@@ -36,7 +36,7 @@ _DRAFT_OPTIONS = (
     option(_DRAFT, "--allow-rounding", is_flag=True, help=_ROUNDING_HELP),
     option(_DRAFT, "--strict", is_flag=True, help=_STRICT_HELP),
 )
-_TEMPERATURES = option(_SAMPLING, "--temp", multiple=True, metavar="NUMBERS", help=_TEMPERATURE_HELP)
+_TEMPERATURES = option(_SAMPLING, "--temp", multiple=True, type=NUMBERS, metavar="NUMBERS", help=_TEMPERATURE_HELP)
 _OTHER_CHECKS = (
     option(_STATISTICS, "--statistics", is_flag=True, help=_STATISTICS_HELP),
     option(_STATISTICS, "--samples", default=20_000, type=_COUNT, metavar="N", help="Answers to draw in all."),

@@ -1,6 +1,5 @@
 """`localspec verify --statistics`: draws on a thread of its own, shows how far it is, and prints what there is."""
 
-import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -130,7 +129,7 @@ def _show(checked: Checked, terminal: Terminal) -> None:
     if checked.findings is None:
         terminal.warn("Stopped before anything was drawn.")
     elif checked.request.asked.as_json:
-        terminal.say(json.dumps(record(checked), ensure_ascii=False) + "\n")
+        terminal.say_record(record(checked))
     else:
         terminal.say(report(checked))
 

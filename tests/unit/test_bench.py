@@ -138,8 +138,9 @@ def test_no_arm_meets_a_prompt_twice_and_all_are_closed() -> None:
         check_no_arm_was_asked_twice([kept])
 
 
-def test_a_prompt_that_comes_twice_is_refused() -> None:
-    twin = BenchPrompt("twin", "chat", PROMPTS[0].turns)
+@pytest.mark.parametrize("later", [(), ("And then?",)])
+def test_a_prompt_that_begins_as_another_is_refused(later: tuple[str, ...]) -> None:
+    twin = BenchPrompt("twin", "chat", (*PROMPTS[0].turns[:1], *later))
     with pytest.raises(ValueError, match="twin was asked before"):
         ask(lambda: [plain_arm()], [*PROMPTS, twin])
 

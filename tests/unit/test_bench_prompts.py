@@ -55,6 +55,7 @@ BAD = {
     "an empty turn": ({"id": "b", "class": "chat", "turns": ["x", ""]}, 'line 2: "turns" is'),
     "an id again": ({**GOOD, "turns": ["other"]}, "line 2: repeats line 1"),
     "a prompt again": ({**GOOD, "id": "b"}, "line 2: repeats line 1"),
+    "a first turn again": ({**GOOD, "id": "b", "turns": [*GOOD["turns"], "more"]}, "line 2: repeats line 1"),
 }
 
 

@@ -10,6 +10,7 @@ from bench_fakes import COLD, PROMPTS, TimedToy, VirtualClock
 
 import app.engine.bench_run
 import app.engine.load
+from app.engine.adaptive import Adaptive
 from app.engine.bench import Arm, Skipped, Turn
 from app.engine.bench_arms import ArmKit, ArmSpec, make_arms, parse_arms
 from app.engine.bench_run import BenchRun, Conditions, measure_curve
@@ -79,6 +80,18 @@ def test_every_arm_keeps_to_what_is_exact(
     assert oracle.widest == trial.conditions.longest + 1
     assert longest_drafts(trial)["fixed"] == longest
     assert longest_drafts(trial)["any"] <= trial.conditions.longest
+
+
+@pytest.mark.parametrize(("exact", "allow_rounding", "most"), [(True, False, 8), (False, False, 0), (False, True, 8)])
+def test_second_guesses_are_checked_where_a_chat_would(
+    monkeypatch: pytest.MonkeyPatch, exact: bool, allow_rounding: bool, most: int
+) -> None:
+    monkeypatch.setattr(app.engine.load, "exact_branches", lambda _: exact)
+    trial = Trial(monkeypatch, allow_rounding=allow_rounding)
+    (auto,) = (arm.controller for arm in trial.made[0] if arm.name == "auto")
+    assert isinstance(auto, Adaptive)
+    assert auto.branches == most
+    trial.run.close()
 
 
 def longest_drafts(trial: Trial) -> dict[str, int]:

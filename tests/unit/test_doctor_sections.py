@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
+from app import extras
 from app.cli import command_line
 from app.doctor import files, machine, terminals, versions
 from app.doctor.findings import Finding, Mark, size
@@ -16,6 +17,7 @@ from app.doctor.sizes import measure
 
 GIB = 1 << 30
 STORES = ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "LLAMA_CACHE", "OLLAMA_MODELS", "LOCALSPEC_MODELS")
+DEEP_LIST, DEEP_TABLE = "a = " + "[" * 3000 + "]" * 3000, "[keys]\n" + "a." * 3000 + "b = 1"
 
 
 @pytest.fixture
@@ -54,12 +56,13 @@ def test_what_is_kept_is_counted_by_store(home: Path) -> None:
     for name, bytes_ in {
         ".cache/huggingface/hub/models--a--b/blobs/x": 3000, ".ollama/models/blobs/y": 500,
         ".cache/localspec/drafts/d.gguf": 70, ".local/state/localspec/drafter/t": 9,
+        ".local/state/localspec/prompt-history": 5, ".local/state/localspec/prompt-history.jsonl": 6,
     }.items():  # fmt: skip
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_bytes(bytes(bytes_))
     found = by_name(files.file_findings())
-    names = ("Hugging Face", "Ollama", "draft copies", "drafter memory", "LM Studio")
-    assert [found[name].values["size"] for name in names] == [3000, 500, 70, 9, 0]
+    names = ("Hugging Face", "Ollama", "draft copies", "drafter memory", "prompt history", "LM Studio")
+    assert [found[name].values["size"] for name in names] == [3000, 500, 70, 9, 11, 0]
     assert found["Hugging Face"].fact == f"3 KiB in 1 file: {home / '.cache/huggingface/hub'}"
     assert found["Hugging Face"].public == "3 KiB in 1 file"
     assert found["LM Studio"].public == "none"
@@ -174,7 +177,7 @@ def test_each_mistake_in_a_settings_file_is_told(home: Path) -> None:
     assert {finding.public for finding in found} == {"a mistake in the project's settings"}
 
 
-@pytest.mark.parametrize("written", ["a = ", "\xff", "x" * (1 << 21)])
+@pytest.mark.parametrize("written", ["a = ", "\xff", "x" * (1 << 21), DEEP_LIST, DEEP_TABLE, "[[run]]"])
 def test_a_settings_file_that_can_not_be_read_is_one_line(home: Path, written: str) -> None:
     (home / "project/.localspec.toml").write_text(written, encoding="latin-1")
     assert [finding.mark for finding in settings()] == [Mark.PROBLEM]
@@ -183,12 +186,12 @@ def test_a_settings_file_that_can_not_be_read_is_one_line(home: Path, written: s
 
 
 def test_optional_parts_are_there_or_not_and_that_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = ["click>=8", "click>=8 ; extra == 'have'", 'no-such-package==1; extra == "lack"']
-    monkeypatch.setattr(versions.metadata, "requires", lambda _: wanted)
+    wanted = ["click>=8", "click>=8 ; extra == 'have'", 'no-such-package==1; extra == "lack"', "b>2; extra == 'lack'"]
+    monkeypatch.setattr(extras.metadata, "requires", lambda _: wanted)
     found = by_name(versions.version_findings())
     assert {*found} == {"localspec", "Python", "llama-cpp-python", "have", "lack"}
     assert found["have"].fact.startswith("click 8")
-    assert 'pip install "localspec[lack]"' in found["lack"].fact
+    assert 'pip install "no-such-package==1" "b>2"' in found["lack"].fact
     assert {finding.mark for finding in found.values()} == {Mark.OK}
 
 
