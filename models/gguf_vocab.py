@@ -107,7 +107,7 @@ class HeaderVocab:
 
     @cached_property
     def _strings(self) -> Strings:
-        return Strings(self._header.raw(self._place), self.size)
+        return Strings(self._header.raw(self._place), self.size, self._header.path.name)
 
     @cached_property
     def _spellings(self) -> list[bytes]:

@@ -7,6 +7,7 @@ that did not come to its end, so the bytes are read here; names, tokens, errors 
 import errno
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -15,7 +16,7 @@ from typing import Any, BinaryIO, TypeVar
 from urllib.parse import quote
 
 from models.errors import LocalspecError
-from models.hub_errors import Trouble, told
+from models.hub_errors import Trouble, other_bytes, told, unusable
 from models.hub_files import HubFile, Repository, is_checksum, is_commit, is_safe, link
 from models.names import MAIN
 
@@ -27,8 +28,9 @@ _WAITS = (1.0, 2.0, 4.0, 8.0, 8.0)
 """Seconds before each further attempt; a byte that comes begins them anew."""
 _LONGEST_WAIT = 120.0
 """Seconds: a server that asks for more is told of instead."""
-_PARTIAL = 206
-"""The status of an answer that begins where it was asked to."""
+_WHOLE, _PARTIAL = 200, 206
+"""The status of an answer that is the whole file, and of one that begins where it was asked to."""
+_FROM = re.compile(r"bytes (\d+)-")
 _FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 _Result = TypeVar("_Result")
 Progress = Callable[[int], None]
@@ -49,12 +51,7 @@ class Hub:
         """Open nothing yet; `on_wait` is told why there is a pause."""
         if is_offline():
             raise LocalspecError("The network is not used: HF_HUB_OFFLINE is set.", hint="Unset it to fetch models.")
-        # Its library reports more than it has to, unless told not to before it is imported.
-        os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
-        from huggingface_hub import utils
-
-        self._library: Any = utils
-        self._library.logging.set_verbosity_error()
+        self._library = _library()
         self._endpoint = os.environ.get("HF_ENDPOINT", "").rstrip("/") or _HOME
         self._on_wait = on_wait
         self._sleep = sleep
@@ -84,12 +81,13 @@ class Hub:
         def read() -> bytes:
             data = b""
             with self._bytes(file, start, end) as response:
+                # A server may send the whole file, whatever was asked for.
+                before = start - self._begins(file, start, response)
                 for piece in response.iter_bytes():
-                    # A server may send the whole file, whatever was asked for.
                     data += piece
-                    if len(data) >= end - start:
+                    if len(data) >= before + end - start:
                         break
-            return data[: end - start]
+            return data[before : before + end - start]
 
         return self._patiently(file.repo, read)
 
@@ -133,28 +131,44 @@ class Hub:
         if here == file.size:
             return
         with self._bytes(file, here, file.size) as response:
-            if response.status_code != _PARTIAL:
-                # The whole of it comes, whatever was asked for.
-                here = target.seek(0)
-                target.truncate()
+            # Where the whole of it comes, what is here goes: a partial file is only ever added to at its end.
+            here = target.seek(self._begins(file, here, response))
+            target.truncate()
             for piece in response.iter_bytes():
                 here += _write(target, piece[: file.size - here])
                 progress(here)
         if here < file.size:
             raise self._library.httpx.RemoteProtocolError(f"{here:,} bytes of {file.size:,} came")
 
+    def _begins(self, file: HubFile, asked: int, response: Any) -> int:
+        """Return the place in the file of an answer's first byte; raises LocalspecError for what is not from there.
+
+        That is the place that was asked for, or 0 from a server that sends nothing but whole files.
+        """
+        status, headers = response.status_code, response.headers
+        place, size = (headers.get(name, "") for name in ("Content-Range", "Content-Length"))
+        found = _FROM.match(place)
+        if status == _PARTIAL and found and int(found[1]) == asked:
+            return asked
+        if status == _WHOLE and size in ("", str(file.size)):
+            return 0
+        raise other_bytes(self._endpoint, file.name, f"bytes from {asked:,} on of {file.size:,}", status, place, size)
+
     @contextmanager
     def _bytes(self, file: HubFile, start: int, end: int) -> Iterator[Any]:
         url = f"{self._endpoint}/{file.repo}/resolve/{file.commit}/{quote(file.name)}"
         # Compressed bytes could not be counted, and there is nothing to gain with weights.
-        headers = self._headers() | {"Accept-Encoding": "identity", "Range": f"bytes={start}-{end - 1}"}
-        with self._library.get_session().stream("GET", url, headers=headers, timeout=_PATIENCE) as response:
+        headers = {"Accept-Encoding": "identity", "Range": f"bytes={start}-{end - 1}"}
+        with ExitStack() as stack:
+            with self._settings() as session:
+                headers |= self._headers()
+                response = stack.enter_context(session.stream("GET", url, headers=headers, timeout=_PATIENCE))
             self._library.hf_raise_for_status(response)
             yield response
 
     def _json(self, url: str) -> dict[str, Any]:
-        session = self._library.get_session()
-        response = session.get(url, params={"blobs": True}, headers=self._headers(), timeout=_PATIENCE)
+        with self._settings() as session:
+            response = session.get(url, params={"blobs": True}, headers=self._headers(), timeout=_PATIENCE)
         self._library.hf_raise_for_status(response)
         # What asks guests of a network to log in answers with a page of its own.
         with suppress(ValueError):
@@ -162,6 +176,15 @@ class Hub:
             if isinstance(said, dict):
                 return said
         return {}
+
+    @contextmanager
+    def _settings(self) -> Iterator[Any]:
+        """Lend a session; raises LocalspecError for settings with which none can be had, or nothing be asked."""
+        # What goes wrong on the network comes as an `HTTPError`, which is none of these.
+        try:
+            yield self._library.get_session()
+        except (ImportError, OSError, ValueError, self._library.httpx.InvalidURL) as error:
+            raise unusable(error) from error
 
     def _headers(self) -> dict[str, str]:
         headers: dict[str, str] = self._library.build_hf_headers(headers={"user-agent": "localspec"})
@@ -196,7 +219,7 @@ class Hub:
             wait = headers.get("Retry-After", "")
             said = error.server_message or f"HTTP status {status}"
             code = headers.get("X-Error-Code", "")
-            return Trouble(repo, self._endpoint, said, status, code, float(wait) if wait.isdigit() else None)
+            return Trouble(repo, self._endpoint, said, status, code, float(wait) if wait.isdecimal() else None)
         cut = isinstance(error, (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError))
         # Who has no network at all wants to know at once.
         cut = cut and (self._reached or not isinstance(error, httpx.ConnectError))
@@ -213,6 +236,23 @@ class Hub:
                 self._on_wait(f"Another program is fetching {file.name}: waiting for it.")
                 stack.enter_context(self._library.WeakFileLock(file.lock))
             yield
+
+
+def _library() -> Any:
+    """Return the hub's own library; raises LocalspecError for variables that it can't read."""
+    # It reports more than it has to, unless told not to before it is imported.
+    os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+    try:
+        from huggingface_hub import utils
+
+        library: Any = utils
+        # Its parts are loaded when they are first named, and with these two the variables are read.
+        for part in ("logging", "get_session"):
+            getattr(library, part)
+    except ValueError as error:
+        raise unusable(error) from error
+    library.logging.set_verbosity_error()
+    return library
 
 
 def _file(repo: str, commit: str, revision: str, said: object) -> HubFile | None:

@@ -1,5 +1,6 @@
 """What can go wrong between here and the hub, told to a person; and what is worth another attempt."""
 
+import os
 from dataclasses import dataclass
 
 from models.errors import LocalspecError, ModelFileError
@@ -7,6 +8,19 @@ from models.errors import LocalspecError, ModelFileError
 _PASSING = (408, 429, 500, 502, 503, 504)
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _TOO_MANY, _BROKEN = 401, 403, 404, 429, 500
 _TOKEN = "Set HF_TOKEN to a token that may read it, or log in with `hf auth login`."
+_KEPT = "What has come is kept, and the same command goes on from there."
+_PROXIES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
+_SECRET = ("HF_TOKEN", *_PROXIES)
+"""Variables whose values are not shown: a proxy's may have a password in it."""
+_FILES = ("SSL_CERT_FILE", "SSLKEYLOGFILE", "HF_TOKEN_PATH")
+_OTHERS = ("HF_ENDPOINT", "HF_HUB_DOWNLOAD_TIMEOUT", "HF_HUB_ETAG_TIMEOUT", *_PROXIES)
+_READ: tuple[tuple[type[Exception], tuple[str, ...], str], ...] = (
+    (ImportError, _PROXIES, "A SOCKS proxy needs another package: pip install socksio."),
+    (UnicodeError, ("HF_TOKEN", "HF_ENDPOINT"), "A token that `hf auth login` stored counts as well."),
+    (OSError, _FILES, "Each names a file, which must be there and readable."),
+    (Exception, _OTHERS, "Unset what is not needed."),
+)
+"""For each kind of error the variables that lead to it, and what else may help; the first kind that fits counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +75,36 @@ def told(trouble: Trouble) -> LocalspecError:
     return LocalspecError(trouble.title, cause=trouble.said, hint=_later(trouble))
 
 
+def unusable(error: Exception) -> LocalspecError:
+    """Return the error for settings of the environment with which the hub can't even be asked."""
+    names, besides = next((names, besides) for kind, names, besides in _READ if isinstance(error, kind))
+    found = [_setting(*each) for name in names for each in os.environ.items() if each[0].upper() == name and each[1]]
+    # The library's advice is to install what it does not use itself.
+    cause = str(error).partition(" Make sure to install")[0]
+    hint = f"Check {', '.join(found or names)}. {besides}"
+    return LocalspecError("The hub can't be asked with the settings of this environment.", cause=cause, hint=hint)
+
+
+def other_bytes(address: str, name: str, wanted: str, status: int, place: str, size: str) -> LocalspecError:
+    """Return the error for an answer with other bytes than those of a file that were wanted, by its own headers."""
+    return LocalspecError(
+        f"{address} sends something else than {name}.",
+        cause=f"Asked for {wanted}, it answers with status {status}, range {place or 'none'}, {size or 'no'} bytes.",
+        hint=f"Check HF_ENDPOINT if it is set, and whether this network wants you to log in first. {_KEPT}",
+    )
+
+
+def _setting(name: str, value: str) -> str:
+    return name if name.upper() in _SECRET else f"{name}={value}"
+
+
 def _missing(title: str, trouble: Trouble, hint: str) -> ModelFileError:
     return ModelFileError(title, cause=trouble.said, hint=hint)
 
 
 def _later(trouble: Trouble) -> str:
-    again = "What has come is kept, and the same command goes on from there."
     if trouble.wait:
-        return f"Try again in {trouble.wait:,.0f} s. {again}"
+        return f"Try again in {trouble.wait:,.0f} s. {_KEPT}"
     if trouble.status is None:
-        return f"Check the network, and HF_ENDPOINT if it is set. {again}"
-    return f"Try again later. {again}" if trouble.status >= _BROKEN else again
+        return f"Check the network, and HF_ENDPOINT if it is set. {_KEPT}"
+    return f"Try again later. {_KEPT}" if trouble.status >= _BROKEN else _KEPT

@@ -5,7 +5,6 @@ The layout is that of the hub's own library, so what is put here is found by eve
 
 import os
 import re
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 from models.stores import hub_folder
+from models.whole_file import SHARED, write_whole
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -170,12 +170,9 @@ def _size(path: Path) -> int:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a small file at once: no reader sees half of it."""
+    """Write a small file of the cache, which may have other users."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(OSError, UnicodeDecodeError):
         if path.read_text(encoding="utf-8") == text:
             return
-    handle, partial = tempfile.mkstemp(prefix=path.name, suffix=".partial", dir=path.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    Path(partial).replace(path)
+    write_whole(path, text, SHARED)

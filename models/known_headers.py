@@ -1,8 +1,6 @@
 """Headers that were read before: what they say is kept in the cache folder, as long as size, time and place hold."""
 
 import json
-import os
-import tempfile
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 from models.gguf_strings import KnownStrings
 from models.model_info import ModelInfo, glance
 from models.shape import Shape
+from models.whole_file import write_whole
 
 _FORMAT = 1
 """Raised when what is told of a model changes."""
@@ -48,10 +47,7 @@ class KnownHeaders:
         text = json.dumps({"format": _FORMAT, "headers": self._asked})
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            handle, partial = tempfile.mkstemp(prefix=self._file.name, suffix=".partial", dir=self._file.parent)
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(partial).replace(self._file)
+            write_whole(self._file, text)
 
 
 def _read(file: Path | None) -> dict[str, Any]:

@@ -77,9 +77,18 @@ def _each_once(found: Iterable[Found]) -> Iterator[Found]:
             yield name, path
 
 
+def _leads_nowhere(path: Path) -> bool:
+    """Tell whether a file is a link to one that is gone; what can't be looked at is told when it is read."""
+    try:
+        path.stat()
+    except OSError as error:
+        return isinstance(error, FileNotFoundError) and path.is_symlink()
+    return False
+
+
 def _local(name: str, path: Path, headers: KnownHeaders, main: int, devices: Sequence[Device]) -> LocalModel:
     try:
-        if path.is_symlink() and not path.exists():
+        if _leads_nowhere(path):
             raise ModelFileError(f"{path.name} is a link to a file that is gone.")
         info = headers.info(path)
     except ModelFileError as error:

@@ -14,17 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.bindings import VERSION, library_folder, llama_cpp
-from models.errors import Cancelled, LocalspecError
+from models.errors import Cancelled, LocalspecError, MemoryLimitError, ModelFileError
 from models.machine import machine_id
 from models.remembered import Remembered
 
 _SECONDS = 600
 _WINDOWS_EXCEPTIONS = 0xC0000000
 _TIMED_OUT = 1
-_STOPPED = frozenset(
-    getattr(signal, name).value for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGKILL") if hasattr(signal, name)
-)
-"""Signals that somebody sends; a crash has others."""
+_WINDOWS_CTRL_C = 0xC000013A
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
+_STOPPED = {-getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)} | {_WINDOWS_CTRL_C}
+"""Exit codes of a child that somebody stopped; a crash has others."""
+_KILLED = -9
+"""Exit code of a child that was ended by SIGKILL: by hand, but nearly always by a system that ran out of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,8 @@ def try_decode(
 
     `memory` is the file of remembered results. `command` starts the child; by default it is this module. With the
     folder of the engine's files as `library` this process need not load it. Raises LocalspecError with the remedy when
-    the engine can't decode at all on this machine, and Cancelled when the child was stopped.
+    the engine can't decode at all on this machine, MemoryLimitError when the child was killed, and Cancelled when it
+    was stopped.
     """
     known, key = Remembered(memory), f"extra buffers {identity(path, library)}"
     if (good := known.get(key)) is not None:
@@ -64,9 +67,7 @@ def try_decode(
     command = command or (sys.executable, "-P", "-m", "models.probe")
     for extra in (True, False):
         code = _run([*command, str(path), str(int(extra))], seconds or _SECONDS)
-        if -code in _STOPPED:
-            # Ctrl-C reaches the child too: that says nothing about the build.
-            raise Cancelled("Trying the build was stopped.")
+        _check_ended_by_itself(path, code)
         if code == 0:
             known.put(key, extra)
         if not _crashed(code):
@@ -78,6 +79,18 @@ def try_decode(
     )
 
 
+def _check_ended_by_itself(path: Path, code: int) -> None:
+    """Raise for a child that was ended from outside: Ctrl-C reaches it too, and that says nothing about the build."""
+    if code in _STOPPED:
+        raise Cancelled("Trying the build was stopped.")
+    if code == _KILLED:
+        raise MemoryLimitError(
+            f"{path.name} probably does not fit in memory.",
+            cause="A test decode in a child process was killed, as the system does when no memory is left (SIGKILL).",
+            hint="Close other programs, or use a smaller model or quantisation.",
+        )
+
+
 def _crashed(code: int) -> bool:
     """Tell whether an exit code is a signal's, or one of Windows' exceptions."""
     return code < 0 or code >= _WINDOWS_EXCEPTIONS
@@ -86,11 +99,16 @@ def _crashed(code: int) -> bool:
 def identity(path: Path, library: Path | None = None) -> str:
     """Return a short name for this model under this build on this machine, which changes when one of them does.
 
-    `library` is the folder of the engine's files; None: of the one that is loaded.
+    `library` is the folder of the engine's files; None: of the one that is loaded. Raises ModelFileError for a file
+    that is gone, also from under a model that is in use.
     """
     library = library or library_folder(llama_cpp())
     stamps = sorted(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in library.glob("*"))
-    model = path.stat()
+    try:
+        model = path.stat()
+    except OSError as error:
+        hint = "Put the file back, or choose another model."
+        raise ModelFileError(f"{path.name} can't be looked at.", cause=str(error), hint=hint) from error
     text = "\n".join([VERSION, machine_id(), *stamps, str(path.resolve()), str(model.st_size), str(model.st_mtime_ns)])
     return hashlib.sha256(os.fsencode(text)).hexdigest()[:32]
 

@@ -5,10 +5,10 @@ but each writes a file of its own and renames it, so that nobody ever reads half
 """
 
 import json
-import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
+
+from models.whole_file import write_whole
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 """What a value may be."""
@@ -43,18 +43,7 @@ class Remembered:
         text = json.dumps({**self._all(), key: value}, indent=1)
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._replace(text)
-
-    def _replace(self, text: str) -> None:
-        # mkstemp makes a name nobody else has, and a file that only its owner may read.
-        handle, partial = tempfile.mkstemp(prefix=self._path.name, suffix=".partial", dir=self._path.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(partial).replace(self._path)
-        except BaseException:
-            Path(partial).unlink(missing_ok=True)
-            raise
+            write_whole(self._path, text)
 
     def _all(self) -> dict[str, Json]:
         try:

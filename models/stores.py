@@ -1,6 +1,7 @@
 """Where other programs keep the models they fetched: read in place, never changed.
 
-Each store yields what is there as (name, file): the name by which `models.names` finds it again.
+Each store yields what is there as (name, file): the name by which `models.names` finds it again. Variables of the
+environment name their folders; whatever reads one raises UsageError where it begins with the "~" of nobody.
 """
 
 import json
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from models.gguf import is_later_part
+from models.home import at_home
 
 Found = tuple[str, Path]
 """A name to use a model by, and its file."""
@@ -24,6 +26,7 @@ _OLLAMA_HOST, _OLLAMA_OWNER = "registry.ollama.ai", "library"
 _OLLAMA_PARTS = 4
 """Host, owner, model and tag."""
 _LARGEST_MANIFEST = 1 << 20
+_OWN = "LOCALSPEC_MODELS"
 _MOST_FILES = 20_000
 _DEEPEST = 8
 _LABEL = re.compile(
@@ -34,17 +37,17 @@ _LABEL = re.compile(
 
 def hub_folder() -> Path:
     """Return the folder of the Hugging Face hub's cache."""
-    if folder := os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE"):
-        return Path(folder).expanduser()
-    if folder := os.environ.get("HF_HOME"):
-        return Path(folder).expanduser() / "hub"
+    if folder := _named("HF_HUB_CACHE") or _named("HUGGINGFACE_HUB_CACHE"):
+        return folder
+    if folder := _named("HF_HOME"):
+        return folder / "hub"
     return _cache_home() / "huggingface" / "hub"
 
 
 def llama_cpp_folder() -> Path:
     """Return the folder of the cache that llama.cpp's own programs use."""
-    if folder := os.environ.get("LLAMA_CACHE"):
-        return Path(folder).expanduser()
+    if folder := _named("LLAMA_CACHE"):
+        return folder
     if sys.platform == "darwin":
         return Path.home() / "Library/Caches/llama.cpp"
     if sys.platform == "win32":
@@ -54,8 +57,8 @@ def llama_cpp_folder() -> Path:
 
 def ollama_folders() -> list[Path]:
     """Return the folders where Ollama keeps models: the user's, and that of its service."""
-    if folder := os.environ.get("OLLAMA_MODELS"):
-        return [Path(folder).expanduser()]
+    if folder := _named("OLLAMA_MODELS"):
+        return [folder]
     return [Path.home() / ".ollama/models", Path("/usr/share/ollama/.ollama/models")]
 
 
@@ -69,8 +72,8 @@ def lm_studio_folders() -> list[Path]:
 
 def own_folders() -> list[Path]:
     """Return the user's own folders: LOCALSPEC_MODELS, one or more, written like PATH."""
-    named = os.environ.get("LOCALSPEC_MODELS", "").split(os.pathsep)
-    return [Path(folder).expanduser() for folder in named if folder]
+    named = os.environ.get(_OWN, "").split(os.pathsep)
+    return [at_home(folder, _OWN) for folder in named if folder]
 
 
 def hub_models() -> Iterator[Found]:
@@ -188,11 +191,20 @@ def _names(repo: str, files: list[tuple[str, Path]]) -> Iterator[Found]:
 
 def _snapshots(folder: Path) -> list[Path]:
     """Return the revisions of a repository, the one that its main branch was at first, then the newest."""
-    revisions = sorted(filter(Path.is_dir, _children(folder / "snapshots")), key=os.path.getmtime, reverse=True)
+    times = [(time, path) for path in _children(folder / "snapshots") if (time := _changed(path)) is not None]
+    revisions = [path for _, path in sorted(times, key=lambda each: each[0], reverse=True)]
     with suppress(OSError, UnicodeDecodeError):
         main = (folder / "refs" / "main").read_text(encoding="utf-8").strip()
         revisions.sort(key=lambda path: path.name != main)
     return revisions
+
+
+def _changed(folder: Path) -> float | None:
+    """Return when a folder was changed; None for what is none, or can't be looked at."""
+    try:
+        return folder.stat().st_mtime if folder.is_dir() else None
+    except OSError:
+        return None
 
 
 def _llama_cpp_manifests(folder: Path) -> Iterator[tuple[Path, str]]:
@@ -238,6 +250,12 @@ def _files(folder: Path) -> Iterator[Path]:
         left -= len(names)
         if left <= 0:
             return
+
+
+def _named(variable: str) -> Path | None:
+    """Return the folder that a variable of the environment names; None where it names none."""
+    folder = os.environ.get(variable)
+    return at_home(folder, variable) if folder else None
 
 
 def _cache_home() -> Path:

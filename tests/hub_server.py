@@ -49,6 +49,8 @@ class HubState:
     """What the CDN sends in place of any file, unless it is empty."""
     ranges: bool = True
     """Whether the CDN understands ranges."""
+    content_range: str | None = None
+    """What the CDN says of the place of its bytes, unless it is the truth; "" for nothing."""
     gate: threading.Event | None = None
     """What the CDN waits for after half of an answer that goes to the end of a file."""
     listing: bytes | None = None
@@ -129,8 +131,9 @@ class _Handler(BaseHTTPRequestHandler):
         asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", "")) if state.ranges else None
         start, end = (int(asked[1]), int(asked[2]) + 1) if asked else (0, len(data))
         self.send_response(206 if asked else 200)
-        if asked:
-            self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(data)}")
+        place = f"bytes {start}-{end - 1}/{len(data)}" if state.content_range is None else state.content_range
+        if asked and place:
+            self.send_header("Content-Range", place)
         self.send_header("Content-Length", str(end - start))
         self.end_headers()
         return self._send(data, start, end)

@@ -89,8 +89,15 @@ class Candidates:
                 yield draft
 
     def _agree(self, target: LocalModel, draft: LocalModel) -> bool:
+        """Tell whether two models are a pair; a file that is damaged is none with any other."""
         one, other = self._header(target), self._header(draft)
-        return one is not None and other is not None and not check_read(one, other).reasons
+        if one is None or other is None:
+            return False
+        # Vocabularies are read no sooner than here, and one of them may end elsewhere than it says.
+        try:
+            return not check_read(one, other).reasons
+        except ModelFileError:
+            return False
 
     def _header(self, model: LocalModel) -> ReadModel | None:
         """Return what a pair is judged by; None for a file that has changed for the worse since it was listed."""

@@ -13,6 +13,7 @@ from models.catalog import STARTER, find_model
 from models.errors import LocalspecError, ModelFileError, UsageError
 from models.fingerprint import fingerprint
 from models.gguf import parts_of
+from models.home import at_home
 from models.local import local_models
 from models.machine import machine_id
 from models.names import PAIR, find_named, hub_name
@@ -78,7 +79,7 @@ def open_pair(name: str) -> Pair:
 def card_file(name: str) -> Path:
     """Return the file of a card by its name, or by its path, which ends in .toml; raises ModelFileError."""
     if name.endswith(_ENDING):
-        return Path(name).expanduser()
+        return at_home(name, failure=ModelFileError)
     path = pairs_folder() / f"{name}{_ENDING}"
     if _NAME.fullmatch(name) and path.is_file():
         return path
@@ -105,7 +106,7 @@ def is_card_name(name: str) -> bool:
 
 def name_in_card(given: str, path: Path) -> str:
     """Return what a card calls a model: its name elsewhere, else that of its file; never a folder of this machine."""
-    return path.name if Path(given).expanduser().exists() or path.stem == Path(given).name else given
+    return path.name if at_home(given).exists() or path.stem == Path(given).name else given
 
 
 def store_card(path: Path, card: PairCard) -> None:

@@ -1,8 +1,6 @@
 """What localspec fetched: one small file a model, so that it removes nothing that is another's."""
 
 import json
-import os
-import tempfile
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 from app.paths import state_folder
 from models.hub_files import HubFile, is_checksum, is_commit, is_safe
 from models.stores import hub_folder
+from models.whole_file import write_whole
 
 _FORMAT = 1
 
@@ -42,10 +41,7 @@ def remember(name: str, files: tuple[HubFile, ...]) -> Pulled:
     """Note that a model is being fetched; raises OSError."""
     pulled = Pulled(name, files, str(hub_folder()))
     pulled.record.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(suffix=".partial", dir=pulled.record.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        json.dump({"format": _FORMAT, **asdict(pulled)}, file, indent=1)
-    Path(partial).replace(pulled.record)
+    write_whole(pulled.record, json.dumps({"format": _FORMAT, **asdict(pulled)}, indent=1))
     return pulled
 
 

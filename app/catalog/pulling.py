@@ -20,12 +20,13 @@ from app.terminal import Terminal
 from models.catalog import find_model
 from models.errors import Cancelled, LocalspecError, ModelFileError, UsageError
 from models.families import small_sibling
+from models.gguf import check_file, is_there
 from models.gguf_pair import check_headers
 from models.hub import Hub, is_offline
 from models.hub_files import HubFile
 from models.hub_header import HubHeaders
 from models.machine import available_memory
-from models.names import HubName, hub_name
+from models.names import MAIN, HubName, hub_name
 from models.stores import hub_folder
 
 _KEPT = 1
@@ -72,18 +73,25 @@ def _wanted(request: PullRequest) -> HubName:
 
 
 def _offline(terminal: Terminal, request: PullRequest, wanted: HubName) -> int:
-    name = request.name if not request.quantisation else f"{wanted.repo}:{request.quantisation}"
-    try:
-        path = find_model(name)
-    except ModelFileError:
-        path = Path(name)
-    if not path.exists():
-        raise ModelFileError(
-            f"{name} is not on this machine, and offline nothing is fetched.",
-            hint="Leave out --offline and HF_HUB_OFFLINE; `localspec models ls` shows what is here.",
-        )
+    at = "" if wanted.revision == MAIN else f"@{wanted.revision}"
+    name = request.name if not request.quantisation else f"{wanted.repo}{at}:{request.quantisation}"
+    path = _here(name)
     _say(terminal, {"type": "pull", "name": name, "path": str(path), "fetched": 0}, as_json=request.as_json)
     return 0
+
+
+def _here(name: str) -> Path:
+    """Return the file of a model that is on this machine with all its parts; raises ModelFileError."""
+    try:
+        path = find_model(name)
+        check_file(path)
+    except ModelFileError as error:
+        raise ModelFileError(
+            f"{name} is not whole on this machine, and offline nothing is fetched.",
+            cause=error.cause or error.title,
+            hint="Leave out --offline and HF_HUB_OFFLINE; `localspec models ls` shows what is here.",
+        ) from error
+    return path
 
 
 def _pull(terminal: Terminal, hub: Hub, request: PullRequest, wanted: HubName) -> int:
@@ -162,7 +170,7 @@ def _memory(choice: Choice, free: int) -> str:
 def _check_disk(terminal: Terminal, missing: int) -> None:
     """Say how much room there is; raises LocalspecError where it is too little."""
     folder = hub_folder()
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    existing = next(path for path in (folder, *folder.absolute().parents) if is_there(path))
     free = shutil.disk_usage(existing).free
     if missing > free:
         raise LocalspecError(

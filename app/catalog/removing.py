@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -10,8 +11,8 @@ from app.catalog.pulled import Pulled, forget, pulled_models
 from app.catalog.words import plain, size
 from app.terminal import Terminal
 from models.catalog import STARTER, find_model
-from models.errors import LocalspecError, UsageError
-from models.gguf import check_file
+from models.errors import LocalspecError, ModelFileError, UsageError
+from models.gguf import check_file, is_there
 from models.hub_files import unlink
 from models.names import MAIN, hub_name
 from models.stores import has_label, hub_folder, llama_cpp_folder, lm_studio_folders, ollama_folders
@@ -37,7 +38,7 @@ def remove_models(names: Sequence[str], *, ask: bool) -> int:
 
 def _chosen(name: str, known: Sequence[Pulled]) -> list[Pulled]:
     """Return what a name stands for among the models that were fetched; raises LocalspecError for none."""
-    found = [pulled for pulled in known if _is_meant(name, pulled)]
+    found = [pulled for pulled in known if name == pulled.name] or _meant(name, known)
     if not found:
         raise _refusal(name)
     names = sorted({pulled.name for pulled in found})
@@ -46,9 +47,29 @@ def _chosen(name: str, known: Sequence[Pulled]) -> list[Pulled]:
     return found
 
 
-def _is_meant(name: str, pulled: Pulled) -> bool:
+def _meant(name: str, known: Sequence[Pulled]) -> list[Pulled]:
+    """Return the models that a name is another name of: the one it leads to, if it leads anywhere."""
+    described, file = [pulled for pulled in known if _describes(name, pulled)], _file(name)
+    if file is None:
+        return described
+    led_to = [pulled for pulled in known if pulled.files[0].path.absolute() == file]
+    wanted = hub_name(name)
+    # With nothing but a repository named, which of several is used is a matter of taste: too little to remove one.
+    return described if led_to and wanted and not (wanted.label or wanted.file) else led_to
+
+
+def _file(name: str) -> Path | None:
+    """Return the file that a name leads to; None where there is none, as after a download that broke off."""
+    with suppress(ModelFileError):
+        path = find_model(name)
+        return path.absolute() if is_there(path) else None
+    return None
+
+
+def _describes(name: str, pulled: Pulled) -> bool:
+    """Tell whether a name could be one of this model: another file of its repository may fit as well."""
     first, wanted = pulled.files[0], hub_name(name)
-    if name == pulled.name or Path(name).expanduser().absolute() == first.path.absolute():
+    if Path(name).absolute() == first.path.absolute():
         return True
     if wanted is None or wanted.repo.lower() != first.repo.lower() or wanted.revision not in (MAIN, first.revision):
         return False

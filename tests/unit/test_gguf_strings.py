@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from raw_gguf import Array, write_raw
+from raw_gguf import Array, text, write_raw
 
 from models import gguf_strings
 from models.errors import ModelFileError
@@ -86,6 +86,21 @@ def test_a_file_that_is_cut_is_told_though_its_vocabulary_is_known(tmp_path: Pat
         whole.write_bytes(data[:size])
         with pytest.raises(ModelFileError, match="cut short"):
             glance(whole, known)
+
+
+@pytest.mark.parametrize(("place", "bit"), [(0, 1), (0, 2), (1, 1), (4, 1), (7, 128)])
+def test_a_length_that_is_damaged_where_nobody_looked_is_told_when_the_vocabulary_is_read(
+    tmp_path: Path, place: int, bit: int
+) -> None:
+    known, path = KnownStrings(), model(tmp_path / "b.gguf")
+    read_model(model(tmp_path / "a.gguf"), known)
+    data = bytearray(path.read_bytes())
+    data[data.index(text("word 500")) + place] ^= bit
+    path.write_bytes(data)
+    vocab = HeaderVocab(read_model(path, known))
+    for ask in (vocab.spelled_alike, lambda: vocab.text(3), lambda: vocab.find("word 8999")):
+        with pytest.raises(ModelFileError, match=r"b\.gguf is damaged"):
+            ask()
 
 
 def test_short_arrays_and_one_too_many_are_not_remembered(

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import random
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,6 +97,17 @@ def test_the_token_goes_to_the_hub_and_not_to_its_cdn(hub: HubState, monkeypatch
     assert {headers["user-agent"] for _, _, headers in hub.requests} == {"localspec"}
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_other_users_of_the_cache_may_read_what_the_umask_lets_them() -> None:
+    before = os.umask(0o022)
+    try:
+        path = opened().fetch(only_file())
+    finally:
+        os.umask(before)
+    for file in (path, path.parents[3] / "refs/main"):
+        assert file.stat().st_mode & 0o777 == 0o644
+
+
 # --- cuts -------------------------------------------------------------------------------------------------------------
 
 
@@ -134,6 +146,42 @@ def test_a_connection_that_gives_nothing_is_given_up(hub: HubState) -> None:
 def test_a_server_that_knows_no_ranges_begins_anew(hub: HubState) -> None:
     hub.cuts, hub.ranges = [SIZE // 2], False
     assert opened().fetch(only_file()).read_bytes() == DATA
+
+
+def test_the_middle_of_a_file_is_read_where_whole_files_are_sent(hub: HubState) -> None:
+    hub.ranges = False
+    assert opened().beginning(only_file(), SIZE // 2, SIZE // 2 + 1000) == DATA[SIZE // 2 : SIZE // 2 + 1000]
+
+
+def begun() -> HubFile:
+    """Return a file of which half is here."""
+    file = only_file()
+    file.partial.parent.mkdir(parents=True)
+    file.partial.write_bytes(DATA[: SIZE // 2])
+    return file
+
+
+def test_an_answer_of_another_length_takes_nothing_away(hub: HubState) -> None:
+    file, hub.ranges, hub.damaged = begun(), False, b"no"
+    with pytest.raises(LocalspecError, match=f"sends something else than {NAME}") as failure:
+        opened().fetch(file)
+    assert "status 200, range none, 2 bytes" in failure.value.cause
+    assert "is kept" in failure.value.hint
+    assert file.partial.read_bytes() == DATA[: SIZE // 2]
+    hub.damaged = b""
+    assert opened().fetch(file).read_bytes() == DATA
+
+
+@pytest.mark.parametrize("said", ["", "bytes 0-9/10", f"bytes {SIZE // 2 + 1}-{SIZE - 1}/{SIZE}", "bytes */10"])
+def test_an_answer_from_another_place_is_not_added(hub: HubState, said: str) -> None:
+    file, hub.content_range = begun(), said
+    with pytest.raises(LocalspecError, match="sends something else") as failure:
+        opened().fetch(file)
+    assert f"bytes from {SIZE // 2:,} on of {SIZE:,}" in failure.value.cause
+    assert f"status 206, range {said or 'none'}" in failure.value.cause
+    assert file.partial.read_bytes() == DATA[: SIZE // 2]
+    hub.content_range = None
+    assert opened().fetch(file).read_bytes() == DATA
 
 
 def test_more_than_there_can_be_is_begun_anew() -> None:
@@ -213,6 +261,42 @@ def test_a_wait_of_an_hour_is_told_instead(hub: HubState) -> None:
     assert "3,600 s" in failure.value.hint
 
 
+def test_a_wait_that_is_no_number_is_the_usual_one(hub: HubState) -> None:
+    hub.refusals = [Refusal(503, headers={"Retry-After": wait}) for wait in ("\N{SUPERSCRIPT TWO}", "tomorrow", "-1")]
+    waits: list[float] = []
+    assert opened(waits).repository(REPO).commit == COMMIT
+    assert waits == [1.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("ALL_PROXY", "socks5://me:secret@127.0.0.1:9", "Check ALL_PROXY, NO_PROXY. A SOCKS proxy needs"),
+        ("https_proxy", "secret://127.0.0.1:9", "https_proxy"),
+        ("HTTP_PROXY", "http://127.0.0.1:secret", "HTTP_PROXY"),
+        ("HF_TOKEN", "secret\N{LATIN SMALL LETTER U WITH DIAERESIS}", "Check HF_TOKEN,"),
+        ("SSL_CERT_FILE", "/no/such/file", "SSL_CERT_FILE=/no/such/file"),
+        ("SSL_CERT_FILE", __file__, f"SSL_CERT_FILE={__file__}"),
+        ("HF_ENDPOINT", "http://[::1", "HF_ENDPOINT=http://[::1"),
+        ("HF_ENDPOINT", "http://127.0.0.1:port", "HF_ENDPOINT=http://127.0.0.1:port"),
+        ("HF_ENDPOINT", f"http://{'a' * 70}/", "HF_ENDPOINT=http://aaa"),
+    ],
+)
+def test_settings_with_which_nothing_can_be_asked_are_told_with_their_names(
+    hub: HubState, monkeypatch: pytest.MonkeyPatch, name: str, value: str, shown: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    # Whether or not it is installed here.
+    monkeypatch.setitem(sys.modules, "socksio", None)
+    waits: list[float] = []
+    with pytest.raises(LocalspecError, match="settings of this environment") as failure:
+        opened(waits).repository(REPO)
+    assert shown in failure.value.hint
+    assert failure.value.cause
+    assert "secret" not in failure.value.hint
+    assert (waits, hub.requests) == ([], [])
+
+
 def test_who_has_no_network_knows_at_once(monkeypatch: pytest.MonkeyPatch, hub: HubState) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     waits: list[float] = []
@@ -269,6 +353,22 @@ def test_a_folder_that_can_not_be_written_is_told(tmp_path: Path) -> None:
             opened().fetch(file)
     finally:
         tmp_path.chmod(0o700)
+
+
+def test_a_name_of_a_revision_that_can_not_be_written_leaves_nothing_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file, replace = only_file(), Path.replace
+
+    def full(self: Path, target: Path) -> Path:
+        if target.name == "main":
+            raise OSError("no space left")
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(LocalspecError, match="can't be put into"):
+        opened().fetch(file)
+    assert list((file.folder / "refs").iterdir()) == []
 
 
 def test_two_downloads_of_one_file_at_once_are_one(hub: HubState) -> None:

@@ -10,7 +10,7 @@ from raw_gguf import Weights, write_raw
 
 from models import catalog, local
 from models.catalog import find_model
-from models.errors import ModelFileError
+from models.errors import ModelFileError, UsageError
 from models.gguf import check_file
 from models.gguf_strings import KnownStrings
 from models.known_headers import KnownHeaders
@@ -159,6 +159,28 @@ def test_a_link_to_a_blob_that_is_gone_is_listed_with_the_reason(home: Path) -> 
         check_file(find_model("user/repo:Q4_0"))
 
 
+@pytest.mark.parametrize("closed", ["y" * 300, "secret/m.gguf"])
+def test_a_link_to_what_can_not_be_looked_at_spoils_no_list(
+    home: Path, monkeypatch: pytest.MonkeyPatch, closed: str
+) -> None:
+    fine, stat = write_raw(home / "own/n.gguf"), Path.stat
+    (home / "own/m.gguf").symlink_to(closed)
+    snapshot = in_hub(home, "user/repo", "m-Q4_0.gguf").parent
+    (snapshot.parent / OLDER).symlink_to(closed)
+
+    def refused(self: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if follow_symlinks and self.is_symlink() and str(self.readlink()) == closed:
+            raise PermissionError(13, "Permission denied", str(self))
+        return stat(self, follow_symlinks=follow_symlinks)
+
+    if closed.startswith("secret"):
+        monkeypatch.setattr(Path, "stat", refused)
+    broken, *others = local_models([home / "own"])
+    assert broken.info is None
+    assert "m.gguf" in broken.reason
+    assert [model.path for model in others] == [fine, snapshot / "m-Q4_0.gguf"]
+
+
 def test_projectors_and_other_files_are_no_models(home: Path) -> None:
     in_hub(home, "user/repo", "mmproj-F16.gguf")
     in_hub(home, "user/repo", "README.md")
@@ -193,6 +215,15 @@ def test_the_cache_is_where_the_hubs_own_variables_say(
     assert names() == []
     monkeypatch.setenv(variable, str(place))
     assert names() == ["user/repo:Q4_0"]
+
+
+@pytest.mark.parametrize("variable", [name for name in VARIABLES.split() if not name.startswith("XDG")])
+@pytest.mark.usefixtures("home")
+def test_a_folder_below_nobodys_home_is_told_with_its_variable(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setenv(variable, "~nobody-of-this-name/models")
+    with pytest.raises(UsageError, match=f"^{variable} ~nobody-of-this-name/models can't be found") as failure:
+        names()
+    assert failure.value.hint == "Name the folder itself."
 
 
 # --- llama.cpp, Ollama, LM Studio -------------------------------------------------------------------------------------
@@ -430,3 +461,16 @@ def test_a_memory_that_can_not_be_written_is_no_failure(home: Path) -> None:
     write_raw(home / "own/m.gguf")
     (home / "file").touch()
     assert len(local_models([home / "own"], known=home / "file/headers.json")) == 1
+
+
+def test_a_memory_that_can_not_be_replaced_leaves_nothing_beside_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_raw(home / "own/m.gguf")
+
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Path, "replace", full)
+    assert len(local_models([home / "own"], known=home / "cache/headers.json")) == 1
+    assert list((home / "cache").iterdir()) == []

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 
@@ -10,8 +11,8 @@ import pytest
 from tiny_gguf import write_llama
 
 import models.probe
-from models.errors import Cancelled, LocalspecError
-from models.probe import choose_extra_buffers
+from models.errors import Cancelled, LocalspecError, MemoryLimitError, ModelFileError
+from models.probe import choose_extra_buffers, identity
 
 ARGUMENTS = "import os, resource, signal, sys, time; path, extra = sys.argv[1:]; "
 # A crash on purpose need not leave a core file behind.
@@ -99,12 +100,33 @@ def test_a_crash_either_way_is_told_with_its_signal_and_the_remedy(
 
 
 @posix_only
-@pytest.mark.parametrize("signal", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
+@pytest.mark.parametrize("signal", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_child_that_somebody_stops_has_not_crashed(model: Path, memory: Path, signal: str) -> None:
     with pytest.raises(Cancelled):
         choose_extra_buffers(model, memory, child(DIE.format(signal)))
     assert not memory.exists()
     assert choose_extra_buffers(model, memory, GOOD) is True
+
+
+@posix_only
+def test_a_child_that_the_system_kills_wanted_more_memory_than_there_is(model: Path, memory: Path) -> None:
+    with pytest.raises(MemoryLimitError, match=r"tiny\.gguf probably does not fit in memory") as failure:
+        choose_extra_buffers(model, memory, child(DIE.format("SIGKILL")))
+    assert "was killed" in failure.value.cause
+    assert "smaller" in failure.value.hint
+    assert not memory.exists()
+
+
+@pytest.mark.parametrize(("code", "stopped"), [(0xC000013A, True), (0xC000001D, False)])
+def test_ctrl_c_on_windows_has_a_code_among_those_of_crashes(
+    model: Path, memory: Path, monkeypatch: pytest.MonkeyPatch, code: int, stopped: bool
+) -> None:
+    # An illegal instruction with extra buffers leaves them out; Ctrl-C says nothing about them.
+    codes = iter([code, 0])
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, next(codes)))
+    with pytest.raises(Cancelled) if stopped else nullcontext():
+        assert choose_extra_buffers(model, memory) is False
+    assert memory.exists() is not stopped
 
 
 @posix_only
@@ -184,3 +206,9 @@ def test_a_memory_that_can_not_be_written_costs_only_another_try(model: Path, tm
 def test_a_child_that_failed_in_order_is_asked_again(model: Path, memory: Path) -> None:
     assert choose_extra_buffers(model, memory, child("sys.exit(3)")) is True
     assert choose_extra_buffers(model, memory, DIES_WITH_EXTRA_BUFFERS) is False
+
+
+def test_a_model_whose_file_is_gone_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError, match=r"gone.gguf can't be looked at") as failure:
+        identity(tmp_path / "gone.gguf", tmp_path)
+    assert failure.value.hint
