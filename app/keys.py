@@ -32,7 +32,7 @@ KEYS: Mapping[str, Key] = {
     "chat.new": Key("ctrl+n", "Begin a new conversation", "new"),
     "chat.copy": Key("ctrl+y", "Copy the last answer", "copy_last"),
     "chat.palette": Key("ctrl+p", "Find a command by its name", "palette"),
-    "chat.end": Key("ctrl+d", "Leave, when nothing is typed", "leave"),
+    "chat.end": Key("ctrl+d", "Leave, when nothing is typed", "end"),
     "chat.quit": Key("ctrl+q", "Leave", "leave", "Leave"),
 }
 EDIT_KEYS: Mapping[str, Key] = {

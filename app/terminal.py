@@ -1,7 +1,12 @@
 """The terminal, as far as a line program knows it: dim lines, one progress line, and answers on stdout alone."""
 
+import codecs
+import json
 import os
 import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
 
 import click
 
@@ -24,16 +29,24 @@ class Terminal:
         sys.stdout.write(text)
         sys.stdout.flush()
 
+    def say_record(self, record: Mapping[str, Any], default: Callable[[Any], Any] | None = None) -> None:
+        """Write a line of JSON; `default` is asked, as by `json`, for what has no form there.
+
+        It is in ASCII where stdout is not UTF-8, in which JSON is read, and where a name in it is no text.
+        """
+        line = json.dumps(record, ensure_ascii=False, default=default)
+        self.say((line if _is_read(line) else json.dumps(record, default=default)) + "\n")
+
     def tell(self, text: str) -> None:
         """Write a dim line that is not part of any answer."""
         self.clear_progress()
         if not self.quiet:
-            click.echo(click.style(text, dim=True) if self._styled else text, err=True)
+            _note(click.style(text, dim=True) if self._styled else text)
 
     def show(self, text: str) -> None:
         """Write what the user asked to see."""
         self.clear_progress()
-        click.echo(text, err=True)
+        _note(text)
 
     def warn(self, text: str) -> None:
         """Write a note that matters, unless quiet."""
@@ -43,10 +56,10 @@ class Terminal:
         """Write what failed, the value seen and what to do next."""
         self.clear_progress()
         title = f"localspec: {error.title}"
-        click.echo(click.style(title, fg="red") if self._styled else title, err=True)
+        _note(click.style(title, fg="red") if self._styled else title)
         for part in (error.cause, error.hint):
             if part:
-                click.echo("  " + part.replace("\n", "\n  "), err=True)
+                _note("  " + part.replace("\n", "\n  "))
 
     def progress(self, text: str) -> None:
         """Replace the progress line; only where a line can be replaced."""
@@ -62,3 +75,18 @@ class Terminal:
             self._progress = ""
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+
+
+def _note(line: str) -> None:
+    # A full disk behind stderr must not end an answer that can be written.
+    with suppress(OSError):
+        click.echo(line, err=True)
+
+
+def _is_read(line: str) -> bool:
+    """Tell whether a line, as stdout would write it, is what readers of JSON expect."""
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        return False
+    return codecs.lookup(sys.stdout.encoding or "ascii").name == "utf-8"

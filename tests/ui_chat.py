@@ -1,6 +1,7 @@
 """Driving the chat screen in tests: the real engine on the toy model, keys pressed by a pilot, messages waited for."""
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -9,12 +10,13 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from app.engine.load import LoadPlan
+from app.engine.load import Loader, LoadPlan
 from app.request import Request, read_request
 from app.ui.app import ChatApp
 from app.ui.chat_screen import ChatScreen
 from app.ui.link import EngineLink, Link, Post
 from app.ui.messages import Heard, Mail
+from models.base import LanguageModel
 from models.toy import ToyModel
 
 WIDE = (140, 40)
@@ -132,6 +134,18 @@ def slowly(monkeypatch: Any, seconds: float = 0.005) -> None:
         return decode(self, *arguments, **options)
 
     monkeypatch.setattr(ToyModel, "decode", slow)
+
+
+def gated(monkeypatch: Any) -> threading.Event:
+    """Let no model be loaded before an event is set."""
+    target, gate = Loader.target, threading.Event()
+
+    def slow(self: Loader) -> LanguageModel:
+        assert gate.wait(60)
+        return target(self)
+
+    monkeypatch.setattr(Loader, "target", slow)
+    return gate
 
 
 def own_folders(monkeypatch: Any, folder: Path) -> None:

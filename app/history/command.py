@@ -1,10 +1,9 @@
 """`localspec history`: list, read, search, export and remove what was saved. Loads no model."""
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import click
 
@@ -15,7 +14,8 @@ from app.history.records import Conversation, Hit
 from app.history.report import hits, hits_record, listing, listing_record, whole
 from app.history.search import search
 from app.history.store import Store
-from app.paths import conversations_file
+from app.history.typed import remove_typed, typed_files
+from app.paths import conversations_file, texts_folder
 from app.terminal import Terminal
 from models.errors import UsageError
 
@@ -28,7 +28,7 @@ def list_conversations(*, limit: int, as_json: bool) -> None:
     with _opened() as (store, terminal):
         found = store.latest(limit)
         if as_json:
-            _say(terminal, listing_record(found, str(store.path)))
+            terminal.say_record(listing_record(found, str(store.path)))
         elif found:
             terminal.say(listing(found) + "\n")
         else:
@@ -41,7 +41,7 @@ def show_conversation(prefix: str, *, everything: bool, as_json: bool) -> None:
         conversation = store.find(prefix)
         entries = store.entries(conversation.id)
         if as_json:
-            _say(terminal, to_record(conversation, entries))
+            terminal.say_record(to_record(conversation, entries))
         else:
             terminal.say(whole(conversation, entries, everything=everything) + "\n")
 
@@ -53,7 +53,7 @@ def search_conversations(words: Sequence[str], *, limit: int, as_json: bool) -> 
         found = search(store, query, limit)
         current = on_current_branch(store, found)
         if as_json:
-            _say(terminal, hits_record(query, found, current))
+            terminal.say_record(hits_record(query, found, current))
         elif found:
             terminal.say(hits(found, current) + "\n")
         else:
@@ -67,29 +67,55 @@ def export_conversations(prefix: str, *, everything: bool, as_json: bool) -> Non
         for place, conversation in enumerate(chosen):
             entries = store.entries(conversation.id)
             if as_json:
-                _say(terminal, to_record(conversation, entries))
+                terminal.say_record(to_record(conversation, entries))
             else:
                 terminal.say("\n" * (place > 0) + to_markdown(conversation, entries))
 
 
 def remove_conversations(prefixes: Sequence[str], *, everything: bool, ask: bool) -> int:
-    """Remove conversations for good, and say which; return the exit code."""
+    """Remove conversations for good, with `everything` what was typed too, and say which; return the exit code."""
+    _check_asked(prefixes, everything=everything)
+    with _opened() as (store, terminal):
+        chosen, typed = _chosen(store, prefixes), typed_files() if everything else []
+        what = _everything(len(chosen), typed) if everything else _named(chosen)
+        if what and ask and sys.stdin.isatty() and not click.confirm(f"Remove {what} for good?", err=True):
+            terminal.say("Nothing is removed.\n")
+            return _KEPT
+        remove_typed(typed)
+        store.remove(conversation.id for conversation in chosen)
+        terminal.say(f"Removed {what}.\n" if what else "No conversation is saved.\n")
+        if everything:
+            _tell_what_is_left(store.path, terminal)
+    return 0
+
+
+def _check_asked(prefixes: Sequence[str], *, everything: bool) -> None:
     if everything == bool(prefixes):
         raise UsageError("rm wants ids, or --all.", hint=_IDS)
     if "" in prefixes:
         raise UsageError("An id is empty.", hint=_IDS)
-    with _opened() as (store, terminal):
-        chosen = _chosen(store, prefixes)
-        names = ", ".join(f"{conversation.id} ({conversation.title})" for conversation in chosen)
-        what = f"all saved conversations ({len(chosen):,})" if everything else names
-        if chosen and ask and sys.stdin.isatty() and not click.confirm(f"Remove {what} for good?", err=True):
-            terminal.say("Nothing is removed.\n")
-            return _KEPT
-        store.remove(conversation.id for conversation in chosen)
-        terminal.say(f"Removed {what}.\n" if chosen else "No conversation is saved.\n")
-        for path in damaged_files(store.path) if everything else []:
-            terminal.warn(f"what was in a damaged file is still there: {path}")
-    return 0
+
+
+def _everything(conversations: int, typed: Sequence[Path]) -> str:
+    """Return what --all removes, in words; "" for nothing."""
+    parts = [f"all saved conversations ({conversations:,})"] if conversations else []
+    return " and ".join([*parts, "the prompt history"] if typed else parts)
+
+
+def _named(chosen: Sequence[Conversation]) -> str:
+    return ", ".join(f"{conversation.id} ({conversation.title})" for conversation in chosen)
+
+
+def _tell_what_is_left(path: Path, terminal: Terminal) -> None:
+    """Name what else holds something of what was said; `path` is the file of conversations."""
+    # Imported here: listing and searching can do without.
+    from drafters.memory import accounts
+
+    for damaged in damaged_files(path):
+        terminal.warn(f"what was in a damaged file is still there: {damaged}")
+    with suppress(OSError):
+        if accounts(texts_folder()):
+            terminal.warn("what drafters remember is still there; localspec drafter forget --all removes it")
 
 
 def on_current_branch(store: Store, found: Sequence[Hit]) -> set[int]:
@@ -117,7 +143,3 @@ def _opened() -> Iterator[tuple[Store, Terminal]]:
         yield store, terminal
     finally:
         store.close()
-
-
-def _say(terminal: Terminal, record: dict[str, Any]) -> None:
-    terminal.say(json.dumps(record, ensure_ascii=False) + "\n")

@@ -71,13 +71,15 @@ def _export(conversation: str, *, everything: bool, as_json: bool) -> None:
 
 @history.command("rm")
 @click.argument("conversations", nargs=-1, metavar="[ID]...")
-@click.option("--all", "everything", is_flag=True, help="All conversations.")
+@click.option("--all", "everything", is_flag=True, help="All conversations, and the prompt history.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.pass_context
 def _remove(context: click.Context, /, conversations: tuple[str, ...], *, everything: bool, yes: bool) -> None:
     """Remove conversations for good; asks first on a terminal.
 
-    They are taken out of the search index too, and overwritten in the file.
+    They are taken out of the search index too, and overwritten in the file. What was typed stays in the prompt history,
+    which Up goes through in a chat, until --all removes that too. What drafters remember of answers is removed by
+    `localspec drafter forget`.
     """
     from app.history.command import remove_conversations
 

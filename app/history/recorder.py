@@ -243,7 +243,11 @@ def source_of(name: str) -> str:
     """Return what opens a model from any folder: a name as it is, a file by its whole path."""
     if name in (STARTER, TOY):
         return name
-    path = find_model(name).absolute()
+    try:
+        path = find_model(name).absolute()
+    except LocalspecError:
+        # A model that is in use may have lost its name, or its file.
+        return name
     return str(path) if path.is_file() else name
 
 

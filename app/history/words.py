@@ -5,6 +5,8 @@ import unicodedata
 _LONGEST_TITLE = 60
 _JOINERS = "\u200c\u200d"
 """They have no width of their own, but Persian words and many emoji fall apart without them."""
+_OBEYED = ("Cc", "Cf", "Cs")
+"""Kinds of characters that do something, or are none. Icons of a font, and what is newer than Python, are but drawn."""
 _UNTITLED = "Untitled"
 
 
@@ -37,7 +39,7 @@ def storable(text: str) -> str:
 
 
 def _is_harmless(character: str) -> bool:
-    return not unicodedata.category(character).startswith("C") or character in _JOINERS
+    return unicodedata.category(character) not in _OBEYED or character in _JOINERS
 
 
 def _picture(character: str) -> str:

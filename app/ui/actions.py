@@ -3,10 +3,14 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from textual.binding import Binding, BindingType
+
 from app.exit_codes import INTERRUPTED
+from app.keys import KEYS
 from app.ui.conversing import copy, edit, find_session, new_conversation, regenerate, replay, stop
 from app.ui.help import show_help
 from app.ui.pickers import pick_draft, pick_model
+from app.ui.prompt_area import PromptArea
 
 if TYPE_CHECKING:
     from app.ui.chat_screen import ChatScreen
@@ -14,22 +18,40 @@ if TYPE_CHECKING:
 
 def _stop(screen: "ChatScreen") -> None:
     if not stop(screen):
-        screen.editing = None
         (screen.prompt if screen.transcript.has_focus else screen.transcript).focus()
 
 
 def _interrupt(screen: "ChatScreen") -> None:
-    selected = screen.get_selected_text()
-    if selected:
-        copy(screen, selected, "the selected text")
-        screen.clear_selection()
-    elif stop(screen):
+    twice, screen.leaving = screen.leaving, False
+    if _copy_selected(screen) or stop(screen):
         return
-    elif screen.leaving:
+    if twice:
         screen.app.exit(INTERRUPTED)
     else:
         screen.leaving = True
         screen.app.notify("Ctrl-C again leaves.", markup=False)
+
+
+def _copy_selected(screen: "ChatScreen") -> bool:
+    """Copy what is selected in the prompt, else among the messages, and select it no longer; False where nothing is."""
+    area = screen.query_one(PromptArea)
+    typed = area.selected_text if area.has_focus else ""
+    selected = area.pastes.expand(typed) or screen.get_selected_text()
+    if not selected:
+        return False
+    copy(screen, selected, "the selected text")
+    if typed:
+        area.move_cursor(area.cursor_location)
+    else:
+        screen.clear_selection()
+    return True
+
+
+def _end(screen: "ChatScreen") -> None:
+    if screen.prompt.text:
+        screen.app.notify("Something is typed; Ctrl-Q leaves all the same.", markup=False)
+    else:
+        screen.app.exit(0)
 
 
 def _panel(screen: "ChatScreen") -> None:
@@ -69,5 +91,25 @@ ACTIONS: Mapping[str, Callable[["ChatScreen"], None]] = {
     "new": new_conversation,
     "copy_last": _copy_last,
     "palette": lambda screen: screen.app.action_command_palette(),
+    "end": _end,
     "leave": lambda screen: screen.app.exit(0),
 }
+
+_TO_THE_PROMPT_FIRST = ("chat.stop", "chat.end")
+"""Keys that mean something else to a prompt with text in it."""
+BINDINGS: list[BindingType] = [
+    # Vim's, and the key of the saved conversations, which would take it: the first one that means something counts.
+    Binding("ctrl+r", "redo_in_vim", "Redo", show=False, priority=True),
+    *(
+        Binding(
+            key.default,
+            f"does('{key.action}')",
+            key.label or key.help,
+            id=name,
+            show=bool(key.label),
+            priority=name not in _TO_THE_PROMPT_FIRST,
+        )
+        for name, key in KEYS.items()
+    ),
+]
+"""The keys of the chat screen."""

@@ -1,7 +1,7 @@
 """A transcript under the keys: one message or code block is selected, seen by a bar at its left."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -24,8 +24,10 @@ class _Code:
     """A code block that is selected."""
 
     piece: Piece
+    number: int
+    """Which of the piece's code blocks it is, from 0."""
     row: int
-    """Its first row in the piece."""
+    """Its first row in the piece, at the width that is shown."""
 
 
 class Browsing(TranscriptView, can_focus=True):
@@ -90,6 +92,14 @@ class Browsing(TranscriptView, can_focus=True):
         """Return the pieces of all entries, below the greeting as long as no message is among them."""
         pieces = [piece for entry in self._all for piece in entry.pieces(raw=self.provenance)]
         return pieces if self._entries else [*self._greeting, *pieces]
+
+    def reflow(self) -> None:
+        """Draw now; what is selected stays selected, wherever its rows are at another width."""
+        super().reflow()
+        if self._code is not None and self.text_width:
+            rows = self._code_rows(self._code.piece)
+            has_rows = self._code.number < len(rows)
+            self._code = replace(self._code, row=rows[self._code.number]) if has_rows else None
 
     def bar_at(self, piece: Piece, row: int) -> str:
         """Return a bar beside what is selected."""
@@ -214,21 +224,21 @@ class Browsing(TranscriptView, can_focus=True):
 
     def _codes(self, step: int) -> Iterator[_Code]:
         """Yield code blocks from where the reader is, forwards or backwards."""
-        column, width = self.column, self.text_width
+        column = self.column
         here = self._code_row() if self._code else self.scroll_offset.y - (0 if step > 0 else 1)
         order = range(len(column.pieces)) if step > 0 else range(len(column.pieces) - 1, -1, -1)
         for index in order:
             piece, top = column.pieces[index], column.top(index)
             passed = column.top(index + 1) <= here if step > 0 else top > here
-            rows = [] if passed else list(piece.code_rows(width, self.look))
-            for row in rows if step > 0 else reversed(rows):
+            blocks = [] if passed else [*enumerate(self._code_rows(piece))]
+            for number, row in blocks if step > 0 else reversed(blocks):
                 if (top + row - here) * step > 0:
-                    yield _Code(piece, row)
+                    yield _Code(piece, number, row)
 
     def _code_of(self, piece: Piece) -> _Code | None:
         """Return the code block that a piece is; None: it is none, though a list or a quote may have one in it."""
         is_code = isinstance(piece.body, BlockBody) and piece.body.block.code is not None
-        return _Code(piece, piece.above) if is_code else None
+        return _Code(piece, 0, piece.above) if is_code else None
 
     def _code_row(self) -> int:
         assert self._code is not None
@@ -240,8 +250,10 @@ class Browsing(TranscriptView, can_focus=True):
         """Return which of its message's code blocks it is."""
         before = 0
         for piece in self._entries[code.piece.key or 0].pieces(raw=self.provenance):
-            rows = list(piece.code_rows(self.text_width, self.look))
             if piece is code.piece:
-                return before + rows.index(code.row)
-            before += len(rows)
+                return before + code.number
+            before += len(self._code_rows(piece))
         return before
+
+    def _code_rows(self, piece: Piece) -> list[int]:
+        return [*piece.code_rows(self.text_width, self.look)]

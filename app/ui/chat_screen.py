@@ -6,8 +6,9 @@ from typing import ClassVar
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import ActiveBinding, Binding, BindingType
+from textual.binding import ActiveBinding, BindingType
 from textual.containers import Horizontal, Vertical
+from textual.events import Key
 from textual.reactive import reactive
 from textual.widgets import Footer, TextArea
 
@@ -15,12 +16,11 @@ from app.engine.load import LoadPlan
 from app.engine.messages import Ready
 from app.engine.origins import Origin
 from app.keys import KEYS
-from app.mentions import Expanded
 from app.request import Request
-from app.ui.actions import ACTIONS
+from app.ui.actions import ACTIONS, BINDINGS
 from app.ui.code_lines import warm_up
 from app.ui.commands import COMMANDS, complete_argument, run_command
-from app.ui.conversing import ask, copy, edit, replay, say, switch_branch
+from app.ui.conversing import Waiting, ask, copy, edit, replay, say, switch_branch
 from app.ui.dialogue import Dialogue
 from app.ui.flow import Flow
 from app.ui.hearing import hear
@@ -44,27 +44,16 @@ _TALL = 16
 """Lines from which on the keys have a line of their own."""
 
 
-_TO_THE_PROMPT_FIRST = ("chat.stop", "chat.end")
-"""Keys that mean something else to a prompt with text in it."""
-
-
 class ChatScreen(SparingScreen):
     """One conversation with one engine."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            key.default,
-            f"does('{key.action}')",
-            key.label or key.help,
-            id=name,
-            show=bool(key.label),
-            priority=name not in _TO_THE_PROMPT_FIRST,
-        )
-        for name, key in KEYS.items()
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = BINDINGS
 
     busy: reactive[str] = reactive("", init=False, repaint=False)
     """What the engine does: "loading", "answering"; "" when it waits."""
+
+    editing: reactive[int | None] = reactive(None, init=False, repaint=False)
+    """The earlier message that what is in the prompt takes the place of."""
 
     def __init__(self, request: Request, link: Link, mailbox: Mailbox, now: Callable[[], float]) -> None:
         """Take what was asked for on the command line, the engine, what it says, and a clock."""
@@ -78,12 +67,10 @@ class ChatScreen(SparingScreen):
         self.ready: Ready | None = None
         self.failure: LocalspecError | None = None
         """Why there could be no chat."""
-        self.waiting: Expanded | None = None
+        self.waiting: Waiting | None = None
         """A message that is asked when the model is loaded."""
         self.wanted = request.plan
         """What is being loaded, and the plan once it is."""
-        self.editing: int | None = None
-        """The earlier message that the next one takes the place of."""
         self.leaving = False
         """Whether Ctrl-C was pressed once with nothing to stop."""
         self.panel_wanted: bool | None = None
@@ -111,9 +98,9 @@ class ChatScreen(SparingScreen):
     def on_mount(self) -> None:
         """Load the models; the user may type meanwhile."""
         prompt = self.prompt
-        prompt.commands = {name: command.help for name, command in COMMANDS.items()}
-        prompt.complete_argument = complete_argument
-        prompt.keep = self.request.saved
+        prompt.sources.commands = {name: command.help for name, command in COMMANDS.items()}
+        prompt.sources.complete_argument = complete_argument
+        prompt.history.keep = self.request.saved
         prompt.vim = self.request.screen.vim
         self.watch(prompt, "mode", self.show_flow)
         prompt.focus()
@@ -124,6 +111,10 @@ class ChatScreen(SparingScreen):
     def watch_busy(self, busy: str) -> None:
         """Let the cursor stand still while an answer runs: each blink would be one more drawing."""
         self.query_one(PromptArea).cursor_blink = busy != "answering"
+
+    def watch_editing(self) -> None:
+        """Tell whether an earlier message is edited."""
+        self.show_flow()
 
     @property
     def transcript(self) -> Transcript:
@@ -155,6 +146,9 @@ class ChatScreen(SparingScreen):
     def submitted(self, event: Prompt.Submitted) -> None:
         """Take a line from the prompt: a command, or something to say to the model."""
         self.leaving = False
+        if event.recalled:
+            # What was to be edited stood elsewhere.
+            self.editing = None
         if event.text.startswith("/"):
             run_command(self, event.text)
         elif event.text.strip():
@@ -162,9 +156,12 @@ class ChatScreen(SparingScreen):
 
     @on(TextArea.Changed)
     def typed(self, event: TextArea.Changed) -> None:
-        """Forget what was to be edited when nothing of it is left."""
-        if self.editing is not None and not event.text_area.text:
+        """Forget that the user was about to leave, and what was to be edited when nothing of it is left."""
+        self.leaving = False
+        if not event.text_area.text:
             self.editing = None
+        elif self.editing is not None:
+            # Up leads away from it, and Down back.
             self.show_flow()
 
     @on(MailCame)
@@ -203,8 +200,8 @@ class ChatScreen(SparingScreen):
         for note in self.dialogue.record.notes():
             self.note(note)
         if self.waiting is not None and not self.busy and self.ready is not None:
-            said, self.waiting = self.waiting, None
-            ask(self, said)
+            waiting, self.waiting = self.waiting, None
+            ask(self, waiting.said, waiting.instead_of)
 
     @survived
     def action_does(self, name: str) -> None:
@@ -212,6 +209,22 @@ class ChatScreen(SparingScreen):
         if name != "interrupt":
             self.leaving = False
         ACTIONS[name](self)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Give vim its redo only where the prompt takes vim's commands."""
+        if action == "redo_in_vim":
+            return isinstance(self.focused, PromptArea) and self.prompt.mode == "normal"
+        return super().check_action(action, parameters)
+
+    def action_redo_in_vim(self) -> None:
+        """Hand the key to the prompt, behind those that were typed before."""
+        self.query_one(PromptArea).post_message(Key("ctrl+r", None))
+
+    @survived
+    def chosen(self, take: Callable[["ChatScreen", str], None], name: str | None) -> None:
+        """Take what was chosen on a screen of its own, if anything was."""
+        if name is not None:
+            take(self, name)
 
     @on(Transcript.Copied)
     @survived
@@ -248,7 +261,8 @@ class ChatScreen(SparingScreen):
         panel = self.query_one(SpeculationPanel)
         if panel.display:
             panel.show(self.flow)
-        mode = " ".join(filter(None, [self.prompt.mode, "editing" if self.editing is not None else ""]))
+        editing = self.editing is not None and not self.prompt.history.is_walked
+        mode = " ".join(filter(None, [self.prompt.mode, "editing" if editing else ""]))
         self.query_one(StatusLine).show(self.flow, mode, None if panel.display else self._legend())
 
     def _legend(self) -> Text | None:

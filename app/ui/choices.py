@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.catalog.listing import headers_file
-from app.engine.load import TOY
+from app.engine.load import TOY, TOY_FIM
 from models.catalog import find_model
+from models.errors import ModelFileError
 from models.gguf_pair import pair_reasons
 from models.local import LocalModel, local_models
 
@@ -38,7 +39,13 @@ def model_choices() -> list[Choice]:
 def draft_choices(target: str) -> list[Choice]:
     """Return who may guess for a target: what needs no model, then every local model, with what is in its way."""
     free = [Choice(name, detail) for name, detail in _FREE]
-    return free if target == TOY else [*free, *_models_for(find_model(target))]
+    if target in (TOY, TOY_FIM):
+        return free
+    try:
+        return [*free, *_models_for(find_model(target))]
+    except ModelFileError as error:
+        # It has lost its name, or its file, since it was loaded: no draft model can be compared with it.
+        return [*free, Choice(target, "", error.title, usable=False)]
 
 
 def _models_for(target: Path) -> list[Choice]:

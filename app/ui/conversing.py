@@ -1,6 +1,8 @@
 """What is done with the conversation on the screen: said, stopped, edited, branched, resumed, replayed, copied."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,7 +10,7 @@ from app.engine.question import Question
 from app.history.figures import figures
 from app.history.recorder import start_recorder
 from app.history.records import Entry
-from app.history.resume import find_resumed
+from app.history.resume import Resumed, find_resumed
 from app.mentions import Expanded, expand
 from app.ui.clipboard import copied_note, keep_copy
 from app.ui.replay import ReplayScreen
@@ -20,6 +22,17 @@ if TYPE_CHECKING:
 
 _RUNNING = "An answer is running; Escape stops it."
 _WAITING = "A message waits until the model is loaded; the next one can be sent after it."
+_AGAIN = "Enter sends it again, on a branch of its own; an emptied prompt forgets it."
+_KEPT = "Up brings back what was typed."
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A message that is asked when the model is loaded."""
+
+    said: Expanded
+    instead_of: int | None
+    """The earlier message that it takes the place of."""
 
 
 def say(screen: "ChatScreen", text: str, pasted: Sequence[str] = ()) -> None:
@@ -37,19 +50,19 @@ def say(screen: "ChatScreen", text: str, pasted: Sequence[str] = ()) -> None:
     except UsageError:
         screen.prompt.restore()
         raise
+    instead_of, screen.editing = screen.editing, None
     if screen.busy or screen.ready is None:
-        screen.waiting = said
+        screen.waiting = Waiting(said, instead_of)
         screen.note("Asked as soon as the model is loaded.")
         return
     for file in said.files:
         lines = f"{file.lines:,} line{'' if file.lines == 1 else 's'}"
         screen.note(f"Sent {file.title}: {lines}, {file.characters:,} characters.")
-    ask(screen, said)
+    ask(screen, said, instead_of)
 
 
-def ask(screen: "ChatScreen", said: Expanded) -> None:
-    """Ask the model this very text."""
-    instead_of, screen.editing = screen.editing, None
+def ask(screen: "ChatScreen", said: Expanded, instead_of: int | None) -> None:
+    """Ask the model this very text, as a new message or in the place of an earlier one."""
     start(screen, screen.dialogue.ask(said.text, instead_of, said.typed))
 
 
@@ -87,22 +100,29 @@ def add_entry(screen: "ChatScreen", entry: Entry) -> None:
 
 
 def unsaid(screen: "ChatScreen", note: str) -> None:
-    """Take back a message that got no word: what was typed is in the prompt again."""
-    kept = {entry.id for entry in screen.dialogue.record.branch()}
-    gone = [key for key in screen.transcript.message_keys() if key not in kept]
-    typed = next((key for key in gone if _role(screen, key) == "user"), None)
+    """Take back a message that got no word: what was typed is in the prompt again, to be sent as it was."""
+    branch = screen.dialogue.record.branch()
+    gone = {*screen.transcript.message_keys()} - {entry.id for entry in branch}
+    entries = screen.dialogue.record.entries.values()
+    typed = next((entry for entry in entries if entry.id in gone and entry.role == "user"), None)
     if typed is not None and not screen.prompt.text:
-        screen.prompt.set_text(screen.dialogue.record.entries[typed].as_typed)
+        screen.prompt.replace_text(typed.as_typed)
+        # Where it took the place of a message, that one is on the branch again.
+        screen.editing = next((entry.id for entry in branch if entry.parent == typed.parent), None)
     show_branch(screen)
     if note:
         screen.note(note)
 
 
 def take_back(screen: "ChatScreen") -> None:
-    """Put a message that waits for a model into the prompt again, before what stands there."""
-    if screen.waiting is not None:
-        screen.prompt.set_text("\n".join(filter(None, [screen.waiting.typed, screen.prompt.text])))
-        screen.waiting = None
+    """Put a message that waits for a model into the prompt again, before what stands there.
+
+    While another is edited there, Up alone leads to it: the two would take the place of one.
+    """
+    waiting, screen.waiting = screen.waiting, None
+    if waiting is not None and screen.editing is None:
+        screen.prompt.replace_text("\n".join(filter(None, [waiting.said.typed, screen.prompt.text])))
+        screen.editing = waiting.instead_of
 
 
 def stop(screen: "ChatScreen") -> bool:
@@ -179,11 +199,11 @@ def edit(screen: "ChatScreen", key: int) -> None:
         entry = record.entries.get(entry.parent or 0)
     if entry is None:
         return
-    screen.prompt.set_text(entry.as_typed)
+    hint = _KEPT if screen.prompt.text else ""
+    screen.prompt.replace_text(entry.as_typed)
     screen.editing = entry.id
-    screen.show_flow()
     screen.prompt.focus()
-    _tell(screen, "Enter sends it again, on a branch of its own; an emptied prompt forgets it.")
+    _tell(screen, " ".join(filter(None, [_AGAIN, hint])))
 
 
 def replay(screen: "ChatScreen", key: int | None) -> None:
@@ -202,20 +222,20 @@ def find_session(screen: "ChatScreen") -> None:
     if screen.busy:
         _tell(screen, _RUNNING)
     else:
-        screen.app.push_screen(SessionScreen(), lambda found: resume(screen, found))
+        screen.app.push_screen(SessionScreen(), partial(screen.chosen, resume))
 
 
-def resume(screen: "ChatScreen", conversation: str | None) -> None:
+def resume(screen: "ChatScreen", conversation: str) -> None:
     """Go on with a saved conversation, with the model that is loaded."""
-    if conversation is None or screen.ready is None:
+    if screen.ready is None:
         return
     if screen.busy:
         _tell(screen, _RUNNING)
         return
     resumed = find_resumed(conversation)
     old = screen.dialogue.record
-    old.close()
     record = start_recorder(old.model, old.source, resumed, saved=not old.private, wait=0)
+    old.close()
     screen.dialogue.record = record
     screen.dialogue.system = resumed.conversation.system
     screen.editing = None
@@ -223,14 +243,14 @@ def resume(screen: "ChatScreen", conversation: str | None) -> None:
     show_branch(screen)
     for note in old.notes():
         screen.note(note)
-    if resumed.unanswered is not None:
-        screen.prompt.set_text(resumed.unanswered)
+    bring_unanswered(screen, resumed)
     screen.link.recall(*screen.dialogue.resumed())
 
 
-def _role(screen: "ChatScreen", key: int) -> str:
-    entry = screen.dialogue.record.entries.get(key)
-    return entry.role if entry else ""
+def bring_unanswered(screen: "ChatScreen", resumed: Resumed) -> None:
+    """Put the last message of a conversation into the prompt where it has no answer, and nothing else is typed."""
+    if resumed.unanswered is not None and not screen.prompt.offer(resumed.unanswered):
+        _tell(screen, "The last message has no answer yet; Up brings it into the prompt.")
 
 
 def _tell(screen: "ChatScreen", text: str) -> None:

@@ -24,6 +24,7 @@ _VANISHED = {"over": "Write it anew", "stay": "Go on editing"}
 _PROTECTED = {"write": "Write to it all the same", "stay": "Go on editing"}
 _UNSAVED = {"save": "Save and leave", "lose": "Leave without saving", "stay": "Go on editing"}
 Then = Callable[[], object]
+Action = Callable[["EditScreen"], bool]
 
 
 def save(screen: "EditScreen", then: Then = lambda: None, **over: bool) -> None:
@@ -116,7 +117,8 @@ def _dismiss(screen: "EditScreen") -> bool:
 def _ask(screen: "EditScreen") -> bool:
     if screen.is_ready:
         screen.area.dismiss()
-        screen.asking.ask(at_once=True, limits=PATIENT)
+        # By the screen: it is still to hear of the key before this one, and would call this off, or ask for less.
+        screen.ask(at_once=True, limits=PATIENT)
     return True
 
 
@@ -144,7 +146,7 @@ def _panel(screen: "EditScreen") -> bool:
     return True
 
 
-def _does(action: Callable[["EditScreen"], object]) -> Callable[["EditScreen"], bool]:
+def _does(action: Callable[["EditScreen"], object]) -> Action:
     def done(screen: "EditScreen") -> bool:
         action(screen)
         return True
@@ -152,14 +154,19 @@ def _does(action: Callable[["EditScreen"], object]) -> Callable[["EditScreen"], 
     return done
 
 
-ACTIONS: Mapping[str, Callable[["EditScreen"], bool]] = {
-    "accept": _accept_or_indent,
-    "accept_word": partial(_accept, part=first_word),
-    "accept_line": partial(_accept, part=first_line),
+def _in_text(action: Action) -> Action:
+    """Return an action that does nothing to the text while the keys are for the line below it."""
+    return lambda screen: screen.wanted.has_focus or action(screen)
+
+
+ACTIONS: Mapping[str, Action] = {
+    "accept": _in_text(_accept_or_indent),
+    "accept_word": _in_text(partial(_accept, part=first_word)),
+    "accept_line": _in_text(partial(_accept, part=first_line)),
     "dismiss": _dismiss,
     "ask": _ask,
     "unasked": _unasked,
-    "unindent": _does(lambda screen: screen.area.unindent()),
+    "unindent": _in_text(_does(lambda screen: screen.area.unindent())),
     "save": _does(save),
     "find": _does(lambda screen: screen.wanted.open(finds=True)),
     "line": _does(lambda screen: screen.wanted.open(finds=False)),

@@ -49,6 +49,19 @@ class TextFile:
         text = _exchanged(self.text, {sign: control for control, sign in self.signs.items()})
         return codecs.BOM_UTF8 * self.bom + text.replace("\n", self.line_end).encode()
 
+    def taking_in(self, text: str, lines: Sequence[str]) -> tuple["TextFile", str]:
+        """Return a text from elsewhere in signs, to be put among lines of the editor, and the file that knows them.
+
+        A control character stays where its sign is a character of the lines, or of that text.
+        """
+        # With a NUL in it the file would be binary, and no more opened.
+        new = {one: _sign(one) for one in set(text) - {"\0", *self.signs} if _is_control(one)}
+        if not new:
+            return self, _exchanged(text, self.signs)
+        whole = "\n".join((*lines, text))
+        signs = {**self.signs, **{one: sign for one, sign in new.items() if sign not in whole}}
+        return replace(self, signs=signs), _exchanged(text, signs)
+
     def save(self, text: str, *, over_changes: bool = False, over_protection: bool = False) -> "TextFile":
         """Write a text and return the file as it is then; raises LocalspecError if it fails.
 
@@ -158,8 +171,11 @@ def _sign(character: str) -> str:
     code = ord(character)
     if code < 0x20:
         return chr(0x2400 + code)
-    # A private character each: a terminal draws it as a box, and it stands for one thing only.
-    return "\N{SYMBOL FOR DELETE}" if code == 0x7F else chr(0xF0000 + code % 0xFFFE)
+    if code == 0x7F:
+        return "\N{SYMBOL FOR DELETE}"
+    # A private character each: a terminal draws it as a box, and it stands for one thing only. In a single private
+    # plane the letters of flags, from beyond the first 65,536 characters, would fall on the C1 controls.
+    return chr((0xF0000 if code < 0x10000 else 0x100000) + code % 0xFFFE)
 
 
 def _check_unchanged(path: Path, known: Sequence[bytes | None]) -> None:

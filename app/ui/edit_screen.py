@@ -19,12 +19,13 @@ from app.keys import EDIT_KEYS
 from app.ui.edit_actions import ACTIONS
 from app.ui.edit_asking import QUICK, Asking
 from app.ui.edit_file import TextFile
-from app.ui.edit_line import WantedLine, find_next
+from app.ui.edit_line import WantedLine
 from app.ui.edit_status import TitleLine, file_notes, seconds_words, told
 from app.ui.flow import Flow
 from app.ui.ghost_area import GhostArea
 from app.ui.mishaps import survived
 from app.ui.panel import SpeculationPanel
+from app.ui.pastes import harmless, plain_ends
 from app.ui.sparing_screen import SparingScreen
 from app.ui.status import StatusLine
 from models.errors import LocalspecError
@@ -77,8 +78,7 @@ class EditScreen(SparingScreen):
         self.given_up = False
         """Whether the person said that what is not saved may be lost."""
         self._notice, self._noticed_at = "", -1
-        self._cursor = cursor
-        self._now = now
+        self._cursor, self._now = cursor, now
         self._asked_at, self._first_line = 0.0, ""
         self._asked_for = -1
         """The last moment that was asked for."""
@@ -171,6 +171,11 @@ class EditScreen(SparingScreen):
         self.leaving = self.leaving and name == "edit.interrupt"
         return name is not None and ACTIONS[EDIT_KEYS[name].action](self)
 
+    def taken_in(self, text: str) -> str:
+        """Return a text from elsewhere as it can be shown: in signs, which are what they stand for in the file."""
+        self.file, shown = self.file.taking_in(plain_ends(text), self.area.document.lines)
+        return harmless(shown)
+
     @survived
     def action_does(self, name: str) -> None:
         """Do what a key of `app.keys` is for, when it was not the text that got it."""
@@ -186,11 +191,11 @@ class EditScreen(SparingScreen):
         self.query_one(Footer).display = self.size.height >= _TALL
         self.show_all()
 
-    def ask(self, *, at_once: bool = False) -> None:
-        """Ask what might come at the cursor, once the models are there."""
+    def ask(self, *, at_once: bool = False, limits: Limits | None = None) -> None:
+        """Ask what might come at the cursor, once the models are there; for as much as usual if none says otherwise."""
         if self.is_ready:
             self._asked_for = self.area.moment
-            self.asking.ask(at_once=at_once)
+            self.asking.ask(at_once=at_once, limits=limits)
 
     @on(TextArea.Changed)
     def _typed(self) -> None:
@@ -209,13 +214,8 @@ class EditScreen(SparingScreen):
 
     @on(WantedLine.Find)
     def _find(self, event: WantedLine.Find) -> None:
-        area = self.area
-        start = area.place_of(max(area.selection)) if event.text else 0
-        found = find_next(area.text, event.text, start)
-        if found is None:
+        if not self.area.find(event.text):
             self.tell("Not found.")
-        else:
-            area.select_between(found, found + len(event.text))
 
     @on(WantedLine.Go)
     def _go(self, event: WantedLine.Go) -> None:

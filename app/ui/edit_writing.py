@@ -8,6 +8,9 @@ from pathlib import Path
 
 from models.errors import LocalspecError
 
+_MOST_OF_A_NAME = 120
+"""Bytes of a file's name in the name of another file: most systems take 255, encrypted folders 143."""
+
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file, through links, with the permissions it had; raises LocalspecError, and then it is as it was."""
@@ -25,7 +28,7 @@ def write_aside(folder: Path, name: str, data: bytes) -> Path | None:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for number in range(1, 1000):
-            path = folder / (f"{name}~{number}")
+            path = folder / f"{_cut(name)}~{number}"
             with suppress(FileExistsError), os.fdopen(_new(path, 0o600), "wb") as file:
                 file.write(data)
                 return path
@@ -55,7 +58,7 @@ def _overwrite(target: Path, data: bytes) -> None:
 
 def _replace(target: Path, data: bytes) -> bool:
     """Put a new file in the place of what is there; False, and nothing changed, where it can't be of the same group."""
-    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
+    temporary = target.with_name(f".{_cut(target.name)}.{secrets.token_hex(4)}")
     # The umask decides on a new file; of an old one all is taken over before it has content.
     descriptor = _new(temporary, 0o600 if target.exists() else 0o666)
     try:
@@ -72,6 +75,12 @@ def _replace(target: Path, data: bytes) -> bool:
         # It is there no more where it took the place.
         with suppress(OSError):
             temporary.unlink()
+
+
+def _cut(name: str) -> str:
+    """Return a name, or as much of its beginning as leaves room for more behind it; systems count bytes."""
+    # Of a character cut through nothing stays: some systems refuse a name that is no text.
+    return os.fsencode(name)[:_MOST_OF_A_NAME].decode(errors="ignore")
 
 
 def _take_over(target: Path, temporary: Path) -> bool:

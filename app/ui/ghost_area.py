@@ -4,24 +4,25 @@ What is proposed is no part of the document: it is drawn between its lines, for 
 made for, and gone, or shorter, with the next key.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual import events
+from textual._cells import cell_width_to_column_index
 from textual.document._document import Document, EditResult, Location, Selection
 from textual.document._edit import Edit
 from textual.geometry import Offset, Region, Size
 from textual.strip import Strip
 
-from app.ui.edit_area import CodeArea
 from app.ui.edit_colours import token_style
 from app.ui.edit_file import LONGEST_LINE
 from app.ui.edit_ghost import Proposal
-from app.ui.pastes import harmless
+from app.ui.edit_indent import IndentedArea
+from app.ui.edit_line import find_next
 from app.ui.terminal_keys import key_name
 
 _FAINT = Style(dim=True, italic=True)
@@ -36,8 +37,11 @@ class Keeper(Protocol):
     def takes_key(self, key: str) -> bool:
         """Tell whether a key is one of the editor's, and handled."""
 
+    def taken_in(self, text: str) -> str:
+        """Return a text from elsewhere as it can be shown here."""
 
-class GhostArea(CodeArea):
+
+class GhostArea(IndentedArea):
     """A text area for code that can show what might come next."""
 
     DEFAULT_CSS = """
@@ -58,7 +62,6 @@ class GhostArea(CodeArea):
         """A number for the text and the cursor as they are now."""
         super().__init__(text, filename, id=id)
         self._keeper = keeper
-        self.indent_type, self.indent_width = _indentation(self.document.lines[:1000])
 
     @property
     def ghost(self) -> str:
@@ -70,7 +73,7 @@ class GhostArea(CodeArea):
         if not self.selection.is_empty:
             return False
         before = self.ghost
-        fits = self._proposal.take(harmless(text), moment, self.moment)
+        fits = self._proposal.take(self._keeper.taken_in(text), moment, self.moment)
         if fits or self.ghost != before:
             self._ghost_changed()
         if fits:
@@ -102,27 +105,17 @@ class GhostArea(CodeArea):
         self.selection = Selection(first, last)
         self.scroll_cursor_visible(center=True)
 
-    def place_of(self, location: tuple[int, int]) -> int:
-        """Return the characters of the text before a location."""
-        return self._written.get_index_from_location(location)
+    def find(self, wanted: str) -> bool:
+        """Select the next place behind the cursor that has a text, and bring it into sight; False where none has."""
+        found = find_next(self.text, wanted, self._written.get_index_from_location(max(self.selection)))
+        if found is not None:
+            self.select_between(found, found + len(wanted))
+        return found is not None
 
     @property
     def _written(self) -> Document:
         assert isinstance(self.document, Document), "without tree-sitter there is no other kind"
         return self.document
-
-    def indent(self) -> None:
-        """Put in white space up to the next stop."""
-        blank = "\t" if self.indent_type == "tabs" else " " * self._find_columns_to_next_tab_stop()
-        self._replace_via_keyboard(blank, *self.selection)
-
-    def unindent(self) -> None:
-        """Take a step of white space from the beginning of the line."""
-        row = self.cursor_location[0]
-        line = self.document[row]
-        blank = len(line) - len(line.lstrip(" "))
-        taken = 1 if line.startswith("\t") else min(blank, (blank - 1) % self.indent_width + 1)
-        self.delete((row, 0), (row, taken))
 
     def edit(self, edit: Edit) -> EditResult:
         """Change the text; what is typed along what is proposed leaves the rest of it."""
@@ -161,18 +154,32 @@ class GhostArea(CodeArea):
 
     def get_target_document_location(self, event: events.MouseEvent) -> Location:
         """Return where a click goes; one on what is proposed goes to the cursor."""
-        extra, below = self._extra, event.y + self.scroll_offset.y - self.gutter.top - self._cursor_offset[1]
-        if below <= 0 or not extra:
+        top, left = self.scroll_offset.y - self.gutter.top, self.scroll_offset.x - self.gutter.left
+        x, below = event.x + left - self.gutter_width, event.y + top - self._cursor_offset[1]
+        if not self.ghost or below < 0:
             return super().get_target_document_location(event)
-        if below <= extra:
-            return self.cursor_location
-        x = event.x - self.gutter_width + self.scroll_offset.x - self.gutter.left
-        return self.wrapped_document.offset_to_location(Offset(x, event.y + self.scroll_offset.y - extra))
+        if below > self._extra:
+            return self.wrapped_document.offset_to_location(Offset(x, event.y + top - self._extra))
+        before, ghost, behind = self._parts(below)
+        row, column = self.cursor_location
+        clicked = cell_width_to_column_index(before + ghost + behind, max(0, x), self.indent_width)
+        return row, clicked if clicked < len(before) else column + max(0, clicked - len(before + ghost))
 
     @property
     def _extra(self) -> int:
         """Lines that what is proposed takes below the cursor's."""
         return self.ghost.count("\n")
+
+    def _parts(self, number: int) -> tuple[str, str, str]:
+        """Return what a row with what is proposed, the cursor's being 0, has of the line, of that, and of the line."""
+        row, column = self.cursor_location
+        line = self.document[row]
+        before, behind = line[:column] * (not number), line[column:] * (number == self._extra)
+        return before, self.ghost.split("\n")[number], behind
+
+    def _cells(self, number: int) -> int:
+        """Return how wide a row with what is proposed is, all of it."""
+        return cell_len("".join(self._parts(number)).expandtabs(self.indent_width))
 
     def _ghost_row(self, number: int) -> Strip:
         """Return a line of what is proposed, from 1 below the cursor's; behind the last comes what is behind it."""
@@ -192,12 +199,9 @@ class GhostArea(CodeArea):
         return strip.apply_style(self._theme.base_style or self.rich_style)
 
     def _marked(self, strip: Strip, number: int) -> Strip:
-        """Return a line of what is proposed with a mark in its last cell, if more of it is beyond the edge."""
-        row, column = self.cursor_location
-        line = Text(("" if number else self.document[row][:column]) + self.ghost.split("\n")[number])
-        line.expand_tabs(self.indent_width)
+        """Return a row of what is proposed with a mark in its last cell, if more of it is beyond the edge."""
         edge = self.scrollable_content_region.width
-        if self.gutter_width + line.cell_len - self.scroll_offset.x <= edge:
+        if self.gutter_width + self._cells(number) - self.scroll_offset.x <= edge:
             return strip
         # In the style of what it hides: that may be the cursor.
         style = next((segment.style for segment in strip.crop(edge - 1, edge)), None)
@@ -206,8 +210,8 @@ class GhostArea(CodeArea):
     def _refresh_size(self) -> None:
         """Make room for what is proposed, but no room to scroll to the right for it."""
         width, height = self.document.get_size(self.indent_width)
-        ghost = max((cell_len(line.expandtabs(self.indent_width)) for line in self.ghost.split("\n")), default=0)
-        ghost = min(ghost + self.cursor_location[1], self.scrollable_content_region.width - self.gutter_width - 1)
+        ghost = max(map(self._cells, range(self._extra + 1))) if self.ghost else 0
+        ghost = min(ghost, self.scrollable_content_region.width - self.gutter_width - 1)
         self.virtual_size = Size(max(width, ghost) + self.gutter_width + 1, height + self._extra)
         self._refresh_scrollbars()
 
@@ -243,12 +247,12 @@ class GhostArea(CodeArea):
         elif event.key == "enter":
             event.stop()
             event.prevent_default()
-            self._begin_line()
+            self.begin_line()
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.prevent_default()
-        text = harmless(event.text)
+        text = self._keeper.taken_in(event.text)
         if (longest := max(map(len, text.split("\n")))) > LONGEST_LINE:
             said = f"Not pasted: a line has {longest:,} characters; {LONGEST_LINE:,} is the most."
             self.app.notify(said, severity="warning", markup=False)
@@ -260,18 +264,3 @@ class GhostArea(CodeArea):
         if bound is None or not bound.enabled or bound.node is not self:
             return False
         return await self.app.run_action(bound.binding.action, self)
-
-    def _begin_line(self) -> None:
-        """Begin a line as far in as this one."""
-        row, column = min(self.selection)
-        line = self.document[row][:column]
-        self._replace_via_keyboard("\n" + line[: len(line) - len(line.lstrip(" \t"))], *self.selection)
-
-
-def _indentation(lines: Sequence[str]) -> tuple[Any, int]:
-    """Return "tabs" or "spaces", and how many, as lines have it."""
-    begins = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines]
-    if sum(begin.startswith("\t") for begin in begins) > sum(begin.startswith("  ") for begin in begins):
-        return "tabs", 4
-    widths = [len(begin) for begin in begins if begin and not begin.strip(" ")]
-    return "spaces", 2 if widths and min(widths) == 2 else 4

@@ -12,7 +12,7 @@ from app.explanation import explanation_text
 from app.history.recorder import source_of, start_recorder
 from app.report import ending_note, summary
 from app.request import Request
-from app.ui.conversing import add_entry, take_back, unsaid
+from app.ui.conversing import add_entry, bring_unanswered, take_back, unsaid
 from app.walk_text import walk_text
 from models.catalog import STARTER
 
@@ -48,8 +48,8 @@ def _begin(screen: "ChatScreen", ready: Ready) -> None:
     screen.transcript.greeting = _greeting(ready, request)
     for entry in dialogue.record.branch():
         add_entry(screen, entry)
-    if request.resumed is not None and request.resumed.unanswered is not None:
-        screen.prompt.set_text(request.resumed.unanswered)
+    if request.resumed is not None:
+        bring_unanswered(screen, request.resumed)
     if dialogue.record.private:
         screen.note("Private: nothing of this chat is kept.")
 

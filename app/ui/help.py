@@ -16,6 +16,7 @@ _TYPING = (
     ("enter", "Send"),
     ("ctrl+j, shift+enter, alt+enter", "Begin a new line"),
     ("up, down", "Messages sent before, at the first and last line"),
+    ("ctrl+z, ctrl+shift+z", "Undo, redo"),
     ("ctrl+g", "Open the prompt in your editor"),
     ("@name", "Send a file along; @name:10-40 some lines of it"),
 )

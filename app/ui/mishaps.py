@@ -23,13 +23,18 @@ def survived(
             result = handler(self, *arguments)
             if result is not None:
                 await result
-        except LocalspecError as error:
-            self.fail(error)
         except Exception as error:
-            _log.error("%s", traceback.format_exc())
-            self.fail(unexpected(error))
+            self.fail(told(error))
 
     return guarded
+
+
+def told(error: Exception) -> LocalspecError:
+    """Return what to tell of an error; one that nobody foresaw is logged whole."""
+    if isinstance(error, LocalspecError):
+        return error
+    _log.error("%s", "".join(traceback.format_exception(error)))
+    return unexpected(error)
 
 
 def unexpected(error: BaseException) -> LocalspecError:

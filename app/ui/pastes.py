@@ -1,20 +1,35 @@
 """Pasted text: made harmless, and shown as one word where it is too long to be looked at in a prompt."""
 
 import re
+import unicodedata
 
 from app.history.words import visible
 
 _MOST_LINES = 20
 _MOST_CHARACTERS = 2_000
 _LINE_ENDS = re.compile("\r\n?|[\u2028\u2029]")
+_TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+"""Classes of characters that turn the order of others around: a text would be another than it looks."""
 _PLACEHOLDER = re.compile(r"\[pasted [\d,]+ (?:lines|characters) #(\d+)\]")
 
 
+def plain_ends(text: str) -> str:
+    r"""Return a text with its lines ended by "\n" alone."""
+    return _LINE_ENDS.sub("\n", text)
+
+
 def harmless(text: str) -> str:
-    r"""Return a text with its lines ended by "\n" alone, and control characters shown and not obeyed."""
-    text = _LINE_ENDS.sub("\n", text)
+    r"""Return a text with its lines ended by "\n" alone, and control characters shown and not obeyed.
+
+    What only belongs to its neighbours stays, such as a soft hyphen, or the letters of a flag.
+    """
+    text = plain_ends(text)
     # Each character once, and not at each place: a megabyte would take the better part of a second.
-    return text.translate({ord(character): visible(character) for character in set(text)})
+    return text.translate({ord(character): visible(character) for character in set(text) if not _is_mark(character)})
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character) == "Cf" and unicodedata.bidirectional(character) not in _TURNING
 
 
 class Pastes:

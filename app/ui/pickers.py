@@ -16,6 +16,7 @@ from textual.widgets.option_list import Option
 
 from app.ui.choice_lines import choice_lines
 from app.ui.choices import Choice, draft_choices, model_choices
+from app.ui.mishaps import told
 from drafters.registry import parse_drafter
 from models.errors import UsageError
 
@@ -36,9 +37,10 @@ class PickerScreen(ModalScreen[str | None]):
 
     @dataclass
     class Listed(Message):
-        """What there is to choose from."""
+        """What there is to choose from, and what went wrong, if anything."""
 
         choices: Sequence[Choice]
+        problem: str = ""
 
     def __init__(self, title: str, hint: str, choices: partial[list[Choice]]) -> None:
         """Take the title, what may be typed instead, and what finds the choices: it may take a while."""
@@ -63,13 +65,17 @@ class PickerScreen(ModalScreen[str | None]):
     @work(thread=True)
     def look(self) -> None:
         """Read the headers on a thread of its own: there may be hundreds of files."""
-        self.post_message(self.Listed(self._find()))
+        try:
+            listed = self.Listed(self._find())
+        except Exception as error:  # one that left this thread would end the app
+            listed = self.Listed((), told(error).title)
+        self.post_message(listed)
 
     @on(Listed)
     def _listed(self, event: Listed) -> None:
         self._choices = event.choices
         self._narrow(self.query_one(Input).value)
-        self.query_one("#picker-note", Label).update("Enter takes it, Escape closes")
+        self.query_one("#picker-note", Label).update(event.problem or "Enter takes it, Escape closes")
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
@@ -110,14 +116,14 @@ def pick_model(screen: "ChatScreen") -> None:
     picker = PickerScreen(
         "Models on this machine", "Part of a name, or the path of a GGUF file", partial(model_choices)
     )
-    screen.app.push_screen(picker, lambda name: change_model(screen, name) if name else None)
+    screen.app.push_screen(picker, partial(screen.chosen, change_model))
 
 
 def pick_draft(screen: "ChatScreen") -> None:
     """Let the user choose who guesses."""
     find = partial(draft_choices, screen.request.plan.model)
     picker = PickerScreen("Who guesses", "Part of a name, or the path of a small GGUF file", find)
-    screen.app.push_screen(picker, lambda name: change_draft(screen, name) if name else None)
+    screen.app.push_screen(picker, partial(screen.chosen, change_draft))
 
 
 def change_model(screen: "ChatScreen", name: str) -> None:

@@ -14,12 +14,13 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import OptionList, TextArea
 
+from app.paths import prompts_file
 from app.ui.completion import Sources, partial_at
 from app.ui.completion_popup import CompletionPopup
 from app.ui.editor import edit_text
 from app.ui.pastes import Pastes, harmless
 from app.ui.prompt_area import PromptArea
-from app.ui.prompt_history import PromptHistory, prompts_file
+from app.ui.prompt_history import PromptHistory
 from app.ui.terminal_keys import know_alt_enter
 from app.ui.vim_keys import VimKeys
 from models.errors import LocalspecError
@@ -55,6 +56,8 @@ class Prompt(Widget):
         """All of it, with what placeholders stand for."""
         pasted: tuple[str, ...] = ()
         """The parts of several lines that were pasted; a sign such as @ in them is more often code than a mention."""
+        recalled: bool = False
+        """Whether Up led to it, away from what stood in the prompt."""
 
     class EditorWanted(Message):
         """The user wants the text in an editor; `edit_externally` opens it."""
@@ -71,10 +74,12 @@ class Prompt(Widget):
     ) -> None:
         """Complete files of `folder`, else of the working directory, and the rest of `Sources`; walk `history`."""
         super().__init__(id=id)
-        self._sources = Sources(commands or {}, complete_argument)
-        self._history = history or PromptHistory(prompts_file())
+        self.sources = Sources(commands or {}, complete_argument)
+        """What is completed."""
+        self.history = history or PromptHistory(prompts_file())
+        """What was asked before."""
         know_alt_enter()
-        self._popup = CompletionPopup(folder or Path.cwd(), self._sources, clock)
+        self._popup = CompletionPopup(folder or Path.cwd(), self.sources, clock)
         self._area = PromptArea(self, _PLACEHOLDER)
         self._vim = VimKeys(self._area)
         self._quiet = False
@@ -97,33 +102,6 @@ class Prompt(Widget):
         self.set_text(text)
 
     @property
-    def keep(self) -> bool:
-        """Whether what is sent is stored for later sessions."""
-        return self._history.keep
-
-    @keep.setter
-    def keep(self, keep: bool) -> None:
-        self._history.keep = keep
-
-    @property
-    def commands(self) -> Mapping[str, str]:
-        """Slash commands, without the slash, and what they are for."""
-        return self._sources.commands
-
-    @commands.setter
-    def commands(self, commands: Mapping[str, str]) -> None:
-        self._sources.commands = commands
-
-    @property
-    def complete_argument(self) -> Callable[[str, str], Sequence[str]] | None:
-        """Takes a command and the beginning of its argument; returns what it can be."""
-        return self._sources.complete_argument
-
-    @complete_argument.setter
-    def complete_argument(self, complete: Callable[[str, str], Sequence[str]] | None) -> None:
-        self._sources.complete_argument = complete
-
-    @property
     def full_text(self) -> str:
         """The text with what its placeholders stand for."""
         return self._area.pastes.expand(self._area.text)
@@ -133,6 +111,19 @@ class Prompt(Widget):
         text = harmless(text)
         long = len(text) > _LONGEST_SHOWN or text.count("\n") >= _MOST_LINES_SHOWN
         self._show(self._area.pastes.fold(text) if long else text)
+
+    def replace_text(self, text: str) -> None:
+        """Show another text; Up leads to what was typed and not sent."""
+        self.history.set_aside(self.full_text)
+        self.set_text(text)
+
+    def offer(self, text: str) -> bool:
+        """Show a text where nothing is typed; else Up leads to it. Return whether it is shown."""
+        if not self.text:
+            self.set_text(text)
+            return True
+        self.history.set_aside(text)
+        return False
 
     def restore(self) -> None:
         """Put back what was sent last, with its placeholders, unless the user has typed something else by now."""
@@ -223,7 +214,7 @@ class Prompt(Widget):
         navigator, at = self._area.navigator, self._area.cursor_location
         if not (navigator.is_first_wrapped_line(at) if rows < 0 else navigator.is_last_wrapped_line(at)):
             return False
-        text = self._history.older(self.text) if rows < 0 else self._history.newer(self.text)
+        text = self.history.older(self.text) if rows < 0 else self.history.newer(self.text)
         if text is not None:
             self.set_text(text)
         return text is not None
@@ -275,9 +266,10 @@ class Prompt(Widget):
         text = self.full_text.rstrip()
         if not text:
             return
-        self._history.add(text)
+        recalled = self.history.is_walked
+        self.history.add(text)
         self._sent = (self.text, self._area.pastes)
-        self.post_message(self.Submitted(text, self._area.pastes.in_text(text)))
+        self.post_message(self.Submitted(text, self._area.pastes.in_text(text), recalled))
         self._area.pastes = Pastes()
         self._show("")
         self.watch_vim(self.vim)

@@ -35,6 +35,8 @@ class PromptArea(TextArea):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "cursor_up", "Line above, earlier prompt", show=False, id="prompt.up"),
         Binding("down", "cursor_down", "Line below, later prompt", show=False, id="prompt.down"),
+        # Textual's own, Ctrl-Y, copies the last answer. A terminal that knows no Shift with Ctrl sends Ctrl-Z instead.
+        Binding("ctrl+shift+z", "redo", "Redo", show=False, id="prompt.redo"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"prompt-area--paste"}
     DEFAULT_CSS = """

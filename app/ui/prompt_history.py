@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from app.history.words import storable
-from app.paths import history_file
 from drafters.file_lock import locked
 
 _MOST = 1000
@@ -23,11 +22,6 @@ _PATIENCE = 1.0
 """Seconds to wait for another program: the user is typing."""
 
 
-def prompts_file() -> Path:
-    """Return the file of the prompts; the line chat's is beside it, in a form that knows no prompt of several lines."""
-    return history_file().with_name("prompt-history.jsonl")
-
-
 class PromptHistory:
     """What was asked, oldest first, and where in it the user is."""
 
@@ -37,8 +31,15 @@ class PromptHistory:
         """Whether what is sent is stored for later sessions."""
         self._path = path
         self._entries = _read(path)[-_MOST:]
+        self._aside: set[str] = set()
+        """Entries that were not sent."""
         self._edited: dict[int, str] = {}
         self._at = len(self._entries)
+
+    @property
+    def is_walked(self) -> bool:
+        """Whether the user is at one of its prompts, and not at the unsent one."""
+        return self._at < len(self._entries)
 
     def older(self, current: str) -> str | None:
         """Return the prompt before the one shown, None at the first; `current`, as it was changed, is kept."""
@@ -53,12 +54,25 @@ class PromptHistory:
 
         A file that can't be written costs a prompt in the history, and nothing else.
         """
+        if text in self._aside:
+            # Among those that were sent it is a new one, and stored as such.
+            self._aside.remove(text)
+            self._entries.remove(text)
         if not self._entries or self._entries[-1] != text:
             self._entries.append(text)
             if self.keep and len(text) <= _LONGEST:
                 with suppress(OSError):
                     self._store(text)
         self._edited.clear()
+        self._at = len(self._entries)
+
+    def set_aside(self, text: str) -> None:
+        """Take a prompt whose place another takes before it was sent: in this session Up leads to it."""
+        # The one at the end would be hidden by it.
+        for unsent in (self._edited.pop(len(self._entries), ""), text):
+            if unsent.strip() and unsent not in self._entries:
+                self._entries.append(unsent)
+                self._aside.add(unsent)
         self._at = len(self._entries)
 
     def _go(self, to: int, current: str) -> str | None:

@@ -20,7 +20,7 @@ from app.history.search import search
 from app.history.store import Store
 from app.history.words import one_line
 from app.paths import conversations_file
-from models.errors import LocalspecError
+from app.ui.mishaps import told
 
 _MOST = 200
 """Conversations that are listed; more can be searched for."""
@@ -86,8 +86,8 @@ class SessionScreen(ModalScreen[str | None]):
         try:
             found: Sequence[Summary | Hit] = search(store, words, _MOST) if words.strip() else store.latest(_MOST)
             options, problem = _lines(found), ""
-        except LocalspecError as error:
-            options, problem = [], error.title
+        except Exception as error:  # one that left this thread would end the app
+            options, problem = [], told(error).title
         finally:
             store.close()
         self.post_message(self.Found(words, options, problem))

@@ -1,16 +1,19 @@
 """Going from one conversation to another on the chat screen: nothing that was said, or is being typed, is lost."""
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from textual.widgets import OptionList
 from ui_chat import Chat, chatting, drive, own_folders, slowly
 
 from app.history.branch import current_branch
 from app.history.recorder import Recorder
 from app.history.resume import find_resumed
+from app.history.store import Store
+from app.paths import conversations_file
 from app.ui.conversing import resume
-from models.errors import LocalspecError
+from models.errors import LocalspecError, ModelFileError
 
 
 @pytest.fixture(autouse=True)
@@ -34,8 +37,13 @@ def saved(name: str) -> list[int]:
     return []
 
 
+def found(chat: Chat) -> list[str | None]:
+    """Return the conversations that are listed."""
+    return [option.id for listed in chat.app.screen.query(OptionList) for option in listed.options]
+
+
 def test_an_answer_that_runs_is_not_left_for_another_conversation(monkeypatch: pytest.MonkeyPatch) -> None:
-    slowly(monkeypatch)
+    slowly(monkeypatch, 0.05)
 
     async def steps() -> None:
         async with chatting(predict=1500) as chat:
@@ -93,6 +101,44 @@ def test_what_went_wrong_with_the_saving_is_told_when_a_conversation_is_left(mon
             await chat.type(f"/resume {first}")
             await chat.until(lambda: chat.screen.dialogue.record is not old)
             await chat.until(lambda: "The disk is full." in chat.notes)
+
+    drive(steps())
+
+
+def test_a_conversation_that_is_gone_when_it_is_chosen_is_told_and_the_chat_goes_on() -> None:
+    async def steps() -> None:
+        async with chatting(predict=4) as chat:
+            await chat.ready()
+            await chat.ask("the first")
+            first = await conversation(chat)
+            await chat.pilot.press("ctrl+n")
+            await chat.ask("the second")
+            await chat.pilot.press("f7", *"first")
+            await chat.until(lambda: found(chat) == [first])
+            with closing(Store(conversations_file())) as store:
+                store.remove([first])
+            await chat.pilot.press("enter")
+            await chat.until(lambda: "No conversation's id begins with" in chat.notes)
+            assert (await chat.ask("the third")).strip()
+            assert len(saved(await conversation(chat))) == 4
+
+    drive(steps())
+
+
+def test_a_conversation_goes_on_where_another_could_not_be_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ModelFileError("There is no file.")
+
+    async def steps() -> None:
+        async with chatting(predict=4) as chat:
+            await chat.ready()
+            await chat.ask("the first")
+            first = await conversation(chat)
+            monkeypatch.setattr("app.ui.conversing.start_recorder", broken)
+            await chat.type(f"/resume {first}")
+            await chat.until(lambda: "There is no file." in chat.notes)
+            await chat.ask("the second")
+            assert len(saved(await conversation(chat))) == 4
 
     drive(steps())
 

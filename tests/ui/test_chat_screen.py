@@ -1,22 +1,19 @@
 """The chat screen with the real engine behind it: what is asked, stopped, edited, branched, resumed and changed."""
 
-import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from saved import others
-from ui_chat import chatting, drive, own_folders, request, slowly
+from ui_chat import chatting, drive, gated, own_folders, request, slowly
 
 from app.engine.ending import Finish
-from app.engine.load import Loader
 from app.engine.messages import Ended, Ready, Said, Watched
 from app.paths import conversations_file
 from app.ui.help import HelpScreen
 from app.ui.look import look_of
 from app.ui.replay import ReplayScreen
 from app.ui.sessions import SessionScreen
-from models.base import LanguageModel
 from models.errors import ModelFileError
 
 
@@ -39,18 +36,6 @@ def test_an_answer_is_told_round_by_round_and_shown_whole() -> None:
             assert chat.screen.flow.stats.emitted == ended.stats.emitted
 
     drive(steps())
-
-
-def gated(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Let no model be loaded before an event is set."""
-    target, gate = Loader.target, threading.Event()
-
-    def slow(self: Loader) -> LanguageModel:
-        assert gate.wait(60)
-        return target(self)
-
-    monkeypatch.setattr(Loader, "target", slow)
-    return gate
 
 
 def test_what_is_typed_while_the_model_loads_is_asked_when_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

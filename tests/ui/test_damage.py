@@ -4,7 +4,6 @@ import base64
 import resource
 import sqlite3
 import subprocess
-import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checking import obeyed
 from saved import branch, ended, said, talk
 from textual import events
 from textual.screen import Screen
@@ -257,8 +257,7 @@ def check_screen(chat: Chat) -> None:
         assert strip.cell_length == width
         for segment in strip:
             assert segment.control is None
-            bad = [c for c in segment.text if unicodedata.category(c).startswith("C") and c not in "\u200c\u200d"]
-            assert bad == [], f"{segment.text!r}"
+            assert obeyed(segment.text) == [], f"{segment.text!r}"
             style = segment.style
             assert style is None or (style.link is None and not style.blink and not style.blink2)
             assert style is None or not {"@click", "link"} & style.meta.keys()

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,8 @@ from app.ui.edit_writing import write_aside
 from models.errors import LocalspecError, UsageError
 
 BOM = "\ufeff"
+FLAG = "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f"
+"""England's: its letters are control characters."""
 
 
 @pytest.fixture
@@ -34,15 +37,13 @@ def opened(path: Path, text: str) -> TextFile:
     return open_file(path)
 
 
-@given(
-    st.lists(st.sampled_from(["a", "é", "字", "\n", "\r\n", "\r", "\t", "\x0c", "\x1b", "\u2028", "\x85", BOM, "\x7f"]))
-)
+@given(st.lists(st.sampled_from([*"aé字\n\r\t\x0c\x1b\u2028\x80\x85\x7f", "\r\n", BOM, *FLAG, "\U000e0064"])))
 def test_a_file_that_is_saved_as_it_is_keeps_every_byte(
     tmp_path_factory: pytest.TempPathFactory, parts: list[str]
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "round.txt"
     file = opened(path, "".join(parts))
-    assert not set(file.text) & {"\r", "\x0c", "\x1b", "\x7f", "\x85", "\u2028", BOM}
+    assert not set(file.text) & {"\r", "\x0c", "\x1b", "\x7f", "\x85", "\u2028", BOM, *FLAG[1:]}
     file.save(file.text)
     assert path.read_bytes() == "".join(parts).encode()
 
@@ -65,6 +66,22 @@ def test_what_is_typed_has_the_line_ends_of_the_file(
     assert file.text == shown
     file.save(typed)
     assert path.read_bytes().decode() == after
+
+
+def test_control_characters_that_come_to_a_text_are_signs_there_and_themselves_in_the_file(path: Path) -> None:
+    file = opened(path, "a\x0cb␛\ue0b0")
+    text = "\x0c\x07" + FLAG + "\u202e\x85\u200b\u200d\ue0b1\U0001fae8"
+    taking, shown = file.taking_in(text, [file.text])
+    assert not any(unicodedata.category(one) in ("Cc", "Cf") for one in shown.replace("\u200d", ""))
+    taking.save(file.text + shown)
+    assert path.read_bytes().decode() == "a\x0cb␛\ue0b0" + text
+    assert open_file(path).text == file.text + shown
+    assert taking.taking_in(text, [file.text, shown]) == (taking, shown)
+
+
+def test_a_control_character_whose_sign_is_there_as_itself_stays_and_so_does_a_nul(path: Path) -> None:
+    file = opened(path, "a␛")
+    assert file.taking_in("\x1b\x07\0␇", [file.text]) == (file, "\x1b\x07\0␇")
 
 
 @pytest.mark.parametrize(
@@ -206,6 +223,19 @@ def test_what_is_kept_aside_is_private_and_takes_no_name_that_is_used(tmp_path: 
     assert (first.read_bytes(), second.read_bytes()) == (b"1", b"2")
     assert stat.S_IMODE(first.stat().st_mode) == 0o600
     assert write_aside(first, "a.txt", b"3") is None
+
+
+@pytest.mark.parametrize("name", ["字" * 84 + ".c", "a" * 253 + "é", "ab" + "字" * 84])
+def test_a_name_as_long_as_there_can_be_is_saved_under_and_kept_aside(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    file = opened(path, "old")
+    file.save("new")
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+    kept = write_aside(tmp_path / "unsaved", name, b"newer")
+    assert kept is not None
+    assert kept.read_bytes() == b"newer"
+    assert name.startswith(kept.name.removesuffix("~1"))
 
 
 @pytest.mark.parametrize(

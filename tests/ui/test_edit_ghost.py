@@ -5,43 +5,17 @@ import random
 from collections.abc import Awaitable, Callable
 
 import pytest
-from textual.app import App, ComposeResult
+from ghost_app import TEXT, Host
 from textual.pilot import Pilot
 
 from app.ui.edit_colours import Colours
 from app.ui.edit_ghost import first_line, first_word
 from app.ui.ghost_area import GhostArea
 
-TEXT = "def f(a):\n    return a\n\nx = f(1)\n"
 SOURCE = [
     '"""Doc', 'string."""', "import a", "", "def f(x):", "    '''in", "side'''", "    y = (", "        x,", "    )",
     "    # note", "    return y  # it", "", "class A:", "    s = \"\"\"", "    def no():", "\"\"\"", "    z = 1",
 ]  # fmt: skip
-
-
-class Host(App[None]):
-    def __init__(self, text: str = TEXT) -> None:
-        super().__init__()
-        self.area = GhostArea(text, "a.py", self)
-
-    def takes_key(self, _: str) -> bool:
-        return False
-
-    def compose(self) -> ComposeResult:
-        yield self.area
-
-    def on_mount(self) -> None:
-        self.area.focus()
-
-    @property
-    def lines(self) -> list[str]:
-        return [
-            self.area.render_line(y).crop(0, self.area.size.width).text.rstrip() for y in range(self.area.size.height)
-        ]
-
-    @property
-    def cursor(self) -> int:
-        return self.area.document.get_index_from_location(self.area.cursor_location)
 
 
 def drive(steps: Callable[[Host, Pilot[None]], Awaitable[None]], text: str = TEXT) -> None:
@@ -91,12 +65,13 @@ WIDE = "日本語" * 12
     ("ghost", "seen"),
     [
         ("x" * 29, ["4  x = f(" + "x" * 29 + "1)"]),
-        ("x" * 31, ["4  x = f(" + "x" * 31]),
+        ("x" * 30, ["4  x = f(" + "x" * 30 + "…"]),
         ("x" * 32, ["4  x = f(" + "x" * 30 + "…"]),
         (WIDE, ["4  x = f(" + WIDE[:15] + "…"]),
         ("a" + WIDE, ["4  x = f(a" + WIDE[:14] + " …"]),
         ("\t" * 9, ["4  x = f(" + " " * 30 + "…"]),
-        ("2,\n" + "y" * 37, ["4  x = f(2,", "   " + "y" * 37]),
+        ("2,\n" + "y" * 35, ["4  x = f(2,", "   " + "y" * 35 + "1)"]),
+        ("2,\n" + "y" * 37, ["4  x = f(2,", "   " + "y" * 36 + "…"]),
         ("2,\n" + "y" * 38, ["4  x = f(2,", "   " + "y" * 36 + "…"]),
         ("2,\n" + WIDE, ["4  x = f(2,", "   " + WIDE[:18] + "…"]),
         ("z" * 40 + "\n" + WIDE + "\n3", ["4  x = f(" + "z" * 30 + "…", "   " + WIDE[:18] + "…", "   31)"]),
@@ -158,6 +133,51 @@ def test_a_click_on_it_goes_to_the_cursor_and_one_above_it_there() -> None:
         assert area.cursor_location == (0, 1)
 
     drive(steps)
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "ghost", "clicked", "found"),
+    [
+        ("foo() # it", 4, "first, second", (3 + 17, 0), (0, 4)),  # what is behind it
+        ("foo() # it", 4, "first, second", (3 + 19, 0), (0, 6)),
+        ("foo() # it", 4, "first, second", (3 + 35, 0), (0, 10)),
+        ("foo() # it", 4, "first, second", (3 + 16, 0), (0, 4)),  # itself
+        ("foo() # it", 4, "first, second", (3 + 2, 0), (0, 2)),  # what is before it
+        ("foo() # it", 4, "first,\nsecond", (3 + 8, 0), (0, 4)),
+        ("foo() # it", 4, "first,\nsecond", (3 + 20, 0), (0, 4)),
+        ("foo() # it", 4, "first,\nsecond", (3 + 3, 1), (0, 4)),
+        ("foo() # it", 4, "first,\nsecond", (3 + 8, 1), (0, 6)),
+        ("foo() # it", 4, "first,\nsecond", (3 + 2, 2), (1, 2)),
+        ("\t字()\t# it", 3, "語\t", (3 + 13, 0), (0, 4)),  # a tab from 13 to 16
+        ("\t字()\t# it", 3, "語\t", (3 + 16, 0), (0, 5)),
+        ("\t字()\t# it", 3, "語\t", (3 + 10, 0), (0, 3)),
+    ],
+)
+def test_a_click_beside_it_goes_to_what_is_seen_there(
+    line: str, column: int, ghost: str, clicked: tuple[int, int], found: tuple[int, int]
+) -> None:
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        area = host.area
+        area.move_cursor((0, column))
+        assert area.propose(ghost, area.moment)
+        await pilot.click(GhostArea, offset=clicked)
+        assert area.cursor_location == found
+
+    drive(steps, f"{line}\nlast\n")
+
+
+@pytest.mark.parametrize("ghost", ["first, second", "first,\nsecond, third"])
+def test_on_the_widest_line_what_is_behind_it_is_seen_too(ghost: str) -> None:
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        area = host.area
+        area.move_cursor((0, 4))
+        area.propose(ghost, area.moment)
+        await pilot.pause()
+        last = ghost.split("\n")[-1]
+        assert f"{last}) # it" in "\n".join(host.lines)
+        assert not area.show_horizontal_scrollbar
+
+    drive(steps, "foo() # it\n")
 
 
 def test_it_is_faint_and_slanted_and_the_text_is_not() -> None:

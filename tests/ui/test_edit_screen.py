@@ -8,6 +8,7 @@ from textual import events
 from ui_chat import own_folders, slowly
 from ui_edit import CODE, drive, editing, told
 
+from app.ui.edit_asking import PATIENT
 from app.ui.edit_dialogs import EditHelpScreen, QuestionScreen
 from app.ui.panel import SpeculationPanel
 from models.errors import LocalspecError
@@ -57,26 +58,6 @@ def test_the_next_proposal_is_there_before_it_is_asked_for(path: Path) -> None:
             await editor.press("tab")
             await editor.proposed()
             assert "first line" in editor.shown
-
-    drive(steps())
-
-
-def test_without_a_proposal_tab_indents_and_shift_tab_takes_it_back(path: Path) -> None:
-    async def steps() -> None:
-        async with told(path, text="a\n\tb\n    c", cursor=(0, 0)) as editor:
-            await editor.press("tab", "end", "tab")
-            assert editor.area.text == "    a   \n\tb\n    c"
-            await editor.press("shift+tab", "down", "shift+tab", "down", "shift+tab", "shift+tab")
-            assert editor.area.text == "a   \nb\nc"
-
-    drive(steps())
-
-
-def test_a_text_with_tabs_is_indented_with_tabs_and_a_new_line_begins_below_the_last(path: Path) -> None:
-    async def steps() -> None:
-        async with told(path, text="f:\n\ta\n\tb\n", cursor=(1, 2)) as editor:
-            await editor.press("enter", "tab", "c", "enter")
-            assert editor.area.text == "f:\n\ta\n\t\tc\n\t\t\n\tb\n"
 
     drive(steps())
 
@@ -204,6 +185,21 @@ def test_asked_only_means_only_when_asked(path: Path) -> None:
     drive(steps())
 
 
+@pytest.mark.parametrize("keys", [("a",), ("f4", "a"), ("f4", "a", "left")])
+def test_what_is_asked_for_right_after_another_key_is_asked_once_and_patiently(
+    path: Path, keys: tuple[str, ...]
+) -> None:
+    async def steps() -> None:
+        async with told(path, BODY) as editor:
+            # All are there before the screen hears of what the first did.
+            for key in (*keys, "f3"):
+                editor.app.post_message(events.Key(key, key if len(key) == 1 else None))
+            assert await editor.proposed() == BODY
+            assert editor.desk.asked[0].max_tokens == PATIENT.tokens
+
+    drive(steps())
+
+
 def test_a_failure_is_told_in_the_line_below_and_the_text_stays(path: Path) -> None:
     async def steps() -> None:
         async with told(path) as editor:
@@ -261,6 +257,22 @@ def test_finding_and_going_to_a_line(path: Path) -> None:
             assert "Not found." in editor.shown
             await editor.press("escape", "ctrl+l", *"6:12", "enter", "X")
             assert "    return Xwidth" in editor.area.text
+
+    drive(steps())
+
+
+@pytest.mark.parametrize("key", ["tab", "shift+tab", "ctrl+down", "f9"])
+def test_no_key_for_the_text_changes_it_while_keys_are_for_the_line_below(path: Path, key: str) -> None:
+    async def steps() -> None:
+        async with told(path, BODY, edit_unindent="shift+tab,f9") as editor:
+            await editor.press("ctrl+f", *"return", "enter", key)
+            assert (editor.area.text, editor.area.selected_text) == (CODE, "Return")
+            await editor.press("escape", "ctrl+l", *"11:5", "enter", "f3")
+            await editor.proposed()
+            await editor.press("ctrl+f", key)
+            assert (editor.area.text, editor.area.ghost) == (CODE, BODY)
+            await editor.press("escape", "tab")
+            assert editor.area.text == filled(BODY)
 
     drive(steps())
 
@@ -449,8 +461,29 @@ def test_far_down_a_long_file_it_is_asked_and_taken_as_elsewhere(path: Path) -> 
 def test_what_is_pasted_is_made_harmless(path: Path) -> None:
     async def steps() -> None:
         async with told(path, text="") as editor:
-            editor.app.post_message(events.Paste("a\r\n\tb\x1b[31m\x0cc"))
+            editor.app.post_message(events.Paste("a\r\n\tb\x1b[31m\x0cc\0\ud800"))
             await editor.until(lambda: editor.area.text)
-            assert editor.area.text == "a\n\tb␛[31m␌c"
+            assert editor.area.text == "a\n\tb␛[31m␌c␀\ufffd"
+            await editor.press("ctrl+s")
+            assert path.read_text() == "a\n\tb\x1b[31m\x0cc␀\ufffd"
+
+    drive(steps())
+
+
+ODD = "\ue0b0 \U0001fae8 \U0001fae9 a\u00adb\u200b\u200f\u2067 🏴\U000e0067\U000e0062\U000e007f \u200d\U0010fffd"
+"""An icon, emoji newer than Python's tables, marks without a width, a control of directions, letters of a flag."""
+
+
+def test_the_file_has_what_was_pasted_and_what_was_proposed(path: Path) -> None:
+    async def steps() -> None:
+        async with told(path, ODD, text="") as editor:
+            await editor.press("f3")
+            await editor.proposed()
+            await editor.press("tab")
+            editor.app.post_message(events.Paste(f"\r{ODD}"))
+            await editor.until(lambda: "\n" in editor.area.text)
+            await editor.press("ctrl+s")
+            assert path.read_text() == f"    {ODD}\n{ODD}"
+            assert not set("\u00ad\u200b\u200f\u2067\U000e0067") & set(editor.area.text + editor.shown)
 
     drive(steps())

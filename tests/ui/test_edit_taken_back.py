@@ -4,34 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from textual.app import App, ComposeResult
+from ghost_app import Host
 from textual.pilot import Pilot
 
 from app.ui.ghost_area import GhostArea
 
 
-class Host(App[None]):
-    def __init__(self) -> None:
-        super().__init__()
-        self.area = GhostArea("x", "a.py", self)
-
-    def takes_key(self, _: str) -> bool:
-        return False
-
-    def compose(self) -> ComposeResult:
-        yield self.area
-
-    def on_mount(self) -> None:
-        self.area.focus()
-
-    @property
-    def first(self) -> str:
-        return self.area.render_line(0).text.strip()
-
-
 def drive(steps: Callable[[GhostArea, Host, Pilot[None]], Awaitable[None]]) -> None:
     async def run() -> None:
-        host = Host()
+        host = Host("x")
         async with host.run_test(size=(40, 12)) as pilot:
             host.area.move_cursor((0, 1))
             await steps(host.area, host, pilot)
@@ -53,10 +34,10 @@ def test_what_no_longer_begins_with_what_was_typed_is_gone_and_not_to_be_taken(t
     async def steps(area: GhostArea, host: Host, pilot: Pilot[None]) -> None:
         moment = await typed_along(area, pilot)
         await pilot.pause()
-        assert "xabc" in host.first
+        assert "xabc" in host.lines[0]
         assert not area.propose(text, moment)
         await pilot.pause()
-        assert (area.ghost, "bc" in host.first) == ("", False)
+        assert (area.ghost, "bc" in host.lines[0]) == ("", False)
         assert not area.accept()
         assert area.text == "xa"
 

@@ -165,3 +165,66 @@ def test_a_model_that_can_not_be_loaded_leaves_the_old_one_at_work(folder: Path)
             assert isinstance(chat.screen.dialogue.last, Ended)
 
     drive(steps())
+
+
+@pytest.mark.parametrize(("typed", "told"), [("99", "99 is a number"), ("model:", "names no drafter")])
+def test_what_is_typed_and_is_no_drafter_is_told_and_the_chat_goes_on(folder: Path, typed: str, told: str) -> None:
+    async def steps() -> None:
+        async with chatting(asked(folder)) as chat:
+            await chat.ready()
+            await pick(chat, "f9")
+            await chat.pilot.press(*typed)
+            await chat.until(lambda: not listed(chat))
+            await chat.pilot.press("enter")
+            await chat.until(lambda: told in chat.notes)
+            assert chat.screen.dialogue.drafter == "off"
+            assert (await chat.ask("abc")).strip()
+
+    drive(steps())
+
+
+def test_who_could_guess_is_listed_for_a_model_whose_file_is_gone(folder: Path) -> None:
+    async def steps() -> None:
+        async with chatting(asked(folder)) as chat:
+            await chat.ready()
+            (folder / "target.gguf").rename(folder / "renamed.gguf")
+            found = await pick(chat, "f9")
+            assert [name for name, (usable, _) in found.items() if usable] == ["auto", "suffix", "lookup", "off"]
+            assert "There is no file" in found["target.gguf"][1]
+            await chat.pilot.press("escape")
+            await chat.until(lambda: chat.app.screen is chat.screen)
+            assert (await chat.ask("abc")).strip()
+
+    drive(steps())
+
+
+def test_who_guesses_can_be_chosen_for_each_toy() -> None:
+    async def steps() -> None:
+        base = request()
+        async with chatting(replace(base, plan=replace(base.plan, model="toy-fim"))) as chat:
+            await chat.ready()
+            assert list(await pick(chat, "f9")) == ["auto", "suffix", "lookup", "off"]
+
+    drive(steps())
+
+
+@pytest.mark.parametrize(
+    ("key", "looks"), [("f8", "app.ui.choices.local_models"), ("f7", "app.ui.sessions.Store.latest")]
+)
+def test_a_mistake_while_a_list_is_made_is_told_in_it(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, key: str, looks: str
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("on purpose")
+
+    monkeypatch.setattr(looks, broken)
+
+    async def steps() -> None:
+        async with chatting(asked(folder)) as chat:
+            await chat.ready()
+            await chat.pilot.press(key)
+            await chat.until(lambda: "localspec made a mistake" in chat.shown)
+            await chat.pilot.press("escape")
+            assert (await chat.ask("abc")).strip()
+
+    drive(steps())

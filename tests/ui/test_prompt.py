@@ -87,6 +87,16 @@ def test_what_the_prompt_has_no_use_for_is_left_to_the_app(host: Host) -> None:
     drive(host, steps)
 
 
+def test_an_undo_is_taken_back(host: Host) -> None:
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        await press(host, pilot, *"ab", "backspace", "ctrl+z")
+        assert host.prompt.text == "ab"
+        await press(host, pilot, "ctrl+shift+z")
+        assert host.prompt.text == "a"
+
+    drive(host, steps)
+
+
 def test_it_grows_with_its_text_to_ten_rows_and_half_the_screen(host: Host) -> None:
     async def steps(host: Host, pilot: Pilot[None]) -> None:
         heights = []

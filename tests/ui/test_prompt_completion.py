@@ -175,7 +175,7 @@ def test_names_are_never_interpreted(tmp_path: Path) -> None:
     (tmp_path / "[bold]x[").touch()
 
     async def steps(host: Host, pilot: Pilot[None]) -> None:
-        host.prompt.commands = {"odd": "[red]\x1b help"}
+        host.prompt.sources.commands = {"odd": "[red]\x1b help"}
         assert await typed(host, pilot, "@") == ["[bold]x["]
         assert await typed(host, pilot, "backspace", "/") == ["/odd [red] help"]
 

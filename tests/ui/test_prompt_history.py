@@ -12,7 +12,8 @@ from prompt_host import Host, drive, press
 from textual import events
 from textual.pilot import Pilot
 
-from app.ui.prompt_history import PromptHistory, prompts_file
+from app.paths import history_file, prompts_file
+from app.ui.prompt_history import PromptHistory
 
 
 def asked(path: Path, *texts: str, keep: bool = True) -> PromptHistory:
@@ -57,6 +58,26 @@ def test_without_keeping_nothing_is_written_and_this_session_still_remembers(pat
 def test_the_same_prompt_twice_in_a_row_is_stored_once(path: Path) -> None:
     asked(path, "a", "a", "b", "a")
     assert walked(PromptHistory(path)) == ["a", "b", "a"]
+
+
+def test_what_was_not_sent_is_for_this_session_until_it_is(path: Path) -> None:
+    history = asked(path, "sent")
+    for text in ("unsent", " ", "sent"):
+        history.set_aside(text)
+    assert walked(history) == ["unsent", "sent"]
+    assert walked(PromptHistory(path)) == ["sent"]
+    history.add("later")
+    history.add("unsent")
+    assert walked(history) == walked(PromptHistory(path)) == ["unsent", "later", "sent"]
+
+
+def test_what_is_typed_beside_an_earlier_prompt_is_set_aside_with_it(path: Path) -> None:
+    history = asked(path, "first", "second")
+    assert history.older("typed") == "second"
+    assert history.is_walked
+    history.set_aside("second, changed")
+    assert not history.is_walked
+    assert walked(history) == ["second, changed", "typed", "second", "first"]
 
 
 def test_a_very_long_prompt_is_for_this_session_alone(path: Path) -> None:
@@ -122,7 +143,7 @@ def test_programs_that_write_at_the_same_time_lose_nothing(path: Path) -> None:
 
 
 def test_it_lies_beside_the_history_of_the_line_chat() -> None:
-    assert prompts_file().name == "prompt-history.jsonl"
+    assert prompts_file() == history_file().with_name("prompt-history.jsonl")
 
 
 def test_up_and_down_walk_it_and_the_unsent_text_is_kept(path: Path, tmp_path: Path) -> None:
@@ -176,10 +197,26 @@ def test_an_unsent_paste_comes_back_whole(path: Path, tmp_path: Path) -> None:
     drive(Host(tmp_path, path), steps)
 
 
+def test_a_text_that_is_put_in_takes_the_place_of_none(path: Path, tmp_path: Path) -> None:
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        host.area.post_message(events.Paste("line\n" * 40))
+        await press(host, pilot)
+        host.prompt.replace_text("other")
+        await press(host, pilot, "enter", "up", "up")
+        assert (host.texts, host.prompt.text) == (["other"], "line\n" * 40)
+        await press(host, pilot, "down", "down", "x")
+        assert not host.prompt.offer("offered")
+        assert host.prompt.text == "x"
+        await press(host, pilot, "up")
+        assert host.prompt.text == "offered"
+
+    drive(Host(tmp_path, path), steps)
+
+
 def test_what_is_sent_is_kept_only_if_wanted(path: Path, tmp_path: Path) -> None:
     async def steps(host: Host, pilot: Pilot[None]) -> None:
         await press(host, pilot, "a", "enter")
-        host.prompt.keep = False
+        host.prompt.history.keep = False
         await press(host, pilot, "b", "enter", "up")
         assert host.prompt.text == "b"
 

@@ -2,8 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 from prompt_host import Host, drive, press
 from textual.pilot import Pilot
+from ui_chat import chatting, own_folders
+from ui_chat import drive as drive_chat
+
+from app.ui.sessions import SessionScreen
 
 TEXT = "one two three\nfour five\n  six seven"
 
@@ -116,6 +121,25 @@ def test_redo_takes_back_an_undo(tmp_path: Path) -> None:
         assert marked(host) == "|four five\n  six seven"
 
     drive(Host(tmp_path), steps)
+
+
+def test_in_the_chat_redo_is_vims_where_the_prompt_takes_commands(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own_folders(monkeypatch, tmp_path)
+
+    async def steps() -> None:
+        async with chatting(vim=True) as chat:
+            await chat.ready()
+            await chat.pilot.press(*"abc", "escape", *"xxuu", "ctrl+r")
+            await chat.until(lambda: chat.screen.prompt.text == "ab")
+            for keys in (["i"], ["escape", "escape"]):
+                await chat.pilot.press(*keys, "ctrl+r")
+                await chat.until(lambda: isinstance(chat.app.screen, SessionScreen))
+                await chat.pilot.press("escape")
+                await chat.until(lambda: chat.app.screen is chat.screen)
+
+    drive_chat(steps())
 
 
 def test_the_mode_is_told_and_escape_leads_out_of_insert_mode_only(tmp_path: Path) -> None:

@@ -275,6 +275,23 @@ def test_keys_jump_between_code_blocks_and_copy_them() -> None:
     assert texts[-1] == ("```\nnot code\n```", "message")
 
 
+def test_a_code_block_stays_selected_at_another_width() -> None:
+    async def script(transcript: Transcript, pilot: "Pilot[None]") -> None:
+        transcript.add_answer(1, f"1. {words(20)}\n\n   ```\n   one\n   ```\n\n   ```\n   two\n   ```")
+        await quiet(transcript, pilot)
+        await pilot.press("home", "n", "n", "y")
+        before = [row.startswith("█") for row in rows(transcript)].index(True)
+        await pilot.resize_terminal(30, 40)
+        await quiet(transcript, pilot)
+        marked = [row for row in rows(transcript) if row.startswith("█")]
+        assert [row.startswith("█") for row in rows(transcript)].index(True) > before
+        assert "two" in "".join(marked)
+        assert "one" not in "".join(marked)
+        await pilot.press("y")
+
+    assert [each.text for each in drive(script).heard] == ["two", "two"]
+
+
 def test_code_blocks_are_exact() -> None:
     async def script(transcript: Transcript, _: "Pilot[None]") -> None:
         transcript.add_answer(1, "```\n\ta \x1b[b]\n```\n> ~~~\n> q\n> ~~~")

@@ -12,7 +12,7 @@ from saved import branch, ended, on_disk, others, question, said, tell
 from app.engine.ending import Finish
 from app.engine.messages import Ended, Said
 from app.history import recorder as recorder_module
-from app.history.recorder import Recorder, start_recorder
+from app.history.recorder import Recorder, source_of, start_recorder
 from app.history.records import FAILED
 from app.history.resume import Resumed
 from app.history.scribe import Scribe
@@ -252,3 +252,8 @@ def test_a_model_is_remembered_by_what_opens_it_anywhere(tmp_path: Path, monkeyp
         ("gone.gguf", "gone.gguf"),
     ):
         assert start_recorder("x", name, None, saved=False).source == str(source)
+
+
+def test_a_model_that_is_gone_keeps_the_name_it_was_loaded_by(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path))
+    assert source_of("ollama:gone:3b") == "ollama:gone:3b"

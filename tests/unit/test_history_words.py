@@ -52,6 +52,11 @@ def test_control_characters_are_shown_and_not_obeyed() -> None:
     assert visible("a\x1b]0;x\x07\tb\r\nc\x9b\x7f\u202e") == "a␛]0;x␇\tb␍\nc\ufffd\ufffd\ufffd"
 
 
+def test_icons_and_what_is_newer_than_python_are_no_control_characters() -> None:
+    text = "\ue0b0 \U0001fae9 \U0010fffd"
+    assert (visible(text), one_line(text)) == (text, text)
+
+
 class Clock:
     """A clock that a test sets."""
 

@@ -1,0 +1,33 @@
+"""What was typed in chats, kept beside the conversations so that Up brings it back: where it is, and how it goes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.paths import history_file, prompts_file
+from drafters.file_lock import locked
+from models.errors import LocalspecError
+
+_PATIENCE = 5.0
+"""Seconds to wait for a chat that is writing."""
+
+
+def typed_files() -> list[Path]:
+    """Return the files that hold prompts: those of both chats, and what a chat that was killed left half written."""
+    unfinished = prompts_file().parent.glob(f"{prompts_file().name}*.partial")
+    return [path for path in (history_file(), prompts_file(), *unfinished) if path.exists()]
+
+
+def remove_typed(files: Sequence[Path]) -> None:
+    """Remove such files; raises LocalspecError where one can't be."""
+    if not files:
+        return
+    try:
+        # A chat that is shortening its file would put the old prompts back.
+        with locked(prompts_file().with_name(f"{prompts_file().name}.lock"), _PATIENCE):
+            for path in files:
+                path.unlink(missing_ok=True)
+    except OSError as error:
+        places = ", ".join(map(str, files))
+        raise LocalspecError(
+            "The prompt history can't be removed.", cause=str(error), hint=f"It is in {places}."
+        ) from error
