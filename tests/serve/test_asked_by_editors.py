@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from serving import Served, served
 
 from app.desk import AnswerMessage, Desk
+from app.engine.messages import Ended
 from app.engine.question import Question
 from app.engine.thread import Urgency
 from app.serve.asked import Asked, Kind, Outcome
@@ -93,7 +95,26 @@ def test_of_an_expected_answer_the_beginning_that_can_matter_is_taken(
     assert [question.prediction for question in questions] == [expected[:_LONGEST]]
 
 
-def ask_at_once(one: Served, warming: int, answers: int) -> tuple[list[Outcome], list[object]]:
+@pytest.fixture
+def end(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """What no answer ends before, however quick the engine is."""
+    end = asyncio.Event()
+    answer = Desk.answer
+
+    async def hold(
+        self: Desk, question: Question, urgency: Urgency = Urgency.ANSWER, wait: float | None = None
+    ) -> AsyncGenerator[AnswerMessage]:
+        async with aclosing(answer(self, question, urgency, wait)) as messages:
+            async for message in messages:
+                if isinstance(message, Ended):
+                    await end.wait()
+                yield message
+
+    monkeypatch.setattr(Desk, "answer", hold)
+    return end
+
+
+def ask_at_once(one: Served, warming: int, answers: int, end: asyncio.Event) -> tuple[list[Outcome], list[object]]:
     """Ask to warm the cache so often while an answer is given, then real questions; return how each ended."""
     base = one.service.settings.chatting
     long = replace(base, turns=(Turn("user", "the cat"),), max_tokens=300)
@@ -106,15 +127,17 @@ def ask_at_once(one: Served, warming: int, answers: int) -> tuple[list[Outcome],
         warmed = [asyncio.ensure_future(service.whole(Asked(warm, Kind.INFILL))) for _ in range(warming)]
         await asyncio.sleep(0)
         real += [asyncio.ensure_future(service.whole(Asked(long, Kind.CHAT))) for _ in range(answers)]
+        await asyncio.wait(real, timeout=5, return_when=asyncio.FIRST_COMPLETED)
+        end.set()
         return await asyncio.gather(*warmed), await asyncio.gather(*real, return_exceptions=True)
 
     assert one.client.portal is not None
     return one.client.portal.call(ask)
 
 
-def test_warm_ups_take_no_place_of_who_waits_and_are_never_refused(tmp_path: Path) -> None:
+def test_warm_ups_take_no_place_of_who_waits_and_are_never_refused(tmp_path: Path, end: asyncio.Event) -> None:
     with served(tmp_path, "toy-fim", "-np", "1", "--queue", "2") as one:
-        warmed, ended = ask_at_once(one, 30, 3)
+        warmed, ended = ask_at_once(one, 30, 3, end)
         assert [outcome.text for outcome in warmed] == [""] * 30
         refused = [error for error in ended if isinstance(error, Refused)]
         assert [error.code for error in refused] == ["busy"], "one answers, two wait, and one is too many"
