@@ -1,6 +1,5 @@
 """`localspec complete`: from flags to a place, and what is missing there on stdout."""
 
-import json
 import re
 import sys
 from collections.abc import Sequence
@@ -18,9 +17,10 @@ from app.complete.tidy import Around, shown
 from app.engine.ending import Finish
 from app.engine.messages import Ended
 from app.engine.question import Question
+from app.error_lines import errors_told
 from app.exit_codes import INTERRUPTED
 from app.line_engine import LineEngine
-from app.report import end_record, ending_note, errors_told, summary
+from app.report import end_record, ending_note, summary
 from app.request import read_plan, read_sampling
 from app.terminal import Terminal
 from models.accept import Accept
@@ -52,7 +52,7 @@ def _complete(at: str | None, flags: dict[str, Any]) -> int:
     tidies, broken_off = not flags["raw_output"], ended.finish not in WHOLE
     text = shown(ended.answer, around, broken_off=broken_off, tidies=tidies).replace("\n", place.newline)
     if flags["as_json"]:
-        terminal.say(json.dumps(_record(text, ended), ensure_ascii=False) + "\n")
+        terminal.say_record(_record(text, ended))
     else:
         _print(text)
         _tell_end(terminal, ended)

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from app.extras import install_command
 from app.lsp.settings import Settings
 from app.request import read_plan
 from models.catalog import STARTER
@@ -23,7 +24,7 @@ def start_lsp(model: str | None, flags: dict[str, Any]) -> int:
             raise
         raise LocalspecError(
             f"The language server needs {error.name.split('.')[0]}, and it is not installed.",
-            hint='Install it: pip install "localspec[lsp]".',
+            hint=f"Install it: {install_command('lsp')}",
         ) from error
     _keep_quiet()
     return converse(plan, _settings(flags), flags["draft_max"], flags["client"])

@@ -84,7 +84,7 @@ class Asking:
         except BaseException:
             await speech.aclose()
             raise
-        return EventStream(events(_with_first(said, speech)), self._service.stop)
+        return EventStream(events(_with_first(said, speech)), self._service.stop, self._service.metrics.refused)
 
 
 async def _with_first(first: str | Outcome, rest: Speech) -> Speech:

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from app.engine.question import Question
+from app.extras import install_command
 from app.request import read_plan, read_sampling
 from app.serve.settings import Door, Limits, ServePlan
 from app.terminal import Terminal
@@ -33,7 +34,7 @@ def run_serve(plan: ServePlan) -> int:
         raise LocalspecError(
             "The server needs libraries that are not installed.",
             cause=f"Missing: {', '.join(missing)}.",
-            hint='Install them: pip install "localspec[serve]"',
+            hint=f"Install them: {install_command('serve')}",
         )
     from app.serve.server import serve
 

@@ -24,7 +24,9 @@ class Guard:
         self._app = app
         self._door = door
         self._metrics = metrics
-        self._names = {name.lower() for name in (*LOOPBACK, door.host.strip("[]"), *door.hosts)}
+        host = door.host.strip("[]")
+        self._names = {name.lower() for name in (*LOOPBACK, host, *door.hosts)}
+        self._is_everywhere = host in WILDCARDS
         self._key = door.key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,7 +58,7 @@ class Guard:
     def _is_called(self, host: str) -> bool:
         """Tell whether a Host header names this server; a page elsewhere that points its own name here does not."""
         name = name_of(host)
-        return name in self._names or (self._door.host in WILDCARDS and is_address(name))
+        return name in self._names or (self._is_everywhere and is_address(name))
 
     def _knows_key(self, headers: Headers) -> bool:
         scheme, _, token = headers.get("authorization", "").partition(" ")

@@ -22,7 +22,9 @@ from app.options import (
 
 _SAMPLING, _OUTPUT, _DOOR, _LOAD = "Sampling", "Output", "Who may ask", "How much at once"
 _COUNT = click.IntRange(min=1)
-_SECONDS = click.FloatRange(min=0, max=86400)
+_LONGEST = 86400
+_WAIT = click.FloatRange(min=0.01, max=_LONGEST)
+"""With no time at all an idle server would be late too; who wants nobody to wait says --queue 0."""
 _TEMPERATURE_HELP = "Temperature where a request has none.  [default: 0.8; 0 for holes, and with --fim for all texts]"
 _COUNT_HELP = "Most tokens of an answer where a request says nothing.  [default: any number; with --fim 128]"
 _FIM_HELP = "For editors: port 8012, where llama.vim and llama.vscode look, and short, likeliest completions."
@@ -48,8 +50,8 @@ _DOOR_OPTIONS = (
 _LOAD_OPTIONS = (
     option(_LOAD, "-np", "--parallel", default=2, type=click.IntRange(1, 64), help=_PARALLEL_HELP),
     option(_LOAD, "--queue", default=16, type=click.IntRange(0, 4096), help=_QUEUE_HELP),
-    option(_LOAD, "--timeout", default=60.0, type=_SECONDS, help=_TIMEOUT_HELP),
-    option(_LOAD, "--grace", default=15.0, type=_SECONDS, help=_GRACE_HELP),
+    option(_LOAD, "--timeout", default=60.0, type=_WAIT, help=_TIMEOUT_HELP),
+    option(_LOAD, "--grace", default=15.0, type=click.FloatRange(min=0, max=_LONGEST), help=_GRACE_HELP),
     option(_LOAD, "--max-body", default=8.0, type=click.FloatRange(0.001, 1024), help="Most MiB of a request."),
 )
 _DRAFT_OPTIONS = (

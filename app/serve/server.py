@@ -25,6 +25,7 @@ from models.errors import LocalspecError
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _NOT_HERE = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 """Errors of an address that this machine does not have: "localhost" is often two, of which one is switched off."""
+_EVERYWHERE = (socket.AF_INET6, "::")
 _KEEP_ALIVE = 10
 _LAST = 5
 """Seconds that answers which were told to end may take."""
@@ -66,10 +67,13 @@ def listen(door: Door) -> list[socket.socket]:
 def _opened(addresses: Collection[tuple[socket.AddressFamily, str]], port: int) -> list[socket.socket]:
     """Open a socket for each address that is here; raises OSError, also where none is."""
     listeners: list[socket.socket] = []
+    # As a system does unasked; Python's sockets of "::" hear nobody who comes by IPv4.
+    both = [*addresses] == [_EVERYWHERE] and socket.has_dualstack_ipv6()
     with ExitStack() as stack:
         for place, (family, address) in enumerate(addresses, 1):
             try:
-                listeners.append(stack.enter_context(socket.create_server((address, port), family=family)))
+                one = socket.create_server((address, port), family=family, dualstack_ipv6=both)
+                listeners.append(stack.enter_context(one))
                 port = listeners[0].getsockname()[1]
             except OSError as error:
                 if error.errno not in _NOT_HERE or (place == len(addresses) and not listeners):

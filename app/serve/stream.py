@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -28,11 +28,13 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncGenerator[bytes], stop: asyncio.Event) -> None:
+    def __init__(self, events: AsyncGenerator[bytes], stop: asyncio.Event, refused: Callable[[int], None]) -> None:
+        """Take the events, what says that the server stops, and who counts a refusal by its status."""
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._events = events
         self._stop = stop
+        self._refused = refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Send everything."""
@@ -43,6 +45,7 @@ class EventStream(Response):
             return
         except Refused as refused:
             # The status is out: a client learns of it by the event.
+            self._refused(refused.status)
             await _write(send, event(refused.body))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -84,7 +84,7 @@ def test_a_kind_of_address_that_this_machine_does_not_know_is_passed_over(
              (socket.AF_INET, socket.SOCK_STREAM, 6, "", (FIRST, 0))]  # fmt: skip
     create = socket.create_server
 
-    def old(address: tuple[str, int], *, family: int) -> socket.socket:
+    def old(address: tuple[str, int], *, family: int, **_: object) -> socket.socket:
         if family == socket.AF_INET6:
             raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
         return create(address, family=family)
@@ -92,6 +92,14 @@ def test_a_kind_of_address_that_this_machine_does_not_know_is_passed_over(
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
     monkeypatch.setattr(socket, "create_server", old)
     assert [name for name, _ in opened(listen(door(tmp_path)))] == [FIRST]
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="a socket of this system hears IPv6 or IPv4 alone")
+@pytest.mark.parametrize("host", ["::", "[::]"])
+def test_all_addresses_are_those_of_ipv4_too(tmp_path: Path, host: str) -> None:
+    (listener,) = listen(plan_of(tmp_path, "toy", "--host", host, "--port", "0", "--api-key", "k").door)
+    with listener:
+        socket.create_connection((FIRST, listener.getsockname()[1]), timeout=5).close()
 
 
 def test_a_plain_address_is_one_socket(tmp_path: Path) -> None:

@@ -119,8 +119,10 @@ def test_a_prompt_that_can_not_fit_is_refused_before_it_is_counted(server: Serve
 
 
 def test_a_later_prompt_that_is_too_long_ends_the_stream_with_an_error(server: Served) -> None:
+    before = server.figure("localspec:requests_refused_total")
     events = server.events(PATH, prompt=["a", "a" * 600], max_tokens=2)
     assert events[-1]["error"]["code"] == "context_length_exceeded"
+    assert server.figure("localspec:requests_refused_total") == before + 1
 
 
 def test_a_server_for_editors_answers_shortly_and_likeliest(tmp_path: Path) -> None:

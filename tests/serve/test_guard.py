@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click import BadParameter
 from serving import Served, plan_of, served
 
 from app.serve.asked import Asked, Kind
@@ -44,9 +45,10 @@ def test_more_names_can_be_allowed(tmp_path: Path) -> None:
         assert one.client.get("/health", headers={"Host": "other.local"}).status_code == 403
 
 
+@pytest.mark.parametrize("all_", ["0.0.0.0", "::", "[::]"])
 @pytest.mark.parametrize(("host", "status"), [("10.0.0.7:8080", 200), ("[fe80::1]", 200), ("box.local", 403)])
-def test_a_server_on_all_addresses_goes_by_addresses(tmp_path: Path, host: str, status: int) -> None:
-    with served(tmp_path, "toy", "--host", "0.0.0.0", "--api-key", "k") as one:
+def test_a_server_on_all_addresses_goes_by_addresses(tmp_path: Path, all_: str, host: str, status: int) -> None:
+    with served(tmp_path, "toy", "--host", all_, "--api-key", "k") as one:
         assert one.client.get("/health", headers={"Host": host}).status_code == status
 
 
@@ -218,6 +220,12 @@ def test_who_waits_too_long_is_told_to_come_again(tmp_path: Path) -> None:
         refused = [error for error in ask_at_once(one, 3) if isinstance(error, Refused)]
         assert [(error.status, error.code) for error in refused] == [(503, "busy")] * 2
         assert refused[0].response().headers["retry-after"]
+
+
+def test_a_time_that_every_request_would_be_too_late_for_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadParameter, match=r"0\.01<=x<=86400"):
+        plan_of(tmp_path, "toy", "--timeout", "0")
+    assert plan_of(tmp_path, "toy", "--grace", "0").limits.grace == 0
 
 
 def test_a_mistake_of_the_servers_own_is_told_and_logged_without_what_was_said(
