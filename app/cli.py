@@ -1,8 +1,7 @@
 """The command line. Nothing heavy is imported before a command runs: `--help` must be instant."""
 
-import os
 import sys
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -13,18 +12,19 @@ from app.bench.options import bench_options
 from app.catalog.options import check, models
 from app.complete.options import complete
 from app.completions import SHELLS, script
-from app.config.files import read_all
+from app.config.files import passed_over, read_all, user_file
 from app.doctor.options import doctor
-from app.exit_codes import INTERRUPTED
+from app.error_lines import asks_for_lines, errors_told
 from app.history.options import history
+from app.leaving import exit_code
 from app.lsp.options import lsp
 from app.options import ModelName, SectionedCommand, run_options
 from app.serve.options import serve
+from app.terminal import Terminal
 from app.tune.options import tune_options
 from app.verify.options import verify_options
-from models.errors import LocalspecError, UsageError
+from models.errors import UsageError
 
-_BROKEN_PIPE = 141
 _HELP_WANTED = "app.cli: help wanted"
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 _EPILOG = (
@@ -71,8 +71,16 @@ def command_line(context: click.Context) -> None:
     # Help has to work with any file, and so have completion and what is there to look at them.
     looks_at_them = context.invoked_subcommand in ("config", "doctor")
     lenient = context.resilient_parsing or context.meta[_HELP_WANTED] or looks_at_them
-    with suppress(UsageError) if lenient else nullcontext():
+    with suppress(UsageError) if lenient else errors_told(as_json=asks_for_lines(sys.argv[1:])):
         context.default_map = read_all(command_line)
+    if not lenient:
+        _tell_passed_over(context.invoked_subcommand)
+
+
+def _tell_passed_over(command: str | None) -> None:
+    for source, keys in passed_over(command_line, command).items():
+        what = f"{', '.join(keys)} of {source.path} is passed over: a project does not decide that"
+        Terminal().warn(f"{what}. Say it on the command line, or in {user_file()}.")
 
 
 @command_line.command(cls=SectionedCommand, epilog=_EPILOG)
@@ -231,8 +239,9 @@ def completions(shell: str) -> None:
 def config() -> None:
     """See which settings hold here, and where they come from.
 
-    Every flag can be set in a file, by its long name without the dashes: `temp = 0.2` for every command that has such a
-    flag, or in a table such as [run] for one. The user's file counts everywhere, .localspec.toml in a project's folder
+    A flag of run, bench, verify, tune, complete, serve or lsp can be set in a file, by a long name without the dashes:
+    `temp = 0.2` for each of them that has such a flag and takes the value, or in a table such as [run] for one. Not so
+    what is about one run, such as --prompt. The user's file counts everywhere, .localspec.toml in a project's folder
     only there, and it wins; a variable of the environment wins over both, and a flag over all.
     """
 
@@ -250,8 +259,6 @@ def show_config(*, everything: bool, as_json: bool) -> None:
 @config.command("path")
 def config_path() -> None:
     """Print the user's settings file, there or not."""
-    from app.config.files import user_file
-
     click.echo(user_file())
 
 
@@ -266,24 +273,4 @@ command_line.add_command(doctor)
 
 def run_command_line() -> None:
     """Run, and leave with the exit code that says how it went."""
-    sys.exit(_exit_code())
-
-
-def _exit_code() -> int:
-    try:
-        code = command_line(prog_name="localspec", standalone_mode=False)
-        return code if isinstance(code, int) else 0
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except LocalspecError as error:
-        from app.terminal import Terminal
-
-        Terminal().fail(error)
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        return INTERRUPTED
-    except BrokenPipeError:
-        # The reader has seen enough; Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _BROKEN_PIPE
+    sys.exit(exit_code(command_line))

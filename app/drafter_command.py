@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,16 @@ import click
 from app.paths import project_folder, texts_folder
 from app.terminal import Terminal
 from drafters.memory import Account, accounts, forget
-from models.errors import LocalspecError
+from models.errors import LocalspecError, UsageError
 
 _KEPT = 1
 
 
 def show_memory(*, as_json: bool) -> None:
-    """Print what is remembered; raises LocalspecError."""
-    terminal, folder, project = Terminal(), texts_folder(), project_folder()
+    """Print what is remembered, also in a working directory that is gone; raises LocalspecError."""
+    terminal, folder, project = Terminal(), texts_folder(), None
+    with suppress(OSError):
+        project = project_folder()
     try:
         found = accounts(folder)
     except OSError as error:
@@ -32,7 +35,7 @@ def show_memory(*, as_json: bool) -> None:
 
 def forget_memory(*, everything: bool, ask: bool) -> int:
     """Remove what is remembered and say what it was; return the exit code. Raises LocalspecError."""
-    terminal, project = Terminal(), None if everything else project_folder()
+    terminal, project = Terminal(), None if everything else _project()
     whose = "any project" if project is None else str(project)
     question = f"Forget what was said in {whose}?"
     if ask and sys.stdin.isatty() and not click.confirm(question, err=True):
@@ -46,18 +49,26 @@ def forget_memory(*, everything: bool, ask: bool) -> int:
     return 0
 
 
+def _project() -> Path:
+    try:
+        return project_folder()
+    except OSError as error:
+        hint = "Change to a folder that is there, or forget everything with --all."
+        raise UsageError("There is no project here.", cause="The working directory is gone.", hint=hint) from error
+
+
 def _failure(what: str, folder: Path, error: OSError) -> LocalspecError:
     return LocalspecError(
         f"What is remembered can't be {what}.", cause=str(error), hint=f"It is in {folder}, which is safe to remove."
     )
 
 
-def _record(folder: Path, project: Path, found: Sequence[Account]) -> dict[str, Any]:
-    """Return the object of --json; null for the project, tokenizer and model of a damaged file."""
+def _record(folder: Path, project: Path | None, found: Sequence[Account]) -> dict[str, Any]:
+    """Return the object of --json; null for a project that is gone, and for all that a damaged file would say."""
     return {
         "type": "memory",
         "folder": str(folder),
-        "project": str(project),
+        "project": project and str(project),
         "memories": [
             {
                 "project": account.header and account.header.project,
@@ -74,7 +85,7 @@ def _record(folder: Path, project: Path, found: Sequence[Account]) -> dict[str, 
     }
 
 
-def _table(folder: Path, project: Path, found: Sequence[Account]) -> str:
+def _table(folder: Path, project: Path | None, found: Sequence[Account]) -> str:
     if not found:
         return f"Nothing is remembered. It would be in {folder}."
     lines = [f"Token ids of what was said, for the drafter to copy from: {folder}"]

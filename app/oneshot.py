@@ -1,11 +1,9 @@
 """`localspec run MODEL "PROMPT"`: one answer on stdout, or JSON lines; everything else on stderr."""
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 from app.engine.ending import Finish
 from app.engine.messages import Ended, Ready, Said, Walked
@@ -79,15 +77,15 @@ def _tell_end(terminal: Terminal, ended: Ended) -> None:
 
 
 def _as_json(engine: LineEngine, terminal: Terminal, ready: Ready, request: Request, messages: Messages) -> int:
-    _write(terminal, start_record(ready, request.settings.sampling))
+    terminal.say_record(start_record(ready, request.settings.sampling))
     ended = None
     for message in messages:
         if isinstance(message, Said):
-            _write(terminal, round_record(message))
+            terminal.say_record(round_record(message))
         else:
             ended = message
     assert ended is not None, _NO_END
-    _write(terminal, end_record(ended, _walked(engine, ended) if request.settings.explain else None))
+    terminal.say_record(end_record(ended, _walked(engine, ended) if request.settings.explain else None))
     return _exit_code(ended)
 
 
@@ -106,10 +104,6 @@ def _question(request: Request, before: Sequence[Message]) -> Question:
     if request.system:
         turns.insert(0, Message("system", request.system))
     return replace(request.settings, turns=tuple(turns))
-
-
-def _write(terminal: Terminal, record: dict[str, Any]) -> None:
-    terminal.say(json.dumps(record, ensure_ascii=False) + "\n")
 
 
 def _exit_code(ended: Ended) -> int:

@@ -28,8 +28,13 @@ def log_file() -> Path:
 
 
 def history_file() -> Path:
-    """Return the file of the lines typed in the chat."""
+    """Return the file of the lines typed in the line chat."""
     return state_folder() / "prompt-history"
+
+
+def prompts_file() -> Path:
+    """Return the file of the prompts typed on the screen; the line chat's form knows no prompt of several lines."""
+    return state_folder() / "prompt-history.jsonl"
 
 
 def texts_folder() -> Path:

@@ -1,8 +1,5 @@
 """Numbers in words: the line after an answer, the table of /stats, the records of --json."""
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -10,10 +7,8 @@ from app.engine.ending import Finish
 from app.engine.messages import Ended, Ready, Said, Walked
 from app.engine.stats import Snapshot
 from app.explanation import explanation_record
-from app.terminal import Terminal
 from app.walk_record import walk_record
 from models.accept import Accept
-from models.errors import LocalspecError
 from models.sampling import SamplingParams
 
 
@@ -118,28 +113,6 @@ def end_record(ended: Ended, walked: Walked | None = None) -> dict[str, Any]:
         "explanation": explanation_record(ended.explanation) if ended.explanation else None,
         "walk": walk_record(walked) if walked else None,
     }
-
-
-def error_record(error: LocalspecError) -> dict[str, Any]:
-    """Return the JSON line of a failure."""
-    return {
-        "type": "error",
-        "title": error.title,
-        "cause": error.cause,
-        "hint": error.hint,
-        "exit_code": error.exit_code,
-    }
-
-
-@contextmanager
-def errors_told(*, as_json: bool) -> Iterator[None]:
-    """Give a failure its JSON line too, before it goes on."""
-    try:
-        yield
-    except LocalspecError as error:
-        if as_json:
-            Terminal().say(json.dumps(error_record(error), ensure_ascii=False) + "\n")
-        raise
 
 
 def _speculation(ended: Ended) -> list[str]:

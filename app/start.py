@@ -4,7 +4,7 @@ import os
 import sys
 from typing import Any
 
-from app.report import errors_told
+from app.error_lines import errors_told
 from app.request import Request, read_request
 from models.errors import UsageError
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from app.config.files import read, sources_there, together
+from app.config.files import passed_over, read, sources_there, together
 from app.config.schema import commands_of, settings_of
 from app.terminal import Terminal
 
@@ -30,16 +30,21 @@ class Setting:
 
 def show_settings(group: click.Group, *, everything: bool, as_json: bool) -> None:
     """Print the settings that differ from what is built in, or all; raises UsageError for a file that is wrong."""
-    terminal = Terminal()
+    terminal, over = Terminal(), passed_over(group)
     found = [setting for setting in settings(group) if everything or setting.origin != _BUILT_IN]
     if as_json:
-        files = [{"origin": source.origin, "path": str(source.path)} for source in sources_there()]
+        files = [
+            {"origin": source.origin, "path": str(source.path), "passed_over": over.get(source, [])}
+            for source in sources_there()
+        ]
         record = {"type": "config", "files": files, "settings": [asdict(setting) for setting in found]}
-        terminal.say(json.dumps(record, ensure_ascii=False, default=str) + "\n")
+        terminal.say_record(record, default=str)
         return
     for source in sources_there():
         there = "" if source.path.exists() else " (not there)"
         terminal.say(f"# {source.origin}: {source.path}{there}\n")
+        if source in over:
+            terminal.say(f"#   passed over: {', '.join(over[source])}; only the user says who may ask a server\n")
     width = max((len(f"{setting.command}.{setting.key}") for setting in found), default=0)
     for setting in found:
         name = f"{setting.command}.{setting.key}"

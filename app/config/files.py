@@ -13,10 +13,16 @@ import platformdirs
 from app.config.schema import KEYS_PARAMETER, checked
 from app.paths import project_folder
 from models.errors import UsageError
+from models.home import at_home
 
+_VARIABLE = "LOCALSPEC_CONFIG"
 _PROJECT_FILE = ".localspec.toml"
-_LARGEST = 1 << 20
-"""Bytes of a settings file; what is larger is no such file."""
+_LARGEST = 1 << 16
+"""Bytes of a settings file; what is larger is no such file, and `tomllib` would read some of it for hours."""
+_USERS = frozenset({"host", "api_key", "allow_host", "allow_origin", "card", "plot"})
+"""Parameters that say who may ask a server, and which files are written: not for a folder that came from elsewhere."""
+_PRIVATE = frozenset({"no_history", "no_memory"})
+"""Those that keep nothing: such a folder may ask for that, and not take it back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +35,15 @@ class Source:
 
 
 def sources() -> tuple[Source, ...]:
-    """Return the files that count here, there or not; later ones win. Raises OSError where "here" is gone."""
+    """Return the files that count here, there or not; later ones win.
+
+    Raises OSError where "here" is gone, UsageError where the user's file can't be found.
+    """
     return Source("user", user_file()), Source("project", project_folder() / _PROJECT_FILE)
 
 
 def sources_there() -> tuple[Source, ...]:
-    """Return the same where there is a working directory, else the user's file alone."""
+    """Return the same where there is a working directory, else the user's file alone. Raises UsageError."""
     try:
         return sources()
     except OSError:
@@ -42,16 +51,51 @@ def sources_there() -> tuple[Source, ...]:
 
 
 def user_file() -> Path:
-    """Return the user's file: LOCALSPEC_CONFIG, or config.toml where this system keeps settings."""
-    if named := os.environ.get("LOCALSPEC_CONFIG"):
-        return Path(named).expanduser()
+    """Return the user's file: LOCALSPEC_CONFIG, or config.toml where this system keeps settings. Raises UsageError."""
+    if named := os.environ.get(_VARIABLE):
+        return at_home(named, _VARIABLE)
     return Path(platformdirs.user_config_dir("localspec", appauthor=False)) / "config.toml"
 
 
 def read(source: Source, group: click.Group) -> dict[str, dict[str, Any]]:
     """Return what a file says for each command, by parameter name; nothing where there is no file.
 
-    Raises UsageError for one that can't be read, is no TOML, or says what no command understands.
+    Of a project's file what is the user's alone to say is passed over. Raises UsageError for one that can't be read, is
+    no TOML, or says what no command understands.
+    """
+    return {
+        command: {name: value for name, value in values.items() if not _is_passed_over(source, name, value)}
+        for command, values in _said(source, group).items()
+    }
+
+
+def passed_over(group: click.Group, command: str | None = None) -> dict[Source, list[str]]:
+    """Return the keys that files have, for one command or any, and may not say; raises UsageError as `read` does."""
+    found = {}
+    for source in sources_there():
+        said = _said(source, group)
+        settings = [setting for each in said if command in (None, each) for setting in said[each].items()]
+        if over := {name.replace("_", "-") for name, value in settings if _is_passed_over(source, name, value)}:
+            found[source] = sorted(over)
+    return found
+
+
+def _is_passed_over(source: Source, parameter: str, value: Any) -> bool:
+    return source.origin != "user" and (parameter in _USERS or (parameter in _PRIVATE and value is False))
+
+
+def _said(source: Source, group: click.Group) -> dict[str, dict[str, Any]]:
+    try:
+        return checked(parsed(source), group, str(source.path))
+    except RecursionError as error:
+        cause, hint = "It has lists or tables in one another, too deep to be read.", "Mend it, or move it away."
+        raise UsageError(f"{source.path} can't be read.", cause=cause, hint=hint) from error
+
+
+def parsed(source: Source) -> dict[str, Any]:
+    """Return what a file says, in TOML's types; nothing where there is no file.
+
+    Raises UsageError for one that can't be read or is no TOML, RecursionError for one that nests too deeply.
     """
     try:
         if source.path.stat().st_size > _LARGEST:
@@ -62,12 +106,12 @@ def read(source: Source, group: click.Group) -> dict[str, dict[str, Any]]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{source.path} can't be read.", cause=str(error), hint="Mend it, or move it away.") from error
     try:
-        said = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return tomllib.loads(text)
+    except ValueError as error:
+        # Python's own refusal of a number of thousands of digits is none of TOML's.
         raise UsageError(
             f"{source.path} is no TOML.", cause=str(error), hint="It has lines like: temp = 0.2"
         ) from error
-    return checked(said, group, str(source.path))
 
 
 def read_all(group: click.Group) -> dict[str, dict[str, Any]]:

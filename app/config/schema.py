@@ -1,6 +1,6 @@
 """What a settings file may say: the flags of each command, by their long names, with the types they have there."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -10,24 +10,32 @@ from app.options import SectionedOption
 from models.errors import UsageError
 
 _NEVER = frozenset(
-    {"prompt", "file", "continue", "resume", "audit", "statistics", "prefix-file", "suffix-file", "context", "cursor"}
-)
+    {
+        "prompt", "file", "edit", "continue", "resume", "audit", "statistics", "prefix-file", "suffix-file", "context",
+        "cursor",
+    }
+)  # fmt: skip
 """Flags that are about one question, or one run: in a file they would answer it every day."""
 _ARGUMENT = "model"
 _KEYS = "keys"
 """Table of the chat screen's keys: the flag --key of `run`, in a form that is easier to write."""
 KEYS_PARAMETER = "key"
+_BITS = 63
+"""Of the largest integer that TOML has; Python reads longer ones, and can't write them all."""
+
+_Known = Mapping[str, click.Parameter]
+"""What can be set for a command, by all the keys that a file may have for it."""
 
 
 def settings_of(command: click.Command) -> dict[str, click.Parameter]:
-    """Return what can be set for a command, by the key that a file has for it."""
+    """Return what can be set for a command, each by one key: the longest name of its flag."""
     keys: dict[str, click.Parameter] = {}
     for parameter in command.params:
         if isinstance(parameter, click.Argument) and parameter.name == _ARGUMENT:
             keys[_ARGUMENT] = parameter
-        elif isinstance(parameter, SectionedOption) and _key(parameter) not in _NEVER:
+        elif isinstance(parameter, SectionedOption) and not _NEVER & {*_names(parameter)}:
             # -m says the same as the argument.
-            keys.setdefault(_key(parameter), parameter)
+            keys.setdefault(max(_names(parameter), key=len), parameter)
     return keys
 
 
@@ -39,32 +47,45 @@ def commands_of(group: click.Group) -> dict[str, click.Command]:
 def checked(said: Mapping[str, Any], group: click.Group, where: str) -> dict[str, dict[str, Any]]:
     """Return, for each command, what a file says, in the names and types of its parameters.
 
-    Keys outside a table are for every command that has such a flag, and a command's own table wins. Raises UsageError
-    for a key nobody has, with the nearest that somebody has, and for a value that its flag would refuse.
+    Keys outside a table are for every command that has such a flag and takes the value, and a command's own table wins.
+    Raises UsageError for a key nobody has, with the nearest that somebody has, for a value that its flag would refuse,
+    and for a setting that is said twice.
     """
-    commands = commands_of(group)
-    said = _with_keys(said)
-    common = {key: value for key, value in said.items() if not isinstance(value, dict)}
-    everywhere = {key for command in commands.values() for key in settings_of(command)}
-    for key in common:
-        _check_known(key, [*everywhere, *commands], where)
-    for name in set(said) - set(common):
-        _check_known(name, list(commands), where, kind="table")
-    return {
-        name: dict(_values(command, {**common, **said.get(name, {})}, said.get(name, {}), f"{where}, [{name}]"))
-        for name, command in commands.items()
-    }
+    commands = {name: _known(command) for name, command in commands_of(group).items()}
+    _check_tables(said, [*commands, _KEYS], where)
+    said = _with_keys(said, where)
+    found = _for_all({key: value for key, value in said.items() if key not in commands}, commands, where)
+    for name, known in commands.items():
+        own, hint = said.get(name, {}), f"localspec {name} --help shows its flags; those about one run are no settings."
+        for key in own:
+            _check_known(key, known, f"{where}, [{name}]: there is no setting", hint)
+        found[name] |= _values(known, own, f"{where}, [{name}]")
+    return found
 
 
-def _with_keys(said: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what a file says with its table of keys as the flag that means the same."""
-    if not isinstance(said.get(_KEYS), dict):
+def _known(command: click.Command) -> _Known:
+    return {name: parameter for key, parameter in settings_of(command).items() for name in (key, *_names(parameter))}
+
+
+def _check_tables(said: Mapping[str, Any], tables: Collection[str], where: str) -> None:
+    """Refuse a table that nobody has, and what should be one and is none; raises UsageError."""
+    for name, value in said.items():
+        if isinstance(value, dict):
+            _check_known(name, tables, f"{where}: there is no table", f"There are: {', '.join(tables)}.")
+        elif name in tables:
+            hint = f"It is a table: write [{name}] on a line, and its settings below."
+            raise UsageError(f"{where}: {name} is {_shown(value)}.", hint=hint)
+
+
+def _with_keys(said: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """Return what a file says with its table of keys as the flag that means the same; raises UsageError."""
+    if _KEYS not in said:
         return said
-    own = said.get("run")
-    run = own if isinstance(own, dict) else {}
-    written = [f"{name}={_joined(keys)}" for name, keys in _flat(said[_KEYS])]
+    run = said.get("run", {})
+    own = run.get(KEYS_PARAMETER, said.get(KEYS_PARAMETER, []))
+    written = [f"{name}={_joined(keys, f'{where}, [{_KEYS}]: {name}')}" for name, keys in _flat(said[_KEYS])]
     rest = {key: value for key, value in said.items() if key != _KEYS}
-    return {**rest, "run": {**run, KEYS_PARAMETER: [*run.get(KEYS_PARAMETER, []), *written]}}
+    return {**rest, "run": {**run, KEYS_PARAMETER: [*(own if isinstance(own, list) else [own]), *written]}}
 
 
 def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
@@ -76,30 +97,56 @@ def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
             yield before + name, value
 
 
-def _joined(keys: Any) -> str:
-    return ",".join(map(str, keys)) if isinstance(keys, list) else str(keys)
+def _joined(keys: Any, where: str) -> str:
+    each = keys if isinstance(keys, list) else [keys]
+    if not all(isinstance(one, str) for one in each):
+        raise UsageError(f"{where} is {_shown(keys)}.", hint='It wants a key or a list of keys, as in "f12".')
+    return ",".join(each)
 
 
-def _values(
-    command: click.Command, values: Mapping[str, Any], own: Mapping[str, Any], where: str
-) -> Iterator[tuple[str, Any]]:
-    known = settings_of(command)
-    for key in own:
-        _check_known(key, list(known), where)
+def _for_all(common: Mapping[str, Any], commands: Mapping[str, _Known], where: str) -> dict[str, dict[str, Any]]:
+    """Return what stands outside any table for each command; raises UsageError for what no command takes."""
+    hint = f"Flags of {', '.join(commands)} are, by their long names without the dashes."
+    for key, value in common.items():
+        _check_known(key, {*commands}.union(*commands.values()), f"{where}: there is no setting", hint)
+        asked = [known[key] for known in commands.values() if key in known]
+        if not any(_takes(parameter, key, value) for parameter in asked):
+            _converted(asked[0], key, value, where)
+    return {
+        name: _values(
+            known,
+            {key: value for key, value in common.items() if key in known and _takes(known[key], key, value)},
+            where,
+        )
+        for name, known in commands.items()
+    }
+
+
+def _values(known: _Known, values: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return settings by the names of their parameters; raises UsageError."""
+    found: dict[str, Any] = {}
+    keys: dict[str, str] = {}
     for key, value in values.items():
-        if key in known:
-            parameter = known[key]
-            assert parameter.name is not None, "click names every parameter"
-            yield parameter.name, _converted(parameter, key, value, where)
+        name = str(known[key].name)
+        if name in keys:
+            hint = "Leave out one of the two."
+            raise UsageError(f"{where}: {keys[name]} and {key} are two names of one setting.", hint=hint)
+        keys[name], found[name] = key, _converted(known[key], key, value, where)
+    return found
+
+
+def _takes(parameter: click.Parameter, key: str, value: Any) -> bool:
+    try:
+        _converted(parameter, key, value, "")
+    except UsageError:
+        return False
+    return True
 
 
 def _converted(parameter: click.Parameter, key: str, value: Any, where: str) -> Any:
-    """Return a value as click will want it, having seen that it takes it."""
-    if isinstance(value, dict) or (isinstance(value, bool) is not _is_flag(parameter)):
-        wanted = "true or false" if _is_flag(parameter) else "a value"
+    """Return a value as click will want it, having seen that it takes it; raises UsageError."""
+    if wanted := _lacking(parameter, value):
         raise UsageError(f"{where}: {key} is {_shown(value)}.", hint=f"It wants {wanted}.")
-    if isinstance(value, list) and not parameter.multiple:
-        raise UsageError(f"{where}: {key} is a list.", hint="It wants one value.")
     written = [str(each) for each in value] if isinstance(value, list) else value if _is_flag(parameter) else str(value)
     written = [written] if parameter.multiple and not isinstance(written, list) else written
     try:
@@ -109,21 +156,48 @@ def _converted(parameter: click.Parameter, key: str, value: Any, where: str) -> 
     return written
 
 
+def _lacking(parameter: click.Parameter, value: Any) -> str:
+    """Return what a parameter wants where the value is of another kind, or of none that a flag has; else ""."""
+    if _is_flag(parameter):
+        return "" if isinstance(value, bool) else "true or false"
+    if isinstance(value, list) and not parameter.multiple:
+        return "one value"
+    each = value if isinstance(value, list) else [value]
+    if any(isinstance(one, bool | list | dict) or _is_huge(one) for one in each):
+        return "a value"
+    # 100 would be the name of a file, and is meant for another flag of this name.
+    is_file = isinstance(parameter.type, click.Path)
+    return "the name of a file, in quotes" if is_file and not all(isinstance(one, str) for one in each) else ""
+
+
 def _is_flag(parameter: click.Parameter) -> bool:
     return isinstance(parameter, click.Option) and bool(parameter.is_flag)
 
 
+def _is_huge(value: Any) -> bool:
+    return isinstance(value, int) and value.bit_length() > _BITS
+
+
 def _shown(value: Any) -> str:
-    return repr(value).lower() if isinstance(value, bool) else repr(value)
+    """Return a value in a few words; what holds others may hold too many to be shown."""
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "a table"
+    if isinstance(value, bool):
+        return repr(value).lower()
+    return f"a number of more than {_BITS} bits" if _is_huge(value) else repr(value)
 
 
-def _check_known(key: str, known: list[str], where: str, kind: str = "setting") -> None:
-    if key not in known:
-        near = get_close_matches(key, known, n=1)
-        hint = f"Did you mean '{near[0]}'?" if near else "Every flag of a command's --help is one, without the dashes."
-        raise UsageError(f"{where}: there is no {kind} '{key}'.", hint=hint)
+def _check_known(key: str, known: Collection[str], refusal: str, hint: str) -> None:
+    if key in known:
+        return
+    near = get_close_matches(key, known, n=1)
+    if key in _NEVER:
+        hint = f"--{key} is about one run: give it on the command line."
+    elif near:
+        hint = f"Did you mean '{near[0]}'?"
+    raise UsageError(f"{refusal} '{key}'.", hint=hint)
 
 
-def _key(option: click.Option) -> str:
-    """Return the key of a flag: its longest name without the dashes."""
-    return max((name for name in option.opts if name.startswith("--")), key=len).removeprefix("--")
+def _names(parameter: click.Parameter) -> list[str]:
+    """Return the long names of a flag without the dashes; none of an argument."""
+    return [name.removeprefix("--") for name in parameter.opts if name.startswith("--")]

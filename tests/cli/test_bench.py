@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench_fakes import failing_at_the_third_turn
 from checking import caught
 from run_here import Done, localspec_here
 from run_localspec import ROOT, environment, localspec, shared_folder
 
 from app.engine import speculate
-from app.engine.bench import Bench, BenchPrompt
 from app.engine.verify import Verdict
 from models.errors import LocalspecError
 
@@ -132,9 +132,11 @@ FAILURES = {
     "an unknown arm": (["--vs", "fast"], 2, "--vs fast is no arm"),
     "a model arm without a model": (["--vs", "model:3"], 2, "--draft FILE"),
     "a drafter for a draft model": (["--draft", "lookup"], 2, "arms go to --vs"),
-    "no number": (["--temp", "0,warm"], 2, "--temp 0,warm"),
+    "no number": (["--temp", "0,warm"], 2, "'0,warm' is no list of numbers"),
     "a temperature that can't be": (["--temp", "0.0001"], 2, "temperature"),
     "a prompt file that is not there": (["--prompts", "nope.jsonl"], 2, "nope.jsonl can't be read"),
+    "a prompt file of nobody's": (["--prompts", "~nobody-of-this-name/x"], 2, "--prompts ~nobody-of-this-name/x can't"),
+    "a plot of nobody's": (["--plot", "~nobody-of-this-name/x.svg"], 2, "--plot ~nobody-of-this-name/x.svg can't be"),
     "a plot of another kind": (["--plot", "x.pdf"], 2, "neither .svg nor .png"),
     "a plot nowhere": (["--plot", "no/such/x.svg"], 2, "no folder no/such"),
     "a missing model": (["-m", "nope.gguf"], 3, "no file nope.gguf"),
@@ -174,15 +176,7 @@ def test_the_starter_says_the_same_with_every_arm(tmp_path: Path) -> None:
 def test_what_was_done_before_an_error_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    turn, asked = Bench._turn, list[str]()
-
-    def failing(self: Bench, prompt: BenchPrompt, *arguments: Any) -> Any:
-        asked.append(prompt.id)
-        if len(asked) == 3:
-            raise error
-        return turn(self, prompt, *arguments)
-
-    monkeypatch.setattr(Bench, "_turn", failing)
+    asked = failing_at_the_third_turn(monkeypatch, error)
     done = localspec_here(*SHORT, "--json", home=tmp_path)
     assert done.returncode == (1 if isinstance(error, LocalspecError) else 130)
     found = json.loads(done.stdout)

@@ -107,7 +107,23 @@ def test_path_prints_the_users_file(tmp_path: Path) -> None:
         ('prompt = "hi"', "there is no setting 'prompt'"),
         ('temp = "warm"', "'warm' is not a valid float"),
         ("temp = true", "temp is true"),
-        ("temp = [1, 2]", "temp is a list"),
+        ("top-k = [1, 2]", "top-k is a list"),
+        ("[run]\ntemp = [1, 2]", "[run]: temp is a list"),
+        ("[run.temp]\na = 1", "temp is a table"),
+        ('stop = [["a"]]', "stop is a list"),
+        ("threads = 0x1" + "0" * 5000, "threads is a number of more than 63 bits"),
+        ("threads = 1" + "0" * 5000, "is no TOML"),
+        ("[run]\npredict = 100", "the name of a file, in quotes"),
+        ('edit = "main.py"', "--edit is about one run"),
+        ("offline = true", "Flags of run, bench, verify, tune, complete, serve, lsp are"),
+        ("[tune]\noffline = true", "localspec tune --help shows its flags"),
+        ("gpu-layers = 1\nn-gpu-layers = 2", "gpu-layers and n-gpu-layers are two names of one setting"),
+        ("run = 5", "write [run] on a line"),
+        ("[[run]]\ntemp = 1", "run is a list"),
+        ('keys = "f12"', "write [keys] on a line"),
+        ("[keys]\nchat.panel = true", "[keys]: chat.panel is true"),
+        ("a = " + "[" * 3000 + "]" * 3000, "too deep"),
+        ("[keys]\n" + "a." * 3000 + 'b = "f12"', "too deep"),
         ("no-adapt = 1", "It wants true or false"),
         ('[run]\naccept = "mostly"', "is not one of"),
         ("draft-max = 99", "is not in the range"),
@@ -125,6 +141,38 @@ def test_what_makes_no_sense_is_refused_with_the_file_and_what_to_do(tmp_path: P
     assert localspec_here("config", "show", home=tmp_path).returncode == 2
 
 
+def test_a_setting_for_all_holds_for_those_that_take_its_value(tmp_path: Path) -> None:
+    write(tmp_path, "draft-max = 0\nseed = -1\ntimeout = 0.05\npredict = 100\ntemp = [0, 0.7]\n")
+    found = shown(localspec_here("config", "show", "--json", home=tmp_path))
+    assert {name: value for name, (value, _) in found.items()} == {
+        "run.draft-max": 0,
+        "run.seed": -1,
+        "complete.draft-max": 0,
+        "complete.seed": -1,
+        "serve.draft-max": 0,
+        "serve.timeout": 0.05,
+        "lsp.draft-max": 0,
+        "bench.n-predict": 100,
+        "bench.temp": ["0", "0.7"],
+        "verify.n-predict": 100,
+        "verify.temp": ["0", "0.7"],
+    }
+    write(tmp_path, "[bench]\ndraft-max = 0\n")
+    done = localspec_here("models", "ls", home=tmp_path)
+    assert done.returncode == 2
+    assert "[bench]: draft-max is 0" in done.stderr
+
+
+def test_a_flag_has_each_of_its_long_names_in_a_file(tmp_path: Path) -> None:
+    for name in ("gpu-layers", "n-gpu-layers"):
+        write(tmp_path, f"{name} = 10\n[tune]\nkeep = true\n")
+        found = shown(localspec_here("config", "show", "--json", home=tmp_path))
+        assert found["run.n-gpu-layers"] == found["tune.n-gpu-layers"] == (10, "user")
+        assert found["tune.requantise-draft"] == (True, "user")
+    write(tmp_path, "gpu-layers = 10\n[run]\nn-gpu-layers = 20\n")
+    assert shown(localspec_here("config", "show", "--json", home=tmp_path))["run.n-gpu-layers"] == (20, "user")
+
+
 def test_help_works_with_any_file_and_shows_the_values_that_hold(tmp_path: Path) -> None:
     write(tmp_path, "nonsense = 1")
     assert localspec_here("run", "--help", home=tmp_path).returncode == 0
@@ -140,6 +188,15 @@ def test_a_file_that_cannot_be_read_is_not_passed_over(tmp_path: Path) -> None:
     assert "can't be read" in done.stderr
 
 
+def test_a_file_below_nobodys_home_is_told_with_its_variable(tmp_path: Path) -> None:
+    extra = {"LOCALSPEC_CONFIG": "~nobody-of-this-name/c.toml"}
+    for command in (("run", "toy", "hi"), ("config", "path"), ("config", "show")):
+        done = localspec_here(*command, home=tmp_path, extra=extra)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "LOCALSPEC_CONFIG ~nobody-of-this-name/c.toml can't be found." in done.stderr
+    assert localspec_here("run", "--help", home=tmp_path, extra=extra).returncode == 0
+
+
 def test_keys_have_a_table_of_their_own_and_each_is_a_setting(tmp_path: Path) -> None:
     project = tmp_path / "work"
     (project / ".git").mkdir(parents=True)
@@ -148,6 +205,15 @@ def test_keys_have_a_table_of_their_own_and_each_is_a_setting(tmp_path: Path) ->
     keys, origin = shown(run_in(project, "config", "show", "--json", home=tmp_path))["run.key"]
     assert keys == ["chat.panel=f12", "chat.copy=f11,ctrl+k", "chat.panel=f10"]
     assert origin == "project"
+
+
+@pytest.mark.parametrize(
+    "before", ['key = "chat.copy=f11"', '[run]\nkey = "chat.copy=f11"', '[run]\nkey = ["chat.copy=f11"]']
+)
+def test_keys_in_a_table_join_those_of_the_flag(tmp_path: Path, before: str) -> None:
+    write(tmp_path, f'{before}\n[keys]\n"chat.panel" = "f12"\n')
+    found = shown(localspec_here("config", "show", "--json", home=tmp_path))
+    assert found["run.key"][0] == ["chat.copy=f11", "chat.panel=f12"]
 
 
 def test_a_key_that_nothing_has_is_refused_with_the_nearest(tmp_path: Path) -> None:
@@ -197,3 +263,45 @@ def test_a_working_directory_that_is_gone_leaves_what_is_not_about_it(tmp_path: 
         assert temperature(localspec_here("run", "toy", "hi", "-n", "2", "--json", home=tmp_path)) == 0.3
         assert shown(localspec_here("config", "show", "--json", home=tmp_path))["run.temp"] == (0.3, "user")
         assert "the working directory is gone" in localspec_here("doctor", home=tmp_path).stdout
+
+
+OPEN = '[serve]\nhost = "0.0.0.0"\napi-key = "known"\nallow-host = ["evil.example"]\nallow-origin = ["*"]\nport = 0\n'
+
+
+def test_a_project_does_not_say_who_may_ask_a_server(tmp_path: Path) -> None:
+    project = tmp_path / "work"
+    (project / ".git").mkdir(parents=True)
+    (project / ".localspec.toml").write_text(OPEN)
+    served = run_in(project, "serve", "nope.gguf", home=tmp_path)
+    assert served.returncode == 3
+    assert f"allow-host, allow-origin, api-key, host of {project / '.localspec.toml'} is passed over" in served.stderr
+    assert str(tmp_path / USER) in served.stderr
+    assert run_in(project, "run", "toy", "hi", "-n", "2", "-q", home=tmp_path).stderr == ""
+    told = run_in(project, "config", "show", "--json", home=tmp_path)
+    assert shown(told) == {"serve.port": (0, "project")}
+    passed = [file["passed_over"] for file in json.loads(told.stdout)["files"]]
+    assert passed == [[], ["allow-host", "allow-origin", "api-key", "host"]]
+    assert "#   passed over: allow-host" in run_in(project, "config", "show", home=tmp_path).stdout
+
+
+def test_a_project_may_ask_that_nothing_is_kept_and_not_the_contrary(tmp_path: Path) -> None:
+    project = tmp_path / "work"
+    (project / ".git").mkdir(parents=True)
+    write(tmp_path, "no-history = true\n")
+    (project / ".localspec.toml").write_text('no-history = false\nno-memory = true\n[bench]\nplot = "x.svg"\n')
+    told = run_in(project, "config", "show", "--json", home=tmp_path)
+    assert shown(told)["run.no-history"] == (True, "user")
+    assert shown(told)["run.no-memory"] == (True, "project")
+    assert [file["passed_over"] for file in json.loads(told.stdout)["files"]] == [[], ["no-history", "plot"]]
+    assert "no-history of" in run_in(project, "run", "toy", "hi", "-n", "2", home=tmp_path).stderr
+
+
+def test_the_user_says_who_may_ask_a_server(tmp_path: Path) -> None:
+    write(tmp_path, OPEN)
+    (tmp_path / ".localspec.toml").write_text('api-key = "known"\n')
+    found = shown(run_in(tmp_path, "config", "show", "--json", home=tmp_path))
+    assert found["serve.host"] == ("0.0.0.0", "user")
+    assert found["serve.allow-origin"] == (["*"], "user")
+    assert found["serve.api-key"] == ("(set)", "user")
+    for command in ("serve", "verify"):
+        assert "api-key of" in run_in(tmp_path, command, "nope.gguf", home=tmp_path).stderr

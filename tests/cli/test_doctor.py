@@ -143,6 +143,17 @@ def test_a_section_that_fails_hides_no_other(run: Callable[..., Seen], monkeypat
     assert seen.named("versions", "Python")
 
 
+@pytest.mark.usefixtures("healthy")
+def test_a_folder_that_a_variable_can_not_mean_is_told_with_the_remedy(
+    run: Callable[..., Seen], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCALSPEC_MODELS", "~nobody-of-this-name/models")
+    seen = run()
+    assert "LOCALSPEC_MODELS ~nobody-of-this-name/models" in seen.out
+    assert "-> Name the folder itself." in seen.out
+    assert run("--json").named("files", "rest")[0]["fact"] == "UsageError"
+
+
 def test_a_remedy_stands_below_its_fact_and_the_home_folder_is_a_tilde(home: Path) -> None:
     found = [Finding("x", "a", f"see {home}/y", Mark.NOTE, "do z"), Finding("x", "longer", "fine")]
     assert lines(found, Private()) == [

@@ -240,3 +240,23 @@ def test_with_no_place_for_memory_or_log_the_answer_stands_alone(machine: Machin
     state.rename(state.with_name("moved"))
     state.write_text("a file where the folder belongs")
     assert machine.ask() == (first, 0)
+
+
+def test_in_a_folder_that_is_gone_there_is_no_project_and_the_rest_is_shown(machine: Machine) -> None:
+    machine.ask()
+    gone = machine.home / "gone"
+
+    def there(*arguments: str) -> Done:
+        gone.mkdir()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(gone)
+            gone.rmdir()
+            return localspec_here("drafter", *arguments, home=machine.home)
+
+    assert str(machine.project) in there("show").stdout
+    shown = json.loads(there("show", "--json").stdout)
+    assert (shown["project"], len(shown["memories"])) == (None, 1)
+    forgotten = there("forget")
+    assert (forgotten.returncode, forgotten.stdout) == (2, "")
+    assert "The working directory is gone." in forgotten.stderr
+    assert there("forget", "--all").stdout.startswith("Forgot 1 text")

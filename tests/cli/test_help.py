@@ -1,5 +1,6 @@
 """Help and completion: complete, quick, and printed without loading anything heavy."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -125,3 +126,18 @@ def test_pair_cards_are_completed_and_a_store_that_fails_is_not_told(
 def test_powershell_completes_commands(tmp_path: Path) -> None:
     extra = {"_LOCALSPEC_COMPLETE": "powershell_complete", "LOCALSPEC_WORDS": "localspec ru", "LOCALSPEC_WORD": "ru"}
     assert "plain\trun\t" in localspec(home=tmp_path, extra=extra).stdout
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    done = subprocess.run(
+        [sys.executable, "-m", "app", "completions", "bash"],
+        cwd=ROOT,
+        env=environment(tmp_path),
+        stdout=write_end,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (141, b"")

@@ -173,6 +173,34 @@ def test_what_is_refused_before_anything_is_loaded_has_its_line_of_json(
     assert record["title"] in done.stderr
 
 
+REFUSED = {
+    "a value": (("toy", "hi", "--json", "--temp", "abc"), "Invalid value for '--temp': 'abc' is not a valid float."),
+    "a flag": (("toy", "--json", "--bogus"), "No such option '--bogus'."),
+    "a setting": (("toy", "hi", "--json"), "there is no setting 'tmep'."),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize("command", ["run", "complete"])
+def test_what_is_refused_before_a_command_runs_has_its_line_of_json(tmp_path: Path, command: str, what: str) -> None:
+    arguments, title = REFUSED[what]
+    (tmp_path / "settings.toml").write_text("tmep = 1\n" if what == "a setting" else "")
+    extra = {"LOCALSPEC_CONFIG": str(tmp_path / "settings.toml")}
+    done = localspec_here(command, *arguments[1:] if command == "complete" else arguments, home=tmp_path, extra=extra)
+    (record,) = records(done.stdout)
+    assert (done.returncode, record["type"], record["exit_code"]) == (2, "error", 2)
+    assert record["title"].endswith(title)
+    assert title in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [("run", "toy", "--bogus", "--", "--json"), ("bench", "toy", "--bogus", "--json")]
+)
+def test_what_has_no_lines_of_json_has_none_for_what_is_refused(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = localspec_here(*arguments, home=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+
+
 def test_the_environment_names_model_and_drafter(tmp_path: Path) -> None:
     extra = {"LOCALSPEC_MODEL": "toy", "LOCALSPEC_DRAFT": "off"}
     done = localspec_here("run", "-p", "hello", "-n", "3", "--json", home=tmp_path, extra=extra)

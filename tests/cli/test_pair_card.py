@@ -225,6 +225,11 @@ def test_a_pair_that_is_not_there_is_told_with_the_nearest(home: Path, name: str
     assert failure.value.cause == "Here are: mine."
 
 
+def test_a_card_below_nobodys_home_is_not_there() -> None:
+    with pytest.raises(ModelFileError, match=r"^~nobody-of-this-name/z\.toml can't be found"):
+        open_pair("pair:~nobody-of-this-name/z.toml")
+
+
 def test_a_pair_is_no_model() -> None:
     with pytest.raises(ModelFileError, match="names two models") as failure:
         find_model("pair:mine")
@@ -330,6 +335,10 @@ def test_a_card_goes_where_it_is_told(home: Path) -> None:
     [
         (("--card", "x"), "no pair to write a card of"),
         (("--draft", "starter", "--card", "../x"), "is no name for a pair"),
+        (
+            ("--draft", "starter", "--card", "~nobody-of-this-name/x.toml"),
+            "--card ~nobody-of-this-name/x.toml can't be",
+        ),
         (("--draft", "starter", "--card", "x", "--no-card"), "no pair to write a card of"),
     ],
 )

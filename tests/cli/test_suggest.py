@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from raw_gguf import Array, Weights, write_raw
+from raw_gguf import Array, Weights, text, write_raw
 from run_localspec import localspec
 
 from app.catalog import candidates, suggesting
@@ -156,6 +156,19 @@ def test_a_damaged_file_beside_the_target_is_left_out(tmp_path: Path, capsys: py
     bad = write(tmp_path / "bad.gguf", 20)
     bad.write_bytes(bad.read_bytes()[:-100])
     assert suggested(capsys, target=big)["targets"][0]["drafts"] == []
+
+
+def test_a_damaged_vocabulary_beside_the_target_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tokens: Any = {"tokenizer.ggml.tokens": Array([f"word {number}" for number in range(9000)])}
+    big, bad, fine = (
+        write(tmp_path / f"{name}.gguf", rows, **tokens) for name, rows in (("a", 400), ("b", 20), ("c", 10))
+    )
+    data = bytearray(bad.read_bytes())
+    # Where an array that looks like a known one is not compared with it.
+    data[data.index(text("word 500")) + 7] ^= 1
+    bad.write_bytes(data)
+    (found,) = suggested(capsys, target=big)["targets"]
+    assert [draft["path"] for draft in found["drafts"]] == [str(fine)]
 
 
 def test_each_header_is_read_once_however_many_targets_there_are(

@@ -13,6 +13,8 @@ from run_here import localspec_here
 from run_localspec import ROOT, environment, localspec
 from tiny_gguf import write_llama
 
+from models.remembered import Remembered
+
 QUICK = ("-t", "1", "--seconds", "2")
 
 
@@ -39,10 +41,22 @@ def test_a_file_is_measured_and_stored(tmp_path: Path, model: Path) -> None:
     done = localspec("tune", str(model), *QUICK, home=tmp_path)
     assert done.returncode == 0
     assert "flash attention" in done.stdout
-    assert "later runs use it" in done.stdout
+    assert "later runs with -t 1 use it" in done.stdout
     (record,) = memory(tmp_path).values()
     assert isinstance(record, dict)
     assert (record["setting"]["threads"], record["verify"]["1"] > 0) == (1, True)
+
+
+def test_what_is_measured_with_given_threads_is_kept_beside_what_is_not(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # On one core nothing that other programs do looks as if they held the others.
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0}, raising=False)
+    assert localspec_here("tune", str(model), *QUICK, home=tmp_path).returncode == 0
+    (before,) = memory(tmp_path).items()
+    done = localspec_here("tune", str(model), "--seconds", "2", home=tmp_path)
+    assert "later runs use it" in done.stdout
+    assert (len(memory(tmp_path)), before in memory(tmp_path).items()) == (2, True)
 
 
 def test_json_is_one_object_with_every_figure(tmp_path: Path, model: Path) -> None:
@@ -122,6 +136,15 @@ def test_a_memory_that_can_not_be_written_is_not_called_stored(tmp_path: Path, m
     cache.touch()
     done = localspec_here("tune", str(model), *QUICK, home=tmp_path, extra={"XDG_CACHE_HOME": str(cache)})
     assert done.returncode == 0
+    assert done.stdout.endswith("Nothing is stored.\n")
+
+
+def test_an_older_record_is_not_taken_for_what_could_not_be_written(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "Stored in" in localspec_here("tune", str(model), *QUICK, home=tmp_path).stdout
+    monkeypatch.setattr(Remembered, "put", lambda *_: None)
+    done = localspec_here("tune", str(model), *QUICK, home=tmp_path)
     assert done.stdout.endswith("Nothing is stored.\n")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench_fakes import failing_at_the_third_turn
 from checking import caught
 from rounding import with_amplitude
 from run_here import Done, localspec_here
@@ -18,7 +19,6 @@ from run_localspec import ROOT, environment, localspec, shared_folder
 from tiny_gguf import CHATML_TEMPLATE, write_llama
 
 from app.engine import load, speculate
-from app.engine.bench import Bench, BenchPrompt
 from app.engine.verify import Verdict
 from models.errors import LocalspecError
 
@@ -134,7 +134,7 @@ FAILURES = {
     "an unknown class": (["--class", "chat,poetry"], 2, "There are: chat, code, edit, fim, math, qa, rag,"),
     "an unknown arm": (["--vs", "fast"], 2, "--vs fast is no arm"),
     "a drafter for a draft model": (["--draft", "lookup"], 2, "arms go to --vs"),
-    "no number": (["--temp", "0,warm"], 2, "--temp 0,warm"),
+    "no number": (["--temp", "0,warm"], 2, "'0,warm' is no list of numbers"),
     "a prompt file that is not there": (["--prompts", "nope.jsonl"], 2, "nope.jsonl can't be read"),
     "another rule above temperature 0": (["--accept", "block"], 2, "--statistics"),
     "an approximate rule": (["--accept", "typical"], 2, "approximate: nothing to certify"),
@@ -216,15 +216,7 @@ def test_the_starter_says_the_same_with_every_drafter(tmp_path: Path) -> None:
 def test_what_was_done_before_an_error_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    turn, asked = Bench._turn, list[str]()
-
-    def failing(self: Bench, prompt: BenchPrompt, *arguments: Any) -> Any:
-        asked.append(prompt.id)
-        if len(asked) == 3:
-            raise error
-        return turn(self, prompt, *arguments)
-
-    monkeypatch.setattr(Bench, "_turn", failing)
+    asked = failing_at_the_third_turn(monkeypatch, error)
     done = localspec_here(*SHORT, "--json", home=tmp_path)
     assert done.returncode == (1 if isinstance(error, LocalspecError) else 130)
     found = json.loads(done.stdout)
