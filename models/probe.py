@@ -99,18 +99,24 @@ def _crashed(code: int) -> bool:
 def identity(path: Path, library: Path | None = None) -> str:
     """Return a short name for this model under this build on this machine, which changes when one of them does.
 
-    `library` is the folder of the engine's files; None: of the one that is loaded. Raises ModelFileError for a file
-    that is gone, also from under a model that is in use.
+    `library` is the folder of the engine's files; None: of the one that is loaded. The variables that tell the engine
+    what to use count as part of the build. Raises ModelFileError for a file that is gone, also from under a model that
+    is in use.
     """
-    library = library or library_folder(llama_cpp())
-    stamps = sorted(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in library.glob("*"))
+    build = _build(library or library_folder(llama_cpp()))
     try:
         model = path.stat()
     except OSError as error:
         hint = "Put the file back, or choose another model."
         raise ModelFileError(f"{path.name} can't be looked at.", cause=str(error), hint=hint) from error
-    text = "\n".join([VERSION, machine_id(), *stamps, str(path.resolve()), str(model.st_size), str(model.st_mtime_ns)])
+    text = "\n".join([VERSION, machine_id(), *build, str(path.resolve()), str(model.st_size), str(model.st_mtime_ns)])
     return hashlib.sha256(os.fsencode(text)).hexdigest()[:32]
+
+
+def _build(library: Path) -> list[str]:
+    stamps = sorted(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in library.glob("*"))
+    # GGML_CPU_TILED_MM and the like choose kernels: another width is exact under them, and passes take another time.
+    return stamps + sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("GGML_"))
 
 
 def _run(command: Sequence[str], seconds: float) -> int:

@@ -212,3 +212,16 @@ def test_a_model_whose_file_is_gone_is_told(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match=r"gone.gguf can't be looked at") as failure:
         identity(tmp_path / "gone.gguf", tmp_path)
     assert failure.value.hint
+
+
+def test_another_choice_of_kernels_is_another_build(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {identity(model, tmp_path)}
+    for value in ("0", "1"):
+        monkeypatch.setenv("GGML_CPU_TILED_MM", value)
+        names.add(identity(model, tmp_path))
+    assert len(names) == 3
+    monkeypatch.delenv("GGML_CPU_TILED_MM")
+    monkeypatch.setenv("OTHER_PROGRAMS", "1")
+    assert identity(model, tmp_path) in names
