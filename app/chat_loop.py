@@ -98,12 +98,24 @@ def _typed_before(*, keep: bool) -> Iterator[None]:
     readline.set_history_length(1000)
     with suppress(OSError):
         readline.read_history_file(path)
+    known = readline.get_current_history_length()
     try:
         yield
     finally:
         if keep:
             with suppress(OSError):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                # What was asked is nobody else's business: the file is private before it has content.
-                path.touch(mode=0o600)
-                readline.write_history_file(path)
+                _keep_typed(path, readline.get_current_history_length() - known)
+
+
+def _keep_typed(path: Path, lines: int) -> None:
+    """Add the last so many lines that were typed; raises OSError."""
+    import readline
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # What was asked is nobody else's business: the file is private before it has content.
+    path.touch(mode=0o600)
+    if hasattr(readline, "append_history_file"):
+        # Written whole, it would undo what other chats added since, and what was removed.
+        readline.append_history_file(lines, path)
+    else:
+        readline.write_history_file(path)

@@ -1,12 +1,18 @@
 """What holds for all tests."""
 
 import gc
+import os
 
 from hypothesis import settings
 
 # On a machine with other work any example may take long: how long something takes is no test's business.
 settings.register_profile("localspec", deadline=None)
 settings.load_profile("localspec")
+
+# Read when the engine is loaded. Its threads wait for each other by counting, for milliseconds: of two tests at a time
+# each would then count away the processor that the other's thread needs.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def pytest_collection_finish() -> None:

@@ -88,11 +88,13 @@ def read_infill(fields: Fields, service: Service) -> NativeRequest:
     prefix, suffix = fields.text("input_prefix"), fields.text("input_suffix")
     if prefix is None or suffix is None:
         fields.refuse("input_prefix" if prefix is None else "input_suffix", "is required")
-    begun = fields.text("prompt") or ""
-    if len(begun.encode()) > service.loaded.ready.context_size // _MOST_BEGUN:
+    begun, most = fields.text("prompt") or "", service.loaded.ready.context_size // _MOST_BEGUN
+    if len(begun.encode()) > most:
         # Before the hole what is too long for the context can be cut.
         prefix, begun = prefix + begun, ""
     hole = Hole(prefix, suffix, chunks=_chunks(fields), begun=begun)
+    if fields.flag("cache_prompt"):
+        hole = service.steady.hole(hole, most)
     question = replace(_question(fields, service.settings.filling), hole=hole)
     return _request(fields, Asked(question, Kind.INFILL, _indent(fields)))
 

@@ -16,6 +16,7 @@ from app.serve.asked import Asked, Outcome
 from app.serve.errors import Refused, refusal
 from app.serve.metrics import Metrics
 from app.serve.settings import ServePlan
+from app.serve.steady import Steady
 from models.base import Vocab
 from models.errors import Cancelled, LocalspecError
 from models.fim import FimFormat, Hole
@@ -46,6 +47,8 @@ class Service:
     def __init__(self, settings: ServePlan, desk: Desk) -> None:
         self.settings = settings
         self.metrics = Metrics()
+        self.steady = Steady()
+        """What editors asked last."""
         self.stop = asyncio.Event()
         """Set when what still runs must end."""
         self._desk = desk

@@ -218,3 +218,48 @@ def test_typed_lines_are_remembered_in_a_private_file(tmp_path: Path) -> None:
     (history,) = tmp_path.rglob("prompt-history")
     assert history.read_text().split("\n")[:3:2] == ["remember me", "me too"]
     assert history.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.fixture
+def two_chats(tmp_path: Path) -> Iterator[tuple[Terminal, Terminal]]:
+    """Two chats that run at the same time, begun where one line was typed before."""
+    _type_in_a_chat(tmp_path, "long ago\n")
+    chats = Terminal(tmp_path, "toy", "-n", "3"), Terminal(tmp_path, "toy", "-n", "3")
+    for terminal, line in zip(chats, ("here\n", "there\n"), strict=True):
+        terminal.ready(0)
+        terminal.type(line)
+        terminal.ready(1)
+    yield chats
+    for terminal in chats:
+        terminal.close()
+
+
+def _type_in_a_chat(home: Path, line: str) -> None:
+    terminal = Terminal(home, "toy", "-n", "3")
+    terminal.ready(0)
+    terminal.type(line)
+    terminal.ready(1)
+    _leave(terminal)
+    terminal.close()
+
+
+def _leave(terminal: Terminal) -> None:
+    terminal.type("/quit\n")
+    assert terminal.exit_code() == 0
+
+
+def test_two_chats_lose_no_line_of_each_other(tmp_path: Path, two_chats: tuple[Terminal, Terminal]) -> None:
+    for terminal in two_chats:
+        _leave(terminal)
+    (history,) = tmp_path.rglob("prompt-history")
+    assert history.read_text().split("\n") == ["long ago", "/quit", "here", "/quit", "there", "/quit", ""]
+
+
+def test_a_chat_puts_nothing_back_that_was_removed_while_it_ran(
+    tmp_path: Path, two_chats: tuple[Terminal, Terminal]
+) -> None:
+    (history,) = tmp_path.rglob("prompt-history")
+    history.unlink()
+    for terminal in two_chats:
+        _leave(terminal)
+    assert history.read_text().split("\n") == ["here", "/quit", "there", "/quit", ""]
