@@ -109,6 +109,28 @@ def test_a_price_once_seen_too_high_fades_while_the_width_is_not_used() -> None:
     assert curve.ratio(8) == pytest.approx(JAGGED[8], rel=0.05)
 
 
+def narrow(slow: list[tuple[int, float]]) -> VerifyCurve:
+    """Return the curve of a machine that is exact up to three tokens, after passes that took so many times longer."""
+    curve = VerifyCurve({1: 1.0, 2: 1.7, 3: 2.4})
+    for width, factor in [*[(1, 1.0)] * 10, (2, 1.0), *[(3, 1.0)] * 4, *slow]:
+        curve.observe(width, factor * curve.measured[width])
+    return curve
+
+
+def test_one_slow_pass_does_not_raise_the_price_of_the_few_widths_there_are() -> None:
+    assert narrow([(3, 1.9)]).ratio(3) < 1.1 * 2.4
+
+
+@pytest.mark.parametrize("slow", [[(3, 2.0), (2, 2.4)], [(3, 2.0)] * 3 + [(2, 2.4)] * 3])
+def test_few_widths_that_were_slow_for_a_while_are_looked_at_again(slow: list[tuple[int, float]]) -> None:
+    curve, ratios = narrow(slow), []
+    for _ in range(500):
+        curve.observe(1, 1.0)
+        ratios.append(curve.ratio(3))
+    assert ratios == sorted(ratios, reverse=True)
+    assert ratios[-1] < 1.1 * 2.4
+
+
 def seen(*widths: int) -> VerifyCurve:
     """Return a curve that saw passes take what was measured."""
     curve = VerifyCurve(JAGGED)
