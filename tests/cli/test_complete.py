@@ -132,9 +132,13 @@ def test_limits_on_lines_and_time(answered: Answered) -> None:
 
 
 def test_other_files_are_read_first(answered: Answered, code: Path) -> None:
-    alone = answered(f"{code}:2:12")["usage"]["prompt_tokens"]
-    both = answered(f"{code}:2:12", "--context", str(code), "--context", str(code))["usage"]["prompt_tokens"]
-    assert both > alone + 2 * len(CODE)
+    # Room for the names, too: each is as long as the path of this test's folder.
+    alone, one, both = (
+        answered(f"{code}:2:12", "-c", "4096", *["--context", str(code)] * files)["usage"]["prompt_tokens"]
+        for files in range(3)
+    )
+    assert both - one > len(CODE)
+    assert one - alone > len(CODE)
 
 
 FAILURES = {

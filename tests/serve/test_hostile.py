@@ -64,7 +64,14 @@ CHUNKS = st.lists(st.fixed_dictionaries({"text": TEXTS}, optional={"filename": T
 FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "/v1/chat/completions": {"messages": st.lists(TURN, max_size=3), "max_completion_tokens": COUNTS, **OPENAI},
     "/v1/completions": {"prompt": PROMPTS, "suffix": TEXTS, **OPENAI},
-    "/infill": {"input_prefix": TEXTS, "input_suffix": TEXTS, "input_extra": CHUNKS, "prompt": TEXTS, **NATIVE},
+    "/infill": {
+        "input_prefix": TEXTS,
+        "input_suffix": TEXTS,
+        "input_extra": CHUNKS,
+        "prompt": TEXTS,
+        "cache_prompt": FLAGS,
+        **NATIVE,
+    },
     "/completion": {"prompt": PROMPTS, **NATIVE},
     "/tokenize": {"content": TEXTS, "add_special": FLAGS, "parse_special": FLAGS, "with_pieces": FLAGS},
     "/detokenize": {"tokens": IDS},
