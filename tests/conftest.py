@@ -5,8 +5,9 @@ import os
 
 from hypothesis import settings
 
-# On a machine with other work any example may take long: how long something takes is no test's business.
-settings.register_profile("localspec", deadline=None)
+# On a machine with other work any example may take long: how long something takes is no test's business. New examples
+# are looked for whenever somebody runs the tests; a landing is judged by the same ones each time.
+settings.register_profile("localspec", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("localspec")
 
 # Read when the engine is loaded. Its threads wait for each other by counting, for milliseconds: of two tests at a time

@@ -78,7 +78,7 @@ class Growing:
     def take(self) -> tuple[list[Block], list[Block]]:
         """Return the blocks that have become certain since the last call, then those that are still open."""
         found = _found(self._tail, self._next)
-        certain = _certain(found, self._tail.count("\n"))
+        certain = _certain(found, self._tail.split("\n"))
         done = [each.block for each in found[:certain]]
         still = [replace(each.block, is_open=each.block.code is not None) for each in found[certain:]]
         if certain:
@@ -90,13 +90,20 @@ class Growing:
         self._next = first.block.number if first.block.follows else None
 
 
-def _certain(found: list[_Found], last_line: int) -> int:
+def _certain(found: list[_Found], lines: list[str]) -> int:
     """Return how many blocks nothing can change any more: those before one whose first two lines are complete.
 
     Its first line alone doesn't do: what looks like a fence may become a paragraph with code in it, and what looks
     like a table is one only while the second line goes on like one.
     """
-    return next((n for n in range(len(found) - 1, 0, -1) if found[n].start + 2 <= last_line), 0)
+    complete = (n for n in range(len(found) - 1, 0, -1) if found[n].start + 2 < len(lines))
+    return next((n for n in complete if _stands_alone(found[n], lines)), 0)
+
+
+def _stands_alone(first: _Found, lines: list[str]) -> bool:
+    """Tell whether a text can be cut here: `- a | b` over `-|-` is an item below another, and a table without it."""
+    opening = "\n".join(lines[first.start : first.start + 2])
+    return not first.block.follows or blocks_of(opening)[0].number is not None
 
 
 def _found(text: str, number: int | None) -> list[_Found]:

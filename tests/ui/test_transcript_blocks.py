@@ -31,6 +31,15 @@ def test_what_was_said_so_far_is_cut_as_a_whole_would_be(text: str, data: st.Dat
         assert _closed([*certain, *still]) == blocks_of(text[:at])
 
 
+def test_an_item_that_would_be_a_table_by_itself_stays_an_item() -> None:
+    growing = Growing()
+    growing.feed("-\n- a | b\n-|-\n")
+    certain, _ = growing.take()
+    growing.feed("word")
+    done, still = growing.take()
+    assert _closed([*certain, *done, *still]) == blocks_of("-\n- a | b\n-|-\nword")
+
+
 def test_blocks_become_certain_while_an_answer_grows() -> None:
     growing = Growing()
     growing.feed("One.\n\nTwo.\nStill two.\n\n- a\n- b\n  more\n- c\nd")
