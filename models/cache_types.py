@@ -18,6 +18,11 @@ _STEP = 128
 """Values that the quickest kernel for f16 takes at once, where a processor has it; it takes those left over singly."""
 
 
+def summed_in_parts(types: CacheTypes) -> bool:
+    """Tell whether a processor may sum the values of a deep text in parts, so that the start of one shows nothing."""
+    return types in (("f16", "f16"), ("f32", "f32"))
+
+
 def resolved(chosen: CacheTypes, head: int, *, exact: bool) -> CacheTypes:
     """Return the types that a choice stands for: for "auto" one for which passes of all widths agree, if there is one.
 

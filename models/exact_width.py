@@ -11,6 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from models.base import LanguageModel
+from models.cache_types import summed_in_parts
+from models.llama import LlamaModel
 
 WIDEST = 32
 """Wider passes are not looked at: the check has to be over in a second or two."""
@@ -20,6 +22,8 @@ _STAGES = (range(2, 10), (12, 16, 17, 24, WIDEST))
 A kernel takes over at some width and stays, so those between two that agree are taken to agree.
 """
 _PREFIX = 4
+_DEEP, _BLOCK = 511, 256
+"""Tokens before a pass that shows what attention does deep in a text: from `_BLOCK` on it may sum in another way."""
 _TREE = 3
 _TEXT = "The quick brown fox jumps over the lazy dog; 3 of 7 dogs don't mind (much)."
 
@@ -27,7 +31,8 @@ _TEXT = "The quick brown fox jumps over the lazy dog; 3 of 7 dogs don't mind (mu
 def exact_width(model: LanguageModel) -> int:
     """Return the widest pass, from 1 on, whose rows equal those of one-token passes to the last bit.
 
-    Leaves the cache empty, also when it is stopped.
+    Measured at the start of a text, and deep in one with cache types whose sums depend on that. Leaves the cache empty,
+    also when it is stopped.
     """
     prefix = _text(model, _PREFIX)
 
@@ -36,9 +41,20 @@ def exact_width(model: LanguageModel) -> int:
         model.decode(prefix, rows=0)
 
     try:
-        return _widest_exact(model, _text(model, _widest(model, _PREFIX) + _PREFIX)[_PREFIX:], read_anew)
+        widest = _widest_exact(model, _text(model, _widest(model, _PREFIX) + _PREFIX)[_PREFIX:], read_anew)
+        read_anew()
+        return min(widest, exact_width_here(model)) if _go_deep(model) else widest
     finally:
         model.rewind(0)
+
+
+def _go_deep(model: LanguageModel) -> bool:
+    """Let passes attend to a deep text, where the start of one promises nothing for it; tell whether they do now."""
+    if not isinstance(model, LlamaModel) or not model.max_branches or not summed_in_parts(model.cache_types):
+        return False
+    if (cells := min(_DEEP, model.context_size - WIDEST)) >= _BLOCK:
+        model.stretch(cells)
+    return cells >= _BLOCK
 
 
 def exact_width_here(model: LanguageModel) -> int:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from app.bench.request import BenchRequest
-from app.engine.bench import Answer, Skipped
+from app.engine.bench import PLAIN, Answer, Skipped
 from app.engine.bench_results import Oracle, Overall, Result, overall, results
 from app.engine.bench_run import Conditions
 from models.errors import DivergedError
@@ -42,9 +42,9 @@ class Findings:
         rounds = self.request.allow_rounding or (self.conditions is not None and self.conditions.exact_draft == 0)
         if rounds or not forked:
             return
-        first = forked[0]
+        first, drafted = forked[0], [answer for answer in self.answers if answer.arm != PLAIN]
         raise DivergedError(
-            f"{len(forked)} of {len(self.answers)} answers differ from plain decoding.",
+            f"{len(forked)} of {len(drafted)} drafted answers differ from plain decoding.",
             cause=f"{first.arm}, {first.prompt}, turn {first.turn + 1}: token {first.fork} is the first that differs.",
             hint="A drafter may change the speed alone: please report it. --allow-rounding counts it as no failure.",
         )

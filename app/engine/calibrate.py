@@ -50,7 +50,7 @@ class _Vote:
     """How far the table is wrong about one wide width: what its last passes say."""
 
     def __init__(self) -> None:
-        self._seen: deque[float] = deque(maxlen=_USUALLY)
+        self._seen = deque[float](maxlen=_USUALLY)
         self._lately = self._usually = self._left = 1.0
 
     @property
@@ -72,7 +72,7 @@ class _Vote:
 
     def rescale(self, ratio: float) -> None:
         """Take the machine to have changed."""
-        self._seen.extend([ratio * seen for seen in self._seen])
+        self._seen = deque((ratio * seen for seen in self._seen), _USUALLY)
         self._lately *= ratio
         self._usually *= ratio
 

@@ -210,6 +210,9 @@ class Engine:
         """Do a pass with those that wait for company as it does, and let each job go on."""
         alike = [one for one in self._active if one.urgency is first.urgency and not one.cancelled]
         waiting = {one.wanted: one for one in sorted(alike, key=self._rank) if one.wanted is not None}
+        if not waiting:
+            # Called off since it was chosen: it goes on, and ends, at its next turn.
+            return
         passes = gathered(waiting)
         if len(passes) > 1:
             self._begin_company()

@@ -79,7 +79,7 @@ class Findings:
         """Raise what makes this audit no success: an unexplained fork first, then what broke it off."""
         summary = self.summary()
         if summary.unexplained:
-            raise _diverged(summary, summary.unexplained[0])
+            raise _diverged(summary, summary.unexplained[0], servers=len(self.request.addresses))
         if self.failure is not None:
             raise self.failure
         if not self.asked and not self.interrupted:
@@ -118,13 +118,15 @@ def server_names(count: int) -> tuple[str, ...]:
 
 
 _HINT = "Name a server that speculates and the same one without; or one alone, to see whether it repeats itself."
+_ALIKE = "Start both servers alike but for the speculation: weights, cache type, no penalties. Then report it."
+_ALONE = "Ask it with speculation off too: if it repeats itself then, speculation is the cause."
 
 
-def _diverged(summary: Summary, found: FoundFork) -> DivergedError:
+def _diverged(summary: Summary, found: FoundFork, *, servers: int) -> DivergedError:
     said = " and ".join("the end" if side.ended else repr(side.said) for side in found.fork.sides)
     gap = f"gap {found.gap}, explained up to {summary.threshold.gap:.3g}"
     return DivergedError(
-        verdict(summary, servers=len(found.fork.sides)),
+        verdict(summary, servers=servers),
         cause=f"{place(found.prompt, found.turn)}, {found.where}: {said}; {gap}.",
-        hint="Start both servers alike but for the speculation: weights, cache type, no penalties. Then report it.",
+        hint=_ALIKE if servers == len(_TWO) else _ALONE,
     )

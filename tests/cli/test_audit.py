@@ -259,6 +259,9 @@ def test_a_server_that_depends_on_what_it_was_asked_before_is_noticed(audit: Aud
     assert done.code == 6
     assert "math/1 when asked after another question: unexplained at token 4" in done.words
     assert "forks 1:" in done.words
+    assert done.error is not None
+    assert "One server shows only whether it repeats itself" in done.error.title
+    assert "Ask it with speculation off too" in str(done.error.hint)
 
 
 def test_of_several_forks_the_line_of_a_prompt_tells_the_worst(audit: Audit, started: Any, mine: str) -> None:

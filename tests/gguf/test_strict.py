@@ -20,6 +20,7 @@ from tiny_gguf import write_hybrid, write_llama
 
 import app.engine.calibrate
 import app.engine.strict
+import models.exact_width
 import models.strict
 from app.engine.calibrate import measure_steady
 from app.engine.control import FixedLength
@@ -37,7 +38,7 @@ from models.abort import AbortFlag
 from models.bindings import llama_cpp
 from models.catalog import find_model
 from models.errors import LocalspecError
-from models.exact_width import WIDEST, exact_width_here
+from models.exact_width import WIDEST, exact_width, exact_width_here
 from models.llama import LlamaModel
 from models.llama_load import LlamaOptions
 from models.prompts import ChatTemplate, Message
@@ -113,6 +114,20 @@ def test_the_check_finds_what_a_float_cache_rounds_deep_in_a_text(tiny: Path, mo
     monkeypatch.setattr(models.strict, "EDGE", 9)
     monkeypatch.setattr(models.strict._Check, "_deepest", lambda _: 10)
     assert check(model, CLOCK, 0.5).width > 1
+    model.close()
+
+
+@pytest.mark.skipif(not CPU, reason="a processor's kernels")
+@pytest.mark.parametrize("context", [300, 1024])
+def test_drafts_over_a_float_cache_are_no_wider_than_is_exact_deep_in_a_text(
+    tiny: Path, context: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = opened(tiny, threads=2, context_size=context, **F16)
+    assert exact_width(model) == 1
+    assert model.length == 0
+    # Broken on purpose: the start of a text shows nothing of it.
+    monkeypatch.setattr(models.exact_width, "_DEEP", 9)
+    assert exact_width(model) > 1
     model.close()
 
 

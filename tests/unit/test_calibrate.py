@@ -97,6 +97,17 @@ def test_a_pass_of_one_token_is_due_when_none_was_seen_for_long() -> None:
     assert due == [4, 9, 14, 19, 24, 49, 74, 99]
 
 
+def test_a_dear_pass_counts_once_however_many_of_one_token_come_after_it() -> None:
+    curve = slowed(1.0, width=1, passes=20)
+    for factor, passes in ((2.0, 1), (1.0, 4), (2.0, 2)):
+        slowed(factor, width=8, passes=passes, curve=curve)
+        slowed(1.0, width=1, passes=4, curve=curve)
+    assert curve.ratio(8) > 1.3 * JAGGED[8]
+    # Three were dear and four were not.
+    slowed(1.0, width=1, passes=600, curve=curve)
+    assert curve.ratio(8) == pytest.approx(JAGGED[8], rel=0.05)
+
+
 def test_a_price_once_seen_too_high_fades_while_the_width_is_not_used() -> None:
     curve = slowed(2.0, width=8, passes=20)
     wrong = curve.ratio(8)

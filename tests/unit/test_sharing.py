@@ -331,6 +331,23 @@ def test_a_pass_of_several_is_not_stopped_for_one(monkeypatch: pytest.MonkeyPatc
     assert answers(told)[0] == texts_alone("off", QUESTIONS)[0]
 
 
+def test_answers_called_off_while_their_pass_is_put_together_end_and_the_engine_lives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    share = Engine._share
+
+    def called_off_now(self: Engine, first: Ticket, worker: Worker) -> None:
+        for ticket in self._active:
+            self.cancel(ticket)
+        share(self, first, worker)
+
+    party = Party("off")
+    with monkeypatch.context() as patched:
+        patched.setattr(Engine, "_share", called_off_now)
+        ends = [messages[-1] for messages in party.ask(QUESTIONS[:2])]
+    assert [isinstance(end, Ended) and end.finish is Finish.CANCELLED for end in ends] == [True, True]
+
+
 def test_the_more_urgent_share_among_themselves_first() -> None:
     order: list[str] = []
     engine = Engine(lambda abort: Worker(plan("off", 4), abort, partial(next, count())))
