@@ -12,7 +12,7 @@ _ROLES = ("fim_pre", "fim_suf", "fim_mid")
 _SUFFIX_SHARE = 4
 """One part in so many of the room is the suffix's, where prefix and suffix don't both fit."""
 _STEP = 8
-"""A prefix that is too long loses a part in so many of its room at once, so that the next key moves nothing."""
+"""What is too long loses a part in so many of its room at once, so that the next key moves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +70,13 @@ class FimFormat:
             # Too long to be kept whole: of a prefix the beginning may go.
             head, begun = head + begun, []
         frame = len(self._start) + len(name) + len(begun) + len(_ROLES)
+        left = None
         if room is not None:
             if room <= frame:
                 raise LocalspecError(
-                    f"There is no room for code in {room} tokens of context.", hint="Ask for more: -c."
+                    f"There is no room for code in {room} tokens of context.", hint="Use a larger context (-c)."
                 )
-            head, tail = _fitting(head, tail, room - frame)
-        left = None if room is None else room - frame - len(head) - len(tail)
+            head, tail, left = _fitting(head, tail, room - frame, _growth(len(begun), room))
         around = [*self._start, *self._chunks(hole.chunks, left), *name, self._before]
         return [*around, *head, self._hole, *tail, self._middle, *begun]
 
@@ -110,15 +110,29 @@ def no_fim(model: str) -> LocalspecError:
     )
 
 
-def _fitting(head: list[int], tail: list[int], room: int) -> tuple[list[int], list[int]]:
-    """Return the end of a prefix and the beginning of a suffix that fit together."""
-    if len(head) + len(tail) <= room:
-        return head, tail
-    tail = tail[: max(room // _SUFFIX_SHARE, room - len(head))]
-    room -= len(tail)
+def _growth(begun: int, room: int) -> int:
+    """Return the room for more of what is begun: it grows with each key, and what is before it must not move as often.
+
+    Also with the first key nothing moves.
+    """
     step = max(1, room // _STEP)
-    over = max(0, len(head) - room)
-    return head[over + -over % step :], tail
+    return step - begun % step
+
+
+def _fitting(head: list[int], tail: list[int], room: int, growth: int) -> tuple[list[int], list[int], int]:
+    """Return the end of a prefix and the beginning of a suffix that fit together, and the room for anything else.
+
+    Where they have to be cut, and for anything else, `growth` of the room stays free.
+    """
+    stays = room - growth
+    if len(head) + len(tail) > room:
+        room = max(0, stays)
+        tail = tail[: max(room // _SUFFIX_SHARE, room - len(head))]
+        room -= len(tail)
+        step = max(1, room // _STEP)
+        over = max(0, len(head) - room)
+        head = head[over + -over % step :]
+    return head, tail, stays - len(head) - len(tail)
 
 
 def _separator(vocab: Vocab) -> int | None:

@@ -7,7 +7,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from models.errors import UsageError
 
 _SCHEMES = ("http", "https")
-_HINT = "Give it as in http://127.0.0.1:8080, or http://127.0.0.1:8080#MODEL where the server has more models than one."
+_HINT = "Give it as in http://127.0.0.1:8080, or http://127.0.0.1:8080#MODEL if the server has several models."
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,11 @@ def _split(url: str) -> SplitResult:
         # Asking for the port checks it.
         _ = parts.port
     except ValueError as error:
-        raise UsageError("--audit was given no URL of a server.", cause=str(error), hint=_HINT) from error
+        raise UsageError("--audit needs the URL of a server.", cause=str(error), hint=_HINT) from error
     if "@" in parts.netloc:
-        raise UsageError("--audit takes no name and password in a URL.", hint="Give the key with --api-key.")
+        raise UsageError("--audit accepts no name and password in a URL.", hint="Give the key with --api-key.")
     if parts.scheme not in _SCHEMES or not parts.hostname or parts.query or not url.isprintable() or " " in url:
-        raise UsageError(f"--audit {url!r} is no URL of a server.", hint=_HINT)
+        raise UsageError(f"--audit {url!r} is not the URL of a server.", hint=_HINT)
     return parts
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from app.desk import AnswerMessage
 from app.engine.ending import Finish
-from app.engine.messages import Ended, Said, Watched
+from app.engine.messages import Ended, Said
 from app.engine.session import Reading
 from app.engine.stats import Snapshot, Stats
 from app.serve.asked import Asked, Outcome
@@ -36,11 +36,7 @@ class Answer:
         elif isinstance(message, Said):
             return self._hear_text(message)
         elif isinstance(message, Reading):
-            self._stats.prompt_tokens = message.total
-            return ""
-        elif isinstance(message, Watched):
-            self._stats.prompt_tokens = message.stats.prompt_tokens
-            self._stats.reused_tokens = message.stats.reused_tokens
+            return self._hear_reading(message)
         return None
 
     def end(self, rest: str, finish: Finish, stats: Snapshot | None = None) -> None:
@@ -48,6 +44,12 @@ class Answer:
         stats = self.stats if stats is None else stats
         seconds = stats.prompt_seconds or self._prompt_seconds()
         self.outcome = Outcome(rest, "".join(self._said) + rest, finish, stats, seconds)
+
+    def _hear_reading(self, message: Reading) -> str:
+        if not self._stats.prompt_tokens:
+            # What is done before anything was read lay in the cache.
+            self._stats.prompt_tokens, self._stats.reused_tokens = message.total, message.done
+        return ""
 
     def _hear_text(self, message: Said) -> str:
         self._stats.observe(message.round)

@@ -46,7 +46,7 @@ class Asking:
 
     async def infill(self, request: Request) -> Response:
         """Fill a hole, as llama.cpp's server does."""
-        return await self._native(request, [read_infill(await self._fields(request), self._service)])
+        return await self._native(request, [read_infill(await self._fields(request), self._service, _client(request))])
 
     async def completion(self, request: Request) -> Response:
         """Go on with texts, as llama.cpp's server does."""
@@ -85,6 +85,11 @@ class Asking:
             await speech.aclose()
             raise
         return EventStream(events(_with_first(said, speech)), self._service.stop, self._service.metrics.refused)
+
+
+def _client(request: Request) -> tuple[str, str]:
+    """Return who asks, as far as it can be known: an editor may open a connection for each request."""
+    return request.client.host if request.client else "", request.headers.get("user-agent", "")
 
 
 async def _with_first(first: str | Outcome, rest: Speech) -> Speech:

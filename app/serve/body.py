@@ -37,7 +37,7 @@ async def _read(request: Request, limit: int) -> bytes:
                 if len(body) > limit:
                     _too_large(limit)
     except TimeoutError:
-        raise Refused(408, f"The body did not come within {_SECONDS:g} seconds.") from None
+        raise Refused(408, f"The body did not arrive within {_SECONDS:g} seconds.") from None
     return bytes(body)
 
 
@@ -70,4 +70,4 @@ def _too_large(limit: int) -> NoReturn:
 
 
 def _no_number(_: str) -> NoReturn:
-    raise ValueError("NaN and Infinity are no JSON")
+    raise ValueError("NaN and Infinity are not JSON")

@@ -88,7 +88,7 @@ def _turn(part: Fields) -> Turn:
     if role is None:
         part.refuse("role", f"must be one of: {', '.join(_ROLES)}")
     if part.raw("tool_calls"):
-        part.refuse("tool_calls", "can't be read: this server calls no tools")
+        part.refuse("tool_calls", "can't be read: this server does not call tools")
     text = read_content(part, "content")
     if text is None and role != "assistant":
         part.refuse("content", "is required")

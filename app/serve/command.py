@@ -1,6 +1,7 @@
 """`localspec serve`: reads the flags, and runs the server where the libraries for it are there."""
 
 import asyncio
+import re
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
@@ -18,6 +19,9 @@ _PORT, _FILLING_PORT = 8080, 8012
 _FILLING_TOKENS = 128
 _TEMPERATURE = 0.8
 _MIB = 1 << 20
+_ORIGIN = re.compile(r"(\*|null|([a-z][a-z0-9+.-]*)://(?:[^\s/?#@:\[\]]+|\[[0-9a-f:.]+\])(?::[0-9]+)?)/?")
+_USUAL_PORTS = {"http": ":80", "https": ":443"}
+"""Browsers leave them out of an origin."""
 
 
 def read_serve(model: str | None, flags: dict[str, Any]) -> ServePlan:
@@ -71,10 +75,19 @@ def _door(flags: dict[str, Any]) -> Door:
     host, key = flags["host"], flags["api_key"] or ""
     if not key and not is_loopback(host):
         raise UsageError(
-            f"--host {host} can be reached from other machines, and no key is set.",
-            hint="Choose one with --api-key, or in LOCALSPEC_API_KEY; clients then have to send it.",
+            f"--host {host} can be reached from other machines, but no key is set.",
+            hint="Choose one with --api-key, or in LOCALSPEC_API_KEY; clients must then send it.",
         )
     port = flags["port"]
     if port is None:
         port = _FILLING_PORT if flags["fim"] else _PORT
-    return Door(host, port, key, flags["allow_host"], flags["allow_origin"])
+    return Door(host, port, key, flags["allow_host"], tuple(map(_origin, flags["allow_origin"])))
+
+
+def _origin(said: str) -> str:
+    """Return an origin as browsers send it, which is compared letter by letter; raises UsageError for what is none."""
+    found = _ORIGIN.fullmatch(said.lower())
+    if not found:
+        hint = "An origin is a scheme and a host, with a port if need be: http://localhost:3000."
+        raise UsageError(f"--allow-origin {said} is not an origin.", hint=hint)
+    return found[1].removesuffix(_USUAL_PORTS.get(found[2], ""))

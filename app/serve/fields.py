@@ -71,7 +71,7 @@ class Fields:
         found = self.items(name, most) or []
         for item in found:
             if isinstance(item, bool) or not isinstance(item, int) or not 0 <= item < size:
-                self.refuse(name, f"must hold token ids from 0 to {size - 1}")
+                self.refuse(name, f"must contain token ids from 0 to {size - 1}")
         return [item for item in found if isinstance(item, int)]
 
     def part(self, name: str) -> "Fields | None":
@@ -101,10 +101,10 @@ class Fields:
 
     def _as_text(self, value: object, name: str) -> str:
         if not isinstance(value, str):
-            self.refuse(name, "must be a text")
+            self.refuse(name, "must be a string")
         try:
             value.encode()
         except UnicodeEncodeError:
             # JSON can spell half a surrogate pair, which no text can hold.
-            self.refuse(name, "has half of a character in it")
+            self.refuse(name, "has half of a surrogate pair in it")
         return value

@@ -48,10 +48,10 @@ class Guard:
 
     def _check(self, headers: Headers, path: str, method: str) -> None:
         if not self._is_called(headers.get("host", "")):
-            raise Refused(403, "The server is not known by this name. See --allow-host.", code="host_not_allowed")
+            raise Refused(403, "This host name is not allowed. See --allow-host.", code="host_not_allowed")
         origin = headers.get("origin")
         if origin is not None and not {origin, "*"} & {*self._door.origins}:
-            raise Refused(403, "Web pages may not ask this server. See --allow-origin.", code="origin_not_allowed")
+            raise Refused(403, "This origin is not allowed. See --allow-origin.", code="origin_not_allowed")
         if self._key and path not in _OPEN and method != "OPTIONS" and not self._knows_key(headers):
             raise Refused(401, "The API key is missing or wrong.", code="invalid_api_key")
 

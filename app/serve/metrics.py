@@ -27,7 +27,7 @@ class Metrics:
         self._registry = CollectorRegistry()
         drafts = "localspec:spec_decode_num"
         self._drafts = self._counter(f"{drafts}_drafts", "Rounds that drafted.", *_LABELS)
-        self._drafted = self._counter(f"{drafts}_draft_tokens", "Draft tokens that were checked.", *_LABELS)
+        self._drafted = self._counter(f"{drafts}_draft_tokens", "Draft tokens that were verified.", *_LABELS)
         self._accepted = self._counter(f"{drafts}_accepted_tokens", "Draft tokens that became text.", *_LABELS)
         self._drafted_at = self._counter(
             f"{drafts}_draft_tokens_per_pos", "Drafts that reached a position, from 0.", *_LABELS, "position"
@@ -36,12 +36,12 @@ class Metrics:
             f"{drafts}_accepted_tokens_per_pos", "Drafts whose token at a position was accepted.", *_LABELS, "position"
         )
         self._prompt = self._counter("localspec:prompt_tokens", "Tokens of prompts, cached ones included.", "kind")
-        self._cached = self._counter("localspec:prompt_tokens_cached", "Tokens of prompts out of the cache.", "kind")
+        self._cached = self._counter("localspec:prompt_tokens_cached", "Tokens of prompts from the cache.", "kind")
         self._said = self._counter("localspec:generation_tokens", "Tokens of answers.", "kind")
         self._ended = self._counter("localspec:requests", "Answers, by how they ended.", "kind", "finish")
-        self._cancelled = self._counter("localspec:requests_cancelled", "Requests whose client left.", "kind")
+        self._cancelled = self._counter("localspec:requests_cancelled", "Requests whose client disconnected.", "kind")
         self._refused = self._counter("localspec:requests_refused", "Requests that were not answered.", "status")
-        self._waiting = self._gauge("localspec:requests_waiting", "Requests that have not begun.")
+        self._waiting = self._gauge("localspec:requests_waiting", "Requests that are waiting.")
         self._running = self._gauge("localspec:requests_running", "Requests that are being answered.")
         self._first = self._histogram("localspec:time_to_first_token_seconds", "From the request on.", _SECONDS)
         self._whole = self._histogram("localspec:request_seconds", "From the request to its end.", _SECONDS)
@@ -73,10 +73,11 @@ class Metrics:
         if (rate := outcome.stats.tokens_per_second) is not None:
             self._rate.labels(*labels).observe(rate)
 
-    def cancelled(self, kind: Kind, stats: Snapshot) -> None:
-        """Count an answer that nobody waited for, with what was done for it."""
-        self._ended.labels(kind, Finish.CANCELLED).inc()
-        self._cancelled.labels(kind).inc()
+    def cancelled(self, kind: Kind, stats: Snapshot, *, warms: bool) -> None:
+        """Count an answer that nobody waited for, with what was done for it; of what only warms the cache, that."""
+        if not warms:
+            self._ended.labels(kind, Finish.CANCELLED).inc()
+            self._cancelled.labels(kind).inc()
         self.counted(kind, stats)
 
     def refused(self, status: int) -> None:

@@ -1,6 +1,6 @@
 """`/infill` and `/completion` as llama.cpp's server defines them."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Hashable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,7 +9,7 @@ from app.engine.question import Question
 from app.serve.asked import Asked, Kind, Outcome
 from app.serve.errors import Refused
 from app.serve.fields import Fields
-from app.serve.openai_fields import refuse_native
+from app.serve.openai_fields import refuse_native, refuse_several
 from app.serve.prompts import Prompt
 from app.serve.replies import stop_type, timings
 from app.serve.sampling import read_count, read_sampling, read_stops
@@ -82,8 +82,8 @@ class NativeRequest:
         return stops[0] if stop_type(outcome.finish) == "word" and len(stops) == 1 else ""
 
 
-def read_infill(fields: Fields, service: Service) -> NativeRequest:
-    """Read a hole to be filled; raises Refused."""
+def read_infill(fields: Fields, service: Service, client: Hashable) -> NativeRequest:
+    """Read a hole to be filled, for a client whose last ones are remembered; raises Refused."""
     require_filling(service)
     prefix, suffix = fields.text("input_prefix"), fields.text("input_suffix")
     if prefix is None or suffix is None:
@@ -92,15 +92,16 @@ def read_infill(fields: Fields, service: Service) -> NativeRequest:
     if len(begun.encode()) > most:
         # Before the hole what is too long for the context can be cut.
         prefix, begun = prefix + begun, ""
-    hole = Hole(prefix, suffix, chunks=_chunks(fields), begun=begun)
-    if fields.flag("cache_prompt"):
-        hole = service.steady.hole(hole, most)
-    question = replace(_question(fields, service.settings.filling), hole=hole)
-    return _request(fields, Asked(question, Kind.INFILL, _indent(fields)))
+    hole, keeps = Hole(prefix, suffix, chunks=_chunks(fields), begun=begun), fields.flag("cache_prompt")
+    wanted = _request(fields, Asked(_question(fields, service.settings.filling), Kind.INFILL, _indent(fields)))
+    # Last: what is refused is not remembered.
+    hole = service.steady.hole(client, hole, most) if keeps else hole
+    return replace(wanted, asked=replace(wanted.asked, question=replace(wanted.asked.question, hole=hole)))
 
 
 def read_completion(fields: Fields, service: Service, prompts: Sequence[Prompt]) -> list[NativeRequest]:
     """Read what to do with prompts that are read already; raises Refused."""
+    refuse_several(fields)
     base = _question(fields, service.settings.completing)
     asked = [Asked(prompt.to(base), Kind.COMPLETION, _indent(fields)) for prompt in prompts]
     return [replace(_request(fields, one), index=place) for place, one in enumerate(asked)]
@@ -121,7 +122,7 @@ def require_filling(service: Service) -> None:
     """Refuse what only models with markers for a hole can do."""
     loaded = service.loaded
     if not loaded.fills:
-        message = f"{loaded.name} can't fill in code: its vocabulary has no markers for what is around a hole."
+        message = f"{loaded.name} can't fill in code: its vocabulary has no fill-in-the-middle markers."
         raise Refused(400, message, code="not_supported")
 
 
@@ -151,7 +152,7 @@ def _question(fields: Fields, base: Question) -> Question:
         base,
         sampling=read_sampling(fields, base.sampling),
         stops=read_stops(fields),
-        max_tokens=read_count(fields, "n_predict", "max_tokens", default=base.max_tokens),
+        max_tokens=read_count(fields, "n_predict", "max_completion_tokens", "max_tokens", default=base.max_tokens),
         seconds=_seconds(fields, "t_max_predict_ms"),
     )
 

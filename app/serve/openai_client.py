@@ -65,7 +65,7 @@ class OpenAIClient:
         """
         # What a header can't carry would be shown by the error that refuses it.
         if not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
-            raise UsageError("--api-key has characters that no key has.", hint="Give the key alone, without quotes.")
+            raise UsageError("--api-key has characters no key may have.", hint="Give the key alone, without quotes.")
         self.address = address
         self.model = address.model
         """Sent with each question; empty: the server is to choose."""
@@ -78,7 +78,7 @@ class OpenAIClient:
         try:
             httpx2.URL(address.base)
         except httpx2.InvalidURL as error:
-            raise UsageError(f"{address.base} is no URL of a server.", cause=str(error)) from error
+            raise UsageError(f"{address.base} is not the URL of a server.", cause=str(error)) from error
         self._http = httpx2.Client(headers=headers, timeout=timeout, follow_redirects=False, trust_env=False)
 
     def __enter__(self) -> Self:
@@ -178,20 +178,20 @@ class OpenAIClient:
             hint = "Give it more time (--timeout), or ask for less (-n)."
             raise self._failed(path, f"did not answer within {self._timeout:g} s", "", hint) from error
         except httpx2.HTTPError as error:
-            hint = "See what the server says in its own log; it may have crashed."
-            raise self._failed(path, "broke the connection", self._shown(str(error)), hint) from error
+            hint = "See the server's own log; it may have crashed."
+            raise self._failed(path, "closed the connection", self._shown(str(error)), hint) from error
 
     def _refusal(self, path: str, status: int, sent: bytes, target: str) -> LocalspecError:
         cause = f"It sent: {self._excerpt(_text(sent))}"
         if status < 400:
             cause = f"It points to {self._excerpt(target)}"
-            return self._failed(path, f"redirects (HTTP {status})", cause, "Name that server itself if you trust it.")
+            return self._failed(path, f"redirects (HTTP {status})", cause, "If you trust that server, give its URL.")
         if status in _FORBIDDEN:
-            return self._failed(path, f"lets nobody in (HTTP {status})", cause, "Give its key with --api-key.")
+            return self._failed(path, f"refuses access (HTTP {status})", cause, "Give its key with --api-key.")
         if status in _BUSY:
             hint = "It is busy, or still loading its model: try again."
-            return self._failed(path, f"has no time (HTTP {status})", cause, hint)
-        hint = "See what the server says in its own log, and whether it serves the OpenAI protocol under this path."
+            return self._failed(path, f"is overloaded (HTTP {status})", cause, hint)
+        hint = "See the server's own log, and whether it serves the OpenAI protocol under this path."
         return RefusedError(self._title(path, f"answered HTTP {status}"), status=status, cause=cause, hint=hint)
 
     def _failed(self, path: str, what: str, cause: str, hint: str) -> LocalspecError:
@@ -210,7 +210,7 @@ class OpenAIClient:
         return "".join(c if c.isprintable() else "?" for c in hidden)
 
 
-_OTHER_SERVER = "Is it a server of the OpenAI protocol? Give the URL that ends before /chat/completions."
+_OTHER_SERVER = "Is it an OpenAI-compatible server? Give the URL that ends before /chat/completions."
 
 
 def _asking_logprobs(question: Question) -> dict[str, Any]:

@@ -5,20 +5,21 @@ from typing import NoReturn
 from app.serve.errors import Refused
 from app.serve.fields import Fields
 
-_CALLS = "this server calls no tools"
+_CALLS = "this server does not call tools"
 _PLAIN = "this server answers in plain text"
 _UNSUPPORTED = {
     "tools": _CALLS,
-    "functions": "this server calls no functions",
-    "audio": "this server makes no sound",
-    "logit_bias": "this server changes no odds of single tokens",
-    "logprobs": "this server tells no probabilities",
+    "functions": "this server does not call functions",
+    "audio": "this server does not produce audio",
+    "logit_bias": "this server does not bias tokens",
+    "logprobs": "this server does not return probabilities",
     "echo": "this server does not repeat prompts",
 }
 """Fields that mean something unless they are empty, and why they are refused."""
 _NATIVE = {
     "logit_bias": _UNSUPPORTED["logit_bias"],
-    "ignore_eos": "the model ends its answers itself",
+    "ignore_eos": "the model decides when an answer ends",
+    "return_tokens": "this server returns only the text of an answer",
 }
 """Such fields of llama.cpp's own requests."""
 
@@ -27,9 +28,7 @@ def refuse_unsupported(fields: Fields) -> None:
     """Refuse what would otherwise be left out silently."""
     for name, why in _UNSUPPORTED.items():
         _refuse_unless_empty(fields, name, why)
-    for name in ("n", "best_of"):
-        if fields.whole(name, 0, 1 << 16) not in (None, 1):
-            refuse(name, "one answer is given to each prompt")
+    _refuse_more_than_one(fields, "n", "best_of")
     if fields.whole("top_logprobs", 0, 1 << 16):
         refuse("top_logprobs", _UNSUPPORTED["logprobs"])
     _refuse_calls(fields)
@@ -40,9 +39,17 @@ def refuse_native(fields: Fields) -> None:
     """Refuse what llama.cpp's server would do, and this one can't."""
     for name, why in _NATIVE.items():
         _refuse_unless_empty(fields, name, why)
-    if (fields.whole("n_probs", -1, 1 << 16) or 0) > 0:
-        refuse("n_probs", _UNSUPPORTED["logprobs"])
+    for name in ("n_probs", "logprobs"):
+        if (fields.whole(name, -1, 1 << 16) or 0) > 0:
+            refuse(name, _UNSUPPORTED["logprobs"])
+    _refuse_more_than_one(fields, "n")
     refuse_formats(fields)
+
+
+def refuse_several(fields: Fields) -> None:
+    """Refuse what llama.vscode sends with each hole, and can do without; elsewhere it is meant."""
+    _refuse_more_than_one(fields, "n_cmpl")
+    _refuse_unless_empty(fields, "lora", "the model is served as it was loaded")
 
 
 def refuse_formats(fields: Fields) -> None:
@@ -75,7 +82,7 @@ def read_content(fields: Fields, name: str) -> str | None:
     texts = []
     for part in fields.parts(name, 4096):
         if part.text("type") not in ("text", "input_text"):
-            part.refuse("type", "must be 'text': this server reads nothing else")
+            part.refuse("type", "must be 'text': this server accepts nothing else")
         texts.append(part.text("text") or "")
     return "\n".join(texts)
 
@@ -89,6 +96,12 @@ def wants_usage(fields: Fields) -> bool:
 def refuse(name: str, why: str) -> NoReturn:
     """Refuse a field that has no effect here."""
     raise Refused(400, f"'{name}' is not supported: {why}.", param=name, code="unsupported_parameter")
+
+
+def _refuse_more_than_one(fields: Fields, *names: str) -> None:
+    for name in names:
+        if fields.whole(name, 0, 1 << 16) not in (None, 1):
+            refuse(name, "each prompt gets one answer")
 
 
 def _refuse_calls(fields: Fields) -> None:

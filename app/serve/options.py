@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from app.number_types import FiniteRange
 from app.options import (
     ALLOW_ROUNDING,
     DRAFT_MAX,
@@ -20,23 +21,25 @@ from app.options import (
     option,
 )
 
-_SAMPLING, _OUTPUT, _DOOR, _LOAD = "Sampling", "Output", "Who may ask", "How much at once"
+_SAMPLING, _OUTPUT, _DOOR, _LOAD = "Sampling", "Output", "Network and access", "Load"
 _COUNT = click.IntRange(min=1)
 _LONGEST = 86400
-_WAIT = click.FloatRange(min=0.01, max=_LONGEST)
+_WAIT = FiniteRange(min=0.01, max=_LONGEST)
 """With no time at all an idle server would be late too; who wants nobody to wait says --queue 0."""
-_TEMPERATURE_HELP = "Temperature where a request has none.  [default: 0.8; 0 for holes, and with --fim for all texts]"
-_COUNT_HELP = "Most tokens of an answer where a request says nothing.  [default: any number; with --fim 128]"
-_FIM_HELP = "For editors: port 8012, where llama.vim and llama.vscode look, and short, likeliest completions."
-_HOST_HELP = "Where to listen. Another than this machine's own demands --api-key."
-_PORT_HELP = "Port; 0: any.  [default: 8080; with --fim 8012]"
-_KEY_HELP = "What clients must send, as a bearer token."
-_ALLOW_HOST_HELP = "Another name that clients may call the server by. Repeatable."
-_ORIGIN_HELP = "A web page whose scripts may ask, such as http://localhost:3000; * for all. Repeatable."
-_PARALLEL_HELP = "Conversations that are held, and answered, at once; each takes memory for a context of its own."
-_QUEUE_HELP = "Most requests that wait for others to end; the next is refused with status 503."
-_TIMEOUT_HELP = "Longest time, in seconds, that a request waits."
-_GRACE_HELP = "Seconds that answers have to end when the server is told to stop."
+_TEMPERATURE_HELP = (
+    "Default temperature of requests.  [default: 0.8; 0 for fill-in-the-middle and, with --fim, for all]"
+)
+_COUNT_HELP = "Default maximum tokens of requests.  [default: no limit; with --fim 128]"
+_FIM_HELP = "For editors: port 8012, which llama.vim and llama.vscode use, and short completions at temperature 0."
+_HOST_HELP = "Address to listen on. Any address but loopback requires --api-key."
+_PORT_HELP = "Port; 0: any free one.  [default: 8080; with --fim 8012]"
+_KEY_HELP = "Key that clients must send as a bearer token."
+_ALLOW_HOST_HELP = "Another host name that clients may use for the server. Repeatable."
+_ORIGIN_HELP = "Origin of web pages that may send requests, such as http://localhost:3000; * for all. Repeatable."
+_PARALLEL_HELP = "Answers to run at once, each in its own cache; each takes memory for a whole context."
+_QUEUE_HELP = "Maximum requests that wait; further ones get a 503."
+_TIMEOUT_HELP = "Maximum seconds a request waits for its turn; then it gets a 503."
+_GRACE_HELP = "Seconds running answers may take to finish on shutdown."
 
 _DOOR_OPTIONS = (
     option(_DOOR, "--host", default="127.0.0.1", envvar="LOCALSPEC_HOST", help=_HOST_HELP),
@@ -45,14 +48,14 @@ _DOOR_OPTIONS = (
     option(_DOOR, "--api-key", envvar="LOCALSPEC_API_KEY", metavar="KEY", help=_KEY_HELP, **SECRET),
     option(_DOOR, "--allow-host", multiple=True, metavar="NAME", help=_ALLOW_HOST_HELP),
     option(_DOOR, "--allow-origin", multiple=True, metavar="URL", help=_ORIGIN_HELP),
-    option(_DOOR, "--alias", metavar="NAME", help="What replies call the model.  [default: its file's name]"),
+    option(_DOOR, "--alias", metavar="NAME", help="Model name to use in replies.  [default: its file's name]"),
 )
 _LOAD_OPTIONS = (
     option(_LOAD, "-np", "--parallel", default=2, type=click.IntRange(1, 64), help=_PARALLEL_HELP),
     option(_LOAD, "--queue", default=16, type=click.IntRange(0, 4096), help=_QUEUE_HELP),
     option(_LOAD, "--timeout", default=60.0, type=_WAIT, help=_TIMEOUT_HELP),
-    option(_LOAD, "--grace", default=15.0, type=click.FloatRange(min=0, max=_LONGEST), help=_GRACE_HELP),
-    option(_LOAD, "--max-body", default=8.0, type=click.FloatRange(0.001, 1024), help="Most MiB of a request."),
+    option(_LOAD, "--grace", default=15.0, type=FiniteRange(min=0, max=_LONGEST), help=_GRACE_HELP),
+    option(_LOAD, "--max-body", default=8.0, type=FiniteRange(0.001, 1024), help="Maximum request size, MiB."),
 )
 _DRAFT_OPTIONS = (
     DRAFTER,
@@ -69,22 +72,23 @@ _SAMPLING_OPTIONS = (
 _QUIET = option(_OUTPUT, "-q", "--quiet", is_flag=True, help="No progress, no notes, no address.")
 _OPTIONS = (*_DOOR_OPTIONS, *MODEL_OPTIONS, *_DRAFT_OPTIONS, *_LOAD_OPTIONS, *_SAMPLING_OPTIONS, _QUIET)
 _EPILOG = (
-    "Exit codes: 0 ended by SIGTERM or Ctrl-C; 1 failure; 2 usage; 3 model not found or corrupt; 4 incompatible pair; "
-    "5 does not fit in memory; 130 a second Ctrl-C."
+    "Exit codes: 0 stopped by SIGTERM or Ctrl-C; 1 failure; 2 usage; 3 model not found or corrupt; "
+    "4 incompatible pair; 5 does not fit in memory; 130 a second Ctrl-C."
 )
 
 
-_HELP = """Serve MODEL over HTTP, to OpenAI's clients and to editors.
+_HELP = """Serve MODEL over HTTP, to OpenAI clients and editors.
 
 \b
-  localspec serve big.gguf --draft tiny.gguf     http://127.0.0.1:8080/v1 for OpenAI's clients
+  localspec serve big.gguf --draft tiny.gguf     http://127.0.0.1:8080/v1 for OpenAI clients
   localspec serve coder.gguf --fim               port 8012 for llama.vim and llama.vscode
   localspec serve --host 0.0.0.0 --api-key KEY   for other machines
 
-Paths: /v1/chat/completions, /v1/completions (with suffix, too), /infill, /completion, /v1/models, /tokenize,
-/detokenize, /props, /health, /metrics. A client that leaves stops its answer; what is said is neither kept nor logged.
+Paths: /v1/chat/completions, /v1/completions (also with suffix), /infill, /completion, /v1/models, /tokenize,
+/detokenize, /props, /health, /metrics. A client that disconnects cancels its answer; prompts and answers are neither
+kept nor logged.
 
-SIGTERM or Ctrl-C: no new requests, and the end when the running ones are answered. Needs localspec[serve].
+SIGTERM or Ctrl-C: accepts no new requests and exits once the running ones are answered. Needs localspec[serve].
 """
 
 

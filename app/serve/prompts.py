@@ -60,7 +60,7 @@ async def _read(fields: Fields, value: object, service: Service) -> Prompt:
 
 def _text(fields: Fields, value: object) -> str:
     text = fields.within({_FIELD: value}, "").text(_FIELD)
-    return fields.refuse(_FIELD, "must be a text, or token ids") if text is None else text
+    return fields.refuse(_FIELD, "must be a string, or token ids") if text is None else text
 
 
 async def _ids(fields: Fields, parts: Sequence[object], service: Service) -> tuple[int, ...]:
@@ -74,7 +74,7 @@ async def _ids(fields: Fields, parts: Sequence[object], service: Service) -> tup
         fields.refuse(_FIELD, f"has more than {MOST_CHARACTERS:,} characters")
     tokens = await service.look(lambda vocab: _joined(vocab, checked))
     if tokens is None:
-        fields.refuse(_FIELD, "has an id that stands for no token")
+        fields.refuse(_FIELD, "has an id that is not a token")
     return tokens or fields.refuse(_FIELD, "has no tokens")
 
 
@@ -82,7 +82,7 @@ def _part(fields: Fields, part: object, size: int) -> int | str:
     if isinstance(part, str):
         return _text(fields, part)
     if isinstance(part, bool) or not isinstance(part, int) or not 0 <= part < size:
-        fields.refuse(_FIELD, f"must hold token ids from 0 to {size - 1}, or texts")
+        fields.refuse(_FIELD, f"must hold token ids from 0 to {size - 1}, or strings")
     return part
 
 
@@ -106,7 +106,7 @@ async def _spelled(fields: Fields, tokens: Sequence[int], service: Service) -> s
         return text if _is_read_as(vocab, text, tokens) else None
 
     text = await service.look(look)
-    return fields.refuse(_FIELD, "has tokens that their text is not read as") if text is None else text
+    return fields.refuse(_FIELD, "has tokens that their text would not be split into") if text is None else text
 
 
 def _is_read_as(vocab: Vocab, text: str, tokens: Sequence[int]) -> bool:

@@ -16,7 +16,13 @@ _LEAST_TOP_P = 1e-9
 _WHOLE = 1 << 31
 _SEEDS = 1 << 64
 _MOST_SAMPLERS = 32
-_OFF: Mapping[str, float] = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "temperature": 1.0}
+_OFF: Mapping[str, Mapping[str, float]] = {
+    "penalties": {"repeat_penalty": 1.0, "frequency_penalty": 0.0, "presence_penalty": 0.0},
+    "top_k": {"top_k": 0},
+    "top_p": {"top_p": 1.0},
+    "min_p": {"min_p": 0.0},
+    "temperature": {"temperature": 1.0},
+}
 """What each sampler is without effect."""
 _MISSING: Mapping[str, tuple[float, float]] = {
     "mirostat": (-1, 0),
@@ -35,14 +41,14 @@ def read_sampling(fields: Fields, defaults: SamplingParams) -> SamplingParams:
     Raises Refused, and UsageError.
     """
     _refuse_missing(fields)
-    given = {name: value for name, value in _given(fields).items() if value is not None}
-    off = _switched_off(fields)
-    if defaults.greedy or "temperature" in given:
-        # Who has the likeliest text by default wants it still where nothing is said of heat.
+    given: dict[str, Any] = {name: value for name, value in _given(fields).items() if value is not None}
+    params, off = replace(defaults, **given), _switched_off(fields)
+    if params.greedy:
+        # Who asks for the likeliest text, or has it by default, wants it whatever is listed.
         off.pop("temperature", None)
     seed = fields.whole("seed", -_SEEDS, _SEEDS)
     seed = secrets.randbits(32) if seed is None or seed == -1 else seed % _SEEDS
-    return replace(defaults, **{**given, **off, "seed": seed})
+    return replace(params, **off, seed=seed)
 
 
 def read_stops(fields: Fields) -> tuple[str, ...]:
@@ -63,7 +69,7 @@ def _refuse_missing(fields: Fields) -> None:
     for name, (low, high) in _MISSING.items():
         value = fields.number(name, -_HOTTEST, _HOTTEST)
         if value is not None and not low <= value <= high:
-            fields.refuse(name, "has an effect, and this server has no such sampler")
+            fields.refuse(name, "is not supported: this server has no such sampler")
 
 
 def _given(fields: Fields) -> dict[str, float | int | None]:
@@ -88,4 +94,5 @@ def _switched_off(fields: Fields) -> dict[str, Any]:
     # A text of letters, one a sampler, is another way to say it; it is checked, and not followed.
     wanted = fields.texts("samplers", _MOST_SAMPLERS)
     wanted = () if isinstance(fields.raw("samplers"), str) else wanted
-    return {name: value for name, value in _OFF.items() if name not in wanted} if wanted else {}
+    off = {name: values for name, values in _OFF.items() if wanted and name not in wanted}
+    return {field: value for values in off.values() for field, value in values.items()}

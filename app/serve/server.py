@@ -25,6 +25,10 @@ from models.errors import LocalspecError
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _NOT_HERE = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 """Errors of an address that this machine does not have: "localhost" is often two, of which one is switched off."""
+_HINTS = {
+    errno.EADDRINUSE: "Another program has it: choose another with --port.",
+    errno.EACCES: "Ports below 1024 are usually for the system: choose another with --port.",
+}
 _EVERYWHERE = (socket.AF_INET6, "::")
 _KEEP_ALIVE = 10
 _LAST = 5
@@ -60,7 +64,7 @@ def listen(door: Door) -> list[socket.socket]:
         raise LocalspecError(
             f"Port {door.port} of {door.host} can't be used.",
             cause=str(error.strerror),
-            hint="Another program may have it: choose another with --port.",
+            hint=_HINTS.get(error.errno or 0, "Check --host and --port."),
         ) from error
 
 

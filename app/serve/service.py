@@ -100,7 +100,7 @@ class Service:
                         if answer.outcome is not None:
                             break
             except (GeneratorExit, asyncio.CancelledError):
-                self.metrics.cancelled(asked.kind, answer.stats)
+                self.metrics.cancelled(asked.kind, answer.stats, warms=asked.warms)
                 raise
             except LocalspecError as error:
                 if not (asked.warms and isinstance(error, Cancelled)):

@@ -93,13 +93,13 @@ class _Handlers:
     async def no_path(self, _: Request, error: Exception) -> Response:
         """Tell that there is no such path, or that it takes another method."""
         assert isinstance(error, HTTPException)
-        words = {404: "There is no such path: see localspec serve --help.", 405: "This path takes another method."}
+        words = {404: "Unknown path: see localspec serve --help.", 405: "This path does not allow this method."}
         message = words.get(error.status_code, "The request can't be read.")
         return self._tell(Refused(error.status_code, message), error.headers)
 
     async def mistake(self, _: Request, __: Exception) -> Response:
         """Tell that it was not the client's fault; what the error says is not the client's business."""
-        return self._tell(Refused(500, "localspec made a mistake."))
+        return self._tell(Refused(500, "Internal error in localspec."))
 
     async def gone(self, _: Request, __: Exception) -> Response:
         """Give back what nobody reads."""

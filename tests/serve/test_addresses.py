@@ -61,8 +61,9 @@ def test_a_port_that_is_taken_at_one_of_them_is_told_and_the_others_are_given_ba
     named(FIRST, SECOND)
     with socket.create_server((SECOND, 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(LocalspecError, match="can't be used"):
+        with pytest.raises(LocalspecError, match="can't be used") as failure:
             listen(door(tmp_path, port))
+        assert "Another program" in failure.value.hint
         socket.create_server((FIRST, port)).close()
 
 
@@ -73,8 +74,9 @@ def test_an_address_that_is_not_here_is_passed_over_while_another_is(
     named(*addresses)
     assert [name for name, _ in opened(listen(door(tmp_path)))] == [FIRST]
     named(ELSEWHERE, ELSEWHERE)
-    with pytest.raises(LocalspecError, match="can't be used"):
+    with pytest.raises(LocalspecError, match="can't be used") as failure:
         listen(door(tmp_path))
+    assert failure.value.hint == "Check --host and --port."
 
 
 def test_a_kind_of_address_that_this_machine_does_not_know_is_passed_over(

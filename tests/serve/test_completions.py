@@ -87,9 +87,9 @@ def test_a_stream_ends_with_its_reason_and_its_usage(server: Served) -> None:
     [
         (None, "required"),
         ([], "prompts"),
-        (5, "text"),
+        (5, "string"),
         (["a"] * 17, "prompts"),
-        (["a", None], "text"),
+        (["a", None], "string"),
         ([36], "token ids"),
     ],
 )

@@ -5,8 +5,10 @@ import json
 import os
 import signal
 import socket
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from serving import Terminal, plan_of, serve_here
 from app.serve import connection
 from app.serve.server import serve
 from models.errors import LocalspecError, ModelFileError
+from models.toy import ToyModel
 
 LONG: dict[str, Any] = {"prompt": "the cat", "n_predict": 30_000, "temperature": 0.9, "stream": True}
 
@@ -47,6 +50,12 @@ def events(url: str, number: int, **asked: Any) -> tuple[list[Any], bool]:
     return [json.loads(line.removeprefix("data: ")) for line in got if line], refused
 
 
+def until_it_runs(url: str) -> None:
+    """Wait until a request is answered."""
+    while "requests_running 1.0" not in httpx2.get(f"{url}/metrics").text:
+        time.sleep(0.02)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_lets_running_answers_end_and_takes_no_new_ones(tmp_path: Path, number: int) -> None:
     told, refused = serve_here(tmp_path, "toy", "-c", "4096", asks=lambda url: events(url, number, n_predict=300))
@@ -63,8 +72,7 @@ def test_an_answer_that_takes_longer_than_the_grace_period_is_refused(tmp_path: 
     def ask(url: str) -> httpx2.Response:
         with ThreadPoolExecutor(1) as pool:
             asking = pool.submit(httpx2.post, f"{url}/completion", json={**LONG, "stream": False}, timeout=60)
-            while "requests_running 1.0" not in httpx2.get(f"{url}/metrics").text:
-                time.sleep(0.02)
+            until_it_runs(url)
             stop()
             return asking.result()
 
@@ -79,21 +87,34 @@ def test_a_connection_that_says_nothing_is_closed(tmp_path: Path, monkeypatch: p
         port = int(url.rpartition(":")[2])
         got = []
         for sent in (b"", b"POST /infill HTTP/1.1\r\nHost: local"):
-            with socket.create_connection(("127.0.0.1", port), timeout=20) as raw:
+            answer = b""
+            # Reset: it was closed before it had said as much.
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as raw, suppress(ConnectionError):
                 raw.sendall(sent)
-                got.append(raw.recv(100))
+                answer = raw.recv(100)
+            got.append(answer)
         return got
 
     assert serve_here(tmp_path, "toy", asks=ask) == [b"", b""]
 
 
 def test_a_connection_that_is_answered_is_not_closed_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "SILENCE", 0.05)
+    monkeypatch.setattr(connection, "SILENCE", 1.0)
+    goes_on, decode = threading.Event(), ToyModel.decode
 
     def ask(url: str) -> Any:
-        return httpx2.post(f"{url}/completion", json={**LONG, "n_predict": 200, "stream": False}, timeout=60).json()
+        monkeypatch.setattr(ToyModel, "decode", lambda *given, **how: goes_on.wait(60) and decode(*given, **how))
+        asked = {**LONG, "n_predict": 20, "stream": False}
+        with ThreadPoolExecutor(1) as pool:
+            asking = pool.submit(httpx2.post, f"{url}/completion", json=asked, timeout=60)
+            until_it_runs(url)
+            # A silent one that comes later is closed; until then nothing is said to who is answered.
+            with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=20) as silent:
+                assert silent.recv(100) == b""
+            goes_on.set()
+            return asking.result().json()
 
-    assert serve_here(tmp_path, "toy", asks=ask)["tokens_predicted"] == 200
+    assert serve_here(tmp_path, "toy", asks=ask)["tokens_predicted"] == 20
 
 
 def test_no_answer_waits_for_the_clients_acknowledgement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

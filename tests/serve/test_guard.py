@@ -4,6 +4,8 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterator
+from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +72,27 @@ def test_a_page_that_is_allowed_gets_its_answers_and_no_other_does(tmp_path: Pat
         assert (response.status_code, response.headers["access-control-allow-origin"]) == (200, mine["Origin"])
         assert one.client.post(CHAT, json=HELLO, headers=mine).status_code == 401
         assert one.client.options(CHAT, headers={**asking, "Origin": "http://localhost:3001"}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("said", "sent"),
+    [
+        ("http://localhost:3000/", "http://localhost:3000"), ("HTTPS://Box.Local:443", "https://box.local"),
+        ("http://[::1]:80/", "http://[::1]"), ("chrome-extension://abc", "chrome-extension://abc"), ("*", "*"),
+        ("null", "null"),
+    ],
+)  # fmt: skip
+def test_an_origin_is_compared_as_browsers_send_it(tmp_path: Path, said: str, sent: str) -> None:
+    assert plan_of(tmp_path, "toy", "--allow-origin", said).door.origins == (sent,)
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["", "localhost:3000", "http://", "http://a/page", "http://a?b", "http://me@a", "http://a:x", "http://*.a/b"],
+)
+def test_what_is_no_origin_is_refused(tmp_path: Path, said: str) -> None:
+    with pytest.raises(UsageError, match="is not an origin"):
+        plan_of(tmp_path, "toy", "--allow-origin", said)
 
 
 @pytest.mark.parametrize(
@@ -197,13 +220,17 @@ def ask_at_once(one: Served, count: int) -> list[object]:
     """Ask several long questions at once; return how each ended."""
 
     async def ask() -> list[object]:
-        base = one.service.settings.chatting
-        question = type(base)(turns=(Turn("user", "the cat"),), sampling=base.sampling, max_tokens=300)
-        answers = [asyncio.ensure_future(one.service.whole(Asked(question, Kind.CHAT))) for _ in range(count)]
+        answers = [one.service.whole(question(one, 300)) for _ in range(count)]
         return await asyncio.gather(*answers, return_exceptions=True)
 
     assert one.client.portal is not None
     return one.client.portal.call(ask)
+
+
+def question(one: Served, tokens: int) -> Asked:
+    base = one.service.settings.chatting
+    turns = (Turn("user", "the cat"),)
+    return Asked(type(base)(turns=turns, sampling=base.sampling, max_tokens=tokens), Kind.CHAT)
 
 
 def test_only_so_many_may_wait(tmp_path: Path) -> None:
@@ -216,8 +243,19 @@ def test_only_so_many_may_wait(tmp_path: Path) -> None:
 
 
 def test_who_waits_too_long_is_told_to_come_again(tmp_path: Path) -> None:
-    with served(tmp_path, "toy", "-np", "1", "--timeout", "0.01") as one:
-        refused = [error for error in ask_at_once(one, 3) if isinstance(error, Refused)]
+    impatient = plan_of(tmp_path, "toy", "--timeout", "0.01").limits
+    with served(tmp_path, "toy", "-np", "1", "-c", "32768") as one:
+
+        async def ask() -> list[object]:
+            async with aclosing(one.service.speak(question(one, 30_000))) as running:
+                await anext(running)
+                # Only now: the first would be too late for it too.
+                one.service.settings = replace(one.service.settings, limits=impatient)
+                waiting = [one.service.whole(question(one, 300)) for _ in range(2)]
+                return await asyncio.gather(*waiting, return_exceptions=True)
+
+        assert one.client.portal is not None
+        refused = [error for error in one.client.portal.call(ask) if isinstance(error, Refused)]
         assert [(error.status, error.code) for error in refused] == [(503, "busy")] * 2
         assert refused[0].response().headers["retry-after"]
 

@@ -58,7 +58,8 @@ OPENAI: dict[str, st.SearchStrategy[Any]] = {
 }  # fmt: skip
 NATIVE: dict[str, st.SearchStrategy[Any]] = {
     **SHARED, "n_indent": COUNTS, "response_fields": TEXT_LISTS, "t_max_predict_ms": COUNTS, "t_max_prompt_ms": COUNTS,
-    "n_probs": st.just(0), "ignore_eos": EMPTY,
+    "n_probs": st.just(0), "logprobs": st.just(0), "ignore_eos": EMPTY, "return_tokens": EMPTY, "n": st.just(1),
+    "max_completion_tokens": COUNTS,
 }  # fmt: skip
 CHUNKS = st.lists(st.fixed_dictionaries({"text": TEXTS}, optional={"filename": TEXTS}), max_size=3)
 FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
@@ -72,7 +73,7 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "cache_prompt": FLAGS,
         **NATIVE,
     },
-    "/completion": {"prompt": PROMPTS, **NATIVE},
+    "/completion": {"prompt": PROMPTS, "n_cmpl": st.just(1), "lora": EMPTY, **NATIVE},
     "/tokenize": {"content": TEXTS, "add_special": FLAGS, "parse_special": FLAGS, "with_pieces": FLAGS},
     "/detokenize": {"tokens": IDS},
 }
@@ -108,7 +109,7 @@ def bodies(draw: st.DrawFn, path: str) -> dict[str, Any]:
     for name in draw(st.lists(st.sampled_from([*fields]), max_size=2, unique=True)):
         drawn[name] = draw(ANYTHING)
     # So that nobody's answer takes long; what is asked above wins.
-    return {"n_predict": 4, "max_tokens": 4, **drawn}
+    return {"n_predict": 4, "max_tokens": 4, "max_completion_tokens": 4, **drawn}
 
 
 def is_in_order(response: Any) -> None:

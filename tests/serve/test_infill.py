@@ -158,6 +158,13 @@ def test_samplers_that_are_not_listed_are_off(server: Served) -> None:
     assert settings["min_p"] == 0.05
     heated = server.post("/completion", prompt="a", n_predict=1, temperature=0.1, samplers=["min_p", "temperature"])
     assert heated["generation_settings"]["temperature"] == 0.1
+    set_, names = {"temperature": 0.5, "repeat_penalty": 1.5, "presence_penalty": 0.5}, ["top_k"]
+    unheated = server.post("/completion", prompt="a", n_predict=1, **set_, samplers=names)["generation_settings"]
+    assert {name: unheated[name] for name in set_} == {"temperature": 1, "repeat_penalty": 1, "presence_penalty": 0}
+    kept = server.post("/completion", prompt="a", n_predict=1, **set_, samplers=["penalties", "temperature"])
+    assert {name: kept["generation_settings"][name] for name in set_} == set_
+    coldest = server.post("/completion", prompt="a", n_predict=1, temperature=0, samplers=names)
+    assert coldest["generation_settings"]["temperature"] == 0
     filled = server.post(PATH, **HOLE, n_predict=1, samplers=["top_k", "infill"])
     assert filled["generation_settings"]["temperature"] == 0, "the likeliest, as long as nobody asks for heat"
 
@@ -175,7 +182,8 @@ def test_a_text_goes_on_as_llama_cpp_tells_it(server: Served) -> None:
     [
         ("mirostat", 2), ("typical_p", 0.5), ("dry_multiplier", 0.8), ("xtc_probability", 0.5), ("top_n_sigma", 1.0),
         ("dynatemp_range", 0.5), ("n_probs", 5), ("ignore_eos", True), ("logit_bias", [[5, False]]), ("samplers", 5),
-        ("grammar", "root ::= x"), ("json_schema", {"type": "object"}),
+        ("grammar", "root ::= x"), ("json_schema", {"type": "object"}), ("logprobs", 5), ("return_tokens", True),
+        ("n", 3),
     ],
 )  # fmt: skip
 def test_what_would_change_the_answer_is_refused_by_its_name(server: Served, path: str, field: str, value: Any) -> None:
@@ -185,12 +193,24 @@ def test_what_would_change_the_answer_is_refused_by_its_name(server: Served, pat
     assert field in error["message"]
 
 
+@pytest.mark.parametrize(("field", "value"), [("n_cmpl", 3), ("lora", [{"id": 0, "scale": 0.5}])])
+def test_what_llama_vscode_sends_with_each_hole_is_refused_elsewhere(server: Served, field: str, value: Any) -> None:
+    status, error = server.refused("/completion", prompt="a", n_predict=1, **{field: value})
+    assert (status, error["param"]) == (400, field)
+    assert server.post(PATH, **HOLE, n_predict=1, **{field: value})["content"]
+
+
 def test_samplers_without_effect_are_fine(server: Served) -> None:
     off = {"mirostat": 0, "typical_p": 1.0, "dry_multiplier": 0.0, "xtc_probability": 0, "top_n_sigma": -1.0}
     more = {
         "dynatemp_range": 0,
         "n_probs": 0,
         "ignore_eos": False,
+        "logprobs": 0,
+        "return_tokens": False,
+        "n": 1,
+        "n_cmpl": 1,
+        "lora": [],
         "logit_bias": [],
         "samplers": "edkypmxt",
     }
@@ -199,6 +219,7 @@ def test_samplers_without_effect_are_fine(server: Served) -> None:
 
 def test_every_count_is_checked_whichever_is_followed(server: Served) -> None:
     assert server.post("/completion", prompt="a", n_predict=2, max_tokens=9)["tokens_predicted"] == 2
+    assert server.post("/completion", prompt="a", max_completion_tokens=2, max_tokens=9)["tokens_predicted"] == 2
     assert server.refused("/completion", prompt="a", n_predict=2, max_tokens="many")[1]["param"] == "max_tokens"
 
 
@@ -231,4 +252,6 @@ def test_a_line_too_far_to_the_left_ends_the_answer(
         replies = one.events(PATH, **asked) if stream else [one.post(PATH, **asked)]
         assert "".join(reply["content"] for reply in replies) == content
         assert replies[-1]["stop_type"] == kind
-        assert replies[-1]["tokens_evaluated"] == 3
+        again = one.post(PATH, **asked)
+        assert replies[-1]["tokens_evaluated"] == again["tokens_evaluated"] == 3
+        assert again["timings"]["cache_n"] == 2, "figures of an answer that is ended here are there as well"

@@ -3,6 +3,8 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,11 @@ from serving import Served, served
 
 from app.desk import AnswerMessage
 from app.engine.messages import Said
-from app.engine.speculate import Round
+from app.engine.round import Round
 from app.serve.answer import Answer
+from app.serve.asked import Asked, Kind
 from app.serve.metrics import prompt_class
+from models.prompts import Message as Turn
 from models.toy import ToyVocab
 
 
@@ -168,6 +172,28 @@ def test_times_are_counted_by_kind_and_length_of_the_prompt(tmp_path: Path) -> N
         assert one.figure("localspec:generation_tokens_total") == 9
         assert one.figure("localspec:requests_total") == 3
         assert one.figure("localspec:requests_running") == one.figure("localspec:requests_waiting") == 0
+
+
+@pytest.mark.parametrize(("most", "left"), [(5, 1), (0, 0)])
+def test_whoever_leaves_is_counted_unless_the_cache_alone_was_warmed_and_tokens_of_both_are(
+    tmp_path: Path, most: int, left: int
+) -> None:
+    with served(tmp_path, "toy-fim") as one:
+        question = replace(one.service.settings.chatting, turns=(Turn("user", "the cat"),))
+
+        async def leave() -> None:
+            asked = Asked(replace(question, max_tokens=most), Kind.CHAT)
+            async with aclosing(one.service.speak(asked)) as speech:
+                assert await anext(speech) == "", "it reads"
+
+        assert one.client.portal is not None
+        one.client.portal.call(one.service.whole, Asked(replace(question, max_tokens=2), Kind.CHAT))
+        read = one.figure("localspec:prompt_tokens_total")
+        one.client.portal.call(leave)
+        assert one.figure("localspec:requests_cancelled_total") == left
+        assert one.figure("localspec:requests_total") == 1 + left
+        assert one.figure("localspec:prompt_tokens_total") == 2 * read
+        assert one.figure("localspec:prompt_tokens_cached_total") == read - 1
 
 
 def test_refusals_are_counted_by_status(server: Served) -> None:

@@ -55,7 +55,7 @@ def said(reply: Any) -> str:
 
 
 def plain(prompt: Sequence[int], count: int) -> str:
-    """Return what the toy says after these very tokens, one pass a token."""
+    """Return what the toy says after these very tokens, one pass per token."""
     model, tokens = ToyModel(markers=True, padding=2), list(prompt)
     for start in range(len(prompt), len(prompt) + count):
         row = model.decode(tokens[model.length :], 1)
@@ -131,7 +131,7 @@ def test_before_a_hole_ids_are_text(server: Served) -> None:
     assert said(server.post("/v1/completions", prompt=[*ids[:4], "cat"], **asked)) == said(by_text)
     status, error = server.refused("/v1/completions", prompt=HALVES, **asked)
     assert (status, error["param"]) == (400, "prompt")
-    assert "not read as" in error["message"]
+    assert "not be split into" in error["message"]
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -140,8 +140,8 @@ def test_before_a_hole_ids_are_text(server: Served) -> None:
     [
         ([38], "from 0 to 37"), ([-1], "token ids"), ([True], "token ids"), ([1.0], "token ids"),
         ([1, [2]], "token ids"), ([1, None], "token ids"), ([[1], [99]], "token ids"), ([10**30], "token ids"),
-        ([36], "no token"), ([[1, 37]], "no token"), ([[]], "no tokens"), ([1, "\ud800"], "half"),
-        (["a", None], "must be a text"), ([{}], "text"), ([], "prompts"), ([[1]] * 17, "prompts"),
+        ([36], "not a token"), ([[1, 37]], "not a token"), ([[]], "no tokens"), ([1, "\ud800"], "half"),
+        (["a", None], "must be a string"), ([{}], "string"), ([], "prompts"), ([[1]] * 17, "prompts"),
         (["a", ["b" * (1 << 20), "c"]], "characters"),
     ],
 )  # fmt: skip
@@ -168,4 +168,4 @@ def test_a_file_with_a_tokenizer_reads_what_it_would_not_have_written(tmp_path: 
         assert one.post("/completion", prompt=letters, n_predict=1)["timings"]["cache_n"] == 2, "these were read"
         assert one.post("/completion", prompt="the", n_predict=1)["tokens_evaluated"] == 1 + len(whole)
         size = one.client.get("/v1/models").json()["data"][0]["meta"]["n_vocab"]
-        assert "no token" in one.refused("/completion", prompt=[size - 1])[1]["message"]
+        assert "not a token" in one.refused("/completion", prompt=[size - 1])[1]["message"]

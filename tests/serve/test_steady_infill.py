@@ -10,16 +10,21 @@ FILE = [f"n = {number}\n" for number in range(90)]
 WINDOW, BELOW = 40, 10
 
 
-def write(server: Served, row: int, lines: int, **more: Any) -> list[dict[str, Any]]:
-    """Write lines from a row on, and ask in each new one; return the replies."""
+def ask(server: Served, lines: list[str], row: int, **more: Any) -> dict[str, Any]:
+    """Ask in a row that is being written, before those that are below it."""
+    window = "".join(lines[max(0, row - WINDOW) : row])
+    return dict(server.post("/infill", **{"input_prefix": window, "prompt": "ne", "n_predict": 4, **more}))
+
+
+def write(server: Served, row: int, lines: int, ahead: int | None = None, **more: Any) -> list[dict[str, Any]]:
+    """Write lines from a row on, and ask in each new one, then as if so many were accepted; return the replies."""
     text, replies = FILE[:], []
     for place in range(row, row + lines):
-        asked = {
-            "input_prefix": "".join(text[max(0, place - WINDOW) : place]),
-            "input_suffix": "\n" + "".join(text[place : place + BELOW]),
-            "prompt": "ne",
-        }
-        replies.append(server.post("/infill", **asked, n_predict=4, **more))
+        asked = {**more, "input_suffix": "\n" + "".join(text[place : place + BELOW])}
+        replies.append(ask(server, text, place, **asked))
+        if ahead is not None:
+            guessed = [f"guess {place} {number}\n" for number in range(ahead)]
+            replies.append(ask(server, [*text[:place], *guessed], place + ahead, **asked))
         text.insert(place, f"new = {place}\n")
     return replies
 
@@ -32,11 +37,43 @@ def read_by(replies: list[dict[str, Any]]) -> list[int]:
 def test_a_client_that_wants_its_prompt_kept_has_new_lines_read_alone(tmp_path: Path, row: int) -> None:
     longest = len("new = 99\nne")
     with served(tmp_path, "toy-fim", "-c", "4096") as server:
-        first, second, *later = read_by(write(server, row, 12, cache_prompt=True))
+        first, second, *later = read_by(write(server, row, 11, cache_prompt=True))
         # Where the window slides, the second request shows it, and begins at another line.
         assert (second <= longest) == (row < WINDOW)
         assert all(number <= longest for number in later)
         assert first > 10 * longest
+
+
+@pytest.mark.parametrize("row", [20, 60])
+@pytest.mark.parametrize("ahead", [1, 3])
+@pytest.mark.parametrize("lanes", ["1", "2"])
+def test_what_is_asked_ahead_has_nothing_else_read_again(tmp_path: Path, row: int, ahead: int, lanes: str) -> None:
+    longest = (ahead + 1) * len("guess 99 9\n") + len("new = 99\nne")
+    with served(tmp_path, "toy-fim", "-c", "4096", "-np", lanes) as server:
+        replies = write(server, row, 7, ahead, cache_prompt=True)
+        # Where the window slides, the second shows it; for the third, what is below is read again.
+        assert max(read_by(replies)[3 if row > WINDOW else 1 :]) <= longest
+        around = "".join(FILE[max(0, row - WINDOW * 3 // 4) : row + BELOW])
+        assert all(reply["tokens_evaluated"] > len(around) for reply in replies)
+
+
+def test_who_asks_where_another_wrote_is_asked_as_it_asks(tmp_path: Path) -> None:
+    below = "\n" + "".join(FILE[30 : 30 + BELOW])
+    with served(tmp_path, "toy-fim", "-c", "4096") as server:
+        read = []
+        for client, row in (("one", 20), ("another", 25), ("another", 26)):
+            server.client.headers["User-Agent"] = client
+            reply = ask(server, FILE, row, input_suffix=below, cache_prompt=True)
+            read.append(reply["timings"]["prompt_n"])
+    assert read[1] > len(below) > read[2]
+
+
+def test_what_is_refused_is_not_remembered(tmp_path: Path) -> None:
+    hole = {"input_prefix": "".join(FILE[:20]), "input_suffix": "\n", "cache_prompt": True}
+    with served(tmp_path, "toy-fim", "-c", "4096") as server:
+        for wrong in ({"n_indent": -1}, {"response_fields": [5]}, {"top_k": "many"}):
+            assert server.refused("/infill", **hole, **wrong)[0] == 400
+        assert not server.service.steady._clients
 
 
 @pytest.mark.parametrize("more", [{}, {"cache_prompt": False}])
