@@ -40,7 +40,7 @@ class DraftModel:
         """Take a loaded draft model; raises PairError, with every reason, when it can't speak for the target."""
         reasons = check_pair(target_vocab, model.vocab)
         if model.rewind_support.limit is not None:
-            reasons.append(f"its memory can't take back guesses ({model.rewind_support.reason})")
+            reasons.append(f"its memory can't take back rejected tokens ({model.rewind_support.reason})")
         if reasons:
             raise PairError(
                 f"{model.name} can't draft for this target.",

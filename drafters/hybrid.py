@@ -24,8 +24,8 @@ from models.sampling import Sampler
 
 _log = logging.getLogger("localspec.drafters")
 
-WORTH_A_LOOK_BACK = 16
-"""Unread tokens from which on reading them is a pass of its own, and tells how the model would have done on them."""
+_WORTH_A_LOOK_BACK = 16
+"""Unread tokens beyond which reading them is a pass of its own, and tells how the model would have done on them."""
 
 
 class Ask(Enum):
@@ -87,6 +87,11 @@ def checked_source(model: str, free: str) -> str:
     return f"{model}+{free}"
 
 
+def looks_back(unread: int, said: int) -> bool:
+    """Tell whether so much is read in a pass of its own, `said` tokens into an answer: where there is one to judge."""
+    return unread > _WORTH_A_LOOK_BACK and said > 1
+
+
 class Hybrid:
     """Drafts with the best of free drafters and, where it pays, a draft model."""
 
@@ -126,8 +131,9 @@ class Hybrid:
         wish = self.appraiser.wish(free, model.unread(context), limit)
         if wish.window is not None:
             model.focus(context, wish.window)
-        if wish.ask is not Ask.NOTHING and model.unread(context) > WORTH_A_LOOK_BACK:
-            self.appraiser.learn(model.name, model.catch_up(context, len(context) - self._prompt_length))
+        said = len(context) - self._prompt_length
+        if wish.ask is not Ask.NOTHING and looks_back(model.unread(context), said):
+            self.appraiser.learn(model.name, model.catch_up(context, said))
             wish = self.appraiser.wish(free, model.unread(context), limit)
         if wish.ask is Ask.NOTHING:
             return free

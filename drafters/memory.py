@@ -94,7 +94,7 @@ class TextMemory:
         try:
             texts = [to_tokens(text) for text in self._read()]
         except OSError as error:
-            _log.warning("What was said before is not used: %s", error)
+            _log.warning("Earlier text is not used: %s", error)
             return []
         return [text for text in texts if min(text) >= 0 and max(text) < self._vocab_size]
 
@@ -108,7 +108,7 @@ class TextMemory:
             self._add(tokens[start:])
             self._last = list(tokens)
         except OSError as error:
-            _log.warning("What was said is not kept: %s", error)
+            _log.warning("This text is not remembered: %s", error)
 
     def _add(self, tokens: Sequence[int]) -> None:
         room = self._most_bytes - len(dump_header(self._header))

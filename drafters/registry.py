@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from models.errors import UsageError
 
-HELP = "off, lookup, suffix, auto (the default), a small GGUF of the same family, or model:GGUF for it alone"
+HELP = "off, lookup, suffix, auto (the default), a small GGUF of the same family, or model:GGUF to use only that"
 
 WITHOUT_MODEL = ("off", "lookup", "suffix", "auto")
 """Kinds of drafters that are named by themselves."""
@@ -30,9 +30,9 @@ def parse_drafter(text: str) -> DrafterSpec:
     name = text.removeprefix("model:")
     if name.isdigit():
         raise UsageError(
-            f"--draft {text} is a number; it wants a drafter.",
-            hint=f"Did you mean --draft-max {text}? --draft takes: {HELP}.",
+            f"--draft {text} is a number, not a drafter.",
+            hint=f"A draft length is --draft-max {text}, in a chat /set draft-max {text}. A drafter is: {HELP}.",
         )
     if not name:
-        raise UsageError("--draft names no drafter.", hint=f"It takes: {HELP}.")
+        raise UsageError("--draft does not name a drafter.", hint=f"Use one of: {HELP}.")
     return DrafterSpec("auto" if name == text else "model", name)

@@ -31,3 +31,8 @@ class Accept(StrEnum):
     def draws_drafts(self) -> bool:
         """Whether a draft model has to draw its guesses with noise of its own, and to keep what it drew from."""
         return self in (Accept.RESIDUAL, Accept.BLOCK)
+
+    @property
+    def takes_siblings(self) -> bool:
+        """Whether the rule knows what to do with a second guess beside a drafted token."""
+        return self in (Accept.COUPLED, Accept.RESIDUAL)

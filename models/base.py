@@ -103,6 +103,37 @@ class LanguageModel(Protocol):
         """Free everything; calling it twice is fine."""
 
 
+class ModelView:
+    """What a model that stands before another has of it, with a text of its own; `decode` is left to it."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        """Take the model behind, with whatever text in its cache."""
+        self.name: str = model.name
+        self.description: str = model.description
+        self.context_size: int = model.context_size
+        self.batch_size: int = model.batch_size
+        self.max_rows: int = model.max_rows
+        self.max_branches: int = model.max_branches
+        self.rewind_support: RewindSupport = model.rewind_support
+        self.chat_template: str | None = model.chat_template
+        self._model = model
+        self._tokens: list[int] = []
+
+    @property
+    def vocab(self) -> Vocab:
+        """The tokens it speaks."""
+        return self._model.vocab
+
+    @property
+    def length(self) -> int:
+        """Number of tokens in the cache, as far as this text goes."""
+        return len(self._tokens)
+
+    def can_rewind(self, length: int) -> bool:
+        """Tell whether `rewind(length)` would work now: what the model behind can't go back over is read again."""
+        return 0 <= length <= len(self._tokens)
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """What one text wants of a pass that others share: the row after its next token."""
@@ -120,9 +151,10 @@ class Companion(LanguageModel, Protocol):
     def decode_together(self, parts: Sequence[Part]) -> list[Logits]:
         """Do passes over one token each of several texts as one; return what each one's `decode` would.
 
-        The texts are a chain of such as can join each other, in any order. All rows are overwritten by the next decode
-        of any of them. Raises ValueError for a text of another cache, for one that stands twice, and for more than
-        `max_rows`, and else as `decode` does: the cache of each is then as it was before.
+        Each of the results, in the order of `parts`, has shape (1, vocab.size). The texts are a chain of such as can
+        join each other, in any order. All rows are overwritten by the next decode of any of them. Raises ValueError for
+        a text of another cache, for one that stands twice, and for more than `max_rows`, and else as `decode` does: the
+        cache of each is then as it was before.
         """
 
 

@@ -87,7 +87,7 @@ def _refuse_other_abi(bindings: ModuleType, version: str) -> None:
 
 
 def _unusable(cause: str) -> LocalspecError:
-    hint = f"Install it again: uv sync --reinstall-package llama-cpp-python, or pip install llama-cpp-python=={VERSION}"
+    hint = f"Reinstall it: uv sync --reinstall-package llama-cpp-python, or pip install llama-cpp-python=={VERSION}"
     return LocalspecError("The engine, llama-cpp-python, can't be used.", cause=cause, hint=hint)
 
 

@@ -108,7 +108,7 @@ def ask_child(command: Sequence[str] | None = None, seconds: float = _SECONDS) -
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds)
     except subprocess.TimeoutExpired:
         raise _broken(
-            f"It did not answer within {seconds:.0f} seconds.", "Restart the machine: a driver hangs."
+            f"It did not answer within {seconds:.0f} seconds.", "Restart the machine: a driver seems to hang."
         ) from None
     # A library may print before: the last line is the child's own.
     line = (done.stdout.decode("utf-8", errors="replace").splitlines() or [""])[-1]
@@ -130,7 +130,7 @@ def build_of(said: dict[str, Any]) -> Build:
     )
 
 
-def _broken(cause: str, hint: str = f"Build it again on this machine: {_MEND}") -> LocalspecError:
+def _broken(cause: str, hint: str = f"Rebuild it on this machine: {_MEND}") -> LocalspecError:
     return LocalspecError("The engine, llama-cpp-python, can't be used.", cause=cause, hint=hint)
 
 

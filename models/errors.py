@@ -76,6 +76,6 @@ def context_full(wanted: int, size: int) -> ContextFullError:
     """Return the error for a text of `wanted` tokens in a context of `size`, with the way out."""
     larger = 1 << max(wanted, size).bit_length()
     return ContextFullError(
-        f"The context is full: {wanted:,} tokens are wanted, {size:,} fit.",
-        hint=f"Start with a larger one (-c {larger}), or clear the conversation (/clear).",
+        f"The context is full: {wanted:,} tokens are needed, {size:,} fit.",
+        hint=f"Use a larger one: -c {larger}.",
     )

@@ -34,7 +34,7 @@ def exact_width(model: LanguageModel) -> int:
     Measured at the start of a text, and deep in one with cache types whose sums depend on that. Leaves the cache empty,
     also when it is stopped.
     """
-    prefix = _text(model, _PREFIX)
+    prefix = _text(model, min(_PREFIX, model.batch_size))
 
     def read_anew() -> None:
         model.rewind(0)
@@ -71,9 +71,11 @@ def exact_width_here(model: LanguageModel) -> int:
 
 def exact_branches(model: LanguageModel) -> bool:
     """Tell whether a small draft tree has the rows that its paths have one token at a time. Leaves the cache empty."""
+    if model.batch_size < _TREE:
+        return False
     try:
         model.rewind(0)
-        model.decode(_text(model, _PREFIX), rows=0)
+        model.decode(_text(model, min(_PREFIX, model.batch_size)), rows=0)
         return exact_branches_here(model, _TREE)
     finally:
         model.rewind(0)

@@ -35,7 +35,7 @@ def fingerprint(path: Path) -> Fingerprint:
         try:
             # A pipe or a device would be read for ever.
             if not stat.S_ISREG(part.stat().st_mode):
-                raise ModelFileError(f"{part} is no file.", hint="Name a GGUF file.")
+                raise ModelFileError(f"{part} is not a file.", hint="Name a GGUF file.")
             with part.open("rb") as file:
                 length = file.seek(0, 2)
                 digest.update(length.to_bytes(8, "little"))

@@ -17,6 +17,8 @@ _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
 def check_file(path: Path) -> None:
     """Raise ModelFileError unless the file exists, can be read and starts like a GGUF, and no part of it is missing."""
     head = _head(path)
+    if not head:
+        raise ModelFileError(f"{path.name} is empty.", hint="Fetch it again.")
     if head[:4] != _MAGIC:
         raise ModelFileError(
             f"{path.name} is not a GGUF file: it starts with {head[:4]!r}, not {_MAGIC!r}.",
@@ -26,7 +28,7 @@ def check_file(path: Path) -> None:
         raise ModelFileError(f"{path.name} is cut short: {len(head)} bytes.", hint="Fetch it again.")
     missing = next((part for part in parts_of(path) if not is_there(part)), None)
     if missing is not None:
-        raise ModelFileError(f"{missing.name} is missing: {path.name} is a part alone.", hint=f"Put it beside {path}.")
+        raise ModelFileError(f"{missing.name} is missing: {path.name} is only one part.", hint=f"Put it beside {path}.")
 
 
 def _head(path: Path) -> bytes:
@@ -38,6 +40,8 @@ def _head(path: Path) -> bytes:
     except OSError as error:
         if error.errno in _NOT_THERE:
             hint = "Check the path; `localspec models ls` shows the models that are here, and how to name them."
+            if len(path.parts) == 2 and not path.is_absolute() and path.suffix != ".gguf":
+                hint += f" If it is a model of the hub, `localspec models pull {path.as_posix()}` fetches it."
             raise ModelFileError(f"There is no file {path}.", hint=hint) from None
         raise ModelFileError(f"{path} can't be read.", cause=str(error), hint="Check its permissions.") from error
 

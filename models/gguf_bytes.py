@@ -63,7 +63,7 @@ class HeaderBytes:
         """Read a number of things of which a header may have so many."""
         value = int(self.number(form))
         if value > most:
-            self.damaged(f"it claims {value:,} {what}; at most {most:,} are believed")
+            self.damaged(f"it claims {value:,} {what}; at most {most:,} are accepted")
         return value
 
     def text(self, most: int = _LONGEST_STRING) -> str:
@@ -170,5 +170,5 @@ def cut_short(path: Path, size: int, what: str) -> ModelFileError:
     """Return the error for a file that ends too early."""
     return ModelFileError(
         f"{path.name} is cut short: the file has {size:,} bytes, {what}.",
-        hint="The download was not finished. Fetch it again, and compare its size with the publisher's.",
+        hint="The download is incomplete. Fetch it again, and compare its size with the publisher's.",
     )

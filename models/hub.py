@@ -22,6 +22,7 @@ from models.names import MAIN
 
 _HOME = "https://huggingface.co"
 _ON = {"1", "ON", "YES", "TRUE"}
+_FORBIDDING = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 _PATIENCE = 30.0
 """Seconds without a byte until a connection counts as cut."""
 _WAITS = (1.0, 2.0, 4.0, 8.0, 8.0)
@@ -39,7 +40,12 @@ Progress = Callable[[int], None]
 
 def is_offline() -> bool:
     """Tell whether the environment forbids the network, by the hub's own variables."""
-    return any(os.environ.get(name, "").upper() in _ON for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
+    return bool(switched_on(*_FORBIDDING))
+
+
+def switched_on(*names: str) -> list[str]:
+    """Return those variables of the environment that are set, and to no "off"."""
+    return [name for name in names if os.environ.get(name, "").upper() in _ON]
 
 
 class Hub:
@@ -49,8 +55,8 @@ class Hub:
         self, on_wait: Callable[[str], None] = lambda _: None, *, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         """Open nothing yet; `on_wait` is told why there is a pause."""
-        if is_offline():
-            raise LocalspecError("The network is not used: HF_HUB_OFFLINE is set.", hint="Unset it to fetch models.")
+        if on := switched_on(*_FORBIDDING):
+            raise LocalspecError(f"The network is not used: {on[0]} is set.", hint="Unset it to fetch models.")
         self._library = _library()
         self._endpoint = os.environ.get("HF_ENDPOINT", "").rstrip("/") or _HOME
         self._on_wait = on_wait
@@ -68,8 +74,8 @@ class Hub:
         commit, siblings = said.get("sha"), said.get("siblings")
         if not is_commit(commit) or not isinstance(siblings, list):
             raise LocalspecError(
-                f"{self._endpoint} does not answer as the hub does.",
-                hint="Check HF_ENDPOINT if it is set, and whether this network wants you to log in first.",
+                f"{self._endpoint} does not answer like the hub.",
+                hint="Check HF_ENDPOINT if it is set, and whether this network requires you to log in first.",
             )
         name = said["id"] if isinstance(said.get("id"), str) and said["id"].lower() == repo.lower() else repo
         files = (_file(name, commit, revision, sibling) for sibling in siblings)
@@ -118,9 +124,9 @@ class Hub:
         if found != file.sha256:
             file.partial.unlink()
             raise LocalspecError(
-                f"{file.name} came damaged, and is removed.",
+                f"{file.name} arrived damaged and was removed.",
                 cause=f"Its SHA-256 is {found}; the hub says {file.sha256}.",
-                hint="Fetch it again; should it stay so, something on the way changes it.",
+                hint="Fetch it again; if this repeats, something on the network changes it.",
             )
         file.partial.replace(file.blob)
 
@@ -286,7 +292,7 @@ def _not_written(file: HubFile, error: OSError) -> LocalspecError:
         return LocalspecError(
             f"The disk is full: {file.fetched:,} bytes of {file.size:,} of {file.name} are here.",
             cause=str(error),
-            hint=f"Make room on the disk of {file.folder.parent}; the same command then goes on from there.",
+            hint=f"Make room on the disk of {file.folder.parent}; the same command then resumes.",
         )
     return LocalspecError(
         f"{file.name} can't be put into {file.folder}.", cause=str(error), hint="Check the folder's permissions."

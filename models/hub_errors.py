@@ -8,7 +8,7 @@ from models.errors import LocalspecError, ModelFileError
 _PASSING = (408, 429, 500, 502, 503, 504)
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _TOO_MANY, _BROKEN = 401, 403, 404, 429, 500
 _TOKEN = "Set HF_TOKEN to a token that may read it, or log in with `hf auth login`."
-_KEPT = "What has come is kept, and the same command goes on from there."
+_KEPT = "What has arrived is kept, and the same command resumes."
 _PROXIES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
 _SECRET = ("HF_TOKEN", *_PROXIES)
 """Variables whose values are not shown: a proxy's may have a password in it."""
@@ -61,7 +61,7 @@ def told(trouble: Trouble) -> LocalspecError:
     repo, status, code = trouble.repo, trouble.status, trouble.code
     if code == "GatedRepo":
         hint = f"Ask for access at {trouble.address}/{repo}. {_TOKEN}"
-        return LocalspecError(f"{repo} is open only to those whom its owner lets in.", cause=trouble.said, hint=hint)
+        return LocalspecError(f"{repo} is open only to users its owner has approved.", cause=trouble.said, hint=hint)
     if code == "RevisionNotFound":
         return _missing(f"{repo} has no such revision.", trouble, "Leave it out to get the newest one.")
     if code == "EntryNotFound":
@@ -69,7 +69,7 @@ def told(trouble: Trouble) -> LocalspecError:
     # The hub does not tell those who may not see a repository whether there is one.
     if code == "RepoNotFound" or status == _NOT_FOUND or (status == _UNAUTHORIZED and not code):
         hint = f"Check its spelling. If it is private: {_TOKEN}"
-        return _missing(f"{trouble.address} has no repository {repo}, or shows it to its owners alone.", trouble, hint)
+        return _missing(f"{trouble.address} has no repository {repo}, or it is private.", trouble, hint)
     if status in (_UNAUTHORIZED, _FORBIDDEN):
         return LocalspecError(f"{trouble.address} does not let you read {repo}.", cause=trouble.said, hint=_TOKEN)
     return LocalspecError(trouble.title, cause=trouble.said, hint=_later(trouble))
@@ -88,9 +88,9 @@ def unusable(error: Exception) -> LocalspecError:
 def other_bytes(address: str, name: str, wanted: str, status: int, place: str, size: str) -> LocalspecError:
     """Return the error for an answer with other bytes than those of a file that were wanted, by its own headers."""
     return LocalspecError(
-        f"{address} sends something else than {name}.",
+        f"{address} sends something other than {name}.",
         cause=f"Asked for {wanted}, it answers with status {status}, range {place or 'none'}, {size or 'no'} bytes.",
-        hint=f"Check HF_ENDPOINT if it is set, and whether this network wants you to log in first. {_KEPT}",
+        hint=f"Check HF_ENDPOINT if it is set, and whether this network requires you to log in first. {_KEPT}",
     )
 
 

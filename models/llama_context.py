@@ -188,5 +188,5 @@ def _too_large(path: Path, context_size: int, needed: int, complaint: str = "") 
     return MemoryLimitError(
         f"{path.name} does not fit in memory.",
         cause=f"{cause} {complaint}".strip(),
-        hint=f"Ask for less context (-c {min(fitting, context_size // 2)}), or a smaller model or quantisation.",
+        hint=f"Use a smaller context (-c {min(fitting, context_size // 2)}), or a smaller model or quantisation.",
     )

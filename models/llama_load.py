@@ -122,7 +122,7 @@ def _load_error(path: Path, complaint: str) -> ModelFileError:
     if any(sign in first for sign in _SIGNS_OF_A_CUT):
         return ModelFileError(
             f"{path.name} is cut short: the file has {path.stat().st_size:,} bytes, its tensors reach beyond.",
-            hint="The download was not finished. Fetch it again, and compare its size with the publisher's.",
+            hint="The download is incomplete. Fetch it again, and compare its size with the publisher's.",
         )
     return ModelFileError(f"{path} can't be loaded.", cause=complaint, hint="Try another file or quantisation.")
 

@@ -124,7 +124,7 @@ def _writes_text(header: Header) -> str:
         raise ModelFileError(f"{header.path.name} does not name its architecture.", hint="Fetch another copy of it.")
     if kind != "model":
         raise ModelFileError(
-            f"{header.path.name} is no model of its own, but a part of one ({kind}).",
+            f"{header.path.name} is not a model by itself but part of one ({kind}).",
             hint="Name the model it belongs to.",
         )
     if not continues_text(architecture):

@@ -76,14 +76,14 @@ def find_named(name: str) -> Path | None:
     """
     if name.startswith(PAIR):
         hint = "Name one of its models, or use it with run, check or tune; `localspec models pairs` shows the pairs."
-        raise ModelFileError(f"{name} names two models, and one is wanted here.", hint=hint)
+        raise ModelFileError(f"{name} names two models, but one is needed here.", hint=hint)
     if name.startswith(_OLLAMA):
         return _in_ollama(name)
     if name.startswith(_LM_STUDIO):
         return _in_lm_studio(name)
     wanted = hub_name(name)
     if wanted is None and _at_hub(name):
-        raise ModelFileError(f"{name} names no model.", hint="Names are like hf.co/user/repo:Q4_K_M.")
+        raise ModelFileError(f"{name} is not the name of a model.", hint="Names are like hf.co/user/repo:Q4_K_M.")
     return None if wanted is None else _in_hub(name, wanted)
 
 

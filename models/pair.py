@@ -50,7 +50,7 @@ def vocabulary_reasons(target: Spellings, draft: Spellings, differing: int | Non
     shared = min(target.size, draft.size)
     extra = next((token for token in range(shared, larger.size) if not larger.is_padding(token)), None)
     if extra is not None:
-        reasons.append(f"token {extra} ({larger.text(extra)!r}) exists in the {role} alone")
+        reasons.append(f"token {extra} ({larger.text(extra)!r}) exists only in the {role}")
     return reasons
 
 
@@ -58,7 +58,7 @@ def memory_reasons(target: Memory, draft: Memory) -> list[str]:
     """Return the reasons that lie in what the two remember: a guess must be able to be taken back."""
     reasons = []
     if target.limit == 0:
-        reasons.append(f"the target can't take back a wrong guess ({target.reason})")
+        reasons.append(f"the target can't take back rejected tokens ({target.reason})")
     if draft.limit is not None:
-        reasons.append(f"its memory can't take back guesses ({draft.reason})")
+        reasons.append(f"its memory can't take back rejected tokens ({draft.reason})")
     return reasons

@@ -24,8 +24,8 @@ _LONGEST = 300
 """Characters of a text in it."""
 _ATTENTION = ("auto", "on", "off")
 _HEAD = """\
-# Two models for localspec, the second guessing for the first.
-# Settings are those of the machine below; another one takes over the pair alone.
+# Two models for localspec, where the second drafts for the first.
+# Settings are those of the machine below; on another one only the pair is used.
 """
 
 
@@ -104,7 +104,7 @@ def read_card(path: Path) -> PairCard:
         raise _wrong(path, f"it has no {missing}", "Make it again with localspec tune.")
     card = _card(said)
     if card.draft_lengths[0] > card.draft_lengths[1]:
-        raise _wrong(path, "draft_length.least is more than draft_length.most", "Exchange the two.")
+        raise _wrong(path, "draft_length.least is more than draft_length.most", "Swap them.")
     return card
 
 
@@ -180,7 +180,7 @@ def _check(values: Mapping[str, Any], table: str, path: Path) -> None:
         if key not in known:
             raise _unknown(key, list(known), path, table)
         if wanted := known[key](value):
-            raise _wrong(path, f"{_place(table, key)} is {_shown(value)}", f"It has to be {wanted}.")
+            raise _wrong(path, f"{_place(table, key)} is {_shown(value)}", f"It must be {wanted}.")
     missing = [key for key in known if key not in values] if table else []
     if missing:
         raise _wrong(path, f"{_place(table, missing[0])} is missing", "Make it again with localspec tune.")
@@ -193,7 +193,7 @@ def _unknown(key: str, known: list[str], path: Path, table: str = "") -> UsageEr
 
 
 def _wrong(path: Path, cause: str, hint: str) -> UsageError:
-    return UsageError(f"{path} is no pair card that can be used.", cause=f"{cause[0].upper()}{cause[1:]}.", hint=hint)
+    return UsageError(f"{path} is not a usable pair card.", cause=f"{cause[0].upper()}{cause[1:]}.", hint=hint)
 
 
 def _place(table: str, key: str) -> str:

@@ -75,7 +75,7 @@ def try_decode(
     raise LocalspecError(
         "The engine crashes on this processor.",
         cause=f"A test decode of {path.name} in a child process died of signal {-code} (4 is an illegal instruction).",
-        hint="Build it again on this machine: uv sync --reinstall-package llama-cpp-python",
+        hint="Rebuild it on this machine: uv sync --reinstall-package llama-cpp-python",
     )
 
 

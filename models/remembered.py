@@ -25,11 +25,6 @@ class Remembered:
         value = self._all().get(key)
         return value if isinstance(value, int) else None
 
-    def get_number(self, key: str) -> float | None:
-        """Return the number put under a key; None for nothing, or for anything else."""
-        value = self._all().get(key)
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
     def get_table(self, key: str) -> dict[str, Json] | None:
         """Return the table put under a key; None for nothing, or for anything else.
 

@@ -56,11 +56,11 @@ class SamplingParams:
             ("top_k", self.top_k >= 0, "0 or more"),
             ("top_p", 0 < self.top_p <= 1, "above 0, at most 1"),
             ("min_p", 0 <= self.min_p <= 1, "from 0 to 1"),
-            ("repeat_penalty", 0 < self.repeat_penalty < np.inf, "above 0"),
-            ("frequency_penalty", np.isfinite(self.frequency_penalty), "a number"),
-            ("presence_penalty", np.isfinite(self.presence_penalty), "a number"),
+            ("repeat_penalty", 1e-3 <= self.repeat_penalty <= 1e3, "from 0.001 to 1000"),
+            ("frequency_penalty", abs(self.frequency_penalty) <= 1e3, "from -1000 to 1000"),
+            ("presence_penalty", abs(self.presence_penalty) <= 1e3, "from -1000 to 1000"),
             ("penalty_window", self.penalty_window >= -1, "-1 or more"),
-            ("temperature", np.isfinite(self.temperature) and not 0 < self.temperature < 1e-3, "0, or 0.001 or more"),
+            ("temperature", _is_temperature(self.temperature), "at most 0, or 0.001 or more"),
         )
         for name, right, wanted in limits:
             if not right:
@@ -83,6 +83,11 @@ class SamplingParams:
         return self.penalty_window != 0 and (
             self.repeat_penalty != 1 or self.frequency_penalty != 0 or self.presence_penalty != 0
         )
+
+
+def _is_temperature(number: float) -> bool:
+    # llama.cpp takes what is below 0 for 0, too.
+    return bool(np.isfinite(number)) and not 0 < number < 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +116,7 @@ class Guess:
 
 
 class Sampler:
-    """Turns a row of logits into the one token that this seed emits at this position."""
+    """Turns a row of logits, shape (vocabulary,), into the one token that this seed emits at this position."""
 
     def __init__(self, params: SamplingParams, accept: Accept = Accept.COUPLED) -> None:
         self.params = params
@@ -119,7 +124,7 @@ class Sampler:
         self.accept = Accept.COUPLED if params.greedy else accept
 
     def pick(self, row: NDArray[np.float32], tokens: Sequence[int], drafted: Sequence[int] = ()) -> int:
-        """Return the token after `tokens` + `drafted`; `row` has shape (vocabulary,)."""
+        """Return the token after `tokens` + `drafted`; LocalspecError for a row that is not numbers, here and below."""
         row = self._penalised(row, tokens, drafted)
         if self.params.greedy:
             return _likeliest(row)
@@ -162,7 +167,11 @@ class Sampler:
     def keys(
         self, row: NDArray[np.float32], tokens: Sequence[int], drafted: Sequence[int] = ()
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return (ids, keys), best first: the emitted token is the first, the gap to the second says how narrowly."""
+        """Return (ids, keys), each of shape (tokens not cut,), best first: the first is the one that is emitted.
+
+        Keys are logits over the temperature, plus the noise; greedy, the logits. The gap to the second says how
+        narrowly it won.
+        """
         row = self._penalised(row, tokens, drafted)
         if self.params.greedy:
             check_numbers(row.max())
@@ -172,15 +181,6 @@ class Sampler:
         keys = candidates.scores + gumbel(self.params.seed, len(tokens) + len(drafted), candidates.ids)
         order = np.argsort(-keys, kind="stable")
         return candidates.ids[order], keys[order]
-
-    def distribution(
-        self, row: NDArray[np.float32], tokens: Sequence[int], drafted: Sequence[int] = ()
-    ) -> NDArray[np.float64]:
-        """Return the served probabilities over the whole vocabulary, shape (vocabulary,)."""
-        served = self.served(row, tokens, drafted)
-        probs = np.zeros(len(row))
-        probs[served.ids] = served.probs
-        return probs
 
     def _penalised(
         self, row: NDArray[np.float32], tokens: Sequence[int], drafted: Sequence[int]
@@ -195,7 +195,10 @@ class Sampler:
 
 
 def serve(row: NDArray[np.float32], params: SamplingParams) -> Candidates:
-    """Apply top-k, top-p, min-p and temperature, in this order, to a row of logits (temperature above 0)."""
+    """Apply top-k, top-p, min-p and temperature (above 0), in this order, to a row of logits, shape (vocabulary,).
+
+    The scores of what is left are logits over the temperature. Raises LocalspecError for a row that is not numbers.
+    """
     ids, logits = top_k(row, params.top_k)
     if params.top_p < 1:
         total = np.exp(logits - logits.max()).sum()
@@ -211,8 +214,9 @@ def serve(row: NDArray[np.float32], params: SamplingParams) -> Candidates:
 def share(row: NDArray[np.float32], token: int) -> float:
     """Return about the probability of a token before temperature and cuts: how sure this row is of it, 0 to 1.
 
-    Counted against column maxima, as in `models.truncation`: a twentieth of the time of a whole softmax, and never
-    under the truth for the likeliest token. Good enough to learn from, not to sample from.
+    `row`: logits, shape (vocabulary,). Counted against column maxima, as in `models.truncation`: a twentieth of the
+    time of a whole softmax, and never under the truth for the likeliest token. Good enough to learn from, not to sample
+    from.
     """
     width = len(row) // GRID
     peaks = row[: GRID * width].reshape(GRID, width).max(axis=0) if width else row[:0]

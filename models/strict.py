@@ -32,7 +32,7 @@ _DOUBLES_WITHIN = 4096
 """Tokens over which a pass costs at least twice as much: a limit to what a noisy clock promises."""
 _ACCEPTANCE = 0.7
 """Chance that a guess is right, for the sake of comparison."""
-_MARGIN = 0.03
+MARGIN = 0.03
 """A gain below this is noise."""
 _TEXT = "The quick brown fox jumps over the lazy dog; 3 of 7 dogs don't mind (much). "
 
@@ -181,7 +181,7 @@ def best(trials: Sequence[Trial]) -> Trial | None:
 
 def gains(seconds: Mapping[int, float], width: int, chosen: Trial) -> bool:
     """Tell whether passes at these prices, exact up to a width, are quicker than a trial by more than noise."""
-    return seconds_a_token(seconds, width) < (1 - _MARGIN) * seconds_a_token(chosen.seconds, chosen.checked.width)
+    return seconds_a_token(seconds, width) < (1 - MARGIN) * seconds_a_token(chosen.seconds, chosen.checked.width)
 
 
 def seconds_a_token(seconds: Mapping[int, float], width: int) -> float:

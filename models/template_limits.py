@@ -121,7 +121,7 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
     def expect(self, size: int) -> None:
         """Refuse what would become larger than anything may be."""
         if size > self._most:
-            raise TemplateLimitError(f"it makes something of more than {self._most:,} characters")
+            raise TemplateLimitError(f"it produces more than {self._most:,} characters")
 
     def keep(self, value: Any) -> Any:
         """Return a value that was made, when it is not too large; what would be made only when used is made now."""
@@ -201,7 +201,7 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
         """Count characters that were made against what a template may make in all."""
         self._left -= size
         if self._left < 0:
-            raise TemplateLimitError("it makes too much text on the way")
+            raise TemplateLimitError("it produces too much text along the way")
 
     def _each(self, values: Iterator[Any]) -> Iterator[Any]:
         size = 0
@@ -214,7 +214,7 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
     def _check(self, weight: int, depth: int) -> None:
         self.expect(weight)
         if depth > _DEEPEST:
-            raise TemplateLimitError(f"it puts more than {_DEEPEST} lists into each other")
+            raise TemplateLimitError(f"it nests more than {_DEEPEST} lists into each other")
 
 
 class _Formatter(SandboxedFormatter):

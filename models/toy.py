@@ -44,7 +44,7 @@ class ToyVocab:
             if place % 2:
                 ids.append(self.end + self._controls.index(part))
             else:
-                ids += [self._id(bytes([byte])) for byte in part.lower().encode()]
+                ids += [self._id(bytes([byte])) for byte in part.lower().encode(errors="replace")]
         return ids
 
     def piece(self, token: int) -> bytes:

@@ -12,7 +12,10 @@ _DEEPEST = 1e4
 
 
 def top_k(row: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the k largest, largest first, equal ones by id; all of them, by id, when k is 0."""
+    """Return (ids, logits) of the k largest of a row, shape (vocabulary,): largest first, equal ones by id.
+
+    All of them, by id, when k is 0. Raises LocalspecError for a row that is not numbers.
+    """
     if k == 0:
         check_numbers(row.max())
         return np.arange(len(row)), row.astype(np.float64)
@@ -45,9 +48,10 @@ def _at_least_top(row: NDArray[np.float32], k: int) -> NDArray[np.int64]:
 def top_p(
     ids: NDArray[np.int64], logits: NDArray[np.float64], share: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Keep, of candidates sorted by logit, those up to and including the one whose summed weight reaches `share`.
+    """Keep, of n candidates sorted by logit, those up to and including the one at which the weights sum to `share`.
 
-    The weight of a logit is its exponential over that of the largest.
+    The weight of a logit is its exponential over that of the largest, so `share` is no probability but a sum of such:
+    1 is the largest alone. Returns (ids, logits), the beginning of those given.
     """
     reached = np.exp(logits - logits[0]).cumsum()
     count = int(reached.searchsorted(share)) + 1
@@ -57,7 +61,7 @@ def top_p(
 def sorted_top(
     ids: NDArray[np.int64], logits: NDArray[np.float64], share: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return, largest first, enough of the largest logits that their weights sum up to `share`."""
+    """Return (ids, logits), largest first: enough of n candidates in any order for `share`, as in `top_p`."""
     largest = logits.max()
     depth = 8.0
     chosen = np.flatnonzero(logits >= largest - depth)
@@ -73,6 +77,6 @@ def check_numbers(largest: np.float32) -> None:
     """Raise LocalspecError unless the largest logit of a row, NaN if it has one, is a finite number."""
     if not np.isfinite(largest):
         raise LocalspecError(
-            "The model returned numbers that are not numbers (NaN or infinity).",
+            "The model returned NaN or infinity instead of numbers.",
             hint="The file may be damaged, or its quantisation may not work on this device: try another, or -ngl 0.",
         )

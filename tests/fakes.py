@@ -11,8 +11,8 @@ import numpy as np
 
 from app.engine.control import Controller, FixedLength
 from app.engine.ending import Ending, Finish
+from app.engine.round import Round
 from app.engine.session import Session
-from app.engine.speculate import Round
 from app.engine.stats import Stats
 from drafters.base import NO_DRAFT, Draft, Drafter, NullDrafter
 from drafters.draft_model import Hindsight

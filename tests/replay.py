@@ -14,8 +14,8 @@ import numpy as np
 
 from app.engine.control import Controller
 from app.engine.ending import Ending
+from app.engine.round import Round
 from app.engine.session import Session
-from app.engine.speculate import Round
 from app.engine.stats import Snapshot
 from drafters.base import Drafter
 from models.base import Logits, RewindSupport

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from models.sampling import SamplingParams
+from models.sampling import Sampler, SamplingParams
 
 Row = NDArray[np.float32]
 Probs = NDArray[np.float64]
@@ -31,6 +31,11 @@ EVERY_PATH = [
 
 def row_of(*logits: float) -> Row:
     return np.array(logits, np.float32)
+
+
+def probabilities(sampler: Sampler, row: Row, tokens: Sequence[int], drafted: Sequence[int] = ()) -> Probs:
+    """Return what the sampler serves, over the whole vocabulary."""
+    return sampler.served(row, tokens, drafted).at(np.arange(len(row))).astype(np.float64)
 
 
 # --- a slow and obvious implementation --------------------------------------------------------------------------------

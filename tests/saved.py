@@ -9,7 +9,7 @@ from typing import Any
 from app.engine.ending import Finish
 from app.engine.messages import Ended, Said
 from app.engine.question import Question
-from app.engine.speculate import Round
+from app.engine.round import Round
 from app.engine.stats import Stats
 from app.engine.verify import Verdict
 from app.history.branch import current_branch, other_branches
@@ -106,8 +106,10 @@ def on_disk(path: Path) -> tuple[Conversation, list[Entry]]:
 
 
 def branch(path: Path) -> list[str]:
-    conversation, entries = on_disk(path)
-    return [entry.text for entry in current_branch(entries, conversation.leaf)]
+    """Return what was said last; nothing where nothing is saved yet."""
+    with closing(Store(path)) as store:
+        heads = [summary.conversation for summary in store.latest(1)]
+        return [entry.text for head in heads for entry in current_branch(store.entries(head.id), head.leaf)]
 
 
 def others(path: Path) -> list[list[str]]:

@@ -74,7 +74,7 @@ class Chat:
         ready = b"\n> " if plain else b"Message, / for commands"
         self.terminal.wait_until(lambda: ready in self.terminal.bytes, 600, 0.1)
         if not plain:
-            self.terminal.wait_until(lambda: b"Ask something" in self.terminal.bytes, 600, 0.1)
+            self.terminal.wait_until(lambda: b"Type a message" in self.terminal.bytes, 600, 0.1)
 
     def ask(self) -> None:
         self.terminal.type(QUESTION)

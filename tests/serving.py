@@ -118,19 +118,30 @@ def serve_here(folder: Path, *arguments: str, asks: Callable[[str], T]) -> T:
     heard, plan = _Heard(), plan_of(folder, "--port", "0", *arguments)
 
     def ask() -> T:
-        assert heard.is_up.wait(20), heard.told
         try:
+            assert heard.is_up.wait(60), heard.told
             return asks(re.findall(r"http://[^ ]+:\d+", heard.told[-1])[0])
         finally:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    with ThreadPoolExecutor(1) as pool:
+    with _late_signals_ignored(), ThreadPoolExecutor(1) as pool:
         asking = pool.submit(ask)
         try:
             asyncio.run(serve_until_ended(plan, heard))
         finally:
             heard.is_up.set()
     return asking.result()
+
+
+@contextmanager
+def _late_signals_ignored() -> Iterator[None]:
+    """Keep this process alive when a signal comes after the server has ended and given back its handlers."""
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class Running:
@@ -146,7 +157,9 @@ class Running:
         self._is_up = threading.Event()
         self._listener = threading.Thread(target=self._listen)
         self._listener.start()
-        assert self._is_up.wait(60), self.told
+        if not self._is_up.wait(120):
+            self.end(signal.SIGKILL)
+            raise AssertionError(self.told)
         self.url = next(iter(re.findall(r"http://[^ ]+:\d+", "".join(self.told))), "")
         assert self.url, self.told
         self.port = int(self.url.rpartition(":")[2])
@@ -157,12 +170,13 @@ class Running:
         return self.wait()
 
     def wait(self) -> int:
-        """Wait for the end, and return the exit code."""
+        """Wait for the end, and return the exit code; nothing may be on stdout, where other commands print results."""
         code = self.process.wait(60)
         self._listener.join(10)
-        for stream in (self.process.stdout, self.process.stderr):
-            assert stream is not None
-            stream.close()
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        with self.process.stdout as results, self.process.stderr:
+            assert results.read() == ""
         return code
 
     def _listen(self) -> None:

@@ -235,7 +235,7 @@ def test_a_context_can_be_filled_to_the_last_token_and_no_further(model: Languag
     for _ in range(3):
         model.decode([3] * 64, 0)
     model.decode([3] * 63, 0)
-    with pytest.raises(ContextFullError, match="257 tokens are wanted, 256 fit"):
+    with pytest.raises(ContextFullError, match="257 tokens are needed, 256 fit"):
         model.decode([4, 5], 1)
     assert model.length == 255
     assert model.decode([4], 1).shape == (1, model.vocab.size)

@@ -10,7 +10,7 @@ from fakes import FakeClock
 from app.engine.load import LoadPlan
 from app.engine.messages import Ended, Message, Ready, Said, Watched
 from app.engine.question import Question
-from app.engine.speculate import Clock
+from app.engine.round import Clock
 from app.engine.worker import Worker
 from app.ui.flow import Flow
 from drafters.registry import parse_drafter

@@ -136,6 +136,22 @@ def slowly(monkeypatch: Any, seconds: float = 0.005) -> None:
     monkeypatch.setattr(ToyModel, "decode", slow)
 
 
+def silent_until_stopped(monkeypatch: Any) -> None:
+    """Let the toy model make no pass before somebody stops it."""
+    decode, stop, stopped = ToyModel.decode, EngineLink.stop, threading.Event()
+
+    def waiting(self: ToyModel, *arguments: Any, **options: Any) -> Any:
+        assert stopped.wait(60)
+        return decode(self, *arguments, **options)
+
+    def stopping(self: EngineLink) -> None:
+        stop(self)
+        stopped.set()
+
+    monkeypatch.setattr(ToyModel, "decode", waiting)
+    monkeypatch.setattr(EngineLink, "stop", stopping)
+
+
 def gated(monkeypatch: Any) -> threading.Event:
     """Let no model be loaded before an event is set."""
     target, gate = Loader.target, threading.Event()

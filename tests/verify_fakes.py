@@ -38,7 +38,7 @@ def fork(kind: ForkKind = ForkKind.NEAR_TIE, **changed: Any) -> Fork:
     made: dict[str, Any] = {
         "kind": kind, "arm": "lookup:2", "prompt": "chat/1", "class_name": "chat", "turn": 0, "temperature": 0.0,
         "seed": 1, "place": 7, "tokens": (3, 4), "texts": ("the", "\n"), "widths": (1, 2, 3, 7), "gap": 0.0123,
-        "floor": 0.5, "seen_at": 3, "reason": "a pass over 3 tokens rounds it so with no drafter too",
+        "floor": 0.5, "seen_at": 3, "reason": "a pass over 3 tokens rounds the same way even without a drafter",
     }  # fmt: skip
     return Fork(**{**made, **changed})
 

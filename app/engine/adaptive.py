@@ -12,22 +12,19 @@ from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from operator import mul
-from typing import TYPE_CHECKING
 
 from app.engine.acceptance import Acceptance
 from app.engine.calibrate import VerifyCurve
 from app.engine.control import with_siblings
-from app.engine.model_cost import WINDOWS, ModelCost
+from app.engine.model_cost import SMALLEST_WINDOW, WINDOWS, ModelCost
 from app.engine.passes import Bounds
+from app.engine.round import Round
 from app.engine.stake import STAKE_SHARE, TRUST_TOKENS, Stake, run_trust
 from app.engine.value import Seconds, affordable, best_length, best_siblings, no_time
 from drafters.base import NO_DRAFT, Draft
 from drafters.draft_model import Hindsight
-from drafters.hybrid import WORTH_A_LOOK_BACK, Ask, Wish, checked_source
+from drafters.hybrid import Ask, Wish, checked_source, looks_back
 from models.base import common_prefix
-
-if TYPE_CHECKING:
-    from app.engine.speculate import Round
 
 _MEMORY = 0.93
 """Weight of the past in the achieved rate, a round."""
@@ -65,7 +62,7 @@ class Adaptive:
         self._asked = False
         self._emitted = 0.0
         self._seconds = 0.0
-        self._rounds = 0
+        self._rounds = self._said = 0
         self._at_stake = Stake()
         self._credit = 0.0
         self._guess = NO_DRAFT
@@ -78,7 +75,7 @@ class Adaptive:
         """Start an answer: the rate starts anew, and what was learnt counts half."""
         self.acceptance.begin()
         self._emitted = self._seconds = 0.0
-        self._rounds = 0
+        self._rounds = self._said = 0
         self._at_stake.begin()
         # The last answer may have been stopped inside a round.
         self._guess = NO_DRAFT
@@ -127,7 +124,8 @@ class Adaptive:
         if self._asked:
             given = wish.length if wish.ask is Ask.CHECK else 0
             self._at_stake.ahead = self.model.reading(read + given)
-        if wish.ask is Ask.DRAFT:
+        # Reading a prompt goes at another pace than guessing.
+        if wish.ask is Ask.DRAFT and unread <= SMALLEST_WINDOW:
             self._expected_draft_seconds = self.model.drafting(unread, 1)
         return wish
 
@@ -187,7 +185,7 @@ class Adaptive:
         places = [place for place, token in enumerate(draft.runners_up[: len(chances)]) if token is not None]
         return with_siblings(draft, best_siblings(chances, places, second, self.curve, self.price, room))
 
-    def observe(self, round_: "Round") -> None:
+    def observe(self, round_: Round) -> None:
         """Learn what the passes cost, what they emit, and which guesses came true."""
         # A copy does not break off in a round that was not to draft.
         if self._guess.tokens or self.limit() > 0:
@@ -198,6 +196,7 @@ class Adaptive:
         self._emitted = _MEMORY * self._emitted + len(round_.emitted) + round_.others
         self._seconds = _MEMORY * self._seconds + seconds
         self._rounds += 1
+        self._said += len(round_.emitted)
         # A plain round is what it is compared with: however slow, it has lost nothing but the time to look for a draft.
         drafted = len(round_.draft.tokens) > 0
         saved = len(round_.emitted) * self.curve.seconds(1) - seconds if drafted else -round_.draft_seconds
@@ -275,7 +274,7 @@ class Adaptive:
 
     def _probe_cost(self, unread: int, length: int) -> float:
         assert self.model is not None, "only a draft model is probed"
-        if unread > WORTH_A_LOOK_BACK:
+        if looks_back(unread, self._said):
             # It is judged by what it would have said of them, and asked once more before it drafts.
             return self.model.reading(unread)
         return self.model.drafting(unread, length) + self.curve.seconds(length + 1) - self.curve.seconds(1)
@@ -290,7 +289,6 @@ class Adaptive:
         self._run = self._run + right if unbroken else right // 2
 
     def _observe_draft_seconds(self, seconds: float) -> None:
-        # Reading a prompt goes at another pace than guessing.
         if self.model is not None and self._expected_draft_seconds > 0 and self._guess.tokens and not self._caught_up:
             steps = (len(self._guess.tokens) - 1) * self.model.curve.seconds(1)
             self.model.curve.rescale(seconds / (self._expected_draft_seconds + steps))

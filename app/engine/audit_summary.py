@@ -118,13 +118,13 @@ def verdict(summary: Summary, *, servers: int) -> str:
         forked = _forked(summary, len(summary.unexplained))
         found = f"{forked} where rounding does not explain it: the texts are not the same."
     elif summary.forks:
-        found = f"{_forked(summary, len(summary.forks))} at near-ties alone, which rounding explains."
+        found = f"{_forked(summary, len(summary.forks))} only at near-ties, which rounding explains."
     elif summary.tokens + summary.characters:
         found = f"The same text every time: {_amount(summary)}, no fork."
     else:
         found = "Every answer was empty, so nothing was compared."
     if servers == 1:
-        return f"{found} One server shows only whether it repeats itself: name a second one that does not speculate."
+        return f"{found} One server alone only shows whether it repeats itself: add one that does not speculate."
     return found
 
 

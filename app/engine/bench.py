@@ -12,8 +12,8 @@ from statistics import median
 
 from app.engine.control import Controller
 from app.engine.ending import Ending, Finish
+from app.engine.round import Clock, Round
 from app.engine.session import Session
-from app.engine.speculate import Clock, Round
 from app.engine.stats import Snapshot
 from app.engine.transcript import Transcript
 from drafters.base import Drafter, NullDrafter
@@ -188,7 +188,7 @@ class Bench:
         if tokens is None:
             return Skipped(prompt.id, prompt.class_name, "the model has no fill-in-the-middle tokens")
         if len(tokens) + self._max_tokens > self._target.context_size:
-            return Skipped(prompt.id, prompt.class_name, "too long for the context with its answer (a larger one: -c)")
+            return Skipped(prompt.id, prompt.class_name, "too long for the context with its answer (larger: -c)")
         return tokens
 
     def _hole(self, prompt: BenchPrompt) -> list[int] | None:

@@ -63,7 +63,7 @@ def parse_arms(names: Sequence[str], draft_max: int, *, has_draft: bool) -> list
         names = ["auto", "lookup", "model"] if has_draft else ["auto"]
     specs = [ArmSpec(PLAIN), *(_parse(name, draft_max) for name in names)]
     if not has_draft and any(spec.kind == "model" for spec in specs):
-        raise UsageError("--vs names the arm model, and there is no draft model.", hint="Name one with --draft FILE.")
+        raise UsageError("--vs names the arm model, but there is no draft model.", hint="Name one with --draft FILE.")
     return list(dict.fromkeys(specs))
 
 
@@ -104,7 +104,7 @@ def _parse(name: str, draft_max: int) -> ArmSpec:
         return ArmSpec(kind, draft_max)
     if kind in _FIXED and length.isascii() and length.isdigit() and 1 <= int(length) <= LONGEST:
         return ArmSpec(kind, int(length))
-    raise UsageError(f"--vs {name} is no arm.", hint=f"Arms are: {HELP}, from 1 to {LONGEST}.")
+    raise UsageError(f"Unknown arm {name}.", hint=f"Arms are: {HELP}, from 1 to {LONGEST}.")
 
 
 def _make(spec: ArmSpec, kit: ArmKit) -> Arm:
@@ -113,7 +113,7 @@ def _make(spec: ArmSpec, kit: ArmKit) -> Arm:
     if spec.kind == "auto":
         return auto_arm(kit)
     if kit.target.rewind_support.limit == 0:
-        reason = f"{kit.target.name} can't take back a wrong guess ({kit.target.rewind_support.reason})"
+        reason = f"{kit.target.name} can't take back rejected tokens ({kit.target.rewind_support.reason})"
         raise PairError(f"The arm {spec} can't be used: {reason}.", hint="Use --vs auto or off with this model.")
     controller = FixedLength(kit.length(spec.length))
     if spec.kind == "lookup":

@@ -6,7 +6,7 @@ answers (`LentModel.take`), that costs no arm any of its time.
 
 from collections.abc import Sequence
 
-from models.base import LanguageModel, Logits, RewindSupport, Vocab
+from models.base import LanguageModel, Logits, ModelView
 
 _WARM_UP = 3
 
@@ -31,31 +31,12 @@ class Lender:
         self.model.close()
 
 
-class LentModel:
+class LentModel(ModelView):
     """The model as one borrower sees it; see `models.base.LanguageModel`."""
 
     def __init__(self, lender: Lender) -> None:
-        model = lender.model
-        self.name: str = model.name
-        self.description: str = model.description
-        self.context_size: int = model.context_size
-        self.batch_size: int = model.batch_size
-        self.max_rows: int = model.max_rows
-        self.max_branches: int = model.max_branches
-        self.rewind_support: RewindSupport = model.rewind_support
-        self.chat_template: str | None = model.chat_template
+        super().__init__(lender.model)
         self._lender = lender
-        self._tokens: list[int] = []
-
-    @property
-    def vocab(self) -> Vocab:
-        """The tokens it speaks."""
-        return self._lender.model.vocab
-
-    @property
-    def length(self) -> int:
-        """Number of tokens in this borrower's cache."""
-        return len(self._tokens)
 
     def take(self) -> None:
         """Make the shared cache hold this borrower's text."""
@@ -69,7 +50,7 @@ class LentModel:
         self._lender.holder = self
 
     def decode(self, tokens: Sequence[int], rows: int, parents: Sequence[int] = ()) -> Logits:
-        """Append tokens; return the logits after the last `rows` of them."""
+        """Append tokens; return the logits after the last `rows` of them, shape (rows, vocab.size)."""
         self.take()
         logits = self._lender.model.decode(tokens, rows, parents)
         self._tokens += tokens
@@ -82,10 +63,6 @@ class LentModel:
         if self._lender.holder is self:
             self._lender.model.rewind(length)
         del self._tokens[length:]
-
-    def can_rewind(self, length: int) -> bool:
-        """Tell whether `rewind(length)` would work now."""
-        return 0 <= length <= len(self._tokens)
 
     def close(self) -> None:
         """Give the model back, and forget the text."""

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from app.engine.bench import PLAIN, Answer
-from app.engine.bench_stats import gaps, geometric_mean, interval, oracle_speed_up, quantile, ratio
+from app.engine.bench_stats import gaps, geometric_mean, interval, oracle_speed_up, quantile
 from app.engine.bench_steady import Steady, steady, steady_speed_ups
 from app.engine.calibrate import VerifyCurve
+from app.engine.stats import ratio
 
 LEAST_SPEED_UP = 0.95
 """Throughput, as a share of plain, that an arm may not fall below."""

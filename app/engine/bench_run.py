@@ -9,7 +9,8 @@ from app.engine.bench_lend import Lender
 from app.engine.bench_results import Oracle
 from app.engine.calibrate import DRAFT_WIDTHS, READ_WIDTHS, VerifyCurve, measure_steady
 from app.engine.load import Loader
-from app.engine.speculate import Clock
+from app.engine.round import Clock
+from app.engine.usable_width import usable_width
 from models.accept import Accept
 from models.base import LanguageModel
 from models.sampling import SamplingParams
@@ -64,9 +65,9 @@ class BenchRun:
         target = self._target = self._loader.target()
         if draft := self._loader.plan.drafter.model:
             self._lender = Lender(self._loader.draft_model(draft, target).model)
-        exact_draft = self._loader.exact_width(target) - 1
-        rounds = allow_rounding or exact_draft == 0
-        longest = min(LONGEST if rounds else exact_draft, target.max_rows - 1)
+        exact = self._loader.exact_width(target)
+        longest = min(usable_width(exact, LONGEST + 1, allow_rounding=allow_rounding), target.max_rows) - 1
+        rounds = allow_rounding or exact == 1
         exact_branches = rounds or (self._lender is not None and self._loader.exact_branches(target))
         kit = self._kit = replace(self._make_kit(target, longest, with_costs=with_costs), exact_branches=exact_branches)
         for arm in self._arms():
@@ -76,7 +77,7 @@ class BenchRun:
             description=target.description,
             draft=self._lender.model.name if self._lender else None,
             context_size=target.context_size,
-            exact_draft=exact_draft,
+            exact_draft=exact - 1,
             longest=kit.longest,
             oracle=Oracle(kit.curve, kit.longest + 1) if kit.curve else None,
         )

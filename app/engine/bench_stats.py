@@ -12,11 +12,6 @@ _WINDOW = 8
 """Tokens that a gap is averaged over: those of a round arrive at once, and a reader does not see tokens one by one."""
 
 
-def ratio(part: float, whole: float) -> float | None:
-    """Return part over whole; None where there is nothing to compare with."""
-    return part / whole if whole > 0 else None
-
-
 def geometric_mean(ratios: Iterable[float]) -> float | None:
     """Return the geometric mean, the mean that treats 2x and 0.5x alike; None without ratios."""
     logs = [math.log(ratio) for ratio in ratios]

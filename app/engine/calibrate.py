@@ -10,12 +10,9 @@ import math
 import statistics
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from app.engine.round import Clock
 from models.base import LanguageModel
-
-if TYPE_CHECKING:
-    from app.engine.speculate import Clock
 
 QUICK_WIDTHS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 32)
 """Widths that a first load measures; between them the cost is interpolated."""
@@ -215,7 +212,7 @@ class VerifyCurve:
 
 def measure(
     model: LanguageModel,
-    clock: "Clock",
+    clock: Clock,
     widths: Sequence[int] = QUICK_WIDTHS,
     seconds: float = 2.0,
     rows: int | None = None,
@@ -238,7 +235,7 @@ def measure(
 
 def measure_steady(
     model: LanguageModel,
-    clock: "Clock",
+    clock: Clock,
     widths: Sequence[int] = QUICK_WIDTHS,
     seconds: float = 2.0,
     rows: int | None = None,
@@ -267,7 +264,7 @@ def is_steady(seconds: Mapping[int, float]) -> bool:
 
 
 def timed_passes(
-    model: LanguageModel, clock: "Clock", widths: Sequence[int], repeats: int, rows: int | None = None
+    model: LanguageModel, clock: Clock, widths: Sequence[int], repeats: int, rows: int | None = None
 ) -> Iterator[tuple[int, float]]:
     """Yield (width, seconds) of pass after pass, in turns, `repeats` of each width; for all else see `measure`."""
     # What stays after a pass that can't be taken back would be taken for the text that was there.
@@ -283,7 +280,7 @@ def timed_passes(
             yield width, _seconds_of_pass(model, width, rows or width, clock)
 
 
-def _seconds_of_pass(model: LanguageModel, width: int, rows: int, clock: "Clock") -> float:
+def _seconds_of_pass(model: LanguageModel, width: int, rows: int, clock: Clock) -> float:
     depth = model.length
     token = model.vocab.bos or 0
     started = clock()

@@ -10,7 +10,7 @@ from app.engine.bench_run import BenchRun, Conditions
 from app.engine.fork import Fork, ForkKind, differs, explain
 from app.engine.load import Loader
 from app.engine.provenance import OnHash, Provenance, provenance
-from app.engine.speculate import Clock
+from app.engine.round import Clock
 from models.abort import AbortFlag
 from models.accept import Accept
 from models.sampling import SamplingParams

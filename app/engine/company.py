@@ -12,7 +12,7 @@ from app.engine.adaptive import Adaptive
 from app.engine.calibrate import VerifyCurve
 from app.engine.control import FixedLength
 from app.engine.passes import Bounds
-from app.engine.speculate import Round
+from app.engine.round import Round
 from app.engine.value import MARGIN, best_length
 from drafters.base import Draft
 from models.base import Companion, LanguageModel
@@ -85,7 +85,8 @@ class Sociable:
 
     def observe(self, round_: Round) -> None:
         """Learn from a round that has ended."""
-        self._company.curve.observe(round_.width + round_.others, round_.verify_seconds)
+        if round_.counts:
+            self._company.curve.observe(round_.width + round_.others, round_.verify_seconds)
         self._inner.observe(round_)
 
     def _leaves(self, draft: Draft) -> bool:
@@ -96,7 +97,6 @@ class Sociable:
         if draft.probs is not None:
             # What was drawn must not decide whether it is checked.
             return True
-        inner.others = 0
         price = inner.price_among(others)
         split = price * (curve.seconds(1) + curve.seconds(others) - curve.seconds(1 + others))
         return best_length(inner.trusted(draft), inner.curve, price)[1] - split > MARGIN

@@ -2,13 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from app.engine.passes import Bounds
+from app.engine.round import Round
 from drafters.base import Draft
-
-if TYPE_CHECKING:
-    from app.engine.speculate import Round
 
 
 class Controller(Protocol):
@@ -31,7 +29,7 @@ class Controller(Protocol):
     def bounds(self) -> Bounds | None:
         """Say with what the pass over the draft that was trimmed may be shared; None: with nothing."""
 
-    def observe(self, round_: "Round") -> None:
+    def observe(self, round_: Round) -> None:
         """Learn from a round that has ended."""
 
 
@@ -59,7 +57,7 @@ class FixedLength:
         chain = draft.shortened(self._draft_length)
         return with_siblings(chain, range(min(self._siblings, room - len(chain.tokens))))
 
-    def observe(self, round_: "Round") -> None:
+    def observe(self, round_: Round) -> None:
         """Learn nothing."""
 
 

@@ -19,7 +19,8 @@ from app.engine.distribution_places import Guesser, Place, PlaceFinder
 from app.engine.ending import Ending
 from app.engine.memo import KnownCache, Memo
 from app.engine.plain_law import Plain
-from app.engine.speculate import Clock, generate
+from app.engine.round import Clock
+from app.engine.speculate import generate
 from models.accept import Accept
 from models.errors import LocalspecError
 from models.exact_width import exact_branches_here
@@ -31,7 +32,6 @@ _AT_A_TIME = 25
 """Answers between two looks at the clock and the keyboard."""
 _WITH_BONUS = (1, 2)
 """Draft lengths whose bonus token is among the tokens that are looked at."""
-_WITH_SIBLINGS = (Accept.COUPLED, Accept.RESIDUAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class DistributionCheck:
         for prompt in prompts:
             if len(self._places) == self._plan.places:
                 return
-            yield Progress(f"{prompt.class_name}: looking for a place where much is left to chance")
+            yield Progress(f"{prompt.class_name}: looking for a place with many likely tokens")
             found = finder.find(prompt)
             if isinstance(found, Place):
                 self._places.append(found)
@@ -142,7 +142,7 @@ class DistributionCheck:
         for index, place in enumerate(self._places):
             doing = place.class_name if number == 0 else f"{place.class_name}, once more ({number + 1} of {RANGES})"
             wanted, left = samples // count + (index < samples % count), count - index - 1
-            yield Progress(f"{doing}: reading what the target says", 0, wanted, left)
+            yield Progress(f"{doing}: reading the target's distribution", 0, wanted, left)
             sampled = self._begin(number, index, wanted)
             self._ranges[number].append(sampled)
             for done in self._answers(sampled, range(seed, seed + wanted)):
@@ -164,7 +164,7 @@ class DistributionCheck:
     def _may_branch(self) -> bool:
         """Tell whether second guesses can be checked: drawn ones, of a rule that knows them, with exact rows."""
         plan, model = self._plan, self._cache.model
-        possible = plan.accept in _WITH_SIBLINGS and not self._guesser.copies and model.max_branches > 0
+        possible = plan.accept.takes_siblings and not self._guesser.copies and model.max_branches > 0
         # Chain and sibling, and after a sibling a second pending token, within the width of the longest draft.
         return possible and plan.draft_length > 2 and exact_branches_here(model, plan.draft_length + 1)
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from app.engine.distribution_places import Place
 from app.engine.goodness import Cells, distance, pooled
 from app.engine.plain_law import Law, Path, Plain
+from app.engine.round import Round
 from app.engine.rules import typical_threshold
-from app.engine.speculate import Round
 from models.accept import Accept
 from models.distribution import Distribution
 

@@ -67,14 +67,14 @@ class PlaceFinder:
             return Skipped(prompt.id, prompt.class_name, "the model has no fill-in-the-middle tokens")
         longest = (2 if self._guesser.copies else 1) * (len(tokens) + _LOOKED_AT) + self._room
         if longest > self._cache.model.context_size:
-            return Skipped(prompt.id, prompt.class_name, "too long for the context (a larger one: -c)")
+            return Skipped(prompt.id, prompt.class_name, "too long for the context (larger: -c)")
         undecided = [pair for pair in self._candidates(tokens) if entropy(pair[1]) >= _UNDECIDED]
         if not undecided:
-            return Skipped(prompt.id, prompt.class_name, "the model is certain everywhere (a higher --temp)")
+            return Skipped(prompt.id, prompt.class_name, "the model is certain everywhere (try a higher --temp)")
         for text, served in sorted(undecided, key=lambda pair: -entropy(pair[1])):
             if self._guesses(text):
                 return self._place(prompt, text, served)
-        return Skipped(prompt.id, prompt.class_name, f"{self._guesser.name} has no guess where it is undecided")
+        return Skipped(prompt.id, prompt.class_name, f"{self._guesser.name} drafts nothing where it is undecided")
 
     def _place(self, prompt: BenchPrompt, text: tuple[int, ...], served: Distribution) -> Place:
         before = b"".join(self._vocab.piece(token) for token in text[-_SHOWN:]).decode(errors="replace")

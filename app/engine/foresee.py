@@ -20,11 +20,6 @@ class Foreseen:
     """Bytes that a token of the target reads."""
     draft_bytes: float
 
-    @property
-    def passes_measured(self) -> bool:
-        """Whether the price of the target's passes was measured on this machine."""
-        return self.target is not None
-
 
 def foresee(
     target: KnownCosts | None, target_bytes: float, draft_bytes: float, draft: KnownCosts | None = None

@@ -211,13 +211,13 @@ def _is_unlike(changes: NDArray[np.float64], scores: NDArray[np.float64]) -> boo
 
 def _reason(noise: _Noise, *, near: bool, repeatable: bool) -> str:
     if noise.unlike is not None:
-        return f"a pass over {noise.unlike} tokens says something else altogether, with no drafter too"
+        return f"a pass over {noise.unlike} tokens gives an unrelated result even without a drafter"
     if near and noise.seen_at is not None:
-        return f"a pass over {noise.seen_at} tokens rounds it so with no drafter too"
+        return f"a pass over {noise.seen_at} tokens rounds the same way even without a drafter"
     if near:
-        return "the gap is within what the width of a pass changes here with no drafter"
+        return "the gap is within what the width of a pass changes here without a drafter"
     if not repeatable:
-        return "plain decoding does not say its own token again"
+        return "plain decoding does not repeat its own token"
     if noise.largest == 0:
         return "passes of these widths agree to the last bit here, so rounding explains nothing"
     return "the gap is larger than what the width of a pass changes here"

@@ -23,6 +23,8 @@ CONFIDENCE = 0.99
 """Of all bounds."""
 _SUSPICIOUS = 0.01
 """Tails below this are looked at by Monte Carlo."""
+_AT_ONCE = 1 << 22
+"""Counts that are drawn at once: each takes 24 bytes, and there can be 50,000 cells."""
 _STEPS = 100_000
 _TINY = 1e-300
 _PRECISION = 1e-15
@@ -112,8 +114,10 @@ def _monte_carlo(groups: Sequence[Cells], values: Sequence[float], draws: int, s
     random = np.random.default_rng(seed)
     drawn = np.zeros((2, draws))
     for cells in groups:
-        counts = random.multinomial(cells.samples, cells.probs, size=draws)
-        drawn += (_chi_square(counts, cells.expected), _g(counts, cells.expected))
+        rows = max(1, _AT_ONCE // len(cells.probs))
+        for start in range(0, draws, rows):
+            counts = random.multinomial(cells.samples, cells.probs, size=min(rows, draws - start))
+            drawn[:, start : start + rows] += (_chi_square(counts, cells.expected), _g(counts, cells.expected))
     # The same counts, summed in another order, must count as equal.
     reached = (drawn >= np.array(values)[:, np.newaxis] * (1 - 1e-12)).sum(axis=1)
     return [(int(count) + 1) / (draws + 1) for count in reached]

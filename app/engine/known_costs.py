@@ -5,7 +5,6 @@ build and machine; a record that is damaged is not found.
 """
 
 import json
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,12 +12,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from app.engine.usable_width import usable_width
 from models.probe import identity
 
 _LONGEST = 3600.0
 """Seconds that a pass can take."""
-_CURVE, _EXACT = "curve ", re.compile(r"exact width \d+ ")
-_TUNED = re.compile(r"tuned 2, (target|draft), \d")
+CURVE_KEY, EXACT_KEY, TUNED_KEY = "curve ", "exact width ", "tuned 2, "
+"""How the keys of the records begin. The number changes when a tuned one means something else than before."""
+_EXACT = re.compile(rf"{EXACT_KEY}\d+ (deep )?")
+_TUNED = re.compile(rf"{TUNED_KEY}(target|draft), \d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +40,8 @@ class KnownCosts:
     @property
     def verify(self) -> dict[int, float]:
         """T(w) / T(1) of the widths that drafts may use."""
-        # A device on which no wider pass is exact drafts all the same.
-        widest = math.inf if self.exact_width in (None, 1) else self.exact_width
-        return {width: taken / self.one_token for width, taken in self.seconds.items() if width <= (widest or 1)}
+        widest = usable_width(self.exact_width, max(self.seconds))
+        return {width: taken / self.one_token for width, taken in self.seconds.items() if width <= widest}
 
 
 def known_target(memory: Path, path: Path) -> KnownCosts | None:
@@ -60,7 +61,7 @@ def _quickest(found: Iterable[KnownCosts]) -> KnownCosts | None:
 
 def _known(memory: Path, path: Path) -> list[KnownCosts]:
     records = _records(memory)
-    if not any(key.startswith(_CURVE) or _TUNED.match(key) for key in records):
+    if not any(key.startswith(CURVE_KEY) or _TUNED.match(key) for key in records):
         return []
     engine = find_spec("llama_cpp")
     if engine is None or engine.origin is None:
@@ -77,8 +78,8 @@ def _measured(records: Mapping[str, Any]) -> Iterator[KnownCosts]:
     # Loaded as a draft model it has a curve under settings for which that was never asked.
     narrowest = min(exact.values(), default=None)
     for key, value in records.items():
-        if key.startswith(_CURVE):
-            seconds, width = _seconds(value), exact.get(key.removeprefix(_CURVE), narrowest)
+        if key.startswith(CURVE_KEY):
+            seconds, width = _seconds(value), exact.get(key.removeprefix(CURVE_KEY), narrowest)
         elif (found := _TUNED.match(key)) and isinstance(value, dict):
             seconds, width = _of_tuned(found[1], value), value.get("exact_width")
         else:

@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from math import inf
-from typing import cast
+from typing import NamedTuple, cast
 
 from app.engine.adaptive import Adaptive
 from app.engine.company import Company, Sociable
@@ -12,23 +12,21 @@ from app.engine.ending import Ending, Finish
 from app.engine.explain import Explanation, explain
 from app.engine.guessing import Guessing
 from app.engine.limit import Limit
-from app.engine.messages import Ended, Explained, Message, Said, Walked, Watched
+from app.engine.messages import Ended, Explained, Message, Said, Watched
 from app.engine.passes import Pass
 from app.engine.question import Question
 from app.engine.recent import RecentRounds
+from app.engine.round import Clock, Round
 from app.engine.session import Reading, Session
-from app.engine.speculate import Clock, Round
 from app.engine.transcript import Transcript
+from app.engine.usable_width import usable_width
 from drafters.hybrid import Eager, Hybrid
-from models.accept import Accept
 from models.base import Companion, LanguageModel, common_prefix
 from models.errors import Cancelled
 from models.fim import FimFormat, no_fim
 from models.sampling import Sampler
 
 _EAGER = Eager()
-_WITH_SIBLINGS = (Accept.COUPLED, Accept.RESIDUAL)
-"""Rules that know what to do with a second guess."""
 WATCH_SECONDS = 0.4
 """Time between two reports to who watches an answer."""
 FIXED_LENGTH = 3
@@ -37,6 +35,21 @@ _ALIKE = 0.25
 """Share of a prompt that must be read already for its lane to be worth more than one that was left alone longer."""
 _ROOM_TO_FILL = 512
 """Tokens that are left free for what fills a hole, at least, in a context that has them twice."""
+
+
+class Fitness(NamedTuple):
+    """How well a question fits a lane: compared in this order, the better the larger.
+
+    A lane that has read much of it comes first, then one that has read nothing, then one for the same purpose:
+    completions leave conversations alone, and the other way round.
+    """
+
+    reused_tokens: int
+    """0 for texts that only begin alike, with the same system prompt: no reason to lose another's."""
+    unused: bool
+    same_purpose: bool
+    shares_passes: bool
+    """Whether its passes can be one with those of who speaks already."""
 
 
 class Lane:
@@ -87,16 +100,16 @@ class Lane:
             return self._hole(question)
         return list(question.tokens) or None
 
-    def fitness(self, question: Question, given: Sequence[int] | None) -> tuple[int, bool, bool]:
-        """Return how well a question fits what its cache holds: the better, the larger. `given`: see there.
-
-        A lane that has read much of it comes first, then one that has read nothing, then one for the same purpose:
-        completions leave conversations alone, and the other way round.
-        """
+    def fitness(self, question: Question, given: Sequence[int] | None, busy: Iterable["Lane"]) -> Fitness:
+        """Return how well a question fits this lane, beside those that are busy. `given`: see there."""
         prompt = self.transcript.preview(question.turns, raw=question.raw) if given is None else given
         shared = common_prefix(self.session.tokens[: self.target.length], prompt)
-        # Texts that only begin alike, with the same system prompt, are no reason to lose another's.
-        return shared if shared > len(prompt) * _ALIKE else 0, self._last is None, self._last == _purpose(question)
+        return Fitness(
+            reused_tokens=shared if shared > len(prompt) * _ALIKE else 0,
+            unused=self._last is None,
+            same_purpose=self._last == _purpose(question),
+            shares_passes=self.is_beside(busy),
+        )
 
     def is_beside(self, lanes: Iterable["Lane"]) -> bool:
         """Tell whether a pass of this lane and one of another among these can be one."""
@@ -179,8 +192,7 @@ class Lane:
     def walk(self, back: int | None) -> Iterator[Message]:
         """Tell how a round of the last answer was judged, the last that drafted being 1; None: what shows most."""
         exact = self._guessing.exact_draft
-        told = self._recent.walk(self.session, back, 1 if exact is None else exact + 1)
-        yield Walked(None, told) if isinstance(told, str) else Walked(told)
+        yield self._recent.walk(self.session, back, 1 if exact is None else exact + 1)
 
     def recall(self, conversation: Question, spelled: Sequence[Sequence[int]]) -> None:
         """Remember in which tokens the answers of a conversation were given, in a run before this one."""
@@ -208,21 +220,21 @@ class Lane:
 
     def _controller(self, question: Question, urgency: int) -> Controller:
         """Return who decides in this answer about drafts, and about company where there is some."""
-        decides, company = self._decides(question), self.company
+        decides, company = self._configured(question), self.company
         # A length that somebody has asked for is drafted whatever others do.
         if company is None or not (isinstance(decides, Adaptive) or decides.limit() == 0):
             return decides
-        widest = self.target.max_rows if question.allow_rounding or company.exact == 1 else company.exact
+        widest = usable_width(company.exact, self.target.max_rows, allow_rounding=question.allow_rounding)
         return Sociable(decides, company, urgency, self._text, widest)
 
-    def _decides(self, question: Question) -> Adaptive | FixedLength:
-        """Return who decides about drafts, within what this machine is exact for."""
+    def _configured(self, question: Question) -> Adaptive | FixedLength:
+        """Set who decides about drafts to this question, and to what this machine is exact for; return it."""
         adaptive = self._guessing.adaptive
         if adaptive is None:
             return FixedLength(0)
         adaptive.longest = self._longest(question)
         exact = self._guessing.exact_branches or not self._guessing.exact_draft or question.allow_rounding
-        adaptive.branches = self.target.max_branches if exact and question.accept in _WITH_SIBLINGS else 0
+        adaptive.branches = self.target.max_branches if exact and question.accept.takes_siblings else 0
         if isinstance(self._guessing.drafter, Hybrid):
             self._guessing.drafter.appraiser = adaptive if question.adapt else _EAGER
         return adaptive if question.adapt else FixedLength(adaptive.longest)

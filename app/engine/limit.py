@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from app.engine.ending import Finish
 from app.engine.question import Question
-from app.engine.speculate import Clock
+from app.engine.round import Clock
 
 
 class Limit:

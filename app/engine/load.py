@@ -11,10 +11,12 @@ from pathlib import Path
 from app.engine.adaptive import Adaptive
 from app.engine.calibrate import DRAFT_WIDTHS, QUICK_WIDTHS, READ_WIDTHS, VerifyCurve, is_steady, measure_steady
 from app.engine.guessing import Guessing
+from app.engine.known_costs import CURVE_KEY, EXACT_KEY
 from app.engine.model_cost import ModelCost
-from app.engine.speculate import Clock
+from app.engine.round import Clock
 from app.engine.strict import Open, Strict, check_now
 from app.engine.tuned import Tuned, apply_tuned, load_tuned, load_tuned_draft, measured_for
+from app.engine.usable_width import usable_width
 from drafters.base import Drafter, NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.hybrid import Hybrid
@@ -25,6 +27,7 @@ from drafters.registry import DrafterSpec
 from drafters.suffix import SuffixDrafter
 from models.abort import AbortFlag
 from models.base import LanguageModel
+from models.cache_types import summed_in_parts
 from models.catalog import find_model
 from models.devices import gpus
 from models.errors import PairError
@@ -45,12 +48,12 @@ TOY = "toy"
 TOY_FIM = "toy-fim"
 """The same, and it can be asked for what is missing in a text."""
 _SLOW_PATH = (
-    "This build of llama.cpp crashes on this processor's fast path (a known fault of AMX under GCC 12), so the slow "
-    "one is used. To mend it: uv sync --reinstall-package llama-cpp-python"
+    "This build of llama.cpp crashes on this processor's fast path (a known bug of AMX under GCC 12), so the slow "
+    "one is used. To fix it: uv sync --reinstall-package llama-cpp-python"
 )
 _NEVER_EXACT = (
     "This device rounds every pass over several tokens differently from one token at a time, so with drafting a "
-    "near-tie between two tokens can fall the other way. For text that is equal to the last bit use --draft off."
+    "near-tie between two tokens can resolve differently. For text that is equal to the last bit use --draft off."
 )
 _MEASURING_SECONDS = 1.5
 Progress = Callable[[str, float], None]
@@ -120,7 +123,7 @@ class Loader:
         model = self.draft_model(spec.model, target) if spec.model else None
         try:
             exact = self.exact_width(target)
-            widest = WIDEST if exact == 1 or self.plan.allow_rounding else exact
+            widest = usable_width(exact, WIDEST, allow_rounding=self.plan.allow_rounding)
             curve = VerifyCurve(self.curve(target, [width for width in QUICK_WIDTHS if width <= widest]))
             cost = ModelCost(model.name, self.draft_curve(model.model)) if model else None
         except BaseException:
@@ -151,7 +154,9 @@ class Loader:
             return self._checked.width
         if not isinstance(target, LlamaModel):
             return exact_width(target)
-        key = f"exact width {WIDEST} {self._lasting(target)}"
+        # "deep": what was measured of such caches before was measured at the start of a text alone.
+        looked = f"{WIDEST} deep" if summed_in_parts(target.cache_types) else f"{WIDEST}"
+        key = f"{EXACT_KEY}{looked} {self._lasting(target)}"
         if (width := self._known.get(key)) is None:
             self._on_progress(f"{target.name}: measuring", 1.0)
             width = exact_width(target)
@@ -181,8 +186,8 @@ class Loader:
 
         `rows` are wanted of each; None: as many as there are tokens.
         """
-        kind = "curve" if rows is None else f"reading {rows}"
-        key = f"{kind} {self._lasting(model)}" if isinstance(model, LlamaModel) else ""
+        kind = CURVE_KEY if rows is None else f"reading {rows} "
+        key = f"{kind}{self._lasting(model)}" if isinstance(model, LlamaModel) else ""
         known = _numbers(self._known.get_table(key) or {})
         if rows is None and isinstance(model, LlamaModel) and (tuned := self._tuned(model)):
             known |= tuned.verify
@@ -219,7 +224,7 @@ class Loader:
 
     def _refused(self, spec: DrafterSpec, target: LanguageModel) -> bool:
         """Say why a target that can't go back is not guessed for; raises PairError where that was asked for."""
-        reason = f"{target.name} can't take back a wrong guess ({target.rewind_support.reason})"
+        reason = f"{target.name} can't take back rejected tokens ({target.rewind_support.reason})"
         if spec.kind != "auto" or spec.model:
             raise PairError(f"--draft {spec} can't be used: {reason}.", hint="Use --draft off with this model.")
         self.notes.append(f"No drafting: {reason}.")

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from models.base import LanguageModel, Logits, RewindSupport, Vocab, common_prefix
+from models.base import LanguageModel, Logits, ModelView, common_prefix
 from models.tree import read_tree
 
 Row = NDArray[np.float32]
@@ -108,34 +108,15 @@ class KnownCache:
             self._tokens = [*self._tokens, *tokens][: self.model.length]
 
 
-class Memo:
+class Memo(ModelView):
     """A language model that remembers its rows; see `models.base.LanguageModel`."""
 
     def __init__(self, cache: KnownCache, limit: int) -> None:
         """Take the real model, and the most bytes of rows to keep."""
-        model = cache.model
-        self.name: str = model.name
-        self.description: str = model.description
-        self.context_size: int = model.context_size
-        self.batch_size: int = model.batch_size
-        self.max_rows: int = model.max_rows
-        self.max_branches: int = model.max_branches
-        self.rewind_support: RewindSupport = model.rewind_support
-        self.chat_template: str | None = model.chat_template
+        super().__init__(cache.model)
         self._cache = cache
-        self._tokens: list[int] = []
         self._rows: Recent[Row] = Recent(limit)
-        self._stack = np.empty((0, model.vocab.size), np.float32)
-
-    @property
-    def vocab(self) -> Vocab:
-        """The tokens it speaks."""
-        return self._cache.model.vocab
-
-    @property
-    def length(self) -> int:
-        """Number of tokens in the cache."""
-        return len(self._tokens)
+        self._stack = np.empty((0, self.vocab.size), np.float32)
 
     def hold(self, tokens: Sequence[int]) -> None:
         """Take it that the cache holds these tokens; the real one reads them when a new row after them is wanted."""
@@ -153,10 +134,6 @@ class Memo:
     def rewind(self, length: int) -> None:
         """Cut the cache to its first `length` tokens."""
         del self._tokens[length:]
-
-    def can_rewind(self, length: int) -> bool:
-        """Tell whether `rewind(length)` would work now; where the real cache can't go back, it reads again."""
-        return 0 <= length <= len(self._tokens)
 
     def close(self) -> None:
         """Do nothing: the real model is its owner's."""

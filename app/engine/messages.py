@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from app.engine.ending import Finish
 from app.engine.explain import Explanation
+from app.engine.round import Round
 from app.engine.session import Reading
-from app.engine.speculate import Round
 from app.engine.stats import Snapshot
 from app.engine.walk import Walk
 from models.accept import Accept

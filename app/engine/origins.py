@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     # Saved rounds are listed and exported without any of the engine.
-    from app.engine.speculate import Round
+    from app.engine.round import Round
 
 
 class Origin(StrEnum):

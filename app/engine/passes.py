@@ -33,18 +33,23 @@ class Pass:
         """Passes of others that were done with it."""
         self.seconds: float | None = None
         """Time of the pass that was shared; None: it was not."""
+        self.counts = True
+        """Whether it stands for the pass that was shared, where each is counted once: one of those in it does."""
         self._count = rows
         self._parents = parents
         self._rows: Logits | None = None
 
     def rows(self) -> Logits:
-        """Return the rows, doing the pass if nobody has; raises as `decode` does."""
+        """Return the rows, shape (rows, vocab.size), doing the pass if nobody has; raises as `decode` does."""
         if self._rows is None:
             return self.target.decode(self.tokens, self._count, self._parents)
         return self._rows
 
     def done(self, rows: Logits, others: int, seconds: float) -> None:
-        """Take the rows of a pass that was shared: they are overwritten by the next over any of its texts."""
+        """Take the rows, as `rows` returns them, of a pass that was shared with so many others and took `seconds`.
+
+        They are overwritten by the next pass over any of its texts.
+        """
         self._rows, self.others, self.seconds = rows, others, seconds
 
 
@@ -70,6 +75,7 @@ def together(passes: Sequence[Pass], clock: Callable[[], float]) -> None:
     seconds = clock() - started
     for one, rows in zip(passes, found, strict=True):
         one.done(rows, len(passes) - 1, seconds)
+        one.counts = one is passes[0]
 
 
 def _fits(one: Pass, chosen: Sequence[Pass]) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 ACCEPTANCE = {"chat": 0.69, "summaries": 0.80, "code": 0.97}
-"""Chance that a guess is right by kind of text: Qwen2.5-Coder 0.5B guessing for its 1.5B at temperature 0.7."""
+"""Chance that a guess is right by kind of text: Qwen2.5-Coder 0.5B drafting for the 1.5B at temperature 0.7."""
 CHEAP_ROW, DEAR_ROW = 0.25, 1.0
 """Price of a further token in a pass over that of the first, where nothing was measured.
 

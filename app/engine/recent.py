@@ -2,19 +2,17 @@
 
 from collections import deque
 
+from app.engine.messages import Walked
 from app.engine.retell import retell
+from app.engine.round import Round
 from app.engine.session import Session
-from app.engine.speculate import Round
 from app.engine.verify import Rows
-from app.engine.walk import Walk
 from models.sampling import Sampler
 
 KEPT = 8
 """Rounds that can be walked through."""
 _NONE = "No round of the last answer drafted, so there is none to walk through."
-_OTHERWISE = (
-    "Made once more, the pass fell out otherwise: this device does not round twice the same. The round can't be shown."
-)
+_OTHERWISE = "Repeating the pass gave a different result: this device does not round reproducibly."
 
 
 class RecentRounds:
@@ -37,7 +35,7 @@ class RecentRounds:
         if round_.draft.tokens:
             self._rounds.append((self._number, round_))
 
-    def walk(self, session: Session, back: int | None, exact_width: int) -> Walk | str:
+    def walk(self, session: Session, back: int | None, exact_width: int) -> Walked:
         """Tell how a round went, the last being 1, or why it can't be told.
 
         None is the round that shows most: the last with a rejected guess, else the last. Makes the round's pass again,
@@ -45,10 +43,11 @@ class RecentRounds:
         token at a time (`exact_width`). Raises Cancelled when it is stopped: the cache is then shorter.
         """
         if self._sampler is None or not self._rounds:
-            return _NONE
+            return Walked(None, _NONE)
         back = back or self._most_instructive()
         if back > len(self._rounds):
-            return f"There are {len(self._rounds)} rounds to walk through: the last that drafted, at most {KEPT}."
+            rounds = f"{len(self._rounds)} rounds to walk through"
+            return Walked(None, f"There are {rounds}: the last that drafted, at most {KEPT}.")
         number, round_ = self._rounds[-back]
         return _walk(session, round_, number, self._sampler, exact_width)
 
@@ -60,12 +59,12 @@ class RecentRounds:
         return 1
 
 
-def _walk(session: Session, round_: Round, number: int, sampler: Sampler, exact_width: int) -> Walk | str:
+def _walk(session: Session, round_: Round, number: int, sampler: Sampler, exact_width: int) -> Walked:
     target, draft, prefix = session.target, round_.draft, round_.prefix_length
     start = prefix - (round_.width - draft.size)
     held = target.length
     if held > start and not target.can_rewind(start):
-        return f"{target.name} can't go back to that round: {target.rewind_support.reason}."
+        return Walked(None, f"{target.name} can't go back to that round: {target.rewind_support.reason}.")
     target.rewind(min(held, start))
     _read(session, start, exact_width)
     try:
@@ -76,7 +75,7 @@ def _walk(session: Session, round_: Round, number: int, sampler: Sampler, exact_
         said = min(prefix, target.length)
         target.rewind(said if target.can_rewind(said) else 0)
     _read(session, held, exact_width)
-    return walk if walk.verdict == round_.verdict else _OTHERWISE
+    return Walked(walk) if walk.verdict == round_.verdict else Walked(None, _OTHERWISE)
 
 
 def _read(session: Session, until: int, exact_width: int) -> None:

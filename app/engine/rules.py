@@ -37,22 +37,6 @@ def residual(target: Distribution, draft: Distribution, scale: Any = 1) -> Distr
     return normalised(*excess(target, draft, scale)) or target
 
 
-def overlap(target: Distribution, draft: Distribution) -> Any:
-    """Return the chance that a guess is kept by the residual rule: the sum of minima, 1 - total variation distance."""
-    return np.minimum(target.probs, draft.at(target.ids)).sum()
-
-
-def coupled_overlap(target: Distribution, draft: Distribution) -> float:
-    """Return the chance that two draws with the same Gumbel noise agree, by the closed form of arXiv 2408.07978.
-
-    Sum over x of 1 / sum over y of max(target_y / target_x, draft_y / draft_x); quadratic in the tokens they share.
-    """
-    ids = np.union1d(target.ids, draft.ids)
-    p, q = target.at(ids).astype(np.float64), draft.at(ids).astype(np.float64)
-    both = np.flatnonzero((p > 0) & (q > 0))
-    return float(sum(1 / np.maximum(p / p[x], q / q[x]).sum() for x in both))
-
-
 @dataclass(frozen=True, slots=True)
 class Block:
     """How a whole draft stands, place by place."""

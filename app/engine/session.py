@@ -5,12 +5,13 @@ cache.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.engine.control import Controller
 from app.engine.ending import Ending
 from app.engine.passes import Pass
-from app.engine.speculate import Clock, Round, in_company
+from app.engine.round import Clock, Round
+from app.engine.speculate import in_company
 from app.engine.stats import Stats
 from drafters.base import Drafter
 from models.base import LanguageModel, common_prefix
@@ -20,7 +21,7 @@ from models.sampling import Sampler
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Progress in reading the prompt."""
+    """Progress in reading the prompt; the first one comes before anything is read, and tells what is reused."""
 
     done: int
     """Prompt tokens in the cache, reused ones included."""
@@ -49,10 +50,11 @@ class Session:
         started = self._clock()
         yield from self._reading(prompt)
         self.stats.prompt_seconds = self._clock() - started
-        self.drafter.begin(self.tokens, sampler)
+        begun = self._begin(sampler)
         events = in_company(self.target, self.drafter, sampler, self.tokens, ending, controller, self._clock)
         for event in events:
             if isinstance(event, Round):
+                event, begun = replace(event, draft_seconds=event.draft_seconds + begun), 0.0
                 self.stats.observe(event)
                 if self.stats.first_token_seconds is None:
                     self.stats.first_token_seconds = self._clock() - started
@@ -66,11 +68,23 @@ class Session:
         finally:
             self.stats.prompt_seconds = self._clock() - started
 
+    def _begin(self, sampler: Sampler) -> float:
+        """Let the drafter begin, and return its seconds, which are told with those of the first round.
+
+        The controller never hears of them: they are spent whether it drafts or not, and an answer that may not lose
+        any more would not win them back either.
+        """
+        started = self._clock()
+        self.drafter.begin(self.tokens, sampler)
+        return self._clock() - started
+
     def _reading(self, prompt: Sequence[int]) -> Iterator[Reading]:
         if len(prompt) > self.target.context_size:
             raise context_full(len(prompt) + 1, self.target.context_size)
-        reused = self._rewind_to_common(prompt)
+        said, reused = self.tokens, self._rewind_to_common(prompt)
         self.stats = Stats(prompt_tokens=len(prompt), reused_tokens=reused)
+        yield Reading(reused, len(prompt))
+        self._read_last_sibling(said)
         yield from self._read()
 
     def _rewind_to_common(self, prompt: Sequence[int]) -> int:
@@ -83,6 +97,16 @@ class Session:
         self.target.rewind(same)
         self.tokens = list(prompt)
         return same
+
+    def _read_last_sibling(self, said: Sequence[int]) -> None:
+        """Read the token that was said last but one by itself, where it is still to be read.
+
+        A sibling kept just before the end is in no cache. Plain decoding has read it in a pass of its own, and reads
+        the rest of the prompt from behind it: passes that begin elsewhere may round otherwise.
+        """
+        place = self.target.length
+        if place == len(said) - 2 and place < len(self.tokens) - 1 and self.tokens[: place + 1] == list(said[:-1]):
+            self.target.decode([self.tokens[place]], rows=1)
 
     def _read(self) -> Iterator[Reading]:
         """Decode the prompt up to its last token, pass by pass, so that it can be watched and stopped."""

@@ -11,51 +11,16 @@ Invariants, asserted in every round:
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 
 from app.engine.control import Controller
 from app.engine.disagreement import Disagreement
 from app.engine.ending import Ending, Finish
 from app.engine.passes import Pass
+from app.engine.round import Clock, Round
 from app.engine.verify import Verdict, disagreement, verify
 from drafters.base import NO_DRAFT, Draft, Drafter
-from models.base import LanguageModel
+from models.base import LanguageModel, Logits
 from models.sampling import Sampler
-
-Clock = Callable[[], float]
-"""Seconds, from any origin, never backwards."""
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """One round: draft, verify, accept, rewind."""
-
-    draft: Draft
-    verdict: Verdict
-    emitted: tuple[int, ...]
-    """Tokens added to the text: the accepted ones and the next, cut where the answer ends."""
-    prefix_length: int
-    """Tokens of prompt and answer before this round."""
-    draft_seconds: float
-    """Time in the drafter: guessing, and learning the outcome."""
-    verify_seconds: float
-    """Time of the target's pass."""
-    host_seconds: float
-    """Time of everything else: the accept rule, the text, the rewind."""
-    finish: Finish | None
-    """Why the answer ends with this round; None: it goes on."""
-    width: int
-    """Tokens of the target's pass: those pending, and the draft with its siblings."""
-    disagreement: Disagreement | None = None
-    """What the target made of the guess that it rejected; None: it rejected none."""
-    others: int = 0
-    """Other answers, a token each, in the same pass."""
-
-    @property
-    def accepted(self) -> int:
-        """Draft tokens that became text; at the end of an answer this can be fewer than the verdict accepted."""
-        return min(self.verdict.accepted + (self.verdict.sibling is not None), len(self.emitted))
-
 
 Trim = Callable[[Draft, int], Draft]
 """Makes of a draft what is checked: at most so many tokens, siblings included."""
@@ -93,9 +58,7 @@ def speculate(
     rows = wanted.rows()
     assert len(rows) == k + 1, "I2"
     verified = clock()
-    verdict = verify(rows, draft, sampler, tokens)
-    # The rows are the engine's own memory: they are gone with the next pass.
-    apart = disagreement(rows, draft, verdict)
+    verdict, apart = _judged(rows, draft, sampler, tokens)
     emitted, finish = ending.cut(verdict.emitted(draft))
     assert 1 <= len(emitted) <= k + 1, "I3"
     tokens.extend(emitted)
@@ -118,7 +81,14 @@ def speculate(
         width=len(pending) + k,
         disagreement=apart,
         others=wanted.others,
+        counts=wanted.counts,
     )
+
+
+def _judged(rows: Logits, draft: Draft, sampler: Sampler, tokens: Sequence[int]) -> tuple[Verdict, Disagreement | None]:
+    verdict = verify(rows, draft, sampler, tokens)
+    # The rows are the engine's own memory: they are gone with the next pass.
+    return verdict, disagreement(rows, draft, verdict)
 
 
 def generate(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from app.engine.speculate import Round
+from app.engine.round import Round
 
 
 @dataclass(slots=True)
@@ -75,22 +75,22 @@ class Stats:
     @property
     def tokens_per_second(self) -> float | None:
         """Emitted tokens over the time of the rounds, without the first round and its time."""
-        return _ratio(self.emitted - self.first_emitted, self.seconds - self.first_seconds)
+        return ratio(self.emitted - self.first_emitted, self.seconds - self.first_seconds)
 
     @property
     def acceptance_rate(self) -> float | None:
         """Accepted over drafted tokens."""
-        return _ratio(self.accepted, self.drafted)
+        return ratio(self.accepted, self.drafted)
 
     @property
     def mean_acceptance_length(self) -> float | None:
         """Emitted tokens a round, replacement or bonus included, over the rounds that drafted."""
-        return _ratio(self.emitted_when_drafted, self.drafts)
+        return ratio(self.emitted_when_drafted, self.drafts)
 
     @property
     def coverage(self) -> float | None:
         """Rounds that drafted over all rounds."""
-        return _ratio(self.drafts, self.rounds)
+        return ratio(self.drafts, self.rounds)
 
     def snapshot(self) -> "Snapshot":
         """Return a frozen copy for screens and records."""
@@ -127,5 +127,6 @@ class Snapshot:
     coverage: float | None
 
 
-def _ratio(part: float, whole: float) -> float | None:
+def ratio(part: float, whole: float) -> float | None:
+    """Return part over whole; None where there is nothing to compare with."""
     return part / whole if whole > 0 else None

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from app.engine.calibrate import measure_steady, timed_passes
-from app.engine.speculate import Clock
+from app.engine.round import Clock
 from app.engine.tune_timer import price
 from models.base import LanguageModel
 from models.errors import LocalspecError
@@ -19,8 +19,8 @@ from models.llama_load import LlamaOptions, has_gpu
 from models.machine import available_memory
 from models.strict import TIMED_WIDTHS, Checked, Trial, best, check, gains
 
-_PADDED, _UNBUFFERED, _ONE_THREAD = "passes filled up to four tokens", "weights not rearranged", "one thread"
-_NO_PRICE = "at no price: without --strict passes are the same"
+_PADDED, _UNBUFFERED, _ONE_THREAD = "passes padded to four tokens", "weights not rearranged", "one thread"
+_NO_PRICE = "at no cost: passes are the same without --strict"
 _ROWS = 4
 """Rows that the kernels of rearranged weights take at once."""
 _CHECKING_SECONDS = 5.0
@@ -168,25 +168,25 @@ def told(checked: Checked) -> str:
     """Return what was checked, in words."""
     *most, last = [f"{depth:,}" for depth in checked.depths]
     depths = f"{', '.join(most)} and {last}" if most else last
-    return f"strict: exact to {checked.width} tokens a pass (checked after {depths} tokens)"
+    return f"strict: exact up to {checked.width} tokens per pass (checked after {depths} tokens)"
 
 
 def require_rewinds(model: LanguageModel) -> None:
     """Raise LocalspecError for a memory that can't take back every guess."""
     if model.rewind_support.limit is not None:
         raise LocalspecError(
-            f"--strict can't be used with {model.name}: its memory can't take back guesses bit for bit.",
+            f"--strict can't be used with {model.name}: its memory can't be rewound bit for bit.",
             cause=f"It has a {model.rewind_support.reason}.",
-            hint="Use --draft off without --strict: plain decoding guesses nothing.",
+            hint="Use --draft off without --strict: plain decoding drafts nothing.",
         )
 
 
 def never_exact(name: str, differences: list[str]) -> LocalspecError:
     """Return the error for a target that no setting makes exact."""
     return LocalspecError(
-        f"--strict can't be used with {name}: no setting was found under which passes of several tokens are exact.",
+        f"--strict can't be used with {name}: no setting was found that makes passes over several tokens exact.",
         cause="\n".join(differences),
-        hint="Leave out -ctk, -ctv, -fa and -ngl, or use --draft off without --strict: plain decoding guesses nothing.",
+        hint="Leave out -ctk, -ctv, -fa and -ngl, or use --draft off without --strict: plain decoding drafts nothing.",
     )
 
 

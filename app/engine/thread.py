@@ -265,7 +265,7 @@ def _too_late(ticket: Ticket) -> LocalspecError | None:
     if ticket.cancelled:
         return Cancelled("Stopped.")
     if ticket.overdue:
-        return BusyError("The model is busy with other questions.", hint="Ask again a little later.")
+        return BusyError("The model is busy with other requests.", hint="Try again a little later.")
     return None
 
 
@@ -276,7 +276,7 @@ def _seconds_left(tickets: list[Ticket]) -> float | None:
 
 def _unexpected(error: Exception) -> LocalspecError:
     return LocalspecError(
-        "localspec made a mistake.",
+        "Internal error in localspec.",
         cause=f"{type(error).__name__}: {error}",
-        hint="The log file has the whole story (localspec --version names it); please report it.",
+        hint="See the log file for details (localspec --version prints its path), and please report it.",
     )

@@ -1,9 +1,18 @@
 """A conversation as tokens, such that what the cache holds stays a prefix of it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from models.base import LanguageModel
 from models.prompts import ChatTemplate, Message, render_plain
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """What a conversation adds to a known beginning."""
+
+    text: str
+    tokens: list[int]
 
 
 class Transcript:
@@ -17,7 +26,9 @@ class Transcript:
         """Compile the model's chat template; raises LocalspecError when it is broken."""
         self._vocab = model.vocab
         self._template = ChatTemplate.of(model)
-        self._known: list[tuple[str, list[int]]] = []
+        # Each goes on from those before it: whole texts would take the square of a long conversation.
+        self._known: list[_Stretch] = []
+        self._asked = 0, _Stretch("", [])
 
     @property
     def has_template(self) -> bool:
@@ -26,25 +37,33 @@ class Transcript:
 
     def prompt(self, messages: Sequence[Message], *, raw: bool = False) -> list[int]:
         """Return the tokens that ask for the next answer; never none."""
-        text, known, tokens = self._spelled(messages, raw=raw)
+        known, asked = self._asked = self._spelled(messages, raw=raw)
         del self._known[known:]
-        self._prompt = (text, tokens)
-        return self._prompt[1] or self._vocab.tokenize(" ")
+        return self._joined(known, asked) or self._vocab.tokenize(" ")
 
     def preview(self, messages: Sequence[Message], *, raw: bool = False) -> list[int]:
         """Return what `prompt` would, and remember nothing."""
-        return self._spelled(messages, raw=raw)[2]
+        return self._joined(*self._spelled(messages, raw=raw))
 
-    def _spelled(self, messages: Sequence[Message], *, raw: bool) -> tuple[str, int, list[int]]:
-        """Return a conversation's text, how many of the known answers it goes on from, and its tokens."""
+    def _spelled(self, messages: Sequence[Message], *, raw: bool) -> tuple[int, _Stretch]:
+        """Return how many of the known answers a conversation goes on from, and what it adds to them."""
         text = render_plain(messages) if raw or self._template is None else self._template.render(messages)
         # A prompt that has no answer in it may begin as one that was asked before, and be split elsewhere.
-        known = min(len(self._known), sum(message.role == "assistant" for message in messages))
-        while known and not text.startswith(self._known[known - 1][0]):
-            known -= 1
-        read, tokens = self._known[known - 1] if known else ("", self._leading())
-        tokens = tokens + self._vocab.tokenize(text[len(read) :])
-        return text, known, self._without_second_bos(tokens)
+        known, read = self._common(text, sum(message.role == "assistant" for message in messages))
+        tokens = self._vocab.tokenize(text[read:])
+        return known, _Stretch(text[read:], tokens if known else self._without_second_bos(self._leading() + tokens))
+
+    def _common(self, text: str, most: int) -> tuple[int, int]:
+        """Return how many of the first known answers a text begins with, and how many characters these are."""
+        known = read = 0
+        for stretch in self._known[:most]:
+            if not text.startswith(stretch.text, read):
+                break
+            known, read = known + 1, read + len(stretch.text)
+        return known, read
+
+    def _joined(self, known: int, more: _Stretch) -> list[int]:
+        return [token for stretch in (*self._known[:known], more) for token in stretch.tokens]
 
     def keep(self, answer: str, emitted: Sequence[int]) -> None:
         """Remember the tokens of an answer to the last prompt; an end token is no part of it."""
@@ -52,7 +71,8 @@ class Transcript:
         spelled = b"".join(self._vocab.piece(token) for token in tokens)
         # Cut inside a character or by a stop string, tokens and text disagree: then the text counts.
         if spelled == answer.encode():
-            self._known.append((self._prompt[0] + answer, self._prompt[1] + tokens))
+            known, asked = self._asked
+            self._known[known:] = [_Stretch(asked.text + answer, asked.tokens + tokens)]
 
     def recall(self, messages: Sequence[Message], spelled: Sequence[Sequence[int]], *, raw: bool = False) -> None:
         """Remember in which tokens the answers among these messages were given, in a run before this one.

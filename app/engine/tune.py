@@ -103,7 +103,10 @@ class Tuner:
         model = self._open(path, tuning_options(setting, options))
         try:
             row = self._compare(model, setting, deep=False)
-            if relative(row, chosen, allow_rounding=self._allow_rounding) < 1 and self._deep is not None:
+            if relative(row, chosen, allow_rounding=self._allow_rounding) >= 1:
+                # Not looked at deep in a text, it can't be set against what was.
+                return None
+            if self._deep is not None:
                 row = self._deepen(model, row, self._deep)
             self.findings.chosen = best(self.findings.rows, allow_rounding=self._allow_rounding)
             return self._curve(model, row) if self.findings.chosen is row else None

@@ -10,15 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.engine.tuned import Setting
+from app.engine.usable_width import usable_width
+from models.strict import MARGIN, seconds_a_token
 
 DEEP = 256
 """Tokens in the cache from which on llama.cpp may sum attention otherwise; exactness has to be seen beyond."""
 WIDTHS = (1, 2, 3, 4, 6, 8)
 """Passes by which settings are compared."""
-_MARGIN = 0.03
-"""A gain below this is noise."""
-_ACCEPTANCE = 0.7
-"""Chance that a guess is right, for the sake of comparison."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ def best(rows: Sequence[Measure], *, allow_rounding: bool) -> Measure:
     allowed = [row for row in rows[1:] if allow_rounding or as_exact(row, default)]
     quickest = min(allowed, key=lambda row: relative(row, default, allow_rounding=allow_rounding), default=default)
     gain = 1 - relative(quickest, default, allow_rounding=allow_rounding)
-    return quickest if gain > _MARGIN else default
+    return quickest if gain > MARGIN else default
 
 
 def as_exact(row: Measure, default: Measure) -> bool:
@@ -60,8 +58,8 @@ def relative(row: Measure, default: Measure, *, allow_rounding: bool) -> float:
     if not depths:
         return 1.0
     ratios = [
-        _seconds_a_token(row.seconds[depth], None if allow_rounding else row.exact_width)
-        / _seconds_a_token(default.seconds[depth], None if allow_rounding else default.exact_width)
+        _seconds_a_token(row, depth, allow_rounding=allow_rounding)
+        / _seconds_a_token(default, depth, allow_rounding=allow_rounding)
         for depth in depths
     ]
     return sum(ratios) / len(ratios)
@@ -76,13 +74,13 @@ def verdict(row: Measure, default: Measure, chosen: Measure, *, allow_rounding: 
 
 
 def _fate(row: Measure, default: Measure, chosen: Measure, *, allow_rounding: bool) -> str:
-    exact = f"exact up to {_tokens(row.exact_width)} a pass, the default up to {default.exact_width}"
+    exact = f"exact up to {_tokens(row.exact_width)} per pass, the default up to {default.exact_width}"
     if row is chosen:
-        return f"taken ({exact})"
-    if 1 - relative(row, default, allow_rounding=allow_rounding) <= _MARGIN:
-        return f"not taken: it gains nothing with drafting ({exact})"
+        return f"chosen ({exact})"
+    if 1 - relative(row, default, allow_rounding=allow_rounding) <= MARGIN:
+        return f"not chosen: no gain with drafting ({exact})"
     if allow_rounding or as_exact(row, default):
-        return "not taken: another is faster"
+        return "not chosen: another is faster"
     if row.exact_width < default.exact_width:
         return f"{exact}: only with --allow-rounding"
     return f"not seen to be exact beyond {DEEP} tokens in the time given: only with --allow-rounding, or more --seconds"
@@ -92,14 +90,6 @@ def _tokens(count: int) -> str:
     return f"{count} token" + ("" if count == 1 else "s")
 
 
-def _seconds_a_token(seconds: Mapping[int, float], exact_width: int | None) -> float:
-    """Return the mean of a plain token and of one drafted at the best width: half of a text is worth drafting."""
-    # A device on which no pass is exact drafts all the same.
-    widest = max(seconds) if exact_width in (None, 1) else exact_width
-    drafted = min(spent / _emitted(width) for width, spent in seconds.items() if width <= (widest or 1))
-    return (seconds[1] + drafted) / 2
-
-
-def _emitted(width: int) -> float:
-    """Return the tokens that a pass of this width yields (Leviathan et al., 2023, equation 1)."""
-    return (1 - _ACCEPTANCE**width) / (1 - _ACCEPTANCE)
+def _seconds_a_token(row: Measure, depth: int, *, allow_rounding: bool) -> float:
+    seconds = row.seconds[depth]
+    return seconds_a_token(seconds, usable_width(row.exact_width, max(seconds), allow_rounding=allow_rounding))

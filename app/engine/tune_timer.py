@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import Protocol, cast
 
 from app.engine.calibrate import timed_passes
-from app.engine.speculate import Clock
+from app.engine.round import Clock
 from models.base import LanguageModel
 from models.llama_load import LlamaOptions
 

@@ -12,14 +12,13 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from app.engine.known_costs import TUNED_KEY
 from models.cache_types import CACHE_TYPES
 from models.llama_load import LlamaOptions, has_gpu, threads_of
 from models.machine import physical_cores
 from models.probe import identity
 from models.remembered import Json, Remembered
 
-_SCHEMA = 2
-"""Changes when a stored record means something else than before; older ones are then not found."""
 _MOST_THREADS = 1024
 _WIDEST = 1 << 16
 
@@ -159,7 +158,7 @@ def _records(memory: Path, path: Path, options: LlamaOptions, *roles: str) -> It
 def _key(path: Path, options: LlamaOptions, role: str) -> str:
     layers = f"{options.gpu_layers} layers on a GPU" if has_gpu(options) else "no GPU"
     cores = f"{physical_cores()} cores" + (f", -t {options.threads}" if options.threads else "")
-    return f"tuned {_SCHEMA}, {role}, {cores}, {layers}, {identity(path)}"
+    return f"{TUNED_KEY}{role}, {cores}, {layers}, {identity(path)}"
 
 
 def _record(tuned: Tuned | TunedDraft) -> dict[str, Json]:

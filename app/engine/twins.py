@@ -9,6 +9,7 @@ from app.engine.company import Company
 from app.engine.guessing import Guessing
 from app.engine.lane import Lane
 from app.engine.load import Loader
+from app.engine.usable_width import usable_width
 from drafters.base import NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.registry import DrafterSpec
@@ -18,8 +19,8 @@ from models.llama import LlamaModel
 from models.toy import ToyModel
 
 _NEVER_EXACT = (
-    "This device rounds a pass over several answers differently from a pass over one, so with answers given at once a "
-    "near-tie between two tokens can fall the other way. For text that is equal to the last bit use -np 1."
+    "This device rounds a pass over several answers differently from a pass over one, so with several at once a "
+    "near-tie between two tokens can resolve differently. For text that is equal to the last bit use -np 1."
 )
 _WORTH = 1.1
 """How much dearer two passes must be than one for both, or llama.cpp's change from text to text takes up the gain."""
@@ -72,7 +73,7 @@ def company(loader: Loader, target: LanguageModel, lanes: int) -> Company | None
     if lanes == 1 or loader.plan.strict or target.rewind_support.limit is not None:
         return None
     exact = loader.exact_width(target)
-    widest = target.max_rows if exact == 1 or loader.plan.allow_rounding else exact
+    widest = usable_width(exact, target.max_rows, allow_rounding=loader.plan.allow_rounding)
     curve = VerifyCurve(loader.curve(target, [width for width in QUICK_WIDTHS if width <= widest]))
     if widest < 2 or 2 * curve.seconds(1) < _WORTH * curve.seconds(2):
         return None

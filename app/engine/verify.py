@@ -90,7 +90,10 @@ def verify(logits: Logits, draft: Draft, sampler: Sampler, tokens: Sequence[int]
 
 
 def disagreement(logits: Logits, draft: Draft, verdict: Verdict) -> Disagreement | None:
-    """Return how far target and draft were apart where a guess was rejected; None where none was."""
+    """Return how far target and draft were apart where a guess was rejected; None where none was.
+
+    Rows are as for `verify`; their whole softmax counts, before penalties, cuts and temperature.
+    """
     place = verdict.accepted
     if place == len(draft.tokens):
         return None

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from app.engine.guessing import Guessing
 from app.engine.lane import Lane
 from app.engine.load import Loader, LoadPlan, Progress
 from app.engine.messages import Message, Ready
 from app.engine.passes import Pass
 from app.engine.question import Question
-from app.engine.speculate import Clock
+from app.engine.round import Clock
 from app.engine.transcript import Transcript
 from app.engine.twins import bring_together, company, like, twins
 from drafters.registry import DrafterSpec
@@ -70,25 +71,34 @@ class Worker:
     def use_drafter(self, spec: DrafterSpec, on_progress: Progress) -> Iterator[Message]:
         """Change the drafter; one that can't be used leaves the old one in place."""
         loader = Loader(replace(self._plan, drafter=spec), self._abort, self._clock, on_progress)
-        first = self._lane
-        guessing = loader.guessing(spec, first.target)
-        first.use(guessing)
-        for lane in self._lanes[:-1]:
-            lane.use(like(loader, spec, lane.target, guessing))
+        for lane, guessing in zip(reversed(self._lanes), self._guessings(loader, spec), strict=True):
+            lane.use(guessing)
         self._plan = replace(self._plan, drafter=spec)
         yield self._ready(tuple(loader.notes))
         self._remember()
+
+    def _guessings(self, loader: Loader, spec: DrafterSpec) -> list[Guessing]:
+        """Return who guesses from now on, for each lane, the last lane first: all of them, or none."""
+        last, *others = reversed(self._lanes)
+        made = [loader.guessing(spec, last.target)]
+        try:
+            made.extend(like(loader, spec, lane.target, made[0]) for lane in others)
+        except BaseException:
+            for guessing in made:
+                guessing.drafter.close()
+            raise
+        return made
 
     def answer(self, question: Question, urgency: int = 0) -> Iterator[Message | Pass]:
         """Answer a question, on the free lane where it costs least; see `Lane.answer`."""
         free = [lane for lane in self._lanes if not lane.busy]
         busy = [lane for lane in self._lanes if lane.busy]
         # Once for all: a hole can be as large as the context.
-        lane, given = free[0], free[0].given(question)
+        lane = free[0]
+        given = lane.given(question)
         if len(free) > 1:
-            # Of those that are equal one that can share passes with who speaks already, or else the one that was left
-            # alone longest: what the others read may be wanted again.
-            lane = max(free, key=lambda one: (one.fitness(question, given), one.is_beside(busy)))
+            # Of those that are equal the one that was left alone longest: what the others read may be wanted again.
+            lane = max(free, key=lambda one: one.fitness(question, given, busy))
         self._lanes.remove(lane)
         self._lanes.append(lane)
         yield from lane.answer(question, given, urgency)

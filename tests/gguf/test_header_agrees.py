@@ -167,7 +167,7 @@ def test_a_target_that_can_not_take_back_guesses_is_refused(tmp_path: Path) -> N
     target = write_recurrent(tmp_path / "target.gguf")
     draft = write_llama(tmp_path / "draft.gguf")
     with loaded(target) as (model, _):
-        expected = f"the target can't take back a wrong guess ({model.rewind_support.reason})"
+        expected = f"the target can't take back rejected tokens ({model.rewind_support.reason})"
     assert pair_reasons(target, draft) == [expected]
     assert pair_reasons(write_hybrid(tmp_path / "hybrid.gguf"), draft) == []
 

@@ -249,11 +249,14 @@ def long_running(write: Callable[..., Path], folder: Path) -> Path:
 
 
 def seconds_of(model: LlamaModel) -> float:
-    """Return how long a long pass takes that nobody stops."""
-    started = perf_counter()
-    model.decode([5] * LONG, 1)
-    model.rewind(0)
-    return perf_counter() - started
+    """Return how long a long pass takes that nobody stops, and nothing else on this machine slows down."""
+    times = []
+    for _ in range(3):  # the first is a warm-up
+        started = perf_counter()
+        model.decode([5] * LONG, 1)
+        times.append(perf_counter() - started)
+        model.rewind(0)
+    return min(times)
 
 
 def stopped_after(model: LlamaModel, abort: AbortFlag, seconds: float) -> list[int]:
@@ -286,7 +289,7 @@ def test_a_flag_raised_by_another_thread_stops_a_long_pass_and_spoils_nothing(
     with loaded(path, abort, context_size=2048, batch_size=LONG) as model:
         seconds = seconds_of(model)
         model.decode(PROMPT, 1)
-        assert stopped_after(model, abort, seconds / 5) == [2], "stopped inside llama.cpp, after one pass"
+        assert stopped_after(model, abort, seconds / 10) == [2], "stopped inside llama.cpp, after one pass"
         # A recurrent state is half changed by then, so the model starts over; a cache of tokens is as it was.
         survives = model.rewind_support.limit is None
         assert model.length == (len(PROMPT) if survives else 0)
@@ -306,7 +309,7 @@ def test_a_state_that_a_stopped_pass_left_half_changed_is_of_no_use(write: Calla
         model.decode(PROMPT, 1)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(model, "_restore", lambda: None)
-            assert stopped_after(model, abort, seconds / 5) == [2]
+            assert stopped_after(model, abort, seconds / 10) == [2]
         assert model.length == len(PROMPT)
         with pytest.raises(LocalspecError, match="could not decode"):
             model.decode([4, 8], 1)

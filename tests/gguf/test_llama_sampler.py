@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from checking import caught
 from numpy.typing import NDArray
+from sampling_reference import probabilities
 
 from models.bindings import llama_cpp
 from models.sampling import Sampler, SamplingParams
@@ -59,7 +60,7 @@ def by_llama_cpp(params: SamplingParams, row: Row, history: Sequence[int], order
 
 
 def by_localspec(params: SamplingParams, row: Row, history: Sequence[int]) -> Served:
-    probs = Sampler(params).distribution(row, history)
+    probs = probabilities(Sampler(params), row, history)
     return {int(token): float(probs[token]) for token in np.flatnonzero(probs)}
 
 
@@ -135,7 +136,7 @@ def test_a_draft_counts_as_text_for_the_penalties() -> None:
     params = PARAMS["short window"]
     for row, history in cases(24):
         place = len(history) * 2 // 3
-        probs = Sampler(params).distribution(row, history[:place], history[place:])
+        probs = probabilities(Sampler(params), row, history[:place], history[place:])
         expected = by_llama_cpp(params, row, history)
         assert max(abs(probs[token] - prob) for token, prob in expected.items()) < 1e-5
 

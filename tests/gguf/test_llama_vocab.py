@@ -179,7 +179,7 @@ def test_real_models_that_spell_a_token_differently_are_none(tmp_path: Path) -> 
 
 def test_real_models_with_tokens_of_their_own_are_none(tmp_path: Path) -> None:
     found = reasons(tmp_path, vocab=(*TOKENS, "more"))
-    assert found == [f"token {len(TOKENS)} ('more') exists in the draft alone"]
+    assert found == [f"token {len(TOKENS)} ('more') exists only in the draft"]
 
 
 def test_real_models_that_begin_differently_are_none(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from tiny_gguf import LlamaFileType, write_llama
 
 from models.bindings import llama_cpp
 from models.errors import MemoryLimitError
-from models.exact_width import WIDEST, exact_width, exact_width_here
+from models.exact_width import WIDEST, exact_branches, exact_width, exact_width_here
 from models.llama import LlamaModel
 from models.llama_load import LlamaOptions
 
@@ -60,6 +60,14 @@ def test_a_cache_that_does_not_fit_closes_the_model(model: LlamaModel, monkeypat
         model.reopen(LlamaOptions(context_size=4096, threads=1))
     with pytest.raises(ValueError, match="closed"):
         model.decode(TEXT, rows=1)
+
+
+@pytest.mark.parametrize("context", [1, 2, 3, 5])
+def test_exactness_is_looked_for_in_passes_as_narrow_as_a_small_context_takes(model: LlamaModel, context: int) -> None:
+    model.reopen(LlamaOptions(context_size=context, threads=1))
+    assert model.batch_size == context
+    assert 1 <= exact_width(model) <= context
+    assert exact_branches(model) <= (context >= 3), "a tree of a token, its second and a leaf has no room"
 
 
 def test_exactness_deep_in_a_text_leaves_the_cache_as_it_is(model: LlamaModel) -> None:

@@ -26,8 +26,8 @@ from app.engine.calibrate import measure_steady
 from app.engine.control import FixedLength
 from app.engine.ending import Ending
 from app.engine.load import Loader, LoadPlan
+from app.engine.round import Round
 from app.engine.session import Session
-from app.engine.speculate import Round
 from app.engine.strict import Settled, Strict
 from app.engine.tuned import Setting, Tuned, store_tuned
 from drafters.base import Drafter, NullDrafter
@@ -143,7 +143,7 @@ def test_padding_makes_a_float_cache_exact_where_it_was_not(tiny: Path, monkeypa
     found = settled(opened(tiny, threads=2, **F16))
     assert found.model.options.pad_rows == 4
     assert found.checked.width > 1
-    assert "passes filled up to four tokens" in found.note
+    assert "passes padded to four tokens" in found.note
     assert "without --strict" in found.note
     found.model.close()
 
@@ -228,7 +228,7 @@ def test_what_is_exact_at_every_width_is_taken_as_it_is(tiny: Path, monkeypatch:
     found = script.settle(tiny)
     assert (script.checked, len(script.opened)) == (["usual"], 1)
     assert found.model is script.opened[0]
-    assert "at no price: without --strict passes are the same; 1.0 tokens/s plain" in found.note
+    assert "at no cost: passes are the same without --strict; 1.0 tokens/s plain" in found.note
     found.model.close()
 
 
@@ -242,7 +242,7 @@ def test_weights_that_are_not_rearranged_are_read_again(tiny: Path, monkeypatch:
     assert found.model is script.opened[1]
     assert found.checked.width == 7
     assert not found.model.options.extra_buffers
-    assert "exact to 7 tokens a pass" in found.note
+    assert "exact up to 7 tokens per pass" in found.note
     assert "weights not rearranged; 0.9 tokens/s plain, 1.0 without --strict." in found.note
     found.model.close()
 
@@ -256,7 +256,7 @@ def test_prices_taken_in_turns_have_the_last_word(tiny: Path, monkeypatch: pytes
     found = script.settle(tiny)
     assert script.checked == ["usual", "padded", "plain weights"]
     assert found.model.options == LlamaOptions(context_size=1024, threads=2)
-    assert "at no price" in found.note
+    assert "at no cost" in found.note
     assert "; 1.0 tokens/s plain." in found.note
     found.model.close()
 
@@ -316,7 +316,7 @@ def test_where_nothing_is_exact_the_user_is_told_what_was_tried(tiny: Path, monk
     difference = "a pass of 2 tokens after 255 differs from one token at a time by up to 0.5 of a logit"
     assert failure.value.cause.splitlines() == [
         f"as they are: {difference}",
-        f"passes filled up to four tokens: {difference}",
+        f"passes padded to four tokens: {difference}",
         f"weights not rearranged: {difference}",
         f"one thread: {difference}",
     ]

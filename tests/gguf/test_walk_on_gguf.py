@@ -11,9 +11,8 @@ from fakes import FakeClock, OracleDrafter
 from app.engine.control import FixedLength
 from app.engine.ending import Ending
 from app.engine.recent import KEPT, RecentRounds
+from app.engine.round import Round
 from app.engine.session import Session
-from app.engine.speculate import Round
-from app.engine.walk import Walk
 from models.accept import Accept
 from models.catalog import find_model
 from models.exact_width import exact_width
@@ -56,8 +55,8 @@ def test_the_starter_tells_its_rounds_as_they_were_and_its_cache_does_not_notice
         rounds = answer(session, recent, prompt, 40, min(3, width - 1))
         assert {one.verdict.is_bonus for one in rounds[-KEPT:]} == {True, False}
         for back in backs:
-            walk = recent.walk(session, back, width)
-            assert isinstance(walk, Walk), walk
+            walk = recent.walk(session, back, width).walk
+            assert walk is not None
             assert walk.verdict == [one for one in rounds if one.draft.tokens][-back].verdict
         rows.append(starter.decode(session.tokens[starter.length :], rows=1)[0].copy())
     assert np.array_equal(rows[0], rows[1])
@@ -70,7 +69,8 @@ def test_a_memory_that_keeps_states_says_that_it_can_not_go_back(tmp_path: Path)
         rounds = answer(session, recent, target.vocab.tokenize("hello the thing"), 12, 2)
         held = target.length
         assert any(one.draft.tokens for one in rounds)
-        assert recent.walk(session, 3, 1) == f"hybrid can't go back to that round: {target.rewind_support.reason}."
+        told = recent.walk(session, 3, 1)
+        assert told.reason == f"hybrid can't go back to that round: {target.rewind_support.reason}."
         assert target.length == held
     finally:
         target.close()

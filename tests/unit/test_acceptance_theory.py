@@ -14,10 +14,10 @@ from operator import mul
 import numpy as np
 import pytest
 from binomial import bounds, chi_square_tail, fits, misfit
-from enumeration import Model, block_reach, race, residual_reach, second_chance, second_place
+from enumeration import Model, block_reach, coupled_overlap, overlap, race, residual_reach, second_chance, second_place
 
 from app.engine.control import with_siblings
-from app.engine.rules import coupled_overlap, overlap, typical_threshold
+from app.engine.rules import typical_threshold
 from app.engine.verify import Verdict, verify
 from drafters.base import Draft
 from models.accept import Accept

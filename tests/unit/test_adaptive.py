@@ -6,7 +6,7 @@ import pytest
 from adapting import EVEN, FLAT, MODEL, ROOM, STEEP, free, model_cost, new, played
 
 from app.engine.adaptive import _PROBE_SHARE, Adaptive
-from app.engine.speculate import Round
+from app.engine.round import Round
 from app.engine.stake import STAKE_SHARE
 from app.engine.verify import Verdict
 from drafters.base import NO_DRAFT, Draft
@@ -239,6 +239,18 @@ def test_a_draft_goes_on_while_it_is_sure_enough() -> None:
     assert not dear.goes_on(MODEL, (0.99,))
 
 
+@pytest.mark.parametrize(("unread", "slower"), [(1, True), (41, False)])
+def test_what_a_prompt_takes_to_read_says_nothing_about_a_step(unread: int, slower: bool) -> None:
+    adaptive = new(FLAT, step=0.05)
+    adaptive.learn(MODEL, [(0.9, True)] * 50)
+    played(adaptive)
+    assert adaptive.model is not None
+    before = adaptive.model.curve.seconds(1)
+    assert adaptive.wish(NO_DRAFT, unread, 31).ask is Ask.DRAFT
+    played(adaptive, Draft((1,), confidence=(0.9,), source=MODEL), draft_seconds=2.0)
+    assert (adaptive.model.curve.seconds(1) > before) is slower
+
+
 # --- pause, and trying again ------------------------------------------------------------------------------------------
 
 
@@ -300,6 +312,19 @@ def test_a_try_with_much_to_read_costs_no_more_than_reading_it() -> None:
         played(adaptive)
         waited += 1
     assert waited == pytest.approx(8 * 0.1 / _PROBE_SHARE, abs=2), "32 tokens, four to a step of a tenth of a pass"
+
+
+def test_before_there_is_anything_to_judge_a_model_by_a_try_costs_its_draft_too() -> None:
+    adaptive = paused(step=0.1)
+    while adaptive.wish(NO_DRAFT, 400, 31).ask is Ask.NOTHING:
+        played(adaptive)
+    # The try is still due in the next answer, whose first round has said one token: it waits for the second.
+    adaptive._credit = 8 * 0.1
+    adaptive.begin()
+    played(adaptive)
+    assert adaptive.wish(NO_DRAFT, 400, 31) == Wish()
+    played(adaptive)
+    assert adaptive.wish(NO_DRAFT, 400, 31) == Wish(Ask.DRAFT, 2, window=32)
 
 
 def test_a_model_that_could_not_pay_if_it_were_always_right_is_never_tried() -> None:

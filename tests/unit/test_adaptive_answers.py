@@ -15,7 +15,7 @@ from replay import Cost, Played, ReplayModel, Trace, play
 from app.engine.adaptive import _PROBE_SHARE, Adaptive
 from app.engine.calibrate import VerifyCurve
 from app.engine.model_cost import ModelCost
-from app.engine.speculate import Round
+from app.engine.round import Round
 from app.engine.stake import RUN_TOKENS, STAKE_SHARE, STAKE_TOKENS, TRUST_TOKENS, Stake, run_trust
 from app.engine.verify import Verdict
 from drafters.base import NO_DRAFT, Draft, Drafter
@@ -228,6 +228,14 @@ def test_the_first_round_of_an_answer_waits_for_no_draft_model() -> None:
     for answer in answers:
         assert answer.rounds[0].draft_seconds == 0
         assert sum(round_.accepted for round_ in answer.rounds) > 20
+
+
+def test_a_draft_model_that_has_the_prompt_to_read_drafts_in_the_second_round() -> None:
+    # Reading takes more than half of what may be lost: charged without being done, it would leave too little.
+    answers, _ = replayed([trace([True] * 60, prompt=40)] * 3, FLAT, step=0.06)
+    for answer in answers:
+        assert answer.rounds[1].draft.source == "model:draft"
+        assert answer.rounds[1].draft_seconds > 0.5
 
 
 PROSE, CODE = 150, 150

@@ -10,6 +10,7 @@ from fakes import Case, OracleDrafter, RaisingDrafter, ScriptedDrafter, plain
 from app.engine import speculate
 from app.engine.bench import Arm, Bench, BenchPrompt, Skipped, first_fork
 from app.engine.bench_results import Oracle, results
+from app.engine.bench_steady import steady_speed_ups
 from app.engine.calibrate import VerifyCurve, measure
 from app.engine.control import FixedLength
 from app.engine.transcript import Transcript
@@ -52,6 +53,8 @@ def test_the_time_of_reading_is_shared_and_the_rest_is_each_arms_own() -> None:
         assert [answer.reading_seconds for answer in turn] == [reading, reading]
         assert (plain_answer.first_token_seconds, other.first_token_seconds) == (reading + 1, reading + 6)
         assert (plain_answer.seconds, other.seconds) == (12, 17), "getting ready costs an arm nothing"
+        assert (plain_answer.drafting, other.drafting) == ((0,) * 12, (5,) + (0,) * 11), "to begin is drafting"
+        assert steady_speed_ups([other], [plain_answer], float) == {prompt.id: pytest.approx(12 / 17)}
 
 
 class SlowStart(ScriptedDrafter):

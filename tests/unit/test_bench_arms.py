@@ -32,7 +32,7 @@ def test_without_names_there_is_auto_and_the_fixed_arms_where_there_is_a_draft_m
     "name", ["lookup:0", "lookup:65", "model:x", "auto:3", "off:1", "fast", "lookup:", ":3", "model:²"]
 )
 def test_what_is_no_arm_is_refused_with_those_there_are(name: str) -> None:
-    with pytest.raises(UsageError, match="is no arm") as failure:
+    with pytest.raises(UsageError, match="Unknown arm") as failure:
         names(name)
     assert "off, auto, lookup, suffix, model" in failure.value.hint
 

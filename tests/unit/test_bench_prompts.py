@@ -83,7 +83,7 @@ def test_classes_and_their_first_prompts_are_chosen() -> None:
     prompts = read_prompts(None)
     assert [prompt.id for prompt in choose(prompts, ["qa", "chat"], 2)] == ["chat/1", "chat/2", "qa/1", "qa/2"]
     assert len(choose(prompts, [], 12)) == 36
-    with pytest.raises(UsageError, match="poetry is no class") as failure:
+    with pytest.raises(UsageError, match="poetry is not a class") as failure:
         choose(prompts, ["chat", "poetry"], 1)
     assert ", ".join(CLASSES) in failure.value.hint
 

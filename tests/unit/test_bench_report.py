@@ -64,14 +64,14 @@ def test_the_tables_fit_a_hundred_columns_and_say_everything() -> None:
     measured, *usual = rows
     assert measured == usual[0] == ["all", "lookup:3", "2.00", "2.00-2.00"]
     assert usual[1] == ["all", "auto", "0.67", "0.67-0.67"]
-    assert "Speed-up with every pass at its usual price, and the worst prompt\nchat       lookup:3" in text
+    assert "Speed-up with every pass at its usual cost, and the worst prompt\nchat       lookup:3" in text
 
 
 def test_without_a_curve_there_are_no_usual_prices() -> None:
     found = findings()
     assert found.conditions is not None
     found.conditions = replace(found.conditions, oracle=None)
-    assert "at its usual price" not in report(found)
+    assert "at its usual cost" not in report(found)
 
 
 def test_what_limits_drafts_is_said() -> None:
@@ -122,6 +122,19 @@ def test_it_is_drawn_as_the_ending_says_and_twice_the_same(tmp_path: Path, name:
     assert path.read_bytes() == drawn
     if name.endswith("svg"):
         assert drawn.count(b'<g id="axes_') == 3, "a part for each temperature, and one for the curve"
+
+
+def test_what_can_not_be_drawn_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "folder.svg").mkdir()
+    with pytest.raises(UsageError, match=r"folder\.svg can't be written"):
+        findings(plot=str(tmp_path / "folder.svg"))
+    (tmp_path / "old.svg").write_text("an earlier drawing")
+    (tmp_path / "link.svg").symlink_to(tmp_path / "target.svg")
+    before = sorted(tmp_path.iterdir())
+    for name in ("old.svg", "new.svg", "link.svg"):
+        findings(plot=str(tmp_path / name))
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "old.svg").read_text() == "an earlier drawing"
 
 
 def test_without_matplotlib_the_plot_is_refused_before_anything_is_measured(

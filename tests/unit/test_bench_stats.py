@@ -5,7 +5,8 @@ from itertools import product
 
 import pytest
 
-from app.engine.bench_stats import gaps, geometric_mean, interval, oracle_speed_up, quantile, ratio
+from app.engine.bench_stats import gaps, geometric_mean, interval, oracle_speed_up, quantile
+from app.engine.stats import ratio
 
 
 def test_the_geometric_mean_treats_twice_and_half_alike() -> None:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from app.engine import speculate
 from app.engine.control import FixedLength
 from app.engine.ending import Ending, Finish
-from app.engine.speculate import Round
+from app.engine.round import Round
 from app.engine.verify import Verdict, verify
 from drafters.base import Draft, Drafter
 from drafters.draft_model import DraftModel

@@ -24,6 +24,7 @@ from enumeration import (
     distribution,
     drawn,
     likeliest,
+    overlap,
     replayed,
     residual_reach,
     second_chance,
@@ -33,7 +34,7 @@ from enumeration import (
 from app.engine import luck
 from app.engine import verify as verify_module
 from app.engine.luck import Luck, SeededLuck
-from app.engine.rules import Block, accept_chance, overlap, residual
+from app.engine.rules import Block, accept_chance, residual
 from app.engine.verify import Rows, Verdict, verify
 from drafters.base import Draft
 from models.accept import Accept

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from binomial import fits, misfit
-from enumeration import Text
+from enumeration import Text, coupled_overlap, overlap
 from fakes import Case, differences
 from numpy.typing import NDArray
 from two_guesses import toy_draft, two_guesses, with_second_guesses
@@ -24,7 +24,6 @@ import models.sampling
 from app.engine import speculate
 from app.engine import verify as verify_module
 from app.engine.luck import SeededLuck
-from app.engine.rules import coupled_overlap, overlap
 from app.engine.verify import Rows, Verdict, verify
 from drafters.base import Draft
 from models.accept import Accept

@@ -97,17 +97,6 @@ def test_a_pass_of_one_token_is_due_when_none_was_seen_for_long() -> None:
     assert due == [4, 9, 14, 19, 24, 49, 74, 99]
 
 
-def test_a_dear_pass_counts_once_however_many_of_one_token_come_after_it() -> None:
-    curve = slowed(1.0, width=1, passes=20)
-    for factor, passes in ((2.0, 1), (1.0, 4), (2.0, 2)):
-        slowed(factor, width=8, passes=passes, curve=curve)
-        slowed(1.0, width=1, passes=4, curve=curve)
-    assert curve.ratio(8) > 1.3 * JAGGED[8]
-    # Three were dear and four were not.
-    slowed(1.0, width=1, passes=600, curve=curve)
-    assert curve.ratio(8) == pytest.approx(JAGGED[8], rel=0.05)
-
-
 def test_a_price_once_seen_too_high_fades_while_the_width_is_not_used() -> None:
     curve = slowed(2.0, width=8, passes=20)
     wrong = curve.ratio(8)
@@ -140,6 +129,18 @@ def test_few_widths_that_were_slow_for_a_while_are_looked_at_again(slow: list[tu
         ratios.append(curve.ratio(3))
     assert ratios == sorted(ratios, reverse=True)
     assert ratios[-1] < 1.1 * 2.4
+
+
+def test_a_dear_pass_counts_once_however_many_of_one_token_come_after_it() -> None:
+    curve = slowed(1.0, width=1, passes=40, curve=VerifyCurve({1: 1.0, 2: 1.7, 3: 2.4}))
+    for factor in (2.0, 1.0, 1.0, 1.0, 1.0, 2.0, 2.0):
+        for width in (2, 3):
+            curve.observe(width, factor * curve.measured[width])
+            slowed(1.0, width=1, passes=4, curve=curve)
+    assert curve.ratio(3) > 1.3 * curve.measured[3]
+    # Of each width three were dear and four were not.
+    slowed(1.0, width=1, passes=600, curve=curve)
+    assert curve.ratio(3) == pytest.approx(curve.measured[3], rel=0.05)
 
 
 def seen(*widths: int) -> VerifyCurve:

@@ -10,6 +10,7 @@ from app.engine.ending import Finish
 from app.engine.messages import Ended
 from app.engine.question import Question
 from app.engine.stats import Stats
+from app.settings import with_setting
 from app.terminal import Terminal
 from models.accept import Accept
 from models.errors import LocalspecError
@@ -69,6 +70,13 @@ def test_regenerating_asks_the_same_with_the_next_seed() -> None:
     assert chat.turns == [ASKED, Message("assistant", "uno")]
     assert engine.questions[0].turns == (Message("system", "be brief"), ASKED)
     assert engine.questions[0].sampling.seed == 6
+
+
+def test_a_seed_below_0_asks_for_a_new_one_as_the_flag_does() -> None:
+    asked = [with_setting(Question((), SamplingParams(seed=5)), "seed", "-1").sampling.seed for _ in range(3)]
+    assert min(asked) >= 0
+    assert len({*asked}) > 1
+    assert with_setting(Question((), SamplingParams()), "seed", "7").sampling.seed == 7
 
 
 @pytest.mark.parametrize("broken", [("", Finish.CANCELLED), LocalspecError("no")])

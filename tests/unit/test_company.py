@@ -1,12 +1,14 @@
 """How many answers do best in one pass, and when one leaves them to draft alone."""
 
+from dataclasses import replace
+
 import pytest
 
 from app.engine.adaptive import Adaptive
 from app.engine.calibrate import VerifyCurve
 from app.engine.company import Company, Sociable
 from app.engine.passes import Bounds
-from app.engine.speculate import Round
+from app.engine.round import Round
 from app.engine.verify import Verdict
 from drafters.base import NO_DRAFT, Draft
 from models.base import LanguageModel
@@ -181,3 +183,20 @@ def test_what_shared_passes_cost_is_learnt_for_their_whole_width() -> None:
     assert adaptive.curve.ratio(3) > 1.3 * before[0]
     assert decides._company.curve.ratio(3) > 1.3 * before[1]
     assert adaptive.price == pytest.approx(3 / 4.4, rel=0.35)
+
+
+def test_a_pass_that_stalls_is_counted_once_and_not_for_each_answer_in_it() -> None:
+    first = sociable(EVEN, 3)
+    curve = first._company.curve
+    round_ = Round(NO_DRAFT, Verdict(0, 0, is_bonus=True), (0,), 10, 0.0, curve.seconds(4), 0.0, None, 1, others=3)
+    for others in [*range(8)] * 5:
+        first.observe(replace(round_, others=others, verify_seconds=curve.seconds(1 + others)))
+        first.observe(replace(round_, others=0, verify_seconds=curve.seconds(1)))
+    before = curve.seconds(4)
+    for counts in (True, False, False, False):
+        first.observe(replace(round_, verify_seconds=20 * before, counts=counts))
+    assert curve.seconds(4) == pytest.approx(before, rel=0.05)
+    # Broken on purpose: counted for each, it is no stall but what the machine takes now.
+    for _ in range(4):
+        first.observe(replace(round_, verify_seconds=20 * before))
+    assert curve.seconds(4) > 1.3 * before

@@ -34,6 +34,8 @@ AWHILE = Limits(tokens=1200, seconds=None)
 LONG = Limits(tokens=3600, seconds=None)
 """Long enough to be called off before it is over."""
 GREEDY = SamplingParams(temperature=0.0)
+OPEN = CompletionSettings(SamplingParams(temperature=2.0, top_k=0, top_p=1.0, min_p=0.0, seed=3), tidies=False)
+"""Says many lines."""
 CHAT = Question((Turn("user", "once upon a time"),), SamplingParams(seed=5), max_tokens=2000)
 
 
@@ -175,6 +177,25 @@ def test_results_are_remembered_and_bounded() -> None:
     run(test, CompletionSettings(results=5, ring=RingSize(chunks=0)))
 
 
+def test_what_its_time_cut_off_is_typed_along_and_not_remembered_for_later() -> None:
+    async def test(desk: WatchedDesk, completer: Completer) -> None:
+        hasty = replace(LONG, seconds=0.0)
+        first = await completer.complete(at(CODE), hasty)
+        assert first.ended is not None
+        assert first.ended.finish is Finish.TIME
+        rest = await completer.complete(first.place.after(first.text[:2]), hasty)
+        assert (rest.text, rest.ended) == (first.text[2:], None)
+        longer = await completer.complete(first.place.after(first.text[:2]), LONG)
+        assert longer.ended is not None, "there is more time"
+        for number in range(3):
+            await completer.complete(at(f"x{number} = |\n"), SHORT)
+        asked = len(desk.asked)
+        again = await completer.complete(at(CODE), hasty)
+        assert (len(desk.asked), again.ended is None) == (asked + 1, False)
+
+    run(test, OPEN)
+
+
 def test_one_line_further_down_the_prompt_is_still_in_the_cache() -> None:
     async def test(desk: WatchedDesk, completer: Completer) -> None:
         document = "".join(f"line {number}\n" for number in range(100)) + "x = |\n" + "end\n" * 30
@@ -307,18 +328,6 @@ def test_who_waits_is_not_disturbed_by_a_fetch() -> None:
     run(test)
 
 
-def test_a_place_is_read_before_anything_is_asked() -> None:
-    async def test(desk: WatchedDesk, completer: Completer) -> None:
-        completer.warm(at(CODE))
-        await completer.settled()
-        completion = await completer.complete(at(CODE), SHORT)
-        assert completion.ended is not None
-        assert completion.ended.stats.reused_tokens >= completion.ended.stats.prompt_tokens - 2
-        assert [question.max_tokens for question, _ in desk.asked] == [0, 24]
-
-    run(test)
-
-
 def test_failures_are_raised_and_the_next_is_answered() -> None:
     async def refused(desk: WatchedDesk, completer: Completer) -> None:
         for _ in range(2):
@@ -351,7 +360,7 @@ def test_lines_end_as_in_the_document() -> None:
         assert rest.ended is None
         assert desk.asked[0][0].hole == desk.asked[1][0].hole
 
-    run(test, CompletionSettings(SamplingParams(temperature=2.0, top_k=0, top_p=1.0, min_p=0.0, seed=3), tidies=False))
+    run(test, OPEN)
 
 
 def test_other_files_are_shown_and_the_same_ones_from_key_to_key() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
@@ -18,7 +18,7 @@ from app.engine.messages import Ended, Said
 from app.engine.question import Question
 from app.engine.thread import Urgency
 from drafters.registry import parse_drafter
-from models.errors import BusyError, Cancelled, LocalspecError, ModelFileError
+from models.errors import BusyError, LocalspecError, ModelFileError
 from models.fim import Hole
 from models.llama_load import LlamaOptions
 from models.prompts import Message as Turn
@@ -162,6 +162,11 @@ def test_who_waits_too_long_is_told_so_and_touches_nothing() -> None:
             rest = [message async for message in messages]
         assert isinstance(rest[-1], Ended)
         assert rest[-1].finish is Finish.LENGTH
+        # The lane is free now, and stays what it is.
+        with pytest.raises(BusyError, match="busy"):
+            await ended(desk, fill(), wait=0.0)
+        again = await ended(desk, chat(tokens=1))
+        assert again.stats.reused_tokens == again.stats.prompt_tokens - 1
 
     on_a_desk(test, lanes=1)
 
@@ -180,15 +185,20 @@ def test_who_leaves_is_answered_no_further_and_the_cache_stays() -> None:
     on_a_desk(test, lanes=1)
 
 
-def test_idle_work_gives_way_to_any_question() -> None:
+def test_idle_work_gives_way_to_any_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Held(monkeypatch)
+
     async def test(desk: Desk) -> None:
-        idle = asyncio.create_task(ended(desk, fill(tokens=400), Urgency.IDLE))
-        await asyncio.sleep(0.02)
-        asked = await ended(desk, chat(tokens=5))
-        assert asked.finish is Finish.LENGTH
-        # Called off before it began, or while it was answered.
-        with suppress(Cancelled):
-            assert (await idle).finish is Finish.CANCELLED
+        held.passes = 5
+        async with aclosing(desk.answer(fill(tokens=400), Urgency.IDLE)) as idle:
+            await anext(idle)
+            asking = asyncio.create_task(ended(desk, chat(tokens=5)))
+            await asyncio.sleep(0)
+            held.goes_on.set()
+            told = [message async for message in idle]
+        assert isinstance(told[-1], Ended)
+        assert told[-1].finish is Finish.CANCELLED
+        assert (await asking).finish is Finish.LENGTH
 
     on_a_desk(test, lanes=1)
 

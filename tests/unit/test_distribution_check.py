@@ -396,7 +396,7 @@ def test_a_place_is_one_where_there_is_a_guess() -> None:
     assert not isinstance(place, distribution_check.Skipped)
     assert len(place.text) % 5 == 0
     nowhere = finder(Guesser("silent", Silent, copies=False)).find(PROMPTS[0])
-    assert nowhere == distribution_check.Skipped("sea", "prose", "silent has no guess where it is undecided")
+    assert nowhere == distribution_check.Skipped("sea", "prose", "silent drafts nothing where it is undecided")
 
 
 def plain_law(text: tuple[int, ...]) -> Plain:

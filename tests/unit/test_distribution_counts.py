@@ -4,6 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from enumeration import coupled_overlap, overlap
 
 from app.engine.distribution_counts import Branch, Counts, Sampled, Split, branches, kept_parts, split, weighted
 from app.engine.distribution_findings import find, suspects
@@ -12,8 +13,7 @@ from app.engine.ending import Finish
 from app.engine.goodness import distance_bound
 from app.engine.memo import KnownCache
 from app.engine.plain_law import Law, Path, Plain
-from app.engine.rules import coupled_overlap, overlap
-from app.engine.speculate import Round
+from app.engine.round import Round
 from app.engine.verify import Verdict
 from drafters.base import NO_DRAFT, Draft
 from models.accept import Accept

@@ -107,7 +107,9 @@ def test_a_folder_that_can_not_be_read_or_written_is_told(home: Path) -> None:
 def test_own_folders_that_are_not_there_and_a_full_disk_are_notes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCALSPEC_MODELS", str(home / "gone"))
     monkeypatch.setattr(files.shutil, "disk_usage", lambda _: type("Usage", (), {"free": GIB})())
-    found = by_name(files.file_findings())
+    listed = [*files.file_findings()]
+    found = by_name(listed)
+    assert [finding.name for finding in listed].count("own folders") == 1
     assert (found["own folders"].mark, found["disk"].mark) == (Mark.NOTE, Mark.NOTE)
     assert "gone" in found["own folders"].fact
 

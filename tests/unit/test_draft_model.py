@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from app.engine.control import FixedLength
 from app.engine.ending import Ending
+from app.engine.round import Round
 from app.engine.session import Session
-from app.engine.speculate import Round
 from drafters.base import NO_DRAFT
 from drafters.draft_model import DraftModel
 from models.base import RewindSupport
@@ -230,20 +230,21 @@ def test_a_draft_model_of_another_vocabulary_is_refused_with_every_reason() -> N
         "- the target's tokenizer is toy, the draft's other",
         "- the first token added to a prompt differs: None and 7",
         "- token 3 is 'o' for the target, '?' for the draft",
-        "- its memory can't take back guesses (recurrent state)",
+        "- its memory can't take back rejected tokens (recurrent state)",
     ]
 
 
 def test_a_draft_model_with_a_token_that_the_target_lacks_is_refused() -> None:
     model = ToyModel(padding=2)
     model.vocab = LargerVocab()
-    assert refusal(model).cause == "- token 32 ('[PAD32]') exists in the draft alone"
+    assert refusal(model).cause == "- token 32 ('[PAD32]') exists only in the draft"
 
 
 @pytest.mark.parametrize("rewind_limit", [0, 16])
 def test_a_draft_model_that_can_go_back_only_so_far_is_refused(rewind_limit: int) -> None:
     assert (
-        refusal(ToyModel(rewind_limit=rewind_limit)).cause == "- its memory can't take back guesses (a list of tokens)"
+        refusal(ToyModel(rewind_limit=rewind_limit)).cause
+        == "- its memory can't take back rejected tokens (a list of tokens)"
     )
 
 

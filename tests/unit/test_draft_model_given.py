@@ -6,6 +6,7 @@ from drafting import PROMPT, SAMPLER, VOCAB, bounded, fresh_draft, guesses_of_ch
 from fakes import StoppingModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling_reference import probabilities
 
 from drafters.base import NO_DRAFT
 from drafters.draft_model import DraftModel
@@ -79,5 +80,5 @@ def test_how_sure_a_guess_is_is_about_its_probability() -> None:
     draft = drafter.propose(PROMPT, 6)
     for place, (guess, sure) in enumerate(zip(draft.tokens, draft.confidence, strict=True)):
         row = ToyModel(unlikeness=0.3).decode([*PROMPT, *draft.tokens[:place]], 1)[0]
-        probs = Sampler(SamplingParams(temperature=1, top_k=0, top_p=1, min_p=0)).distribution(row, [])
+        probs = probabilities(Sampler(SamplingParams(temperature=1, top_k=0, top_p=1, min_p=0)), row, [])
         assert sure == pytest.approx(probs[guess], rel=1e-4)

@@ -66,8 +66,8 @@ def test_a_file_in_the_folder_s_place_costs_the_memory_and_a_line_in_the_log(
     place.folder.write_text("not a folder")
     assert kept(place, text(100)) == []
     assert [line.split(":")[0] for line in log.messages] == [
-        "What was said is not kept",
-        "What was said before is not used",
+        "This text is not remembered",
+        "Earlier text is not used",
     ]
     assert place.folder.read_text() == "not a folder"
 

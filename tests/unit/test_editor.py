@@ -53,7 +53,7 @@ def refused(monkeypatch: pytest.MonkeyPatch, **variables: str) -> LocalspecError
 
 
 def test_what_goes_wrong_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert refused(monkeypatch, EDITOR="'open quote").title == "$EDITOR is no command."
+    assert refused(monkeypatch, EDITOR="'open quote").title == "$EDITOR is not a command."
     assert refused(monkeypatch, EDITOR="no-such-program").title == "no-such-program can't be started."
     assert refused(monkeypatch, EDITOR="sh -c 'exit 3'").cause == "Its exit code is 3."
     assert refused(monkeypatch, EDITOR="rm").title.startswith("The edited text is gone")

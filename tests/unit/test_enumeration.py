@@ -17,6 +17,7 @@ from enumeration import (
     always,
     bias,
     block_reach,
+    coupled_overlap,
     distribution,
     drawn,
     emitted,
@@ -26,6 +27,7 @@ from enumeration import (
     items,
     likeliest,
     nothing,
+    overlap,
     race,
     replayed,
     residual_reach,
@@ -33,7 +35,7 @@ from enumeration import (
     tokens_a_round,
 )
 
-from app.engine.rules import accept_chance, coupled_overlap, overlap, residual
+from app.engine.rules import accept_chance, residual
 from app.engine.verify import Verdict, verify
 from drafters.base import Draft
 from models.accept import Accept

@@ -5,6 +5,8 @@ from checking import FIXED
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.engine.ending import Finish
+from app.report import ending_note
 from models.errors import (
     BusyError,
     Cancelled,
@@ -57,11 +59,18 @@ def test_a_part_that_is_missing_leaves_no_empty_line() -> None:
     assert str(LocalspecError("It failed.", hint="Try again.")) == "It failed.\nTry again."
 
 
+def test_a_full_context_names_a_command_of_the_chat_in_a_chat_alone() -> None:
+    assert context_full(70, 64).hint == "Use a larger one: -c 128."
+    note, in_chat = ending_note(Finish.CONTEXT), ending_note(Finish.CONTEXT, in_chat=True)
+    assert note == "The context is full, so the answer ends here. Use a larger one: -c N."
+    assert in_chat == "The context is full, so the answer ends here. Use a larger one: -c N, or /new."
+
+
 @FIXED
 @given(st.integers(1, 10**7), st.integers(1, 10**6))
 def test_a_full_context_proposes_a_size_that_is_enough(wanted: int, size: int) -> None:
     error = context_full(wanted, size)
     assert error.exit_code == 1
-    assert f"{wanted:,} tokens are wanted, {size:,} fit" in error.title
-    proposed = int(error.hint.split("-c ")[1].split(")")[0])
+    assert f"{wanted:,} tokens are needed, {size:,} fit" in error.title
+    proposed = int(error.hint.split("-c ")[1].rstrip("."))
     assert max(wanted, size) < proposed <= 2 * max(wanted, size)

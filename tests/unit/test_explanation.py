@@ -38,14 +38,14 @@ def state_of(name: str, explanation: Explanation) -> str:
 
 
 def test_where_nobody_guesses_there_is_one_line() -> None:
-    assert explanation_text(None) == "Nobody guesses: plain decoding."
+    assert explanation_text(None) == "No drafter: plain decoding."
 
 
 def test_what_passes_cost_and_what_it_comes_to() -> None:
     assert lines(KNOWN)[:3] == [
-        "  plain       20.0 tokens/s, 50.0 ms a token; 31.0 lately (1.55 of plain)",
+        "  plain       20.0 tokens/s, 50.0 ms per token; 31.0 lately (1.55 of plain)",
         "  pass cost   of one over w tokens, over that of one token: 1: 1.00  4: 1.50",
-        "  longest     31 tokens a draft",
+        "  longest     31 tokens per draft",
     ]
 
 
@@ -58,12 +58,12 @@ def test_a_source_that_pays_is_shown_with_its_record_by_place() -> None:
 
 def test_a_source_that_is_too_seldom_right_on_average_says_so() -> None:
     rare = replace(KNOWN, sources=(replace(SUFFIX, chance=0.2),))
-    assert state_of("suffix", rare) == "20% accepted, 32% needed on average: only its surest drafts are checked"
+    assert state_of("suffix", rare) == "20% accepted, 32% needed on average: only its surest drafts are verified"
 
 
 def test_a_source_that_can_not_pay_is_off() -> None:
     never = replace(KNOWN, sources=(replace(SUFFIX, needed=None),))
-    assert state_of("suffix", never) == "off: at this price no draft of it pays, however often it is right"
+    assert state_of("suffix", never) == "off: at this cost no draft of it pays off, however often it is right"
 
 
 def test_a_paused_draft_model_says_what_it_needs_and_when_it_is_tried_again() -> None:
@@ -85,7 +85,7 @@ def test_a_draft_model_that_works_is_not_paused() -> None:
         (0, "not asked yet: its step costs 0.30 of the target's; next try is due"),
         (
             None,
-            "not asked: its step costs 0.30 of the target's, so no draft of it pays here, however often it is right",
+            "not asked: its step costs 0.30 of the target's, so no draft of it pays off, however often it is right",
         ),
     ],
 )
@@ -96,14 +96,14 @@ def test_a_draft_model_that_was_never_asked_is_told_of_too(next_try: int | None,
 @pytest.mark.parametrize(
     ("model", "longest", "line"),
     [
-        ("", 3, "every draft is checked, paying or not, and nothing is learnt from it"),
+        ("", 3, "every draft is verified, paying off or not, and nothing is learnt from it"),
         (
             MODEL,
             3,
-            "every draft is checked, paying or not, and nothing is learnt from it; "
-            "model:small is asked wherever nothing else guesses",
+            "every draft is verified, paying off or not, and nothing is learnt from it; "
+            "model:small is asked wherever nothing else drafts",
         ),
-        (MODEL, 0, "no tokens a draft, so nobody is asked"),
+        (MODEL, 0, "no tokens per draft, so no drafter is asked"),
     ],
 )
 def test_where_nothing_is_decided_nothing_is_said_of_tries_and_pauses(model: str, longest: int, line: str) -> None:
@@ -224,15 +224,15 @@ def test_a_draft_model_that_was_never_asked_rests(next_try: int | None) -> None:
 @pytest.mark.parametrize(
     ("adapts", "longest", "size", "reason"),
     [
-        (True, 31, 0, "no guess that pays"),
-        (True, 31, 4, "as many as were guessed and pay, at most 31"),
+        (True, 31, 0, "no draft that pays off"),
+        (True, 31, 4, "as many as were drafted and pay off, at most 31"),
         (True, 31, 31, "the most allowed, 31"),
         (False, 3, 3, "fixed at 3"),
         (False, 3, 5, "fixed at 3"),
-        (False, 3, 0, "as many as were guessed, at most 3"),
+        (False, 3, 0, "as many as were drafted, at most 3"),
         (False, 0, 0, "fixed at 0"),
     ],
 )
 def test_why_a_draft_is_as_long_as_it_is(adapts: bool, longest: int, size: int, reason: str) -> None:
     assert length_reason(replace(KNOWN, adapts=adapts, longest=longest), size) == reason
-    assert length_reason(None, size) == "nobody guesses"
+    assert length_reason(None, size) == "no drafter"

@@ -105,6 +105,17 @@ def test_the_farthest_chunk_goes_first() -> None:
     assert shorter == whole[whole.index(FILE, 1) :]
 
 
+@pytest.mark.parametrize("length", [100, 520])
+@pytest.mark.parametrize("chunks", [(), tuple(Chunk(f"{number}", "far away " * 3) for number in range(9))])
+def test_a_key_more_of_what_is_begun_leaves_what_is_before_it_where_it_is(length: int, chunks: tuple[Chunk]) -> None:
+    text, room = ("abcdefghijklmnopqrstuvwxyz" * 20)[:length], 203
+    prompts = [form().prompt(Hole(text, "else", "f", chunks, "x" * keys), room) for keys in range(60)]
+    assert all(len(prompt) <= room for prompt in prompts)
+    moved = [keys for keys in range(1, 60) if prompts[keys][: len(prompts[keys - 1])] != prompts[keys - 1]]
+    # Once in an eighth of the room, and not with the first key.
+    assert moved == ([25, 50] if chunks or length > room else [])
+
+
 def test_a_key_more_leaves_the_beginning_of_a_long_prefix_where_it_is() -> None:
     text = "abcdefghijklmnopqrstuvwxyz" * 20
     starts = {form().prompt(Hole(text[:length], ""), 203)[1:30].__repr__() for length in range(300, 320)}

@@ -1,6 +1,7 @@
 """Tests and bounds on counts: special functions against sums, p-values and bounds against simulation."""
 
 import math
+import tracemalloc
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from app.engine.goodness import (
     Cells,
+    Goodness,
     beta_share,
     binomial_p,
     binomial_tail,
@@ -146,6 +148,32 @@ def test_a_suspicious_p_is_never_below_what_the_draws_can_show() -> None:
     found = goodness([cells([1000, 0], [0.5, 0.5])], 999, 0)
     assert found is not None
     assert (found.chi_square_p, found.g_p) == (0.001, 0.001)
+
+
+def drawn_in(pieces: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Goodness | None, int]:
+    """Return what Monte Carlo finds of 200 cells with so many counts at once, and the most bytes it takes."""
+    monkeypatch.setattr("app.engine.goodness._AT_ONCE", pieces)
+    observed = np.full(200, 10)
+    observed[:10] += 17
+    tracemalloc.start()
+    try:
+        return goodness([Cells(observed, np.full(200, 1 / 200))], 2000, 0), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_many_cells_and_many_draws_take_no_more_memory_than_the_counts_drawn_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole, all_bytes = drawn_in(1 << 22, monkeypatch)
+    # Not even one draw; a piece that does not come out even.
+    for pieces in (1, 200 * 300):
+        found, most_bytes = drawn_in(pieces, monkeypatch)
+        assert found == whole
+        assert most_bytes < all_bytes / 4
+    assert all_bytes > 2000 * 200 * 8
+    assert whole is not None
+    assert 1 / 2001 < whole.chi_square_p < 1
 
 
 def rejected(level: float, probs: NDArray[np.float64], samples: int, runs: int) -> tuple[float, float]:

@@ -193,7 +193,7 @@ def test_figures_tell_what_is_known(changes: dict[str, Any], line: str) -> None:
 def test_markdown_has_the_current_branch_as_it_was_said() -> None:
     head = conversation(leaf=7, system="be brief")
     document = to_markdown(head, [*TREE[:6], replace(TREE[6], text="a *2*\x1b[0m\n")])
-    assert document.startswith("# title 1\n\n*Begun ")
+    assert document.startswith("# title 1\n\n*Started ")
     assert "## System\n\nbe brief\n\n## You\n\nq1\n\n## big\n\na1 anew\n\n*3 tokens" in document
     assert "\n\na *2*\x1b[0m\n\n*3 tokens" in document
     assert "undone" not in document

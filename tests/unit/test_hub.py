@@ -140,7 +140,7 @@ def test_a_connection_that_gives_nothing_is_given_up(hub: HubState) -> None:
     with pytest.raises(LocalspecError, match="connection") as failure:
         opened(waits).fetch(only_file())
     assert waits == [1.0, 2.0, 4.0, 8.0, 8.0]
-    assert "goes on from there" in failure.value.hint
+    assert "resumes" in failure.value.hint
 
 
 def test_a_server_that_knows_no_ranges_begins_anew(hub: HubState) -> None:
@@ -163,7 +163,7 @@ def begun() -> HubFile:
 
 def test_an_answer_of_another_length_takes_nothing_away(hub: HubState) -> None:
     file, hub.ranges, hub.damaged = begun(), False, b"no"
-    with pytest.raises(LocalspecError, match=f"sends something else than {NAME}") as failure:
+    with pytest.raises(LocalspecError, match=f"sends something other than {NAME}") as failure:
         opened().fetch(file)
     assert "status 200, range none, 2 bytes" in failure.value.cause
     assert "is kept" in failure.value.hint
@@ -175,7 +175,7 @@ def test_an_answer_of_another_length_takes_nothing_away(hub: HubState) -> None:
 @pytest.mark.parametrize("said", ["", "bytes 0-9/10", f"bytes {SIZE // 2 + 1}-{SIZE - 1}/{SIZE}", "bytes */10"])
 def test_an_answer_from_another_place_is_not_added(hub: HubState, said: str) -> None:
     file, hub.content_range = begun(), said
-    with pytest.raises(LocalspecError, match="sends something else") as failure:
+    with pytest.raises(LocalspecError, match="sends something other") as failure:
         opened().fetch(file)
     assert f"bytes from {SIZE // 2:,} on of {SIZE:,}" in failure.value.cause
     assert f"status 206, range {said or 'none'}" in failure.value.cause
@@ -227,7 +227,7 @@ def test_damaged_bytes_are_told_and_removed(hub: HubState, place: int) -> None:
         (Refusal(404), ModelFileError, "no repository user/repo-GGUF"),
         (Refusal(404, "RevisionNotFound"), ModelFileError, "no such revision"),
         (Refusal(404, "EntryNotFound"), ModelFileError, "is not there"),
-        (Refusal(401, "GatedRepo"), LocalspecError, "whom its owner lets in"),
+        (Refusal(401, "GatedRepo"), LocalspecError, "users its owner has approved"),
         (Refusal(403), LocalspecError, "does not let you read"),
         (Refusal(416), LocalspecError, "error 416"),
     ],
@@ -308,7 +308,7 @@ def test_who_has_no_network_knows_at_once(monkeypatch: pytest.MonkeyPatch, hub: 
 @pytest.mark.parametrize("listing", [b"<html>Log in first</html>", b"[]", b'{"sha": "x", "siblings": []}'])
 def test_what_is_no_hub_is_told(hub: HubState, listing: bytes) -> None:
     hub.listing = listing
-    with pytest.raises(LocalspecError, match="does not answer as the hub does"):
+    with pytest.raises(LocalspecError, match="does not answer like the hub"):
         opened().repository(REPO)
 
 
@@ -322,7 +322,7 @@ def test_files_whose_names_lead_elsewhere_are_not_seen(hub: HubState, name: str)
 @pytest.mark.parametrize("name", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
 def test_offline_there_is_no_hub(hub: HubState, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "1")
-    with pytest.raises(LocalspecError, match="HF_HUB_OFFLINE"):
+    with pytest.raises(LocalspecError, match=name):
         Hub()
     assert hub.requests == []
 

@@ -160,6 +160,16 @@ def test_a_model_that_has_much_to_read_is_judged_by_it_and_then_asked_again() ->
     assert len(hindsight) == len("and then it") - 1
 
 
+@pytest.mark.parametrize("said", [[], [3]])
+def test_a_model_that_has_much_to_read_and_nothing_to_be_judged_by_is_asked_once_and_drafts_at_once(
+    said: list[int],
+) -> None:
+    parts = begun([Wish(Ask.DRAFT, 4), Wish()], context=LONG)
+    context = [*LONG, *said]
+    assert parts.hybrid.propose(context, 4).tokens == own(context, 4)
+    assert (parts.appraiser.unread, parts.appraiser.learnt) == ([len(context)], [])
+
+
 def test_a_model_that_has_little_to_read_drafts_at_once() -> None:
     parts = begun(Wish(Ask.DRAFT, 4), context=PROMPT[:16])
     parts.hybrid.propose(PROMPT[:16], 4)

@@ -129,6 +129,27 @@ def test_another_drafter_is_another_drafter_on_every_lane() -> None:
     assert [ask(shared, question).drafter for question in QUESTIONS[:2]] == ["lookup", "lookup"]
 
 
+def test_a_drafter_for_which_a_lane_has_no_memory_is_used_on_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = worker("lookup", lanes=3)
+    made: list[ToyModel] = []
+    closed: list[ToyModel] = []
+    real = ToyModel.twin
+
+    def twin(model: ToyModel) -> ToyModel:
+        if made:
+            raise MemoryLimitError("toy-0 does not fit in memory.")
+        made.append(real(model))
+        return made[-1]
+
+    monkeypatch.setattr(ToyModel, "twin", twin)
+    monkeypatch.setattr(ToyModel, "close", lambda model: closed.append(model))
+    with pytest.raises(MemoryLimitError):
+        list(shared.use_drafter(parse_drafter("model:toy"), lambda _, __: None))
+    assert len(closed) == 2, "the draft model and its twin"
+    assert made[0] in closed
+    assert {ask(shared, question).drafter for question in QUESTIONS[:3]} == {"lookup"}
+
+
 def test_where_memory_is_short_there_are_fewer_lanes_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[ToyModel] = []
     real = ToyModel.twin

@@ -345,7 +345,7 @@ def test_one_file_under_several_names_is_listed_once(home: Path) -> None:
     ("values", "changes", "words"),
     [
         ({"general.architecture": ""}, {}, "does not name its architecture"),
-        ({"general.type": "adapter"}, {}, "a part of one (adapter)"),
+        ({"general.type": "adapter"}, {}, "part of one (adapter)"),
         ({"general.architecture": "bert"}, {}, "does not write text (bert)"),
         ({"tokenizer.ggml.model": "unheard-of"}, {}, "tokenizer is 'unheard-of'"),
         ({"tokenizer.ggml.tokens": 5}, {}, "no vocabulary"),
@@ -393,7 +393,7 @@ def test_names_that_are_not_here_are_told_from_paths() -> None:
     assert find_model("Is it a model?") == Path("Is it a model?")
     for name in ("user/repo:Q4_0", "hf.co/user/repo", "hf://user/repo/m.gguf", "ollama:x", "lmstudio:a/b"):
         assert not_here(name).exit_code == 3
-    with pytest.raises(ModelFileError, match="names no model"):
+    with pytest.raises(ModelFileError, match="is not the name of a model"):
         find_model("hf://nothing")
 
 

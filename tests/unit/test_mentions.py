@@ -150,9 +150,9 @@ def test_what_is_no_text_to_be_read_is_refused_with_a_way_out(folder: Path) -> N
     (folder / "latin.txt").write_bytes(b"\xe9t\xe9")
     os.mkfifo(folder / "a.pipe")
     assert refused("@src/", folder).title == "src is a folder."
-    assert refused("@data.bin", folder).title == "data.bin is no text."
-    assert refused("@latin.txt", folder).title == "latin.txt is no text."
-    assert refused("@a.pipe", folder).title == "a.pipe is no regular file."
+    assert refused("@data.bin", folder).title == "data.bin is not text."
+    assert refused("@latin.txt", folder).title == "latin.txt is not text."
+    assert refused("@a.pipe", folder).title == "a.pipe is not a regular file."
     assert refused("@long.txt:101", folder).cause == "It has 100."
 
 

@@ -220,14 +220,14 @@ def test_an_error_status_is_told_with_what_was_sent() -> None:
 
 
 FAILURES = {
-    "unauthorised": (Reply(401), "lets nobody in (HTTP 401)", "--api-key"),
-    "busy": (Reply(503, b"loading model"), "has no time (HTTP 503)", "loading"),
+    "unauthorised": (Reply(401), "refuses access (HTTP 401)", "--api-key"),
+    "busy": (Reply(503, b"loading model"), "is overloaded (HTTP 503)", "loading"),
     "garbage": (Reply(200, b"<html>hello"), "not JSON", "<html>hello"),
     "not even text": (Reply(200, b'"\xff\xfe'), "not JSON", "\ufffd"),
     "too deep": (Reply(200, b"[" * 100_000), "not JSON", "[["),
     "another protocol": (Reply(200, b'{"reply": "hi"}'), "sent no answer", '{"reply": "hi"}'),
     "an error in a good status": (Reply(200, b'{"error": "boom"}'), "sent no answer", "boom"),
-    "cut off": (Reply(200, b"{}", {"Content-Length": "99"}), "broke the connection", "log"),
+    "cut off": (Reply(200, b"{}", {"Content-Length": "99"}), "closed the connection", "log"),
 }
 
 

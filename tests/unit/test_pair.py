@@ -42,7 +42,7 @@ def test_a_model_can_speak_for_itself() -> None:
         (Vocab(bos=3), "the first token added to a prompt differs: None and 3"),
         (Vocab(spellings={5: "Q"}), "token 5 is 'n' for the target, 'Q' for the draft"),
         (Vocab(spellings={0: "Q"}), "token 0 is 'e' for the target, 'Q' for the draft"),
-        (Vocab(extra=1), "token 32 ('[PAD32]') exists in the draft alone"),
+        (Vocab(extra=1), "token 32 ('[PAD32]') exists only in the draft"),
     ],
 )
 def test_each_difference_is_named_with_both_values(draft: Vocab, reason: str) -> None:
@@ -50,7 +50,7 @@ def test_each_difference_is_named_with_both_values(draft: Vocab, reason: str) ->
 
 
 def test_the_side_that_knows_more_is_named() -> None:
-    assert check_pair(Vocab(extra=2), Vocab()) == ["token 32 ('[PAD32]') exists in the target alone"]
+    assert check_pair(Vocab(extra=2), Vocab()) == ["token 32 ('[PAD32]') exists only in the target"]
 
 
 def test_padding_on_either_side_is_no_difference() -> None:
@@ -64,7 +64,7 @@ def test_a_token_hidden_behind_padding_is_found() -> None:
         def is_padding(self, token: int) -> bool:
             return token in (32, 33)
 
-    assert check_pair(Vocab(), Hidden(extra=3)) == ["token 34 ('[PAD34]') exists in the draft alone"]
+    assert check_pair(Vocab(), Hidden(extra=3)) == ["token 34 ('[PAD34]') exists only in the draft"]
 
 
 def test_only_the_first_token_that_differs_is_told() -> None:

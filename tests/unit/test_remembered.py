@@ -59,15 +59,15 @@ def test_each_getter_finds_its_own_kind_of_value(tmp_path: Path) -> None:
     values = {"whole": 3, "part": 0.5, "yes": True, "table": {"1": 0.25}, "text": "3", "list": [1]}
     for key, value in values.items():
         memory.put(key, value)
-    found = {key: (memory.get(key), memory.get_number(key), memory.get_table(key)) for key in (*values, "none")}
+    found = {key: (memory.get(key), memory.get_table(key)) for key in (*values, "none")}
     assert found == {
-        "whole": (3, 3.0, None),
-        "part": (None, 0.5, None),
-        "yes": (True, None, None),
-        "table": (None, None, {"1": 0.25}),
-        "text": (None, None, None),
-        "list": (None, None, None),
-        "none": (None, None, None),
+        "whole": (3, None),
+        "part": (None, None),
+        "yes": (True, None),
+        "table": (None, {"1": 0.25}),
+        "text": (None, None),
+        "list": (None, None),
+        "none": (None, None),
     }
 
 

@@ -6,18 +6,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from checking import FIXED
-from enumeration import distribution
+from enumeration import coupled_overlap, distribution, overlap
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.rules import (
-    accept_chance,
-    block,
-    coupled_overlap,
-    overlap,
-    residual,
-    typical_threshold,
-)
+from app.engine.rules import accept_chance, block, residual, typical_threshold
 from models.distribution import Distribution, one_hot
 
 TARGET, DRAFT = distribution("0.4", "0.5", "0.1"), distribution("0.6", "0.3", "0.1")

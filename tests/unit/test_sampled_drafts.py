@@ -5,11 +5,12 @@ from collections import Counter
 import numpy as np
 import pytest
 from fakes import FakeClock, StoppingModel
+from sampling_reference import probabilities
 
 from app.engine.control import FixedLength
 from app.engine.ending import Ending
+from app.engine.round import Round
 from app.engine.session import Session
-from app.engine.speculate import Round
 from drafters.draft_model import DraftModel
 from models.accept import Accept
 from models.base import LanguageModel
@@ -43,7 +44,7 @@ def test_a_drawn_draft_keeps_the_distributions_it_was_drawn_from(accept: Accept,
     for place, (token, distribution) in enumerate(zip(draft.tokens, draft.probs, strict=True)):
         last = PROMPT[-1] if place == 0 else draft.tokens[place - 1]
         row = model.decode([last], rows=1)[0]
-        expected = Sampler(params).distribution(row, PROMPT, draft.tokens[:place])
+        expected = probabilities(Sampler(params), row, PROMPT, draft.tokens[:place])
         assert np.array_equal(distribution.at(np.arange(VOCAB.size)), expected)
         assert distribution.of(token) > 0
 

@@ -9,7 +9,7 @@ import pytest
 from checking import FIXED
 from hypothesis import given
 from hypothesis import strategies as st
-from sampling_reference import EVERY_PATH, GREEDY, ROWS, UNTRUNCATED, Row, row_of
+from sampling_reference import EVERY_PATH, GREEDY, ROWS, UNTRUNCATED, Row, probabilities, row_of
 
 from models.errors import LocalspecError, UsageError
 from models.sampling import Sampler, SamplingParams
@@ -23,7 +23,7 @@ def test_temperature_0_is_certain_of_the_lowest_id_among_the_likeliest(row: Row,
     sampler = Sampler(SamplingParams(temperature=temperature, seed=seed))
     likeliest = min(token for token, logit in enumerate(row) if logit == row.max())
     assert sampler.pick(row, [1, 2]) == likeliest
-    probs = sampler.distribution(row, [])
+    probs = probabilities(sampler, row, [])
     assert probs[likeliest] == 1
     assert probs.sum() == 1
 
@@ -84,7 +84,7 @@ def test_the_repeat_penalty_makes_every_logit_less_likely() -> None:
 def test_tokens_beyond_the_row_are_ignored() -> None:
     # A draft model may know fewer tokens than the target that wrote the text.
     params = SamplingParams(presence_penalty=1.0)
-    assert Sampler(params).distribution(row_of(1, 1), [1, 2, 500], [])[0] > 0.5
+    assert probabilities(Sampler(params), row_of(1, 1), [1, 2, 500], [])[0] > 0.5
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def test_a_row_is_never_changed_nor_kept(params: SamplingParams, size: int) -> N
     sampler = Sampler(params)
     sampler.pick(row, [1, 2], [3])
     ids, keys = sampler.keys(row, [1, 2], [3])
-    probs = sampler.distribution(row, [1, 2], [3])
+    probs = probabilities(sampler, row, [1, 2], [3])
     assert row.tolist() == before.tolist()
     # The model overwrites its rows at the next decode; what was answered must not change with them.
     row.flags.writeable = True
@@ -115,7 +115,7 @@ def spoilt(size: int, place: int, value: float) -> Row:
 
 
 @pytest.mark.parametrize("params", EVERY_PATH, ids=str)
-@pytest.mark.parametrize("ask", ["pick", "keys", "distribution"])
+@pytest.mark.parametrize("ask", ["pick", "keys", "served"])
 def test_numbers_that_are_none_are_an_error_wherever_they_are(params: SamplingParams, ask: str) -> None:
     # 40 columns of the grid are enough for top-k 40: 2560 tokens.
     rows = [spoilt(size, place, math.nan) for size in (5, 2600, 152_064) for place in (0, size // 2, size - 1)]
@@ -123,7 +123,7 @@ def test_numbers_that_are_none_are_an_error_wherever_they_are(params: SamplingPa
     rows += [spoilt(size, size // 2, math.inf) for size in (5, 2600)]
     rows += [np.full(size, -math.inf, np.float32) for size in (5, 2600)]
     for row in rows:
-        with pytest.raises(LocalspecError, match="not numbers") as failure:
+        with pytest.raises(LocalspecError, match="instead of numbers") as failure:
             getattr(Sampler(params), ask)(row, [1])
         assert failure.value.hint
 
@@ -152,6 +152,8 @@ def test_a_healthy_row_is_no_error(params: SamplingParams) -> None:
         ("repeat_penalty", -1.0),
         ("repeat_penalty", math.nan),
         ("repeat_penalty", math.inf),
+        ("repeat_penalty", 1e-300),
+        ("frequency_penalty", 1e308),
         ("frequency_penalty", math.nan),
         ("presence_penalty", math.inf),
         ("penalty_window", -2),
@@ -174,6 +176,7 @@ def test_a_value_that_makes_no_sense_is_refused_by_flag_and_value(name: str, val
         SamplingParams(min_p=1.0, penalty_window=-1, temperature=-1.0),
         SamplingParams(top_k=10**9, top_p=1e-6, repeat_penalty=0.01, seed=2**64 - 1),
         SamplingParams(frequency_penalty=-2.0, presence_penalty=-2.0),
+        SamplingParams(frequency_penalty=1e3, presence_penalty=-1e3, repeat_penalty=1e-3),
     ],
     ids=str,
 )

@@ -19,6 +19,7 @@ from sampling_reference import (
     UNTRUNCATED,
     CloseCall,
     Row,
+    probabilities,
     reference,
     row_of,
 )
@@ -38,7 +39,7 @@ def test_pick_is_the_first_of_the_keys(params: SamplingParams, row: Row, tokens:
     assert sampler.pick(row, tokens, drafted) == ids[0]
     assert len(set(ids.tolist())) == len(ids) == len(keys)
     assert all(better >= worse for better, worse in pairwise(keys))
-    kept = np.flatnonzero(sampler.distribution(row, tokens, drafted))
+    kept = np.flatnonzero(probabilities(sampler, row, tokens, drafted))
     assert set(kept.tolist()) <= set(ids.tolist())
 
 
@@ -66,7 +67,7 @@ def test_only_the_history_counts_and_not_which_part_of_it_is_drafted(
     sampler = Sampler(params)
     tokens, drafted = history[:place], history[place:]
     assert sampler.pick(row, tokens, drafted) == sampler.pick(row, history)
-    assert sampler.distribution(row, tokens, drafted).tolist() == sampler.distribution(row, history).tolist()
+    assert probabilities(sampler, row, tokens, drafted).tolist() == probabilities(sampler, row, history).tolist()
     for split, whole in zip(sampler.keys(row, tokens, drafted), sampler.keys(row, history), strict=True):
         assert split.tolist() == whole.tolist()
 
@@ -187,7 +188,7 @@ def misfit(params: SamplingParams) -> float:
     drafted = (1, 3, 3)
     picks = [sampler.pick(LUMPY, range(100, 100 + position), drafted) for position in range(PICKS)]
     counts = np.bincount(picks, minlength=len(LUMPY)).astype(np.float64)
-    return chi_square(counts, PICKS * sampler.distribution(LUMPY, [], drafted))
+    return chi_square(counts, PICKS * probabilities(sampler, LUMPY, [], drafted))
 
 
 @pytest.mark.parametrize("name", list(FITS))

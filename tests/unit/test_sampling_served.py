@@ -29,6 +29,7 @@ from sampling_reference import (
     cut,
     min_p,
     penalised,
+    probabilities,
     reference,
     row_of,
     temper,
@@ -43,7 +44,7 @@ from models.sampling import Sampler, SamplingParams, serve
 
 
 def own(params: SamplingParams, row: Row, tokens: Sequence[int], drafted: Sequence[int]) -> Probs:
-    return Sampler(params).distribution(row, tokens, drafted)
+    return probabilities(Sampler(params), row, tokens, drafted)
 
 
 def check_distribution(served: Served, how: settings, params_: st.SearchStrategy[SamplingParams]) -> None:

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 import pytest
+from bench_fakes import TimedToy, VirtualClock
 from fakes import Answer, Case, FakeClock, OracleDrafter, ScriptedDrafter, StoppingModel, difference, plain, run_in
 
 from app.engine.control import FixedLength
 from app.engine.ending import Ending, Finish
+from app.engine.round import Round
 from app.engine.session import Reading, Session
-from app.engine.speculate import Round
 from drafters.base import Drafter, NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.prompt_lookup import PromptLookup
@@ -40,6 +41,60 @@ def events(session: Session, prompt: Sequence[int], budget: int = 12) -> list[Re
     return list(session.answer(prompt, Sampler(SAMPLING), ending, FixedLength(4)))
 
 
+def readings(session: Session, prompt: Sequence[int]) -> list[Reading]:
+    return [event for event in events(session, prompt) if isinstance(event, Reading)]
+
+
+def passes_of_the_next_turn(seed: int, drafter: Drafter, control: FixedLength) -> tuple[bool, list[int], list[int]]:
+    """Return whether an answer ended right behind a sibling, its tokens, and the widths of the passes that read on."""
+    target, widths = ToyModel(), list[int]()
+    session = Session(target, drafter, FakeClock())
+    ending = Ending(VOCAB, budget=40, stops=("q", "z", "j"))
+    list(session.answer(QUESTION, Sampler(SamplingParams(seed=seed)), ending, control))
+    said, behind, decode = list(session.tokens), target.length == len(session.tokens) - 2, target.decode
+    target.decode = lambda tokens, rows: widths.append(len(tokens)) or decode(tokens, rows)  # type: ignore
+    list(session.read([*said, *LONG]))
+    return behind, said, widths
+
+
+def test_the_next_prompt_is_read_in_the_passes_of_plain_decoding_after_an_answer_that_ends_behind_a_sibling() -> None:
+    met = 0
+    for seed in range(200):
+        behind, said, widths = passes_of_the_next_turn(
+            seed, DraftModel(ToyModel(unlikeness=1.5), VOCAB), FixedLength(3, 2)
+        )
+        _, same, wanted = passes_of_the_next_turn(seed, NullDrafter(), FixedLength(0))
+        if behind:
+            met += 1
+            assert said == same
+            # The sibling by itself, then what plain decoding reads.
+            assert widths == [1, *wanted]
+    assert met > 2
+
+
+class Recording(FixedLength):
+    """Keeps the rounds that it learns from."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__(length)
+        self.rounds: list[Round] = []
+
+    def observe(self, round_: Round) -> None:
+        self.rounds.append(round_)
+
+
+def test_what_a_drafter_takes_to_begin_is_in_its_first_round_and_decides_nothing() -> None:
+    clock, drafter = VirtualClock(), ScriptedDrafter()
+    drafter.begin = lambda *_: setattr(clock, "now", clock.now + 5)  # type: ignore[method-assign]
+    session, control = Session(TimedToy(clock), drafter, clock), Recording(4)
+    answer = session.answer(QUESTION, Sampler(SAMPLING), Ending(VOCAB, budget=3), control)
+    rounds = [event for event in answer if isinstance(event, Round)]
+    assert [round_.draft_seconds for round_ in rounds] == [5, 0, 0]
+    assert [round_.draft_seconds for round_ in control.rounds] == [0, 0, 0]
+    assert (session.stats.draft_seconds, session.stats.seconds) == (5, 8)
+    assert session.stats.prompt_seconds == len(QUESTION) - 1
+
+
 def test_the_first_answer_reads_the_whole_prompt() -> None:
     session = session_of()
     stats = ask(session, QUESTION).stats
@@ -63,7 +118,7 @@ def test_a_new_turn_reads_the_new_words_and_the_token_that_was_pending() -> None
 def test_the_same_prompt_again_reads_nothing() -> None:
     session = session_of()
     first = ask(session, LONG)
-    assert not any(isinstance(event, Reading) for event in events(session, LONG))
+    assert readings(session, LONG) == [Reading(len(LONG) - 1, len(LONG))]
     again = ask(session, LONG)
     assert again == first
     assert again.stats.reused_tokens == len(LONG) - 1
@@ -87,23 +142,23 @@ def test_a_prompt_with_nothing_in_common_starts_over() -> None:
 
 def test_a_prompt_of_one_token_reads_nothing_and_is_answered() -> None:
     session = session_of()
-    assert not any(isinstance(event, Reading) for event in events(session, QUESTION[:1]))
+    assert readings(session, QUESTION[:1]) == [Reading(0, 1)]
     assert ask(session, QUESTION[:1]).stats.reused_tokens == 0
 
 
 def test_reading_is_told_pass_by_pass() -> None:
     target = ToyModel()
-    readings = [event for event in events(session_of(target), LONG) if isinstance(event, Reading)]
-    ends = [*range(target.batch_size, len(LONG) - 1, target.batch_size), len(LONG) - 1]
-    assert readings == [Reading(end, len(LONG)) for end in ends]
+    ends = [*range(0, len(LONG) - 1, target.batch_size), len(LONG) - 1]
+    assert readings(session_of(target), LONG) == [Reading(end, len(LONG)) for end in ends]
 
 
 def test_reading_a_follow_up_counts_what_was_reused_as_done() -> None:
     session = session_of()
     ask(session, LONG)
     prompt = [*session.tokens, *LONG]
-    first = next(event for event in events(session, prompt) if isinstance(event, Reading))
-    assert first == Reading(len(LONG) + 11 + session.target.batch_size, len(prompt))
+    reused = len(LONG) + 11
+    first = [Reading(reused, len(prompt)), Reading(reused + session.target.batch_size, len(prompt))]
+    assert readings(session, prompt)[:2] == first
 
 
 def test_a_prompt_longer_than_the_context_is_refused_before_anything_is_decoded() -> None:
@@ -112,7 +167,7 @@ def test_a_prompt_longer_than_the_context_is_refused_before_anything_is_decoded(
     session = session_of(target, drafter)
     ask(session, QUESTION)
     decoded, tokens, stats = target.decoded, list(session.tokens), session.stats
-    with pytest.raises(ContextFullError, match="66 tokens are wanted, 64 fit"):
+    with pytest.raises(ContextFullError, match="66 tokens are needed, 64 fit"):
         events(session, LONG[:65])
     assert (target.decoded, session.tokens, session.stats) == (decoded, tokens, stats)
     assert len(drafter.begun) == 1
@@ -139,6 +194,7 @@ def test_a_stop_while_reading_keeps_what_was_read() -> None:
 def test_a_consumer_that_leaves_while_the_prompt_is_read_keeps_what_was_read() -> None:
     session = session_of()
     answer = session.answer(LONG, Sampler(SAMPLING), Ending(VOCAB, budget=5), FixedLength(4))
+    next(answer)
     next(answer)
     answer.close()
     assert ask(session, LONG).stats.reused_tokens == session.target.batch_size

@@ -1,6 +1,7 @@
 """Proof that the chat machine can fail: faults of a session, each built in, and each noticed."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -92,7 +93,8 @@ def transcript_keeps_an_answer_whose_text_says_something_else(patch: pytest.Monk
 
     def keep(self: Transcript, answer: str, emitted: Sequence[int]) -> None:
         tokens = [token for token in emitted if not VOCAB.is_end(token)]
-        self._known.append((self._prompt[0] + answer, self._prompt[1] + tokens))
+        known, asked = self._asked
+        self._known[known:] = [replace(asked, text=asked.text + answer, tokens=asked.tokens + tokens)]
 
     patch.setattr(Transcript, "keep", keep)
 
@@ -107,7 +109,8 @@ def transcript_takes_the_end_token_along(patch: pytest.MonkeyPatch) -> None:
 
     def keep(self: Transcript, answer: str, emitted: Sequence[int]) -> None:
         if b"".join(map(VOCAB.piece, emitted)) == answer.encode():
-            self._known.append((self._prompt[0] + answer, [*self._prompt[1], *emitted]))
+            known, asked = self._asked
+            self._known[known:] = [replace(asked, text=asked.text + answer, tokens=[*asked.tokens, *emitted])]
 
     patch.setattr(Transcript, "keep", keep)
 

@@ -16,7 +16,8 @@ from app.engine.load import Loader, LoadPlan
 from app.engine.messages import Ended, Failed, Message, Said
 from app.engine.passes import Bounds, Pass, gathered, together
 from app.engine.question import Question
-from app.engine.speculate import Round, in_company
+from app.engine.round import Round
+from app.engine.speculate import in_company
 from app.engine.thread import Claim, Engine, Ticket, Urgency
 from app.engine.twins import company
 from app.engine.worker import Worker
@@ -109,6 +110,7 @@ def test_a_shared_pass_tells_each_what_it_took_and_who_was_there() -> None:
         alone.append(model.decode([1], 1))
     together(passes, partial(next, count()))
     assert [(one.others, one.seconds) for one in passes] == [(1, 1), (1, 1)]
+    assert [one.counts for one in passes] == [True, False]
     assert all((one.rows() == rows).all() for one, rows in zip(passes, alone, strict=True))
     assert [one.target.length for one in passes] == [3, 2]
 

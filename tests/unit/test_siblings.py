@@ -10,7 +10,7 @@ from app.engine.adaptive import Adaptive
 from app.engine.calibrate import VerifyCurve
 from app.engine.control import FixedLength, with_siblings
 from app.engine.model_cost import ModelCost
-from app.engine.speculate import Round
+from app.engine.round import Round
 from app.engine.value import MARGIN, best_siblings
 from app.engine.verify import Verdict
 from drafters.base import Draft

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from app.engine.control import FixedLength
 from app.engine.ending import Ending, Finish
-from app.engine.speculate import Round, conclude, draft_room, generate, speculate
+from app.engine.round import Round
+from app.engine.speculate import conclude, draft_room, generate, speculate
 from drafters.base import Drafter, NullDrafter
 from drafters.draft_model import DraftModel
 from models.base import Logits

@@ -9,8 +9,8 @@ from fakes import AlwaysWrongDrafter, Case, OracleDrafter, plain, run, run_in
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.engine.round import Round
 from app.engine.session import Session
-from app.engine.speculate import Round
 from app.engine.stats import Snapshot, Stats
 from app.engine.verify import Verdict
 from drafters.base import Draft, NullDrafter

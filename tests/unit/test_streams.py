@@ -103,7 +103,7 @@ def test_a_full_disk_behind_stdout_is_a_sentence(tmp_path: Path, command: str, u
     assert done.stderr.decode().splitlines() == [
         "localspec: The output can't be written.",
         "  No space left on device",
-        "  Make room there, or send stdout to another place.",
+        "  Free some space there, or redirect stdout elsewhere.",
     ]
 
 

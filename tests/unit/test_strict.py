@@ -221,8 +221,8 @@ def test_what_could_not_win_if_it_were_exact_at_every_width_need_not_be_checked(
 
 def test_what_was_checked_is_told() -> None:
     found = Checked(7, (8, 255, 511, 2040), True, Difference(8, 255, 0.5))
-    assert told(found) == "strict: exact to 7 tokens a pass (checked after 8, 255, 511 and 2,040 tokens)"
-    assert told(Checked(2, (8,), True, None)) == "strict: exact to 2 tokens a pass (checked after 8 tokens)"
+    assert told(found) == "strict: exact up to 7 tokens per pass (checked after 8, 255, 511 and 2,040 tokens)"
+    assert told(Checked(2, (8,), True, None)) == "strict: exact up to 2 tokens per pass (checked after 8 tokens)"
 
 
 def test_a_target_that_is_never_exact_is_refused_with_the_difference() -> None:
@@ -268,7 +268,7 @@ def longest_draft(worker: Worker) -> int:
 def test_drafts_stay_within_what_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     worker, ready = loaded(monkeypatch, rounding_from(4))
     assert ready.exact_draft == 2
-    assert any(note.startswith("strict: exact to 3 tokens a pass") for note in ready.notes)
+    assert any(note.startswith("strict: exact up to 3 tokens per pass") for note in ready.notes)
     assert longest_draft(worker) == 2
     worker.close()
 

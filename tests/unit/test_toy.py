@@ -16,6 +16,10 @@ def test_a_model_is_its_seed() -> None:
     assert (ToyModel(1).decode(tokens, 10) != ToyModel(2).decode(tokens, 10)).any()
 
 
+def test_half_a_character_is_a_text_all_the_same() -> None:
+    assert ToyVocab().tokenize("\udce9") == ToyVocab().tokenize("?")
+
+
 @pytest.mark.parametrize("place", range(10))
 def test_every_token_of_the_cache_shows_in_every_later_row(place: int) -> None:
     tokens = list(range(10))
@@ -82,7 +86,7 @@ def test_an_abort_leaves_even_the_count_of_work_as_it_was() -> None:
 def test_a_full_context_says_how_many_tokens_it_holds() -> None:
     model = ToyModel(context_size=8)
     model.decode(range(8), 1)
-    with pytest.raises(ContextFullError, match="9 tokens are wanted, 8 fit"):
+    with pytest.raises(ContextFullError, match="9 tokens are needed, 8 fit"):
         model.decode([1], 1)
 
 

@@ -1,5 +1,6 @@
 """A conversation as tokens: what was emitted is never spelled anew, unless the text says something else."""
 
+import tracemalloc
 from collections.abc import Sequence
 
 import pytest
@@ -112,6 +113,33 @@ def test_all_answers_of_a_long_conversation_come_back_as_they_were() -> None:
         texts += ["th", "so"]
 
 
+def bytes_kept_of(turns: int) -> int:
+    texts = ["so then " * 8]
+    tracemalloc.start()
+    try:
+        transcript = transcript_of()
+        for _ in range(turns):
+            transcript.prompt(conversation(*texts))
+            transcript.keep("the" * 20, [T, H, E] * 20)
+            texts += ["the" * 20, "so then " * 8]
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+def test_twice_as_long_a_conversation_takes_twice_the_memory() -> None:
+    bytes_kept_of(1)
+    assert bytes_kept_of(120) < 3 * bytes_kept_of(60)
+
+
+def test_an_answer_kept_twice_replaces_itself() -> None:
+    transcript = transcript_of()
+    first = transcript.prompt(conversation("hi"))
+    transcript.keep("the", [T, H, E])
+    transcript.keep("the", [TH, E])
+    assert transcript.prompt(conversation("hi", "the", "so")) == [*first, TH, E, *tokens_of("<end>u.so<end>a.")]
+
+
 def test_the_end_token_is_the_templates_to_write_and_comes_once() -> None:
     transcript = transcript_of()
     first = transcript.prompt(conversation("hi"))
@@ -204,6 +232,13 @@ def test_the_first_token_is_there_once_whoever_writes_it(template: str) -> None:
     second = transcript.prompt(conversation("hi", "th", "so"))
     assert second == [*first, T, H, *tokens_of("<end>u.so<end>a.")]
     assert transcript.prompt(conversation("hi", "no", "so")).count(BOS) == 1
+
+
+def test_a_template_that_writes_the_first_token_often_loses_one_once_and_not_with_each_turn() -> None:
+    transcript = transcript_of("{{ bos_token }}" * 3 + TEMPLATE, bos=BOS)
+    first = transcript.prompt(conversation("hi"))
+    transcript.keep("th", [T, H])
+    assert transcript.prompt(conversation("hi", "th", "so"))[: len(first)] == first
 
 
 def test_a_model_that_wants_no_first_token_gets_none() -> None:

@@ -114,7 +114,7 @@ def test_a_memory_that_goes_back_only_so_far_takes_no_branches() -> None:
 def test_every_token_of_a_pass_has_to_fit_in_the_context() -> None:
     model = ToyModel(context_size=8)
     model.decode(TEXT, 0)
-    with pytest.raises(ContextFullError, match="9 tokens are wanted, 8 fit"):
+    with pytest.raises(ContextFullError, match="9 tokens are needed, 8 fit"):
         model.decode([1, 2, 3, 4], 1, [-1, 0, 0])
     assert model.length == 5
     model.decode([1, 2, 3], 1, [-1, -1])

@@ -145,6 +145,20 @@ def test_weights_that_are_not_repacked_are_taken_where_they_are_quicker() -> Non
     assert [(model.options.extra_buffers, model.closed) for model in opened] == [(True, True), (False, True)]
 
 
+def test_weights_that_are_not_repacked_and_slower_are_not_taken_for_never_having_been_deep_in_a_text() -> None:
+    def gains_most_at_the_start(options: LlamaOptions, width: int, depth: int) -> float:
+        if not options.extra_buffers:
+            return 0.006 * width
+        if options.flash_attention is None:
+            return 0.010 * width
+        return (0.005 if depth < 256 else 0.009) * width
+
+    tune, _ = tuner(cost=gains_most_at_the_start, allow_rounding=True)
+    tune.run(Path("model.gguf"), SEVERAL)
+    assert tune.findings.tuned is not None
+    assert tune.findings.tuned.setting.extra_buffers is True
+
+
 def test_weights_that_crash_when_repacked_are_not_tried_so() -> None:
     opened: list[PricedModel] = []
     tune, _ = tuner(opened=opened)

@@ -21,7 +21,7 @@ DEFAULT = measure("default")
 def test_the_quicker_of_two_exact_settings_is_taken() -> None:
     quick = measure("quick", 1.2)
     assert best([DEFAULT, measure("slow", 0.8), quick], allow_rounding=False) is quick
-    assert "taken" in verdict(quick, DEFAULT, quick, allow_rounding=False)
+    assert "chosen" in verdict(quick, DEFAULT, quick, allow_rounding=False)
 
 
 @pytest.mark.parametrize("exact", [{16: 3, 512: 1}, {16: 1, 512: 3}, {16: 3}, {}, {16: 3, 200: 3}])
@@ -56,12 +56,12 @@ def test_settings_are_compared_where_both_were_measured() -> None:
 def test_a_sentence_says_what_a_choice_buys_and_costs() -> None:
     rounds = measure("no flash attention", 1.25, {16: 3, 512: 1})
     assert verdict(rounds, DEFAULT, DEFAULT, allow_rounding=False) == (
-        "no flash attention: 20% faster than the default at 512 tokens; exact up to 1 token a pass, the default up to "
-        "3: only with --allow-rounding."
+        "no flash attention: 20% faster than the default at 512 tokens; exact up to 1 token per pass, the default "
+        "up to 3: only with --allow-rounding."
     )
     slow = measure("slow", 0.5)
     assert "100% slower" in verdict(slow, DEFAULT, DEFAULT, allow_rounding=False)
-    assert "gains nothing" in verdict(slow, DEFAULT, DEFAULT, allow_rounding=False)
+    assert "no gain" in verdict(slow, DEFAULT, DEFAULT, allow_rounding=False)
     unseen = measure("unseen", 1.5, {16: 3}, depths=(16,))
     assert "not seen to be exact beyond 256 tokens" in verdict(unseen, DEFAULT, DEFAULT, allow_rounding=False)
     other = measure("other", 1.2)

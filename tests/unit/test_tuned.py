@@ -167,7 +167,7 @@ CHANGES: dict[str, Change] = {
     "another machine": lambda _, patch: patch.setattr(models.probe, "machine_id", lambda: "another"),
     "another number of cores": lambda _, patch: patch.setattr(app.engine.tuned, "physical_cores", lambda: 77),
     "a GPU": lambda _, patch: patch.setattr(app.engine.tuned, "has_gpu", lambda _: True),
-    "another meaning": lambda _, patch: patch.setattr(app.engine.tuned, "_SCHEMA", app.engine.tuned._SCHEMA + 1),
+    "another meaning": lambda _, patch: patch.setattr(app.engine.tuned, "TUNED_KEY", "tuned 9, "),
 }
 
 

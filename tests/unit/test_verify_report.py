@@ -30,7 +30,7 @@ def test_the_certificate_fits_a_hundred_columns_and_says_what_it_holds_for() -> 
         "big-1.5b (qwen2 1.5B Q4_K - Medium)", "ab" * 32, "draft model tiny", "cd" * 32, "llama-cpp-python 0.3.36",
         "A processor with a name, x86_64, 2 physical cores", "context 4,096, threads 2 (wide passes 2)",
         "flash attention on, cache q8_0 keys, q8_0 values", "exact on this machine up to 8 tokens; at most 8",
-        "passes filled up to 4 tokens", "judged by the coupled rule",
+        "passes padded to 4 tokens", "judged by the coupled rule",
         "temperature 0, 0.8; top-k 40, top-p 0.95, min-p 0.05; seed 1",
         "repeat 1.1", "1, answers of at most 40 tokens: chat/1", "fim: 2, no markers",
         "near-tie: lookup:2, chat/1, turn 1, temperature 0, seed 1",
@@ -53,9 +53,9 @@ def test_the_table_counts_tokens_up_to_a_fork() -> None:
     ("found", "said", "outcome"),
     [
         (findings(compared()), "Exact: all 36 tokens of 3 drafted answers are those of plain decoding. 36", "exact"),
-        (findings(compared(drafted=False)), "Nothing is shown: no token was guessed", "nothing"),
-        (findings(compared(fork())), "No bug: 1 of 3 drafted answers part from plain decoding.", "rounding"),
-        (findings(compared(fork(), BUG)), "BUG: 1 of 3 drafted answers part from plain decoding where rounding", "bug"),
+        (findings(compared(drafted=False)), "Nothing is shown: no token was drafted", "nothing"),
+        (findings(compared(fork())), "No bug: 1 of 3 drafted answers diverge from plain decoding.", "rounding"),
+        (findings(compared(fork(), BUG)), "BUG: 1 of 3 drafted answers diverge from plain decoding where", "bug"),
     ],
 )
 def test_the_last_line_is_a_verdict_in_plain_words(found: Findings, said: str, outcome: str) -> None:

@@ -72,10 +72,10 @@ def test_one_or_two_servers_are_named_in_either_form(
 @pytest.mark.parametrize(
     ("model", "changed", "words"),
     [
-        (ONE, {}, f"{ONE} is no model"),
+        (ONE, {}, f"{ONE} is not a model"),
         ("localhost:8081", {"audit": (ONE,)}, "localhost:8081 is a model"),
         ("big.gguf", {"audit": (ONE,)}, "big.gguf is a model"),
-        (None, {"audit": (ONE,), "statistics": True}, "two checks"),
+        (None, {"audit": (ONE,), "statistics": True}, "separate checks"),
     ],
 )
 def test_what_can_not_be_meant_is_refused(model: str | None, changed: dict[str, Any], words: str) -> None:
@@ -85,6 +85,35 @@ def test_what_can_not_be_meant_is_refused(model: str | None, changed: dict[str, 
 
 def test_a_model_that_is_a_default_says_nothing_about_servers() -> None:
     assert read_urls("big.gguf", {**DEFAULTS, "audit": (ONE,)}, named=False) == (ONE,)
+
+
+@pytest.mark.parametrize(
+    ("checks", "given", "words"),
+    [
+        ({"audit": (ONE,)}, {"audit": "--audit", "strict": "--strict"}, "--strict has no effect with --audit"),
+        ({"audit": (ONE,)}, {"samples": "--samples"}, "--samples has no effect with --audit"),
+        ({}, {"samples": "--samples"}, "--samples has an effect only with --statistics"),
+        ({}, {"timeout": "--timeout"}, "--timeout has an effect only with --audit"),
+        ({"statistics": True}, {"api_key": "--api-key"}, "--api-key has an effect only with --audit"),
+    ],
+)
+def test_a_flag_that_the_check_would_ignore_is_refused(
+    checks: dict[str, Any], given: dict[str, str], words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        start_verify(None, {**DEFAULTS, **checks}, given=given)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"vs": ("",)}, "--vs is empty"), ({"vs": ("off",)}, "--vs names no arm"), ({"classes": (" ,",)}, "--class is"),
+        ({"temp": ("",)}, "--temp is empty"),
+    ],
+)  # fmt: skip
+def test_what_names_nothing_to_compare_is_refused(changed: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        read_verify("toy", {**DEFAULTS, **changed})
 
 
 def test_each_check_is_run_by_its_own_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from checking import FIXED
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from sampling_reference import probabilities
 
 from app.engine.luck import SeededLuck
 from app.engine.retell import retell
@@ -94,7 +95,7 @@ def kept(steps: list[Step]) -> list[int]:
 
 
 def dense(rows: Rows, row: int, before: tuple[int, ...]) -> NDArray[np.float64]:
-    return rows.sampler.distribution(rows.logits[row], rows.tokens, before)
+    return probabilities(rows.sampler, rows.logits[row], rows.tokens, before)
 
 
 @given(rounds)

@@ -68,22 +68,22 @@ def test_a_round_of_the_coupled_rule() -> None:
     assert lines(COUPLED) == [
         "Round 14, guesses of model:tiny, temperature 0.8, accept rule coupled (exact: same seed, same text)",
         r"  after   def add(a, b):\n    return",
-        '  said    " a" " +"',
+        '  emitted " a" " +"',
         "",
-        "     guess  target   sure  target says",
-        '  1  " a"    0.971  0.900  " a"         kept',
-        '  2  " *"    0.031  0.550  " +"         rejected',
-        r'  3  "\n"   <0.001      -  -            not looked at',
+        "     guess  target   sure  target picks",
+        '  1  " a"    0.971  0.900  " a"          kept',
+        '  2  " *"    0.031  0.550  " +"          rejected',
+        r'  3  "\n"   <0.001      -  -             not looked at',
         "",
-        "  A guess is kept while the target says the same token; the first that differs is rejected. 'sure'",
-        "  is how sure the drafter was; it decides nothing here.",
-        '  Guess 2: the target says " +": rejected.',
+        "  A guess is kept while the target picks the same token; the first that differs is rejected. 'sure'",
+        "  is the drafter's confidence; it decides nothing here.",
+        '  Guess 2: the target picks " +": rejected.',
         "",
         '  Replacement of guess 2: " +", drawn from the target\'s distribution',
         "    token  chance  noise     key",
         '    " +"    0.900  0.250   0.145',
         '    " *"    0.031  1.500  -1.967',
-        "  The token with the largest key is drawn: ln(chance) + noise, which seed and place decide.",
+        "  The token with the largest key is drawn: ln(chance) + noise, fixed by seed and position.",
     ]
 
 
@@ -94,8 +94,8 @@ def test_a_round_of_the_residual_rule() -> None:
         '  2  " *"    0.040  0.400          0.100  0.620  rejected',
         r'  3  "\n"    0.150  0.250              -      -  not looked at',
         "",
-        "  A guess is kept when its coin, a number from 0 to 1 that the seed decides, is below its accept",
-        "  chance: target / draft, at most 1.",
+        "  A guess is kept when its coin, a number from 0 to 1 set by the seed, is below its accept chance:",
+        "  target / draft, at most 1.",
         "  Guess 2: accept chance = target / draft = 0.040 / 0.400 = 0.100, the coin showed 0.620: rejected.",
         "",
         "  Residual at guess 2: what the target has over the draft, normalised",
@@ -107,7 +107,7 @@ def test_a_round_of_the_residual_rule() -> None:
         "    token  chance  noise     key",
         '    " +"    0.900  0.250   0.145',
         '    " *"    0.031  1.500  -1.967',
-        "  The token with the largest key is drawn: ln(chance) + noise, which seed and place decide.",
+        "  The token with the largest key is drawn: ln(chance) + noise, fixed by seed and position.",
     ]
 
 
@@ -184,8 +184,8 @@ def test_a_second_guess_that_came_true() -> None:
     )
     text = flowing(walk)
     assert '2 " *" 0.031 0.550 " +" rejected 2b " +" 0.900 - " +" kept' in text
-    assert "'b' is a second guess for a place, checked in the same pass." in text
-    assert 'Guess 2: the target says " +": rejected. Guess 2b: the target says " +": kept.' in text
+    assert "'b' is a second guess for a place, verified in the same pass." in text
+    assert 'Guess 2: the target picks " +": rejected. Guess 2b: the target picks " +": kept.' in text
     assert 'Bonus after guess 2b: " b", drawn from the target\'s distribution' in text
     assert "'b'" not in flowing(COUPLED)
 
@@ -206,15 +206,15 @@ def test_a_second_guess_that_was_rejected_too_leaves_a_second_residual() -> None
 def test_at_temperature_0_nothing_is_drawn() -> None:
     text = flowing(replace(COUPLED, temperature=0.0, candidates=()))
     assert "temperature 0, accept rule coupled" in text
-    assert "At temperature 0 the likeliest token has all the probability, and all accept rules are one." in text
-    assert 'Replacement of guess 2: " +", the target\'s likeliest' in text
+    assert "At temperature 0 the most likely token has all the probability, and all accept rules are the same." in text
+    assert 'Replacement of guess 2: " +", the target\'s most likely token' in text
     assert "noise" not in text
     assert "temperature 0 " not in flowing(COUPLED)
 
 
 def test_a_drafter_without_an_opinion_has_no_column_for_it() -> None:
     mute = replace(COUPLED, steps=tuple(replace(step, sureness=None) for step in COUPLED.steps))
-    assert lines(mute)[4:6] == ["     guess  target  target says", '  1  " a"    0.971  " a"         kept']
+    assert lines(mute)[4:6] == ["     guess  target  target picks", '  1  " a"    0.971  " a"          kept']
     assert "'sure'" not in flowing(mute)
 
 
@@ -230,7 +230,7 @@ def test_an_answer_that_ended_within_the_round_says_so() -> None:
     assert "The answer ended before" not in flowing(COUPLED)
     cut = flowing(replace(COUPLED, emitted=COUPLED.emitted[:1]))
     assert cut.endswith("The answer ended before the last of these tokens.")
-    assert 'said " a" guess' in cut
+    assert 'emitted " a" guess' in cut
 
 
 def test_a_round_without_a_draft_has_its_token_alone() -> None:
@@ -248,7 +248,7 @@ def test_control_tokens_are_shown_by_name() -> None:
 
 
 def test_quotes_and_backslashes_in_a_token_are_told_from_those_around_it() -> None:
-    assert r'said "\"" "\\n"' in flowing(replace(COUPLED, emitted=(word('"'), word("\\n"))))
+    assert r'emitted "\"" "\\n"' in flowing(replace(COUPLED, emitted=(word('"'), word("\\n"))))
 
 
 def test_a_reason_stands_alone() -> None:

@@ -11,7 +11,7 @@ from app.engine.load import LoadPlan
 from app.engine.messages import Ended, Message, Ready, Said, Watched
 from app.engine.origins import Origin, origin_of_source, origins
 from app.engine.question import Question
-from app.engine.speculate import Round
+from app.engine.round import Round
 from app.engine.verify import Verdict, disagreement
 from app.engine.worker import Worker
 from drafters.base import Draft

@@ -237,7 +237,7 @@ def test_a_drafter_that_is_refused_leaves_the_old_one_in_place() -> None:
 
 def test_a_prompt_that_is_too_long_is_refused_and_the_next_is_answered() -> None:
     worker = loaded(context_size=64)
-    with pytest.raises(ContextFullError, match="71 tokens are wanted, 64 fit"):
+    with pytest.raises(ContextFullError, match="71 tokens are needed, 64 fit"):
         list(worker.answer(question("a" * 70)))
     assert ask(worker, question("a cat")).answer == ask(loaded(), question("a cat")).answer
 
@@ -353,13 +353,13 @@ def test_a_target_that_can_not_go_back_runs_plain_under_auto_and_says_why() -> N
     guessing, notes = guessing_for("auto", ToyModel(rewind_limit=0))
     assert kinds_in(guessing) == [NullDrafter]
     assert (guessing.adaptive, guessing.exact_draft) == (None, None)
-    assert notes == ["No drafting: toy-0 can't take back a wrong guess (a list of tokens)."]
+    assert notes == ["No drafting: toy-0 can't take back rejected tokens (a list of tokens)."]
     assert guessing_for("off", ToyModel(rewind_limit=0))[1] == []
 
 
 @pytest.mark.parametrize("spec", ["lookup", "suffix", "toy", "model:toy"])
 def test_a_drafter_asked_for_by_name_is_refused_by_a_target_that_can_not_go_back(spec: str) -> None:
-    with pytest.raises(PairError, match="can't take back a wrong guess") as caught:
+    with pytest.raises(PairError, match="can't take back rejected tokens") as caught:
         guessing_for(spec, ToyModel(rewind_limit=0))
     assert caught.value.title.startswith(f"--draft {parse_drafter(spec)} can't be used")
     assert "--draft off" in caught.value.hint

@@ -1,0 +1,45 @@
+"""One round of the loop, as everyone learns of it who was not in it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from app.engine.disagreement import Disagreement
+from app.engine.ending import Finish
+from app.engine.verify import Verdict
+from drafters.base import Draft
+
+Clock = Callable[[], float]
+"""Seconds, from any origin, never backwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round: draft, verify, accept, rewind."""
+
+    draft: Draft
+    verdict: Verdict
+    emitted: tuple[int, ...]
+    """Tokens added to the text: the accepted ones and the next, cut where the answer ends."""
+    prefix_length: int
+    """Tokens of prompt and answer before this round."""
+    draft_seconds: float
+    """Time in the drafter: guessing, and learning the outcome."""
+    verify_seconds: float
+    """Time of the target's pass."""
+    host_seconds: float
+    """Time of everything else: the accept rule, the text, the rewind."""
+    finish: Finish | None
+    """Why the answer ends with this round; None: it goes on."""
+    width: int
+    """Tokens of the target's pass: those pending, and the draft with its siblings."""
+    disagreement: Disagreement | None = None
+    """What the target made of the guess that it rejected; None: it rejected none."""
+    others: int = 0
+    """Other answers, a token each, in the same pass."""
+    counts: bool = True
+    """Whether this round is the one, of those that shared a pass, by which the pass is counted."""
+
+    @property
+    def accepted(self) -> int:
+        """Draft tokens that became text; at the end of an answer this can be fewer than the verdict accepted."""
+        return min(self.verdict.accepted + (self.verdict.sibling is not None), len(self.emitted))
