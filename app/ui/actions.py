@@ -29,7 +29,7 @@ def _interrupt(screen: "ChatScreen") -> None:
         screen.app.exit(INTERRUPTED)
     else:
         screen.leaving = True
-        screen.app.notify("Ctrl-C again leaves.", markup=False)
+        screen.app.notify("Press Ctrl-C again to leave.", markup=False)
 
 
 def _copy_selected(screen: "ChatScreen") -> bool:
@@ -49,7 +49,7 @@ def _copy_selected(screen: "ChatScreen") -> bool:
 
 def _end(screen: "ChatScreen") -> None:
     if screen.prompt.text:
-        screen.app.notify("Something is typed; Ctrl-Q leaves all the same.", markup=False)
+        screen.app.notify("The prompt is not empty; Ctrl-Q leaves anyway.", markup=False)
     else:
         screen.app.exit(0)
 

@@ -108,5 +108,5 @@ def run_screen(request: Request) -> int:
     if app.failure is not None:
         raise app.failure
     if not isinstance(code, int):
-        raise LocalspecError("The screen failed.", hint=f"The whole story is in {log_file()}; please report it.")
+        raise LocalspecError("The screen failed.", hint=f"See {log_file()} for details, and please report it.")
     return code

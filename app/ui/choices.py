@@ -11,10 +11,10 @@ from models.gguf_pair import pair_reasons
 from models.local import LocalModel, local_models
 
 _FREE = (
-    ("auto", "whatever pays: the suffix index, and memory of earlier answers"),
+    ("auto", "whatever pays off: the suffix index, and memory of earlier answers"),
     ("suffix", "what followed the longest repeat of the text's end"),
     ("lookup", "what followed the same three words earlier in the conversation"),
-    ("off", "nobody: plain decoding"),
+    ("off", "none: plain decoding"),
 )
 
 
@@ -68,4 +68,4 @@ def _choice(model: LocalModel) -> Choice:
         return Choice(model.name, "", model.reason, usable=False)
     info = model.info
     detail = f"{info.architecture}, {info.parameters / 1e9:.1f}B, {info.quantisation}, {info.size / 1e9:.1f} GB"
-    return Choice(model.name, detail, "may not fit in the memory that is free now" if model.fits is False else "")
+    return Choice(model.name, detail, "may not fit in the memory free now" if model.fits is False else "")

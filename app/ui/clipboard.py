@@ -23,5 +23,5 @@ def keep_copy(text: str) -> Path | None:
 def copied_note(text: str, what: str, path: Path | None) -> str:
     """Return what is said after copying: terminals do not tell whether they took it."""
     size = f"{len(text):,} character{'' if len(text) == 1 else 's'}"
-    where = f" If your terminal takes no copies (OSC 52): {path}" if path else ""
+    where = f" If your terminal does not support OSC 52: {path}" if path else ""
     return f"Copied {what}, {size}.{where}"

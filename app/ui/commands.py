@@ -46,7 +46,9 @@ def run_command(screen: "ChatScreen", line: str) -> None:
     name, _, argument = line[1:].strip().partition(" ")
     name = _SYNONYMS.get(name, name)
     if name not in COMMANDS:
-        raise UsageError(f"/{name} is no command.", hint="/help lists them. Begin with a space to say it to the model.")
+        raise UsageError(
+            f"Unknown command /{name}.", hint="/help lists the commands. Start with a space to send it to the model."
+        )
     COMMANDS[name].run(screen, argument.strip())
 
 
@@ -108,7 +110,7 @@ def _model(screen: "ChatScreen", argument: str) -> None:
 
 
 def _spec(screen: "ChatScreen", _: str) -> None:
-    screen.note(f"Drafter {screen.dialogue.drafter}, {draft_length_text(screen.dialogue.settings)} a round.")
+    screen.note(f"Drafter {screen.dialogue.drafter}, {draft_length_text(screen.dialogue.settings)} per round.")
     screen.link.explain(adapts=screen.dialogue.settings.adapt)
 
 
@@ -129,17 +131,17 @@ def _set(screen: "ChatScreen", argument: str) -> None:
 def _strict(screen: "ChatScreen", argument: str) -> None:
     if not argument:
         state = "on" if screen.request.plan.strict else "off"
-        screen.note(f"Strict is {state}: with it only passes are made that were checked to be exact to the last bit.")
+        screen.note(f"Strict is {state}: when on, only passes that were checked to be exact to the last bit are used.")
     elif argument in _ON_OFF:
         change_strict(screen, strict=argument == "on")
     else:
-        raise UsageError(f"/strict can't be given '{argument}'.", hint="It wants on or off.")
+        raise UsageError(f"/strict can't take '{argument}'.", hint="Expected on or off.")
 
 
 def _title(screen: "ChatScreen", argument: str) -> None:
     screen.dialogue.record.name(argument)
     conversation = screen.dialogue.record.conversation
-    screen.note(conversation.title if conversation else "Nothing was said yet.")
+    screen.note(conversation.title if conversation else "The conversation is empty.")
 
 
 def _save(screen: "ChatScreen", argument: str) -> None:
@@ -173,19 +175,19 @@ def _code(screen: "ChatScreen", argument: str) -> None:
 
 def _theme(screen: "ChatScreen", argument: str) -> None:
     if argument not in THEMES:
-        raise UsageError(f"There is no theme '{argument}'.", hint=f"The themes are: {', '.join(THEMES)}.")
+        raise UsageError(f"Unknown theme '{argument}'.", hint=f"The themes are: {', '.join(THEMES)}.")
     screen.app.theme = THEMES[argument]
 
 
 def _vim(screen: "ChatScreen", _: str) -> None:
     screen.prompt.vim = not screen.prompt.vim
-    screen.note("The prompt takes vim's keys." if screen.prompt.vim else "The prompt takes ordinary keys.")
+    screen.note("The prompt uses vim keys." if screen.prompt.vim else "The prompt uses ordinary keys.")
 
 
 def _count(command: str, argument: str, most: int) -> int:
     """Read which one is meant, the last being 1."""
     if not re.fullmatch("|[1-9][0-9]{0,3}", argument):
-        raise UsageError(f"/{command} can't be given '{argument}'.", hint=f"/{command} 2 is the last but one.")
+        raise UsageError(f"/{command} can't take '{argument}'.", hint=f"/{command} 2 is the last but one.")
     if not most:
         raise UsageError("There is none yet.")
     if int(argument or 1) > most:
@@ -200,29 +202,29 @@ _SETTINGS = (
 )  # fmt: skip
 COMMANDS: Mapping[str, Command] = {
     "help": Command(lambda screen, _: show_help(screen.app), "", "all keys and commands"),
-    "new": Command(lambda screen, _: new_conversation(screen), "", "begin a new conversation"),
-    "regen": Command(lambda screen, _: regenerate(screen), "", "answer the last message anew, with the next seed"),
+    "new": Command(lambda screen, _: new_conversation(screen), "", "start a new conversation"),
+    "regen": Command(lambda screen, _: regenerate(screen), "", "answer the last message again, with the next seed"),
     "undo": Command(lambda screen, _: undo(screen), "", "forget the last message and its answer"),
     "edit": Command(_edit, "[N]", "edit your last message, or the N-th last, and send it again"),
-    "branch": Command(_branch, "", "go on to another branch: what was regenerated, edited or undone"),
-    "system": Command(_system, "[TEXT|off]", "show or change what the model is told first"),
+    "branch": Command(_branch, "", "switch to another branch: what was regenerated, edited or undone"),
+    "system": Command(_system, "[TEXT|off]", "show or change the system prompt"),
     "model": Command(_model, "[FILE]", "choose another model"),
-    "draft": Command(_draft, "[DRAFTER]", f"choose who guesses: {DRAFTERS}"),
+    "draft": Command(_draft, "[DRAFTER]", f"choose the drafter: {DRAFTERS}"),
     "set": Command(_set, "[NAME VALUE]", "show or change sampling, draft-max, predict, accept"),
-    "strict": Command(_strict, "[on|off]", "only passes that are checked, now, to be exact to the last bit"),
-    "stats": Command(_stats, "", "all numbers of the last answer"),
-    "spec": Command(_spec, "", "what guessing costs here, what came of it, and what is decided therefore"),
+    "strict": Command(_strict, "[on|off]", "use only passes that are checked to be exact to the last bit"),
+    "stats": Command(_stats, "", "all figures of the last answer"),
+    "spec": Command(_spec, "", "what drafting costs here, what it gained, and what follows from it"),
     "explain": Command(_explain, "[N]", "walk through the last round that drafted, or the N-th last"),
     "replay": Command(
         lambda screen, _: replay(screen, screen.transcript.selected), "", "step through an answer, round by round"
     ),
     "copy": Command(_copy, "[N]", "copy the last answer, or the N-th last"),
     "code": Command(_code, "[N]", "copy the last code block, or the N-th last"),
-    "title": Command(_title, "[TEXT]", "show or change the title that this conversation is saved under"),
+    "title": Command(_title, "[TEXT]", "show or change the title of this conversation"),
     "save": Command(_save, "FILE", "write this conversation to a new file, as Markdown, or as JSON for .json"),
-    "resume": Command(_resume, "[ID]", "find a saved conversation and go on with it"),
+    "resume": Command(_resume, "[ID]", "find and continue a saved conversation"),
     "history": Command(_search, "[WORDS]", "list saved conversations, or search in them"),
     "theme": Command(_theme, "NAME", f"change the colours: {', '.join(THEMES)}"),
-    "vim": Command(_vim, "", "switch vim's keys in the prompt on or off"),
+    "vim": Command(_vim, "", "switch vim keys in the prompt on or off"),
     "quit": Command(lambda screen, _: screen.app.exit(0), "", "leave"),
 }

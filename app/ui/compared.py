@@ -1,6 +1,6 @@
 """An answer against plain decoding of the same tokens, on the same machine in the same minutes."""
 
-from app.engine.speculate import Round
+from app.engine.round import Round
 
 _SEEN = 4
 """Rounds without a draft that count as much as what the engine knows of the cost of a pass."""

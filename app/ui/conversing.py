@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _RUNNING = "An answer is running; Escape stops it."
 _WAITING = "A message waits until the model is loaded; the next one can be sent after it."
-_AGAIN = "Enter sends it again, on a branch of its own; an emptied prompt forgets it."
+_AGAIN = "Enter sends it again, on a branch of its own; an empty prompt cancels it."
 _KEPT = "Up brings back what was typed."
 
 
@@ -53,7 +53,7 @@ def say(screen: "ChatScreen", text: str, pasted: Sequence[str] = ()) -> None:
     instead_of, screen.editing = screen.editing, None
     if screen.busy or screen.ready is None:
         screen.waiting = Waiting(said, instead_of)
-        screen.note("Asked as soon as the model is loaded.")
+        screen.note("Sent as soon as the model is loaded.")
         return
     for file in said.files:
         lines = f"{file.lines:,} line{'' if file.lines == 1 else 's'}"
@@ -139,7 +139,7 @@ def regenerate(screen: "ChatScreen") -> None:
         return
     question = screen.dialogue.again()
     if question is None:
-        _tell(screen, "Nothing was asked yet.")
+        _tell(screen, "There is no message yet.")
     else:
         start(screen, question)
 
@@ -154,7 +154,7 @@ def undo(screen: "ChatScreen") -> None:
 
 
 def new_conversation(screen: "ChatScreen") -> None:
-    """Begin a new conversation; the old one stays saved."""
+    """Start a new conversation; the old one stays saved."""
     if screen.busy:
         _tell(screen, _RUNNING)
         return
@@ -179,7 +179,7 @@ def switch_branch(screen: "ChatScreen", key: int) -> None:
     others = screen.dialogue.alternatives(key)
     place = next((i for i, entry in enumerate(others) if entry.id == key), 0)
     if len(others) < 2:
-        _tell(screen, "This message has no other branch. F5 answers anew, F6 edits the last message.")
+        _tell(screen, "This message has no other branch. F5 answers again, F6 edits the last message.")
         return
     after = others[(place + 1) % len(others)]
     screen.dialogue.record.switch(after.id)

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from app.ui.edit_screen import EditScreen
 
 _CHANGED = {
-    "over": "Write over it",
-    "read": "Read it, and give up what was changed here",
-    "stay": "Neither: go on editing",
+    "over": "Overwrite it",
+    "read": "Reload it and discard the changes made here",
+    "stay": "Neither: keep editing",
 }
-_VANISHED = {"over": "Write it anew", "stay": "Go on editing"}
-_PROTECTED = {"write": "Write to it all the same", "stay": "Go on editing"}
-_UNSAVED = {"save": "Save and leave", "lose": "Leave without saving", "stay": "Go on editing"}
+_VANISHED = {"over": "Write it again", "stay": "Keep editing"}
+_PROTECTED = {"write": "Write to it anyway", "stay": "Keep editing"}
+_UNSAVED = {"save": "Save and leave", "lose": "Leave without saving", "stay": "Keep editing"}
 Then = Callable[[], object]
 Action = Callable[["EditScreen"], bool]
 
@@ -44,7 +44,7 @@ def save(screen: "EditScreen", then: Then = lambda: None, **over: bool) -> None:
     except LocalspecError as error:
         screen.fail(error)
         return
-    screen.completer.saved(*screen.here.noted)
+    screen.completer.visited(*screen.here.noted)
     screen.tell(f"Saved {len(screen.file.known or b''):,} bytes.")
     then()
 
@@ -54,7 +54,7 @@ def leave(screen: "EditScreen", code: int = 0) -> None:
     if not screen.is_changed:
         screen.app.exit(code)
         return
-    question = f"{screen.file.path.name} has changes that are not saved."
+    question = f"{screen.file.path.name} has unsaved changes."
     screen.app.push_screen(QuestionScreen(question, _UNSAVED), partial(_part, screen, code))
 
 
@@ -124,19 +124,19 @@ def _ask(screen: "EditScreen") -> bool:
 
 def _unasked(screen: "EditScreen") -> bool:
     screen.unasked = not screen.unasked
-    screen.tell("Proposes whenever typing pauses." if screen.unasked else "Proposes when asked.")
+    screen.tell("Completes whenever typing pauses." if screen.unasked else "Completes on request.")
     return True
 
 
 def _interrupt(screen: "EditScreen") -> bool:
     if text := screen.area.selected_text:
         screen.app.copy_to_clipboard(text)
-        screen.app.notify(copied_note(text, "what is selected", keep_copy(text)), markup=False)
+        screen.app.notify(copied_note(text, "the selection", keep_copy(text)), markup=False)
     elif screen.leaving:
         leave(screen, INTERRUPTED)
     else:
         screen.leaving = True
-        screen.app.notify("Ctrl-C again leaves.", markup=False)
+        screen.app.notify("Press Ctrl-C again to leave.", markup=False)
     return True
 
 

@@ -106,7 +106,7 @@ def run_editor(request: Request, named: str) -> int:
     if app.editor.failure is not None:
         raise app.editor.failure
     if not isinstance(code, int):
-        raise LocalspecError("The screen failed.", hint=f"The whole story is in {log_file()}; please report it.")
+        raise LocalspecError("The screen failed.", hint=f"See {log_file()} for details, and please report it.")
     return code
 
 

@@ -52,7 +52,8 @@ class TextFile:
     def taking_in(self, text: str, lines: Sequence[str]) -> tuple["TextFile", str]:
         """Return a text from elsewhere in signs, to be put among lines of the editor, and the file that knows them.
 
-        A control character stays where its sign is a character of the lines, or of that text.
+        A control character stays where its sign is a character of the lines, or of that text. A sign that the file
+        uses is that control character: what is copied here, and what the model copies, comes in signs.
         """
         # With a NUL in it the file would be binary, and no more opened.
         new = {one: _sign(one) for one in set(text) - {"\0", *self.signs} if _is_control(one)}
@@ -107,7 +108,7 @@ def open_file(path: Path) -> TextFile:
     size = _size(path)
     if size is None:
         if not path.absolute().parent.is_dir():
-            raise UsageError(f"{path} can't be made: its folder is not there.", hint=f"mkdir -p {path.parent}")
+            raise UsageError(f"{path} can't be created: its folder does not exist.", hint=f"mkdir -p {path.parent}")
         return TextFile(path, "")
     if size > LARGEST:
         raise _refused(path, f"it has {size:,} bytes; {LARGEST:,} is the most")
@@ -195,7 +196,7 @@ def _size(path: Path) -> int | None:
         if not path.exists():
             return None
         if not path.is_file():
-            raise _refused(path, "it is a folder" if path.is_dir() else "it is no file")
+            raise _refused(path, "it is a folder" if path.is_dir() else "it is not a file")
         return path.stat().st_size
 
 

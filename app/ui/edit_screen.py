@@ -248,7 +248,7 @@ class EditScreen(SparingScreen):
         if completion.text:
             self._time_first_line()
         self.area.propose(completion.text, moment)
-        self.tell(self.notice if completion.text or self.notice else "Nothing to propose here.")
+        self.tell(self.notice if completion.text or self.notice else "No completion here.")
 
     def failed(self, error: Exception) -> None:
         """Show what failed."""
@@ -288,7 +288,7 @@ class EditScreen(SparingScreen):
         panel = self.query_one(SpeculationPanel)
         if panel.display:
             panel.show(self.flow)
-        mode = self.notice or self._first_line or ("" if self.unasked else "proposes when asked")
+        mode = self.notice or self._first_line or ("" if self.unasked else "completes on request")
         self.query_one(StatusLine).show(self.flow, mode)
 
     def _on_progress(self, name: str, share: float) -> None:

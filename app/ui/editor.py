@@ -36,7 +36,7 @@ def _command() -> list[str]:
                 return shlex.split(wanted)
             except ValueError as error:
                 raise LocalspecError(
-                    f"${variable} is no command.", cause=f"It is: {wanted}", hint="Mend its quotes."
+                    f"${variable} is not a command.", cause=f"It is: {wanted}", hint="Fix its quotes."
                 ) from error
     for name in _FALLBACKS:
         if found := shutil.which(name):

@@ -13,8 +13,8 @@ from app.engine.ending import Finish
 from app.engine.explain import Explanation
 from app.engine.messages import Ended, Ready, Said, Watched
 from app.engine.origins import Origin, origins
+from app.engine.round import Round
 from app.engine.session import Reading
-from app.engine.speculate import Round
 from app.engine.stats import Snapshot, Stats
 from app.explanation import Pause, length_reason, pauses
 from app.ui.compared import Compared

@@ -51,7 +51,7 @@ def _begin(screen: "ChatScreen", ready: Ready) -> None:
     if request.resumed is not None:
         bring_unanswered(screen, request.resumed)
     if dialogue.record.private:
-        screen.note("Private: nothing of this chat is kept.")
+        screen.note("Private: nothing of this chat is saved.")
 
 
 def _on_reading(screen: "ChatScreen", reading: Reading) -> None:
@@ -78,10 +78,10 @@ def _on_ended(screen: "ChatScreen", ended: Ended) -> None:
         return
     if ended.answer:
         screen.transcript.append(entry, ended.text)
-        note = ending_note(ended.finish)
+        note = ending_note(ended.finish, in_chat=True)
         screen.transcript.finish(entry, " ".join(filter(None, [note, summary(ended)])))
     else:
-        unsaid(screen, "Nothing was said, so the message is forgotten.")
+        unsaid(screen, "No text was generated, so the message is dropped.")
     screen.show_flow()
 
 
@@ -103,10 +103,10 @@ def _greeting(ready: Ready, request: Request) -> str:
     lines = [f"{ready.model} is ready: {ready.description}, context {ready.context_size:,} tokens."]
     if request.plan.model == STARTER:
         lines.append(
-            "This small model is here for a first look. For real work start with a GGUF file of your own: "
+            "This small model is here for a first look. For real work, start with a GGUF file of your own: "
             "localspec run FILE.gguf, and --draft TINY.gguf to speed it up. /model shows what is on this machine."
         )
-    return "\n\n".join([*lines, "Ask something. F1 shows all keys, / all commands, @ names a file."])
+    return "\n\n".join([*lines, "Type a message. F1 shows all keys, / all commands, @ attaches a file."])
 
 
 _HANDLERS: Mapping[type, Callable[["ChatScreen", Any], None]] = {

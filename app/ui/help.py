@@ -14,18 +14,18 @@ from app.keys import KEYS
 
 _TYPING = (
     ("enter", "Send"),
-    ("ctrl+j, shift+enter, alt+enter", "Begin a new line"),
+    ("ctrl+j, shift+enter, alt+enter", "Start a new line"),
     ("up, down", "Messages sent before, at the first and last line"),
     ("ctrl+z, ctrl+shift+z", "Undo, redo"),
     ("ctrl+g", "Open the prompt in your editor"),
-    ("@name", "Send a file along; @name:10-40 some lines of it"),
+    ("@name", "Attach a file; @name:10-40 some of its lines"),
 )
 _MESSAGES = (
     ("up, down", "Choose a message"),
     ("n, p", "Next or previous code block"),
     ("y", "Copy the message or the code block"),
     ("e", "Edit the message and send it again, on a branch"),
-    ("b", "Go on to another branch of the message"),
+    ("b", "Switch to another branch of the message"),
     ("r", "Step through the answer, round by round"),
 )
 

@@ -12,7 +12,7 @@ from typing import Protocol
 from app.engine import messages as engine
 from app.engine.load import LoadPlan, Progress
 from app.engine.question import Question
-from app.engine.speculate import Clock
+from app.engine.round import Clock
 from app.engine.thread import Engine, Steps, Ticket
 from app.engine.worker import Worker
 from app.ui.messages import Heard, LoadProgress, Mail

@@ -40,7 +40,7 @@ def told(error: Exception) -> LocalspecError:
 def unexpected(error: BaseException) -> LocalspecError:
     """Return a failure of this program as an error to be shown."""
     return LocalspecError(
-        "localspec made a mistake; it goes on.",
+        "Internal error in localspec; the chat continues.",
         cause=f"{type(error).__name__}: {error}",
-        hint=f"The whole story is in {log_file()}; please report it.",
+        hint=f"See {log_file()} for details, and please report it.",
     )

@@ -53,7 +53,7 @@ class _Page:
         yield from self._text(f"Accepted {percent(stats.acceptance_rate)}", _TITLE)
         yield from self._text(f"{stats.accepted:,} of {stats.drafted:,} guesses", _MINOR)
         yield from self._text(f"{stats.drafts:,} of {stats.rounds:,} rounds drafted", _MINOR)
-        yield from self._text(f"{stats.mean_acceptance_length:.2f} tokens a draft", _MINOR)
+        yield from self._text(f"{stats.mean_acceptance_length:.2f} tokens per draft", _MINOR)
         yield from self._bars()
 
     def rounds(self) -> Iterator[Content]:
@@ -62,7 +62,7 @@ class _Page:
         if not beats:
             return
         emitted, most = sparkline([beat.emitted for beat in beats], ascii_only=self._ascii)
-        yield from self._text(f"Tokens a round, 0 to {most:.0f}", _TITLE)
+        yield from self._text(f"Tokens per round, 0 to {most:.0f}", _TITLE)
         yield Content.styled(emitted, "$accent")
         if any(beat.drafted for beat in beats):
             shares = [beat.accepted / beat.drafted if beat.drafted else None for beat in beats]

@@ -75,7 +75,7 @@ class PickerScreen(ModalScreen[str | None]):
     def _listed(self, event: Listed) -> None:
         self._choices = event.choices
         self._narrow(self.query_one(Input).value)
-        self.query_one("#picker-note", Label).update(event.problem or "Enter takes it, Escape closes")
+        self.query_one("#picker-note", Label).update(event.problem or "Enter chooses, Escape closes")
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
@@ -122,7 +122,7 @@ def pick_model(screen: "ChatScreen") -> None:
 def pick_draft(screen: "ChatScreen") -> None:
     """Let the user choose who guesses."""
     find = partial(draft_choices, screen.request.plan.model)
-    picker = PickerScreen("Who guesses", "Part of a name, or the path of a small GGUF file", find)
+    picker = PickerScreen("Drafter", "Part of a name, or the path of a small GGUF file", find)
     screen.app.push_screen(picker, partial(screen.chosen, change_draft))
 
 
@@ -152,7 +152,7 @@ def change_strict(screen: "ChatScreen", *, strict: bool) -> None:
         screen.app.notify(_RUNNING, markup=False)
         return
     if strict and screen.dialogue.settings.allow_rounding:
-        raise UsageError("A strict chat allows no rounding, and --allow-rounding does.", hint="Start without it.")
+        raise UsageError("A strict chat and --allow-rounding contradict each other.", hint="Start without it.")
     screen.load(replace(screen.request.plan, strict=strict))
 
 

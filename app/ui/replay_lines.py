@@ -18,7 +18,7 @@ from app.ui.origin_styles import Palette, origin_style
 from app.ui.status import status_text
 
 _NOTHING = "This answer has no rounds."
-_PLAIN = "No round of this answer drafted: plain decoding, one token a pass."
+_PLAIN = "No round of this answer drafted: plain decoding, one token per pass."
 _SIGNS = {Origin.REPLACEMENT: "!", Origin.BONUS: "*", Origin.PLAIN: "="}
 _ACCEPTED, _REJECTED, _UNSEEN = "+", "x", "-"
 _LONGEST_GUESS = 18
@@ -77,7 +77,7 @@ class ReplayPage:
 
     def _head(self, index: int, width: int, look: Look) -> Content:
         one = self.rounds[index]
-        guessed = f"{one.drafted:,} guessed, {one.kept:,} accepted" if one.drafted else "nothing guessed"
+        guessed = f"{one.drafted:,} drafted, {one.kept:,} accepted" if one.drafted else "nothing drafted"
         source = [shown(one_line(one.source), ascii_only=look.ascii_only)] if one.drafted else []
         parts = [f"Round {index + 1:,} of {len(self.rounds):,}", guessed, *source]
         return Content.styled(status_text(parts, width, ascii_only=look.ascii_only), "bold")
@@ -133,8 +133,8 @@ class ReplayPage:
 
     def _so_far(self, index: int) -> list[str]:
         emitted, drafted, kept = self._emitted[index], self._drafted[index], self._kept[index]
-        rate = f"so far {percent(kept / drafted)} accepted, {kept:,} of {drafted:,}" if drafted else "so far no guess"
-        return [rate, f"{emitted / (index + 1):.2f} tokens a round", f"{emitted:,} tokens"]
+        rate = f"so far {percent(kept / drafted)} accepted, {kept:,} of {drafted:,}" if drafted else "no drafts so far"
+        return [rate, f"{emitted / (index + 1):.2f} tokens per round", f"{emitted:,} tokens"]
 
     def _strip(self, index: int, width: int, is_roomy: bool, look: Look) -> Iterator[Content]:
         """Return the tokens of all rounds in one line, with a mark at this round."""
@@ -142,7 +142,7 @@ class ReplayPage:
         place = bucket_of(index, len(self.rounds), width)
         line, most = sparkline(values, ascii_only=look.ascii_only)
         if is_roomy:
-            yield Content.styled(fit(f"tokens a round, 0 to {most:.3g}", width), "dim")
+            yield Content.styled(fit(f"tokens per round, 0 to {most:.3g}", width), "dim")
         yield Content.styled(line, "$accent").stylize("reverse bold", place, place + 1)
         if is_roomy:
             yield Content.styled(" " * place + "^", "bold")

@@ -51,7 +51,7 @@ class SessionScreen(ModalScreen[str | None]):
             yield Label("Saved conversations", classes="title")
             yield Input(placeholder="Words to search for", id="words")
             yield OptionList(id="found", markup=False)
-            yield Label("Enter goes on with it, Escape closes", classes="keys", id="sessions-note", markup=False)
+            yield Label("Enter continues it, Escape closes", classes="keys", id="sessions-note", markup=False)
 
     def on_mount(self) -> None:
         """List the latest."""
@@ -101,9 +101,9 @@ class SessionScreen(ModalScreen[str | None]):
         found.clear_options()
         found.add_options(Option(text, id=name) for name, text in event.options)
         found.highlighted = 0 if event.options else None
-        nothing = "Nothing found." if event.words.strip() else "No conversation is saved."
+        nothing = "Nothing found." if event.words.strip() else "No conversations are saved."
         note = event.problem or ("" if event.options else nothing)
-        self.query_one("#sessions-note", Label).update(note or "Enter goes on with it, Escape closes")
+        self.query_one("#sessions-note", Label).update(note or "Enter continues it, Escape closes")
 
 
 def _lines(found: Sequence[Summary | Hit]) -> list[tuple[str, Table]]:

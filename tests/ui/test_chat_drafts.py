@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from saved import talk
-from ui_chat import Chat, chatting, drive, gated, own_folders, request, slowly
+from ui_chat import Chat, chatting, drive, gated, own_folders, request, silent_until_stopped
 
 from app.history.store import Store
 from app.paths import conversations_file, prompts_file
@@ -219,11 +219,11 @@ def test_an_edit_that_got_no_word_is_an_edit_again(monkeypatch: pytest.MonkeyPat
             await chat.ask("abc")
             await chat.ask("def")
             with monkeypatch.context() as patched:
-                slowly(patched, 0.5)
+                silent_until_stopped(patched)
                 await edited(chat)
                 await chat.pilot.press("g")
                 await stopped_before_a_word(chat)
-            assert "Nothing was said, so the message is forgotten." in chat.notes
+            assert "No text was generated, so the message is dropped." in chat.notes
             assert (chat.messages[2], chat.screen.prompt.text) == ("def", "defg")
             await chat.until(lambda: "editing" in chat.shown)
             await chat.pilot.press("enter")
@@ -239,7 +239,7 @@ def test_a_new_message_that_got_no_word_is_a_new_one_again(monkeypatch: pytest.M
             await chat.ready()
             await chat.ask("abc")
             with monkeypatch.context() as patched:
-                slowly(patched, 0.5)
+                silent_until_stopped(patched)
                 chat.screen.prompt.set_text("def")
                 await stopped_before_a_word(chat)
             assert (chat.screen.prompt.text, chat.screen.editing) == ("def", None)
@@ -281,7 +281,7 @@ def test_ctrl_d_leaves_no_draft_from_the_messages_either() -> None:
             await chat.pilot.press("a", "escape", "ctrl+d")
             assert chat.screen.transcript.has_focus
             (told,) = chat.app._notifications
-            assert "Something is typed" in told.message
+            assert "The prompt is not empty" in told.message
             assert (chat.screen.prompt.text, chat.app.return_code) == ("a", None)
             await chat.pilot.press("escape", "backspace", "escape", "ctrl+d")
             await chat.until(lambda: chat.app.return_code == 0)

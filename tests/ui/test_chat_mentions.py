@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from ui_chat import Chat, chatting, drive, own_folders, request, slowly
+from ui_chat import Chat, chatting, drive, own_folders, request, silent_until_stopped
 
 from app.ui.prompt_area import PromptArea
 
@@ -86,7 +86,7 @@ def test_a_message_that_is_taken_back_is_what_was_typed(monkeypatch: pytest.Monk
     async def steps() -> None:
         async with chatting() as chat:
             await chat.ready()
-            slowly(monkeypatch, 0.5)
+            silent_until_stopped(monkeypatch)
             await chat.type(TYPED)
             await chat.until(lambda: chat.screen.busy == "answering")
             await chat.pilot.press("escape")

@@ -45,7 +45,7 @@ def test_what_is_typed_while_the_model_loads_is_asked_when_it_is_there(monkeypat
         async with chatting() as chat:
             await chat.type("abc")
             assert chat.screen.ready is None
-            assert "Asked as soon as the model is loaded." in chat.notes
+            assert "Sent as soon as the model is loaded." in chat.notes
             await chat.type("and this")
             assert chat.screen.prompt.text == "and this", "one waits already, and is not lost for it"
             gate.set()
@@ -59,6 +59,8 @@ def test_between_the_greeting_and_the_end_of_the_load_a_message_is_asked_as_well
     async def steps() -> None:
         async with chatting() as chat:
             await chat.ready()
+            # What the screen asks for as soon as it is ready, whose end would count as that of the load.
+            await chat.until(lambda: [mail for mail in chat.heard if mail.job == 2 and mail.said is None])
             # The greeting is on the screen, and the message that the load is over is still to come.
             chat.screen.busy = "loading"
             await chat.type("abc")
@@ -203,7 +205,7 @@ def test_a_question_can_be_edited_while_it_is_answered_and_is_sent_when_that_is_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def steps() -> None:
-        async with chatting() as chat:
+        async with chatting(predict=1500) as chat:
             await chat.ready()
             slowly(monkeypatch, 0.05)
             await chat.type("abc")
@@ -272,18 +274,18 @@ def test_an_answer_can_be_stepped_through() -> None:
         ("/set", "repeat-last-n"),
         ("/set temp 0.25", "temp is 0.25."),
         ("/set temp warm", "temp can't be 'warm'."),
-        ("/nothing", "/nothing is no command."),
+        ("/nothing", "Unknown command /nothing."),
         ("/copy", "There is none yet."),
         ("/system", "No system prompt."),
         ("/explain", "No round"),
         ("/spec", "Drafter lookup"),
-        ("/title", "Nothing was said yet."),
+        ("/title", "The conversation is empty."),
         ("/strict", "Strict is off"),
-        ("/strict maybe", "/strict can't be given 'maybe'."),
-        ("/strict on", "strict: exact to"),
-        ("/theme pink", "There is no theme 'pink'."),
-        ("/history", "No conversation is saved."),
-        ("/save", "/save wants a file."),
+        ("/strict maybe", "/strict can't take 'maybe'."),
+        ("/strict on", "strict: exact up to"),
+        ("/theme pink", "Unknown theme 'pink'."),
+        ("/history", "No conversations are saved."),
+        ("/save", "/save needs a file."),
         ("/draft model:gone.gguf", "There is no file gone.gguf."),
         ("/model gone.gguf", "There is no file gone.gguf."),
     ],
@@ -339,7 +341,7 @@ def test_a_mistake_of_the_program_is_told_and_the_chat_goes_on(monkeypatch: pyte
             await chat.ready()
             monkeypatch.setattr("app.ui.commands.setting_values", broken)
             await chat.type("/set")
-            assert "localspec made a mistake" in chat.notes
+            assert "Internal error in localspec" in chat.notes
             assert "ZeroDivisionError: on purpose" in chat.notes
             assert "localspec.log" in chat.notes
             assert await chat.ask("abc")
@@ -433,7 +435,7 @@ def test_a_round_is_walked_through_on_the_screen() -> None:
             await chat.ask("abcabcabc")
             await chat.type("/explain")
             await chat.until(lambda: "Round " in chat.notes and "guesses of lookup" in chat.notes)
-            assert "target says" in chat.notes
+            assert "target picks" in chat.notes
             await chat.ready()
             assert await chat.ask("def")
 

@@ -16,7 +16,7 @@ REFUSED = Choice(
     usable=False,
 )
 ALL = [
-    Choice("auto", "whatever pays: the suffix index, and memory of earlier answers"),
+    Choice("auto", "whatever pays off: the suffix index, and memory of earlier answers"),
     LONG,
     REFUSED,
     Choice("日本", ""),
@@ -39,7 +39,7 @@ def test_nothing_is_lost_and_no_line_is_too_long_or_begins_at_the_left_edge(widt
 def test_what_is_known_is_in_a_column_beside_the_names_that_leave_room_for_it() -> None:
     assert lines(ALL, 46) == [
         [
-            "auto           whatever pays: the suffix",
+            "auto           whatever pays off: the suffix",
             "               index, and memory of earlier",
             "               answers",
         ],

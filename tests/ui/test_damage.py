@@ -41,7 +41,7 @@ def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("app.history.database._PATIENCE", 0.2)
 
 
-NOT_SAVED = "What is said is not being saved."
+NOT_SAVED = "This conversation is not being saved."
 
 
 @contextmanager

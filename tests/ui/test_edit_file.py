@@ -79,6 +79,13 @@ def test_control_characters_that_come_to_a_text_are_signs_there_and_themselves_i
     assert taking.taking_in(text, [file.text, shown]) == (taking, shown)
 
 
+def test_what_is_copied_here_is_the_same_where_it_is_pasted(path: Path) -> None:
+    file = opened(path, "a\x1b[1m\n")
+    taking, shown = file.taking_in(file.text, [file.text])
+    taking.save(file.text + shown)
+    assert path.read_text() == "a\x1b[1m\n" * 2
+
+
 def test_a_control_character_whose_sign_is_there_as_itself_stays_and_so_does_a_nul(path: Path) -> None:
     file = opened(path, "a␛")
     assert file.taking_in("\x1b\x07\0␇", [file.text]) == (file, "\x1b\x07\0␇")
@@ -141,7 +148,7 @@ def test_a_file_that_is_gone_is_told_from_one_that_was_changed(path: Path) -> No
 def test_a_folder_is_refused_and_a_file_in_none_too(tmp_path: Path) -> None:
     with pytest.raises(LocalspecError, match="it is a folder"):
         open_file(tmp_path)
-    with pytest.raises(UsageError, match="its folder is not there"):
+    with pytest.raises(UsageError, match="its folder does not exist"):
         open_file(tmp_path / "no" / "a.txt")
 
 

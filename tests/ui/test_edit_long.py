@@ -190,9 +190,9 @@ def test_a_text_is_changed_until_it_is_what_it_was_or_is_kept() -> None:
     async def steps(area: CodeArea, pilot: Pilot[None]) -> None:
         assert not area.is_changed
         for keys in (("a", "backspace"), ("enter", "ctrl+z"), ("end", "delete", "ctrl+z")):
-            await pilot.press(keys[0])
-            changed = area.is_changed or keys[0] == "end"
-            await pilot.press(*keys[1:])
+            await pilot.press(*keys[:-1])
+            changed = area.is_changed
+            await pilot.press(keys[-1])
             assert changed
             assert not area.is_changed
         await pilot.press("b")

@@ -1,6 +1,7 @@
 """The editor: what each key does to the text and to what is proposed, and what is asked of the engine when."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from ui_edit import CODE, drive, editing, told
 
 from app.ui.edit_asking import PATIENT
 from app.ui.edit_dialogs import EditHelpScreen, QuestionScreen
+from app.ui.edit_screen import EditScreen
 from app.ui.panel import SpeculationPanel
 from models.errors import LocalspecError
 
@@ -145,10 +147,12 @@ def test_keys_count_in_the_order_they_were_typed(path: Path) -> None:
 def test_while_keys_come_nothing_is_asked_and_then_once(path: Path) -> None:
     async def steps() -> None:
         async with told(path, BODY[6:]) as editor:
-            editor.screen.asking._pause = 0.5
-            for key in "return":
+            editor.screen.asking._pause = 3600
+            for key in "retur":
                 await editor.press(key)
             assert editor.desk.asked == []
+            editor.screen.asking._pause = 0.02
+            await editor.press("n")
             await editor.proposed()
             assert [question.hole.begun for question in editor.desk.asked[:1] if question.hole] == ["    return"]
 
@@ -157,15 +161,30 @@ def test_while_keys_come_nothing_is_asked_and_then_once(path: Path) -> None:
 
 def test_an_answer_to_an_older_text_is_called_off_and_never_shown(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slowly(monkeypatch, 0.01)
+    heard: list[tuple[int, int]] = []
+
+    def noted(tell: Callable[..., None]) -> Callable[..., None]:
+        def telling(screen: EditScreen, said: object, moment: int) -> None:
+            heard.append((moment, screen._asked_for))
+            tell(screen, said, moment)
+
+        return telling
+
+    for name in ("heard", "completed"):
+        monkeypatch.setattr(EditScreen, name, noted(getattr(EditScreen, name)))
 
     async def steps() -> None:
         async with editing(path) as editor:
             await editor.ready()
-            for key in "abcdefgh":
+            # In this time an answer that nobody called off would be heard on.
+            editor.screen.asking._pause = 0.1
+            for key in "abc":
                 await editor.press(key)
-                await asyncio.sleep(0.05)
-                whole = editor.area.text[: editor.area.document.get_index_from_location(editor.area.cursor_location)]
-                assert not editor.area.ghost or whole.endswith(key)
+                await editor.until(lambda: (editor.area.moment, editor.area.moment) in heard)
+                # One that was on its way all the same.
+                assert not editor.area.propose("an older\nanswer", editor.area.moment - 1)
+                assert "older" not in editor.area.ghost
+            assert [moment for moment, _ in heard] == [asked_for for _, asked_for in heard]
             ghost = await editor.proposed()
             await editor.press("escape", "f3")
             assert (await editor.proposed()).startswith(ghost)

@@ -80,7 +80,7 @@ async def taken_in_part(editor: Editor) -> None:
 
 async def unsaved(editor: Editor) -> None:
     await editor.press("f4", *"return", "ctrl+q")
-    await editor.until(lambda: "not saved" in editor.shown)
+    await editor.until(lambda: "unsaved changes" in editor.shown)
 
 
 async def finding(editor: Editor) -> None:
@@ -90,7 +90,7 @@ async def finding(editor: Editor) -> None:
 
 async def keys(editor: Editor) -> None:
     await editor.press("f1")
-    await editor.until(lambda: "Take all" in editor.shown)
+    await editor.until(lambda: "Accept the whole completion" in editor.shown)
 
 
 SCENES: Mapping[str, Callable[[Editor], Awaitable[None]]] = {

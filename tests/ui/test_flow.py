@@ -10,8 +10,8 @@ from toy_answers import toy_answer as answer
 from app.engine.ending import Finish
 from app.engine.messages import Ended, Message, Ready, Said, Watched
 from app.engine.origins import Origin
+from app.engine.round import Round
 from app.engine.session import Reading
-from app.engine.speculate import Round
 from app.explanation import length_reason
 from app.ui.compared import Compared
 from app.ui.flow import BEATS, Flow
@@ -208,7 +208,10 @@ def test_positions_and_the_split_of_time_are_those_of_the_counts() -> None:
     assert list(flow.positions) == list(zip(stats.accepted_at, stats.drafted_at, strict=True))
     split = flow.time_split
     assert split is not None
-    assert (split.draft, split.verify, split.host) == pytest.approx((0.5, 0.25, 0.25)), "two ticks, one and one"
+    # Two ticks, one and one a round; and one for the drafter to begin.
+    ticks = 4 * stats.rounds + 1
+    expected = ((2 * stats.rounds + 1) / ticks, stats.rounds / ticks, stats.rounds / ticks)
+    assert (split.draft, split.verify, split.host) == pytest.approx(expected)
 
 
 def test_of_a_long_answer_the_last_rounds_are_kept() -> None:
@@ -275,7 +278,7 @@ def test_why_a_draft_is_as_long_as_it_is_is_told_in_the_words_of_the_explanation
         flow = fed(messages)
         assert flow.last is not None
         assert flow.length_reason == length_reason(flow.explanation, flow.last.draft.size)
-    assert fed(answer("off")).length_reason == "nobody guesses"
+    assert fed(answer("off")).length_reason == "no drafter"
 
 
 def test_who_pauses_is_told_with_the_reason() -> None:

@@ -167,7 +167,7 @@ def test_a_model_that_can_not_be_loaded_leaves_the_old_one_at_work(folder: Path)
     drive(steps())
 
 
-@pytest.mark.parametrize(("typed", "told"), [("99", "99 is a number"), ("model:", "names no drafter")])
+@pytest.mark.parametrize(("typed", "told"), [("99", "99 is a number"), ("model:", "does not name a drafter")])
 def test_what_is_typed_and_is_no_drafter_is_told_and_the_chat_goes_on(folder: Path, typed: str, told: str) -> None:
     async def steps() -> None:
         async with chatting(asked(folder)) as chat:
@@ -223,7 +223,7 @@ def test_a_mistake_while_a_list_is_made_is_told_in_it(
         async with chatting(asked(folder)) as chat:
             await chat.ready()
             await chat.pilot.press(key)
-            await chat.until(lambda: "localspec made a mistake" in chat.shown)
+            await chat.until(lambda: "Internal error in localspec" in chat.shown)
             await chat.pilot.press("escape")
             assert (await chat.ask("abc")).strip()
 

@@ -84,7 +84,7 @@ def on_screen(
 
 def test_a_round_with_all_there_is_to_say_of_it() -> None:
     assert lines_of(AnswerRounds((BEFORE, ROUND)), 1, height=19) == [
-        "Round 2 of 2 · 4 guessed, 2 accepted · model:tiny",
+        "Round 2 of 2 · 4 drafted, 2 accepted · model:tiny",
         "Once",
         "up+ the+ cat! slept",
         "",
@@ -98,9 +98,9 @@ def test_a_round_with_all_there_is_to_say_of_it() -> None:
         '    ! " slept"            replacement',
         'The target gave " sat" 0.021 and " slept" 0.430, before',
         "temperature and cuts.",
-        "so far 50% accepted, 2 of 4 · 2.50 tokens a round · 5 tokens",
+        "so far 50% accepted, 2 of 4 · 2.50 tokens per round",
         "draft 12.3, verify 45.6, rest 0.7 ms · 5 tokens in the pass",
-        "tokens a round, 0 to 3",
+        "tokens per round, 0 to 3",
         "▆█",
         " ^",
     ]
@@ -108,7 +108,7 @@ def test_a_round_with_all_there_is_to_say_of_it() -> None:
 
 def test_where_there_is_little_room_there_is_one_line_for_all_guesses() -> None:
     assert lines_of(AnswerRounds((BEFORE, ROUND)), 1, width=58, height=5) == [
-        "Round 2 of 2 · 4 guessed, 2 accepted · model:tiny",
+        "Round 2 of 2 · 4 drafted, 2 accepted · model:tiny",
         "up+ the+ cat! slept",
         '+" the" +" cat" x" sat" -"\\n\\n" !" slept"',
         'The target gave " sat" 0.021 and " slept" 0.430, before',
@@ -138,7 +138,7 @@ def test_an_answer_that_ends_within_its_draft_says_so() -> None:
     cut = replace(ROUND, pieces=(b" the",), origins=(Origin.MODEL,), accepted=4, disagreement=None)
     text = lines_of(AnswerRounds((cut,)), 0)
     assert '  2 - " cat"              the answer ended before' in text
-    assert "Round 1 of 1 · 4 guessed, 1 accepted · model:tiny" in text
+    assert "Round 1 of 1 · 4 drafted, 1 accepted · model:tiny" in text
     assert not any("replacement" in line or "bonus" in line for line in text)
     rejected = replace(cut, accepted=2, disagreement=ROUND.disagreement)
     assert any('" sat" 0.021 and what it said instead 0.430' in line for line in lines_of(AnswerRounds((rejected,)), 0))
@@ -161,7 +161,7 @@ def test_what_has_come_of_it_so_far_is_added_up() -> None:
         kept, drafted = sum(one.kept for one in rounds), sum(one.drafted for one in rounds)
         emitted = sum(len(one.pieces) for one in rounds)
         line = next(line for line in lines_of(REAL, index, width=100) if line.startswith("so far"))
-        assert f"{kept} of {drafted} · {emitted / (index + 1):.2f} tokens a round · {emitted} tokens" in line
+        assert f"{kept} of {drafted} · {emitted / (index + 1):.2f} tokens per round · {emitted} tokens" in line
 
 
 def test_the_text_so_far_is_the_text_and_no_more() -> None:
@@ -219,9 +219,9 @@ def test_tokens_are_marked_by_sign_and_by_text_style_and_not_by_colour_alone() -
 
 def test_an_answer_without_drafts_says_so_and_can_still_be_stepped_through() -> None:
     text = lines_of(PLAIN, 3)
-    assert text[0] == f"Round 4 of {len(PLAIN.rounds)} · nothing guessed"
+    assert text[0] == f"Round 4 of {len(PLAIN.rounds)} · nothing drafted"
     assert any(line.startswith("No round of this answer drafted: plain decoding") for line in text)
-    assert "so far no guess · 1.00 tokens a round · 4 tokens" in text
+    assert "no drafts so far · 1.00 tokens per round · 4 tokens" in text
 
 
 def test_an_answer_without_rounds_says_so() -> None:
@@ -317,8 +317,9 @@ def test_space_lets_the_rounds_go_by_until_it_is_pressed_again_or_they_are_over(
 def test_without_a_timer_of_its_own_it_plays_by_the_clock() -> None:
     async def test(screen: ReplayScreen, pilot: Pilot[None]) -> None:
         await pilot.press("space")
-        await pilot.pause(0.8)
-        assert screen.index > 0
+        async with asyncio.timeout(30):
+            while screen.index == 0:
+                await pilot.pause(0.02)
         await pilot.press("q")
 
     on_screen(test)
