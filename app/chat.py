@@ -45,7 +45,7 @@ class Chat:
         if request.resumed is not None:
             chat._go_on(request.resumed)
         if chat.record.private:
-            terminal.tell("Private: nothing of this chat is kept.")
+            terminal.tell("Private: nothing of this chat is saved.")
         return chat
 
     def ask(self, text: str, typed: str | None = None) -> None:
@@ -73,7 +73,7 @@ class Chat:
         return True
 
     def clear(self) -> None:
-        """Begin a new conversation."""
+        """Start a new conversation."""
         self.turns.clear()
         self.record.clear()
 
@@ -90,9 +90,9 @@ class Chat:
             self.terminal.tell("\n" + last_turns(resumed.branch) + "\n")
         if resumed.unanswered is not None:
             self.terminal.warn(f"this message got no answer: {one_line(resumed.unanswered)}")
-        self.terminal.tell(f'Going on with {resumed.conversation.id} "{resumed.conversation.title}".')
+        self.terminal.tell(f'Continuing {resumed.conversation.id} "{resumed.conversation.title}".')
         if resumed.model not in (None, self.record.model):
-            self.terminal.warn(f"the answers so far are by {resumed.model}.")
+            self.terminal.warn(f"the answers so far are from {resumed.model}.")
 
     def _answer(self, turns: list[Message], *, otherwise: list[Message]) -> None:
         """Answer the last of `turns`, and make them the conversation, or `otherwise` if nothing was said."""
@@ -111,7 +111,8 @@ class Chat:
         self.last = ended
         if ended.answer and not ended.answer.endswith("\n"):
             self.terminal.say("\n")
-        notes = [ending_note(ended.finish), None if ended.answer else "Nothing was said, so the message is forgotten."]
+        dropped = None if ended.answer else "No text was generated, so the message is dropped."
+        notes = [ending_note(ended.finish, in_chat=True), dropped]
         if any(notes):
             self.terminal.tell(" ".join(note for note in notes if note))
         self.terminal.tell(summary(ended))

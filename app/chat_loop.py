@@ -43,7 +43,7 @@ def _converse(chat: Chat) -> int:
             if interrupted:
                 chat.terminal.show("")
                 return INTERRUPTED
-            chat.terminal.show("\nCtrl-C again leaves.")
+            chat.terminal.show("\nPress Ctrl-C again to leave.")
             interrupted = True
             continue
         try:

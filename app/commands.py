@@ -34,13 +34,15 @@ def run_command(chat: Chat, line: str) -> None:
     name, _, argument = line[1:].strip().partition(" ")
     name = _SYNONYMS.get(name, name)
     if name not in COMMANDS:
-        raise UsageError(f"/{name} is no command.", hint="/help lists them. Begin with a space to say it to the model.")
+        raise UsageError(
+            f"Unknown command /{name}.", hint="/help lists the commands. Start with a space to send it to the model."
+        )
     COMMANDS[name].run(chat, argument.strip())
 
 
 _TYPING = (
-    '  A line that ends in \\ goes on in the next; """ begins and ends a longer text.\n'
-    "  Ctrl-C stops an answer and keeps what was said; twice, it leaves."
+    '  A line that ends in \\ continues on the next; """ begins and ends a longer text.\n'
+    "  Ctrl-C stops an answer and keeps its text; twice, it leaves."
 )
 
 
@@ -49,14 +51,14 @@ def _help(chat: Chat, _: str) -> None:
     chat.terminal.show("\n".join([*rows, _TYPING]))
 
 
-def _clear(chat: Chat, _: str) -> None:
+def _new(chat: Chat, _: str) -> None:
     chat.clear()
-    chat.terminal.tell("A new conversation.")
+    chat.terminal.tell("New conversation.")
 
 
 def _regen(chat: Chat, _: str) -> None:
     if not chat.again():
-        chat.terminal.show("Nothing was asked yet.")
+        chat.terminal.show("There is no message yet.")
 
 
 def _undo(chat: Chat, _: str) -> None:
@@ -66,7 +68,7 @@ def _undo(chat: Chat, _: str) -> None:
 def _system(chat: Chat, argument: str) -> None:
     if argument:
         chat.system = None if argument == "off" else argument
-        chat.terminal.tell("From the next answer on.")
+        chat.terminal.tell("Takes effect with the next answer.")
     else:
         chat.terminal.show(chat.system or "No system prompt.")
 
@@ -80,7 +82,7 @@ def _stats(chat: Chat, _: str) -> None:
 def _draft(chat: Chat, argument: str) -> None:
     if argument:
         chat.drafter = chat.engine.use_drafter(parse_drafter(argument)).drafter
-    chat.terminal.show(f"Drafter: {chat.drafter}, {draft_length_text(chat.settings)} a round.")
+    chat.terminal.show(f"Drafter: {chat.drafter}, {draft_length_text(chat.settings)} per round.")
 
 
 def _spec(chat: Chat, _: str) -> None:
@@ -89,7 +91,7 @@ def _spec(chat: Chat, _: str) -> None:
 
 def _explain(chat: Chat, argument: str) -> None:
     if not re.fullmatch("|[1-9][0-9]{0,3}", argument):
-        raise UsageError(f"/explain can't be given '{argument}'.", hint="/explain 2 is the last but one that drafted.")
+        raise UsageError(f"/explain can't take '{argument}'.", hint="/explain 2 is the last but one that drafted.")
     chat.terminal.show(walk_text(chat.engine.walk(int(argument or 1)), sys.stderr.encoding))
 
 
@@ -105,7 +107,7 @@ def _set(chat: Chat, argument: str) -> None:
 def _title(chat: Chat, argument: str) -> None:
     chat.record.name(argument)
     conversation = chat.record.conversation
-    chat.terminal.show(conversation.title if conversation else "Nothing was said yet.")
+    chat.terminal.show(conversation.title if conversation else "The conversation is empty.")
 
 
 def _save(chat: Chat, argument: str) -> None:
@@ -121,19 +123,19 @@ def _quit(_: Chat, __: str) -> None:
 
 
 COMMANDS = {
-    "help": Command(_help, "", "these lines"),
-    "clear": Command(_clear, "", "begin a new conversation"),
-    "regen": Command(_regen, "", "answer the last message anew, with the next seed"),
+    "help": Command(_help, "", "show this help"),
+    "new": Command(_new, "", "start a new conversation"),
+    "regen": Command(_regen, "", "answer the last message again, with the next seed"),
     "undo": Command(_undo, "", "forget the last message and its answer"),
-    "system": Command(_system, "[TEXT|off]", "show or change what the model is told first"),
-    "stats": Command(_stats, "", "all numbers of the last answer"),
-    "draft": Command(_draft, "[DRAFTER]", f"show or change who guesses: {DRAFTERS}"),
-    "spec": Command(_spec, "", "what guessing costs here, what came of it, and what is decided therefore"),
+    "system": Command(_system, "[TEXT|off]", "show or change the system prompt"),
+    "stats": Command(_stats, "", "all figures of the last answer"),
+    "draft": Command(_draft, "[DRAFTER]", f"show or change the drafter: {DRAFTERS}"),
+    "spec": Command(_spec, "", "what drafting costs here, what it gained, and what follows from it"),
     "explain": Command(_explain, "[N]", "walk through the last round that drafted, or the N-th last"),
     "set": Command(_set, "[NAME VALUE]", "show or change sampling, draft-max, predict, accept"),
-    "title": Command(_title, "[TEXT]", "show or change the title that this conversation is saved under"),
+    "title": Command(_title, "[TEXT]", "show or change the title of this conversation"),
     "save": Command(_save, "FILE", "write this conversation to a new file, as Markdown, or as JSON for .json"),
     "history": Command(_history, "[WORDS]", "list saved conversations, or search in them"),
     "quit": Command(_quit, "", "leave (also Ctrl-D, or Ctrl-C twice)"),
 }
-_SYNONYMS = {"exit": "quit", "bye": "quit", "q": "quit", "?": "help", "retry": "regen"}
+_SYNONYMS = {"exit": "quit", "bye": "quit", "q": "quit", "?": "help", "retry": "regen", "clear": "new"}

@@ -1,14 +1,37 @@
-"""Shell completion scripts: click knows bash, zsh and fish; PowerShell is added here."""
+"""Shell completion scripts: click knows zsh, fish, and bash as far as no name has a colon; PowerShell is added here."""
 
 import os
 
+import click.shell_completion
 from click import Command
-from click.shell_completion import CompletionItem, ShellComplete, add_completion_class, get_completion_class
+from click.shell_completion import (
+    CompletionItem,
+    ShellComplete,
+    add_completion_class,
+    get_completion_class,
+    split_arg_string,
+)
 
 _PROGRAM = "localspec"
 _VARIABLE = "_LOCALSPEC_COMPLETE"
 SHELLS = ("bash", "zsh", "fish", "powershell")
 
+_BASH = """\
+%(complete_func)s() {
+    local kind value
+    COMPREPLY=()
+    while IFS=, read -r kind value; do
+        case $kind in
+            plain) COMPREPLY+=("$value") ;;
+            dir) compopt -o dirnames ;;
+            file) compopt -o default ;;
+        esac
+    done < <(env LOCALSPEC_LINE="${COMP_LINE:0:COMP_POINT}" LOCALSPEC_BREAKS="$COMP_WORDBREAKS" \\
+        %(complete_var)s=bash_complete "$1")
+}
+
+complete -o nosort -F %(complete_func)s %(prog_name)s
+"""
 _POWERSHELL = """\
 Register-ArgumentCompleter -Native -CommandName %(prog_name)s -ScriptBlock {
     param($wordToComplete, $commandAst, $cursorPosition)
@@ -29,6 +52,29 @@ Register-ArgumentCompleter -Native -CommandName %(prog_name)s -ScriptBlock {
 """
 
 
+class BashComplete(click.shell_completion.BashComplete):
+    """Completion for bash, which ends a word at each colon: names such as ollama:qwen3 are put together again."""
+
+    source_template = _BASH
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Return the words before the one being completed, and that one."""
+        if "LOCALSPEC_LINE" not in os.environ:
+            # A script that an earlier version wrote into a file.
+            return super().get_completion_args()
+        line = os.environ["LOCALSPEC_LINE"]
+        words = split_arg_string(line)[1:]
+        return (words, "") if line.endswith(" ") or not words else (words[:-1], words[-1])
+
+    def format_completion(self, item: CompletionItem) -> str:
+        """Return kind and value; of a name what bash replaces, which is what follows the last colon typed."""
+        value = item.value
+        if ":" in os.environ.get("LOCALSPEC_BREAKS", ""):
+            typed = self.get_completion_args()[1]
+            value = value.removeprefix(typed[typed.find("=") + 1 : typed.rfind(":") + 1])
+        return f"{item.type},{value}"
+
+
 class PowerShellComplete(ShellComplete):
     """Completion for PowerShell 5 and later."""
 
@@ -46,6 +92,7 @@ class PowerShellComplete(ShellComplete):
         return f"{item.type}\t{item.value}\t{item.help or item.value}"
 
 
+add_completion_class(BashComplete)
 add_completion_class(PowerShellComplete)
 
 

@@ -8,7 +8,7 @@ from click.shell_completion import CompletionItem
 AUTO: Literal["auto"] = "auto"
 """As many as fit in what is free, and no more than the model was trained on."""
 _MOST = 1 << 24
-CONTEXT_HELP = "Tokens of context; 0: the model's, up to 8192; auto: as many as fit."
+CONTEXT_HELP = "Context size in tokens; 0: the model's, up to 8192; auto: as large as fits."
 Asked = int | Literal["auto"]
 """What was asked for: tokens, 0 for the model's own, or AUTO."""
 

@@ -9,8 +9,8 @@ from typing import TypeVar
 from app.engine.load import LoadPlan
 from app.engine.messages import Ended, Failed, Message, Ready, Said, Watched
 from app.engine.question import Question
+from app.engine.round import Clock
 from app.engine.session import Reading
-from app.engine.speculate import Clock
 from app.engine.thread import Claim, Engine, Job, Urgency
 from app.engine.worker import Worker
 

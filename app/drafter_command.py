@@ -37,15 +37,15 @@ def forget_memory(*, everything: bool, ask: bool) -> int:
     """Remove what is remembered and say what it was; return the exit code. Raises LocalspecError."""
     terminal, project = Terminal(), None if everything else _project()
     whose = "any project" if project is None else str(project)
-    question = f"Forget what was said in {whose}?"
+    question = f"Forget what is remembered for {whose}?"
     if ask and sys.stdin.isatty() and not click.confirm(question, err=True):
-        terminal.say("Nothing is forgotten.\n")
+        terminal.say("Nothing was forgotten.\n")
         return _KEPT
     try:
         gone = forget(texts_folder(), project)
     except OSError as error:
         raise _failure("removed", texts_folder(), error) from error
-    terminal.say(f"Forgot {_amount(gone)} of {whose}.\n" if gone else f"Nothing is remembered of {whose}.\n")
+    terminal.say(f"Forgot {_amount(gone)} for {whose}.\n" if gone else f"Nothing is remembered for {whose}.\n")
     return 0
 
 
@@ -53,13 +53,13 @@ def _project() -> Path:
     try:
         return project_folder()
     except OSError as error:
-        hint = "Change to a folder that is there, or forget everything with --all."
+        hint = "Change to a folder that exists, or forget everything with --all."
         raise UsageError("There is no project here.", cause="The working directory is gone.", hint=hint) from error
 
 
 def _failure(what: str, folder: Path, error: OSError) -> LocalspecError:
     return LocalspecError(
-        f"What is remembered can't be {what}.", cause=str(error), hint=f"It is in {folder}, which is safe to remove."
+        f"The drafter's memory can't be {what}.", cause=str(error), hint=f"It is in {folder}, which is safe to remove."
     )
 
 
@@ -88,7 +88,7 @@ def _record(folder: Path, project: Path | None, found: Sequence[Account]) -> dic
 def _table(folder: Path, project: Path | None, found: Sequence[Account]) -> str:
     if not found:
         return f"Nothing is remembered. It would be in {folder}."
-    lines = [f"Token ids of what was said, for the drafter to copy from: {folder}"]
+    lines = [f"Token ids of earlier text, for the drafter to copy from: {folder}"]
     for account in found:
         header = account.header
         # A path may hold bytes that are no text.

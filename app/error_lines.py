@@ -47,6 +47,6 @@ def misuse_told(*, as_json: bool) -> Iterator[None]:
         yield
     except click.UsageError as error:
         if as_json:
-            hint = f"{error.ctx.command_path} --help shows what there is." if error.ctx else ""
+            hint = f"{error.ctx.command_path} --help lists the commands and flags." if error.ctx else ""
             Terminal().say_record(error_record(UsageError(error.format_message(), hint=hint)))
         raise

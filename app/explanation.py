@@ -6,7 +6,7 @@ from typing import Any
 from app.engine.explain import Explanation, SourceAccount
 
 _PLACES_SHOWN = 8
-_NOBODY = "Nobody guesses: plain decoding."
+_NOBODY = "No drafter: plain decoding."
 _LEFT_OUT = "It is left out of this answer; the next one tries it again."
 
 
@@ -25,9 +25,9 @@ def explanation_text(explanation: Explanation | None) -> str:
     costs = "  ".join(f"{cost.width}: {cost.ratio:.2f}" for cost in explanation.widths)
     one = explanation.widths[0].seconds
     lines = [
-        f"  plain       {explanation.plain_rate:.1f} tokens/s, {1e3 * one:.1f} ms a token; {_rate(explanation)}",
+        f"  plain       {explanation.plain_rate:.1f} tokens/s, {1e3 * one:.1f} ms per token; {_rate(explanation)}",
         f"  pass cost   of one over w tokens, over that of one token: {costs}",
-        f"  longest     {explanation.longest} tokens a draft",
+        f"  longest     {explanation.longest} tokens per draft",
         *(line for account in explanation.sources for line in _source(account, explanation)),
     ]
     if explanation.failure:
@@ -53,13 +53,13 @@ def pauses(explanation: Explanation) -> list[Pause]:
 def length_reason(explanation: Explanation | None, size: int) -> str:
     """Return why a draft has as many tokens as it has."""
     if explanation is None:
-        return "nobody guesses"
+        return "no drafter"
     most = explanation.longest
     if not explanation.adapts:
-        return f"fixed at {most}" if size >= most else f"as many as were guessed, at most {most}"
+        return f"fixed at {most}" if size >= most else f"as many as were drafted, at most {most}"
     if not size:
-        return "no guess that pays"
-    return f"the most allowed, {most}" if size >= most else f"as many as were guessed and pay, at most {most}"
+        return "no draft that pays off"
+    return f"the most allowed, {most}" if size >= most else f"as many as were drafted and pay off, at most {most}"
 
 
 def explanation_record(explanation: Explanation) -> dict[str, Any]:
@@ -103,12 +103,12 @@ def _source(account: SourceAccount, explanation: Explanation) -> list[str]:
 def _state(account: SourceAccount, explanation: Explanation) -> str:
     """Return whether a source pays here and now, and what it would need."""
     if account.needed is None:
-        return "off: at this price no draft of it pays, however often it is right"
+        return "off: at this cost no draft of it pays off, however often it is right"
     figures = f"{account.chance:.0%} accepted, {account.needed:.0%} needed"
     if _is_paused(account, explanation):
         return f"paused: {figures}; {_next_try(explanation.next_try)}"
     # Each draft is judged by its own evidence: below the mark on average, the best of them still pay.
-    return figures + ("" if account.chance >= account.needed else " on average: only its surest drafts are checked")
+    return figures + ("" if account.chance >= account.needed else " on average: only its surest drafts are verified")
 
 
 def _is_paused(account: SourceAccount, explanation: Explanation) -> bool:
@@ -127,15 +127,15 @@ def _is_untried(explanation: Explanation) -> bool:
 def _fixed(explanation: Explanation) -> str:
     """Return what is done where nothing is decided."""
     if not explanation.longest:
-        return "  --no-adapt: no tokens a draft, so nobody is asked"
-    asked = f"; {explanation.model} is asked wherever nothing else guesses" if explanation.model else ""
-    return f"  --no-adapt: every draft is checked, paying or not, and nothing is learnt from it{asked}"
+        return "  --no-adapt: no tokens per draft, so no drafter is asked"
+    asked = f"; {explanation.model} is asked wherever nothing else drafts" if explanation.model else ""
+    return f"  --no-adapt: every draft is verified, paying off or not, and nothing is learnt from it{asked}"
 
 
 def _not_tried(explanation: Explanation) -> str:
     step = f"its step costs {explanation.model_step_ratio:.2f} of the target's"
     if explanation.next_try is None:
-        return f"not asked: {step}, so no draft of it pays here, however often it is right"
+        return f"not asked: {step}, so no draft of it pays off, however often it is right"
     return f"not asked yet: {step}; {_next_try(explanation.next_try)}"
 
 

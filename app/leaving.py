@@ -46,7 +46,7 @@ def _run(commands: click.Group) -> int:
     except OSError as error:
         if not is_without_room(error):
             raise
-        hint = "Make room there, or send stdout to another place."
+        hint = "Free some space there, or redirect stdout elsewhere."
         raise LocalspecError("The output can't be written.", cause=str(error.strerror), hint=hint) from error
     except SystemExit:
         # click leaves as after an error where the reader of a pipe has seen enough, its streams quiet from then on.

@@ -63,7 +63,7 @@ def read_excerpt(path: Path, name: str, first: int | None, last: int | None, lim
     whole = first is None
     first, last = first or 1, min(last if last is not None else len(lines), len(lines))
     if not whole and first > last:
-        hint = f"Say for instance {mention(shown)}:1-20."
+        hint = f"Try {mention(shown)}:1-20."
         raise UsageError(f"{shown} has no such lines.", cause=f"It has {len(lines):,}.", hint=hint)
     text = "".join(line + "\n" for line in lines[first - 1 : last])
     if len(text) > limit:
@@ -77,12 +77,12 @@ def _bytes(path: Path, shown: str, limit: int) -> bytes:
         if stat.S_ISDIR(mode := path.stat().st_mode):
             raise UsageError(f"{shown} is a folder.", hint="Mention the files in it one by one.")
         if not stat.S_ISREG(mode):
-            raise UsageError(f"{shown} is no regular file.", hint="Copy what it says into a file first.")
+            raise UsageError(f"{shown} is not a regular file.", hint="Copy its content into a file first.")
         with path.open("rb") as file:
             content = file.read(limit + 1)
     except OSError as error:
         cause = error.strerror or type(error).__name__
-        raise UsageError(f"{shown} can't be read.", cause=f"{cause}.", hint="Look at its permissions.") from error
+        raise UsageError(f"{shown} can't be read.", cause=f"{cause}.", hint="Check its permissions.") from error
     if len(content) > limit:
         raise _too_long(shown, f"more than {limit:,} bytes", limit)
     return content
@@ -95,7 +95,7 @@ def _decoded(content: bytes, shown: str) -> str:
         text = content.decode("utf-8-sig")
     except ValueError as error:
         raise UsageError(
-            f"{shown} is no text.", cause="It is binary, or not in UTF-8.", hint="Convert it to UTF-8 text first."
+            f"{shown} is not text.", cause="It is binary, or not in UTF-8.", hint="Convert it to UTF-8 text first."
         ) from error
     return text.replace("\r\n", "\n")
 
@@ -103,6 +103,6 @@ def _decoded(content: bytes, shown: str) -> str:
 def _too_long(shown: str, size: str, limit: int) -> UsageError:
     return UsageError(
         f"{shown} is too long to be sent.",
-        cause=f"It is {size}; of all files together {limit:,} characters are left.",
+        cause=f"It is {size}; {limit:,} characters are left for all files together.",
         hint=f"Mention a part of it: {mention(shown)}:1-200.",
     )

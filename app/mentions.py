@@ -141,7 +141,7 @@ def _missing(name: str, folder: Path) -> _Mention:
     raise UsageError(
         f"There is no file {one_line(name)}.",
         cause=f"Looked for it in {one_line(str(folder))}.",
-        hint=r"Mend the path after @, or write \@ where the sign itself is meant.",
+        hint=r"Fix the path after @, or write \@ for a literal @.",
     )
 
 

@@ -17,25 +17,25 @@ _RENAMED = {
     "--frequency_penalty": "--frequency-penalty",
 }
 _FLAGS_WITHOUT_EFFECT = {
-    "-cnv": "a chat is what `run` opens by itself",
-    "--conversation": "a chat is what `run` opens by itself",
-    "-i": "a chat is what `run` opens by itself",
-    "--interactive": "a chat is what `run` opens by itself",
+    "-cnv": "`run` opens a chat by default",
+    "--conversation": "`run` opens a chat by default",
+    "-i": "`run` opens a chat by default",
+    "--interactive": "`run` opens a chat by default",
     "--color": "colour follows the terminal and NO_COLOR",
     "-co": "colour follows the terminal and NO_COLOR",
     "--simple-io": "see --plain",
-    "--no-display-prompt": "the prompt is never repeated",
-    "-e": "prompts are taken as they are",
-    "--escape": "prompts are taken as they are",
+    "--no-display-prompt": "the prompt is never printed",
+    "-e": "prompts are used as they are",
+    "--escape": "prompts are used as they are",
     "--jinja": "the model's own chat template is always used",
-    "--no-mmap": "on a processor weights are never mapped",
+    "--no-mmap": "on a CPU, weights are never memory-mapped",
 }
 _VALUES_WITHOUT_EFFECT = {
-    "--draft-min": "short drafts are welcome",
-    "--spec-draft-n-min": "short drafts are welcome",
-    "--draft-p-min": "no draft is thrown away for its probability",
-    "--spec-draft-p-min": "no draft is thrown away for its probability",
-    "--draft-p-split": "drafts are chains",
+    "--draft-min": "short drafts are used too",
+    "--spec-draft-n-min": "short drafts are used too",
+    "--draft-p-min": "no draft is dropped for its probability",
+    "--spec-draft-p-min": "no draft is dropped for its probability",
+    "--draft-p-split": "siblings are chosen by their measured cost",
     "--spec-type": "--draft chooses the drafter",
     "-ub": "chosen by localspec",
     "--ubatch-size": "chosen by localspec",
@@ -57,11 +57,11 @@ def translate(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         if argument == "--":
             return [*result, argument, *rest], notes
         flag, equals, value = argument.partition("=")
-        if flag == "--predict" and (value if equals else rest[0] if rest else "").isdigit():
-            # llama.cpp's spelling of -n; a file here.
+        if flag == "--predict" and (value if equals else rest[0] if rest else "").removeprefix("-").isdigit():
+            notes.append("--predict with a number is spelled -n here.")
             result.append("--n-predict" + equals + value)
         elif flag in _RENAMED:
-            notes.append(f"{flag} is now {_RENAMED[flag]}.")
+            notes.append(f"{flag} is spelled {_RENAMED[flag]} here.")
             result.append(_RENAMED[flag] + equals + value)
         elif flag in _FLAGS_WITHOUT_EFFECT:
             notes.append(f"{flag} has no effect: {_FLAGS_WITHOUT_EFFECT[flag]}.")

@@ -92,7 +92,7 @@ def _as_json(engine: LineEngine, terminal: Terminal, ready: Ready, request: Requ
 def _walked(engine: LineEngine, ended: Ended) -> Walked:
     """Walk through the round that shows most; whatever comes of it, the answer is complete."""
     if ended.finish is Finish.CANCELLED:
-        return Walked(None, "The answer was stopped, so no round of it is made again.")
+        return Walked(None, "The answer was stopped, so no round of it can be repeated.")
     try:
         return engine.walk()
     except LocalspecError as error:

@@ -8,10 +8,13 @@ from contextlib import suppress
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from app.context_size import CONTEXT_HELP, ContextSize
+from app.number_types import TokenLimit
 from app.old_flags import translate
+from app.terminal import Terminal
 from app.themes import THEMES
 from drafters.registry import HELP as DRAFTERS
 from models.cache_types import CACHE_TYPES
@@ -23,6 +26,11 @@ SECRET: Mapping[str, Any] = {"hide_input": True, "show_default": False}
 """Settings of an option whose value is shown nowhere, neither in the help nor by `config show`."""
 
 
+NOTES = "app.options: notes"
+"""Key of a context's `meta`: what a command says first, unless it is quiet."""
+_RIVALS = ("strict", "allow_rounding")
+
+
 class SectionedOption(click.Option):
     """An option that knows which section of the help it belongs to."""
 
@@ -30,16 +38,40 @@ class SectionedOption(click.Option):
         super().__init__(*names, **settings)
         self.section = section
 
+    @property
+    def opposite(self) -> str:
+        """The flag that turns off what a settings file or a variable turned on; "" for what can't be turned on."""
+        if not self.is_bool_flag or self.default is True:
+            return ""
+        flag = max(self.opts, key=len)
+        return "--" + flag.removeprefix("--no-") if flag.startswith("--no-") else "--no-" + flag.removeprefix("--")
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Add the flag and its opposite, where that is not another flag: --card of tune takes a file."""
+        super().add_to_parser(parser, ctx)
+        if self.opposite and not any(self.opposite in other.opts for other in ctx.command.params):
+            parser.add_option(self, [self.opposite], self.name, action="store_const", const=False)
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """Return what a refused value was given as, with the variable if it came from there."""
+        from_variable = ctx is not None and ctx.get_parameter_source(str(self.name)) is ParameterSource.ENVIRONMENT
+        return super().get_error_hint(ctx) + (f" (from {self.envvar})" if from_variable else "")
+
 
 class SectionedCommand(click.Command):
     """A command whose help has sections, and which still understands yesterday's flags."""
 
     def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
-        """Translate old spellings, say so on stderr, then parse."""
+        """Translate old spellings and parse; then say what was translated, and NOTES, unless quiet."""
         arguments, notes = translate(arguments)
-        for note in notes:
-            click.echo(f"localspec: note: {note}", err=True)
-        return super().parse_args(context, arguments)
+        try:
+            rest = super().parse_args(context, arguments)
+        finally:
+            terminal = Terminal(quiet=context.params.get("quiet", False))
+            for note in (*context.meta.get(NOTES, ()), *notes):
+                terminal.warn(note)
+        _give_way(context)
+        return rest
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under their sections, in order of declaration."""
@@ -51,6 +83,24 @@ class SectionedCommand(click.Command):
         for section, records in sections.items():
             with formatter.section(section):
                 formatter.write_dl(records)
+
+
+def was_given(context: click.Context, parameter: str) -> bool:
+    """Tell whether a value stands on the command line, and is no default of a file or variable."""
+    return context.get_parameter_source(parameter) is ParameterSource.COMMANDLINE
+
+
+def given_flags(context: click.Context) -> dict[str, str]:
+    """Return the flags on the command line, each by its parameter's name."""
+    options = [each for each in context.command.params if isinstance(each, click.Option)]
+    return {str(each.name): max(each.opts, key=len) for each in options if was_given(context, str(each.name))}
+
+
+def _give_way(context: click.Context) -> None:
+    """Let what a file says of two flags that contradict each other give way to the one on the command line."""
+    for flag, other in (_RIVALS, _RIVALS[::-1]):
+        if context.params.get(flag) and was_given(context, flag) and not was_given(context, other):
+            context.params.update({other: False} if other in context.params else {})
 
 
 class ModelName(click.ParamType[str]):
@@ -72,6 +122,10 @@ class ModelName(click.ParamType[str]):
         fitting = [CompletionItem(name) for name in names if name.startswith(incomplete)]
         return [*fitting, CompletionItem(incomplete, type="file")]
 
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name; raises click.BadParameter for "", which would mean the model or drafter that is default."""
+        return value or self.fail("the name is empty; is a variable of the shell unset?", param, ctx)
+
 
 def _known_names() -> list[str]:
     from app.catalog.known_names import known_names
@@ -87,50 +141,52 @@ def option(section: str, *names: str, **settings: Any) -> Callable[[Command], Co
     return click.option(*names, cls=SectionedOption, section=section, **{"show_default": True, **settings})
 
 
-_COUNT = click.IntRange(min=1)
-_SIZE = click.IntRange(min=0, max=1 << 24)
+THREADS = click.IntRange(0, 1024)
 _CACHE = click.Choice(CACHE_TYPES)
 _FLASH = click.Choice(["auto", "on", "off"])
 _ACCEPT = click.Choice(["coupled", "residual", "block", "typical"])
-_GPU_HELP = "Layers on the GPU, where the build has one; -1: all, 0: none."
-_ROUNDING_HELP = "Draft longer than this machine is bit-exact for; near-ties may fall otherwise."
-_STRICT_HELP = "Only passes that were checked, now, to be exact to the last bit; tells their price, or why not."
-_ACCEPT_HELP = "How guesses are judged; see below. coupled: same seed, same text."
-_EDIT_HELP = "Edit FILE, FILE:LINE or FILE:LINE:COL on a screen that proposes what might come next; F1 shows its keys."
-_COUNT_HELP = "Most tokens to answer.  [default: until it ends]"
-_MAX_HELP = "Most tokens to guess in a round.  [default: as many as pay; 3 with --no-adapt]"
-_PREDICTION_HELP = "The answer you expect, such as the file to be rewritten: guesses are taken from it."
-_CONTINUE_HELP = "Go on with the last conversation; it brings its model and system prompt."
-_RESUME_HELP = "Go on with this conversation; the first digits of its id are enough. See localspec history."
-_HISTORY_HELP = "Keep nothing of what is said, nor of what is typed; see localspec history. Implies --no-memory."
-_MEMORY_HELP = "Neither keep what is said here nor copy from what was; see localspec drafter."
-_THEME_HELP = "Colours of the screen; auto: dark, or light where the terminal says so."
-_KEY_HELP = "Another key for something, as chat.panel=f12; F1 shows all. In a settings file: a table [keys]."
+GPU_HELP = "Layers to put on the GPU, if the build supports one; -1: all, 0: none."
+_BATCH_THREADS_HELP = "Threads for prompts and verification; 0: same as -t."
+_ROUNDING_HELP = "Allow drafts longer than this machine verifies bit-exactly; near-ties may then resolve differently."
+_STRICT_HELP = (
+    "Check at startup which passes are bit-exact and use only those; reports what that costs, or why none are."
+)
+_ACCEPT_HELP = "How drafts are accepted; see above. coupled: same seed, same text."
+_EDIT_HELP = "Open FILE, FILE:LINE or FILE:LINE:COL in an editor with completions at the cursor; F1 shows its keys."
+_COUNT_HELP = "Maximum tokens to generate; -1: no limit.  [default: until the answer ends]"
+_MAX_HELP = "Maximum tokens to draft per round.  [default: as many as pay off; 3 with --no-adapt]"
+_PREDICTION_HELP = "The answer you expect, such as the file to be rewritten; drafts are copied from it."
+_CONTINUE_HELP = "Continue the last conversation, with its model and system prompt."
+_RESUME_HELP = "Continue this conversation; the first digits of its id are enough. See localspec history."
+_HISTORY_HELP = "Save neither the conversation nor what you type; see localspec history. Implies --no-memory."
+_MEMORY_HELP = "Don't remember this run for drafting, nor draft from earlier runs; see localspec drafter."
+_THEME_HELP = "Colour theme; auto: dark, or light if the terminal says so."
+_KEY_HELP = "Rebind a key, as in chat.panel=f12; F1 shows the names. In a settings file: a table [keys]."
 _INPUT, _MODEL, _DRAFT, _SAMPLING, _OUTPUT = "Input", "Model and machine", "Speculation", "Sampling", "Output"
 _SCREEN = "Screen"
 
 _INPUT_OPTIONS = (
-    option(_INPUT, "-p", "--prompt", "prompt_option", help="The question; without one, on a terminal, a chat."),
-    option(_INPUT, "-f", "--file", type=click.Path(), help="Read (more of) the question from a file."),
+    option(_INPUT, "-p", "--prompt", "prompt_option", help="The prompt; without one, a terminal opens a chat."),
+    option(_INPUT, "-f", "--file", type=click.Path(), help="Read the prompt, or more of it, from a file."),
     option(_INPUT, "--edit", type=click.Path(), metavar="FILE", help=_EDIT_HELP),
     option(_INPUT, "-C", "--continue", "go_on", is_flag=True, help=_CONTINUE_HELP),
     option(_INPUT, "--resume", metavar="ID", help=_RESUME_HELP),
-    option(_INPUT, "-sys", "--system-prompt", help="What the model should be told first."),
-    option(_INPUT, "--raw", is_flag=True, help="Send the bare text, without the model's chat template."),
-    option(_INPUT, "--stop", multiple=True, metavar="TEXT", help="End the answer before this text. Repeatable."),
-    option(_INPUT, "-n", "--n-predict", "predict", type=_COUNT, help=_COUNT_HELP),
+    option(_INPUT, "-sys", "--system-prompt", help="Instructions that the model reads first."),
+    option(_INPUT, "--raw", is_flag=True, help="Send the prompt as it is, without the model's chat template."),
+    option(_INPUT, "--stop", multiple=True, metavar="TEXT", help="Stop before this text. Repeatable."),
+    option(_INPUT, "-n", "--n-predict", "predict", type=TokenLimit(), help=_COUNT_HELP),
 )
 MODEL_OPTIONS = (
-    option(_MODEL, "-m", "--model", "model_option", type=ModelName("starter"), help="The model, as the argument."),
+    option(_MODEL, "-m", "--model", "model_option", type=ModelName("starter"), help="The model; same as the argument."),
     option(_MODEL, "-c", "--ctx-size", default=0, type=ContextSize(), metavar="N|auto", help=CONTEXT_HELP),
-    option(_MODEL, "-t", "--threads", default=0, type=_SIZE, help="Threads; 0: one a physical core."),
-    option(_MODEL, "-tb", "--threads-batch", default=0, type=_SIZE, help="Threads to read and verify; 0: as -t."),
-    option(_MODEL, "-ngl", "--gpu-layers", "--n-gpu-layers", default=-1, type=int, help=_GPU_HELP),
+    option(_MODEL, "-t", "--threads", default=0, type=THREADS, help="Threads; 0: one per physical core."),
+    option(_MODEL, "-tb", "--threads-batch", default=0, type=THREADS, help=_BATCH_THREADS_HELP),
+    option(_MODEL, "-ngl", "--gpu-layers", "--n-gpu-layers", default=-1, type=int, help=GPU_HELP),
     option(
         _MODEL, "-fa", "--flash-attn", default="auto", type=_FLASH, help="Flash attention; auto: on where it works."
     ),
     option(_MODEL, "-ctk", "--cache-type-k", default="auto", type=_CACHE, help="Type of cached keys; auto: exact."),
-    option(_MODEL, "-ctv", "--cache-type-v", default="auto", type=_CACHE, help="Type of cached values."),
+    option(_MODEL, "-ctv", "--cache-type-v", default="auto", type=_CACHE, help="Type of cached values; auto: exact."),
 )
 DRAFTER = option(
     _DRAFT,
@@ -140,10 +196,12 @@ DRAFTER = option(
     envvar="LOCALSPEC_DRAFT",
     type=ModelName("auto", "lookup", "suffix", "off"),
     metavar="DRAFTER",
-    help=f"Who guesses: {DRAFTERS}.",
+    help=f"Drafter: {DRAFTERS}.",
 )
 DRAFT_MAX = option(_DRAFT, "--draft-max", type=click.IntRange(0, 64), help=_MAX_HELP)
-NO_ADAPT = option(_DRAFT, "--no-adapt", is_flag=True, help="Guess --draft-max tokens in every round, paying or not.")
+NO_ADAPT = option(
+    _DRAFT, "--no-adapt", is_flag=True, help="Draft --draft-max tokens in every round, even where it does not pay off."
+)
 ALLOW_ROUNDING = option(_DRAFT, "--allow-rounding", is_flag=True, help=_ROUNDING_HELP)
 STRICT = option(_DRAFT, "--strict", is_flag=True, help=_STRICT_HELP)
 _DRAFT_OPTIONS = (
@@ -155,28 +213,46 @@ _DRAFT_OPTIONS = (
     STRICT,
     option(_DRAFT, "--predict", "prediction", type=click.Path(), metavar="FILE", help=_PREDICTION_HELP),
     option(_DRAFT, "--no-memory", is_flag=True, envvar="LOCALSPEC_NO_MEMORY", help=_MEMORY_HELP),
-    option(_DRAFT, "--explain", is_flag=True, help="Tell in the end what guessing cost, and walk through one round."),
+    option(
+        _DRAFT, "--explain", is_flag=True, help="At the end, explain what drafting cost and walk through one round."
+    ),
 )
-_TEMPERATURE = option(_SAMPLING, "--temp", default=0.8, type=float, help="Temperature; 0: always the likeliest token.")
+_TEMPERATURE = option(
+    _SAMPLING, "--temp", default=0.8, type=float, help="Temperature; 0: always the most likely token."
+)
 SHAPING_OPTIONS = (
-    option(_SAMPLING, "--top-k", default=40, type=int, help="Keep the likeliest k tokens; 0: all."),
-    option(_SAMPLING, "--top-p", default=0.95, type=float, help="Keep this much probability; 1: all."),
-    option(_SAMPLING, "--min-p", default=0.05, type=float, help="Drop what is below this share of the likeliest."),
-    option(_SAMPLING, "--repeat-penalty", default=1.0, type=float, help="Weaken what was said; 1: off."),
-    option(_SAMPLING, "--repeat-last-n", default=64, type=int, help="How far back penalties look; -1: all."),
-    option(_SAMPLING, "--presence-penalty", default=0.0, type=float, help="Subtract once from what was said."),
-    option(_SAMPLING, "--frequency-penalty", default=0.0, type=float, help="Subtract each time it was said."),
+    option(_SAMPLING, "--top-k", default=40, type=int, help="Keep the k most likely tokens; 0: all."),
+    option(
+        _SAMPLING,
+        "--top-p",
+        default=0.95,
+        type=float,
+        help="Keep the most likely tokens up to this total probability; 1: all.",
+    ),
+    option(
+        _SAMPLING,
+        "--min-p",
+        default=0.05,
+        type=float,
+        help="Drop tokens below this share of the most likely one's probability.",
+    ),
+    option(_SAMPLING, "--repeat-penalty", default=1.0, type=float, help="Penalise tokens already seen; 1: off."),
+    option(_SAMPLING, "--repeat-last-n", default=64, type=int, help="How many tokens back penalties look; -1: all."),
+    option(
+        _SAMPLING, "--presence-penalty", default=0.0, type=float, help="Subtracted once from every token already seen."
+    ),
+    option(_SAMPLING, "--frequency-penalty", default=0.0, type=float, help="Subtracted per occurrence."),
 )
-_SEED = option(_SAMPLING, "-s", "--seed", default=-1, type=int, help="Same seed, same text; -1: a new one.")
+_SEED = option(_SAMPLING, "-s", "--seed", default=-1, type=int, help="Same seed, same text; -1: a new seed.")
 _OUTPUT_OPTIONS = (
-    option(_OUTPUT, "--json", "as_json", is_flag=True, help="JSON lines: start, round, end; error."),
+    option(_OUTPUT, "--json", "as_json", is_flag=True, help="Print JSON lines: start, round, end; error."),
     option(_OUTPUT, "--no-history", is_flag=True, envvar="LOCALSPEC_NO_HISTORY", help=_HISTORY_HELP),
     option(_OUTPUT, "-q", "--quiet", is_flag=True, help="No progress, no statistics."),
     option(_OUTPUT, "--plain", is_flag=True, help="Chat line by line, for screen readers, dumb terminals and SSH."),
 )
 _SCREEN_OPTIONS = (
     option(_SCREEN, "--theme", default="auto", type=click.Choice(["auto", *THEMES]), help=_THEME_HELP),
-    option(_SCREEN, "--vim", is_flag=True, help="Vim's keys in the prompt."),
+    option(_SCREEN, "--vim", is_flag=True, help="Vim keys in the prompt."),
     option(_SCREEN, "--key", multiple=True, metavar="NAME=KEYS", help=_KEY_HELP),
 )
 

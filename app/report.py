@@ -26,10 +26,10 @@ def summary(ended: Ended) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def ending_note(finish: Finish) -> str | None:
+def ending_note(finish: Finish, *, in_chat: bool = False) -> str | None:
     """Return what the user should know about an answer that did not end by itself; None for one that did."""
     if finish is Finish.CONTEXT:
-        return "The context is full, so the answer ends here. Start with a larger one (-c), or /clear."
+        return f"The context is full, so the answer ends here. Use a larger one: -c N{', or /new' * in_chat}."
     return "Stopped." if finish is Finish.CANCELLED else None
 
 
@@ -42,7 +42,7 @@ def table(stats: Snapshot, drafter: str, accept: Accept) -> str:
         ("drafter", f"{drafter}, drafted in {stats.drafts:,} rounds (coverage {_percent(stats.coverage)})"),
         ("accepted", f"{stats.accepted:,} of {stats.drafted:,} drafted ({_percent(stats.acceptance_rate)})"),
         ("by position", _by_position(stats) or "-"),
-        ("mean length", f"{_number(stats.mean_acceptance_length)} emitted a round that drafted"),
+        ("mean length", f"{_number(stats.mean_acceptance_length)} tokens per round that drafted"),
         ("time", _times(stats)),
         ("text", f"{accept.claim} ({accept} rule)"),
     ]
@@ -120,7 +120,7 @@ def _speculation(ended: Ended) -> list[str]:
     if not stats.drafts:
         return [f"drafter {ended.drafter}" + (", drafted nothing" if ended.drafter != "off" else "")]
     length = _number(stats.mean_acceptance_length)
-    return [f"{ended.drafter} {stats.accepted}/{stats.drafted} accepted", f"{length} tokens a drafted round"]
+    return [f"{ended.drafter} {stats.accepted}/{stats.drafted} accepted", f"{length} tokens per drafted round"]
 
 
 def _speed(stats: Snapshot) -> str:

@@ -1,11 +1,14 @@
 """From flags to what the engine understands; what makes no sense is refused here, before anything is loaded."""
 
+import os
+import re
 import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from app.catalog.pairs import taken_apart
@@ -22,6 +25,7 @@ from models.accept import Accept
 from models.catalog import STARTER, find_model
 from models.errors import ModelFileError, UsageError
 from models.exact_width import WIDEST
+from models.gguf import is_there
 from models.llama_load import LlamaOptions
 from models.names import PAIR
 from models.sampling import SamplingParams
@@ -99,15 +103,17 @@ def _check_edits_alone(words: tuple[str, ...], flags: dict[str, Any]) -> None:
         "--predict": flags["prediction"], "--json": flags["as_json"], "--plain": flags["plain"],
     }  # fmt: skip
     if others := [name for name, said in beside.items() if said]:
-        raise UsageError(f"--edit opens an editor, and {others[0]} is for a chat.", hint="Leave out one of the two.")
+        raise UsageError(f"--edit opens an editor, but {others[0]} is for a chat.", hint="Leave out one of the two.")
 
 
 def read_plan(model: str, flags: dict[str, Any]) -> LoadPlan:
     """Read what to load, and how; raises UsageError, and ModelFileError for a pair whose models are not here."""
     if flags["flash_attn"] == "off" and flags["cache_type_v"] == "q8_0":
-        raise UsageError("-ctv q8_0 needs flash attention, and -fa is off.", hint="Leave out one of the two.")
+        raise UsageError("-ctv q8_0 needs flash attention, but -fa is off.", hint="Leave out one of the two.")
     if flags["allow_rounding"] and flags.get("strict", False):
-        raise UsageError("--strict allows no rounding, and --allow-rounding does.", hint="Leave out one of the two.")
+        raise UsageError("--strict and --allow-rounding contradict each other.", hint="Leave out one of the two.")
+    terminal = Terminal(quiet=flags.get("quiet", False))
+    _tell_excess(max(flags["threads"], flags["threads_batch"]), terminal)
     fits = flags["ctx_size"] == AUTO
     options = LlamaOptions(
         context_size=0 if fits else flags["ctx_size"],
@@ -121,9 +127,15 @@ def read_plan(model: str, flags: dict[str, Any]) -> LoadPlan:
     )
     named = taken_apart(model, None if flags["draft"] == "auto" else flags["draft"])
     if named.note:
-        Terminal(quiet=flags.get("quiet", False)).warn(named.note)
+        terminal.warn(named.note)
     drafter, memory, rounding = parse_drafter(named.draft or "auto"), machine_memory(), flags["allow_rounding"]
     return LoadPlan(named.target, drafter, options, memory, rounding, flags.get("strict", False), fit_context=fits)
+
+
+def _tell_excess(threads: int, terminal: Terminal) -> None:
+    # They wait for each other: with some dozen times the cores, a token takes seconds.
+    if threads > (cores := os.cpu_count() or threads):
+        terminal.warn(f"{threads} threads are more than this machine's {cores} logical cores, and make it slower.")
 
 
 def _divided(
@@ -133,7 +145,16 @@ def _divided(
     default, model = (None, model) if named else (model, None)
     if model is not None and (flags["model_option"] or (resumed is not None and not _is_model(model))):
         words, model = (model, *words), None
+    elif model is not None and not words and " " in model.strip():
+        _check_meant(model)
     return flags["model_option"] or model or (resumed and resumed.source) or default or STARTER, words
+
+
+def _check_meant(name: str) -> None:
+    """Refuse a question where a model belongs, before a screen is opened; raises UsageError."""
+    if not _is_model(name) and not is_there(Path(name)):
+        hint = "The model comes first: localspec run MODEL PROMPT, or -p PROMPT for the default model."
+        raise UsageError(f"There is no model '{shorten(name, 60, placeholder=' ...')}'.", hint=hint)
 
 
 def _is_model(name: str) -> bool:
@@ -147,6 +168,9 @@ def _is_model(name: str) -> bool:
 def _resumed(flags: dict[str, Any]) -> Resumed | None:
     if flags["resume"] is None and not flags["go_on"]:
         return None
+    if flags["resume"] == "":
+        hint = "localspec history ls shows the ids; -C continues the last conversation."
+        raise UsageError("The id of --resume is empty.", hint=hint)
     return find_resumed(flags["resume"] or "")
 
 
@@ -157,7 +181,14 @@ def _remembers(plan: LoadPlan, flags: dict[str, Any]) -> bool:
 
 def _system(flags: dict[str, Any], resumed: Resumed | None) -> str | None:
     given: str | None = flags["system_prompt"]
-    return resumed.conversation.system if given is None and resumed is not None else given
+    if given is None:
+        return None if resumed is None else resumed.conversation.system
+    return _cleaned(given)
+
+
+def _cleaned(said: str) -> str:
+    """Return an argument as a pipe would have been read: its bytes that are no UTF-8 arrive as lone surrogates."""
+    return re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", said)
 
 
 def _texts() -> Place | None:
@@ -201,18 +232,18 @@ def read_sampling(flags: dict[str, Any]) -> SamplingParams:
 
 def _prompt(words: tuple[str, ...], flags: dict[str, Any]) -> str | None:
     """Join what was given as words, -p, -f and a pipe; None when nothing was, on a terminal."""
-    parts = [" ".join(words), flags["prompt_option"] or ""]
+    parts = [_cleaned(" ".join(words)), _cleaned(flags["prompt_option"] or "")]
     if flags["file"]:
         parts.append(_read_file("-f", Path(flags["file"])))
     piped = not sys.stdin.isatty()
     if piped:
-        parts.append(sys.stdin.buffer.read().decode("utf-8", errors="replace"))
+        parts.append(sys.stdin.buffer.read().decode("utf-8-sig", errors="replace"))
     text = "\n\n".join(part for part in parts if part.strip())
     if text:
         # A trailing line end is the shell's, not the question's.
         return text if flags["raw"] else text.rstrip("\n")
     if piped or flags["file"] or flags["as_json"]:
-        raise UsageError("There is nothing to answer.", hint='Give a prompt: localspec run MODEL "PROMPT", or -f FILE.')
+        raise UsageError("There is no prompt.", hint='Give a prompt: localspec run MODEL "PROMPT", or -f FILE.')
     return None
 
 
@@ -232,6 +263,6 @@ def _keys(said: Sequence[str]) -> Mapping[str, str]:
 
 def _read_file(flag: str, path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return path.read_text(encoding="utf-8-sig", errors="replace")
     except OSError as error:
         raise UsageError(f"{flag} {path} can't be read.", cause=str(error.strerror), hint="Check the path.") from error

@@ -1,5 +1,6 @@
 """The settings that can be changed in a running chat, by the names of their flags."""
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import fields, replace
 
@@ -31,7 +32,7 @@ def with_setting(settings: Question, name: str, value: str) -> Question:
     """Return the settings with one of them changed; raises UsageError for a name nobody has, or a value it can't be."""
     names = setting_values(settings)
     if name not in names:
-        raise UsageError(f"There is no setting '{name}'.", hint=f"The settings are: {', '.join(names)}.")
+        raise UsageError(f"Unknown setting '{name}'.", hint=f"The settings are: {', '.join(names)}.")
     if name == "accept":
         return replace(settings, accept=_rule(value))
     try:
@@ -40,21 +41,23 @@ def with_setting(settings: Question, name: str, value: str) -> Question:
         if name == "predict":
             return replace(settings, max_tokens=int(value) if int(value) > 0 else None)
         attribute = _SAMPLING[name]
-        changed = {attribute: type(getattr(settings.sampling, attribute))(value)}
-        return replace(settings, sampling=replace(settings.sampling, **changed))
+        wanted = type(getattr(settings.sampling, attribute))(value)
+        if name == "seed" and wanted < 0:
+            wanted = secrets.randbits(32)
+        return replace(settings, sampling=replace(settings.sampling, **{attribute: wanted}))
     except ValueError:
-        raise UsageError(f"{name} can't be '{value}'.", hint="It wants a number.") from None
+        raise UsageError(f"{name} can't be '{value}'.", hint="Expected a number.") from None
 
 
 def draft_length_text(settings: Question) -> str:
     """Return how long a draft may be, in words."""
     if not settings.adapt:
         return f"{FIXED_LENGTH if settings.draft_length is None else settings.draft_length} tokens"
-    return "as many tokens as pay" if settings.draft_length is None else f"at most {settings.draft_length} tokens"
+    return "as many tokens as pay off" if settings.draft_length is None else f"at most {settings.draft_length} tokens"
 
 
 def _rule(value: str) -> Accept:
     try:
         return Accept(value)
     except ValueError:
-        raise UsageError(f"accept can't be '{value}'.", hint=f"It wants one of: {', '.join(Accept)}.") from None
+        raise UsageError(f"accept can't be '{value}'.", hint=f"Expected one of: {', '.join(Accept)}.") from None

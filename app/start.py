@@ -6,6 +6,7 @@ from typing import Any
 
 from app.error_lines import errors_told
 from app.request import Request, read_request
+from app.terminal import Terminal
 from models.errors import UsageError
 
 
@@ -20,8 +21,8 @@ def _start(request: Request) -> int:
     if request.edit is not None:
         if not _can_show_screen():
             raise UsageError(
-                "The editor needs a terminal that can show a screen.",
-                hint="localspec complete FILE:LINE:COL prints what is missing anywhere.",
+                "The editor needs a full-screen terminal.",
+                hint="localspec complete FILE:LINE:COL prints a completion without one.",
             )
         from app.ui.edit_app import run_editor
 
@@ -30,6 +31,8 @@ def _start(request: Request) -> int:
         from app.oneshot import run_once
 
         return run_once(request)
+    if request.settings.explain:
+        Terminal(quiet=request.quiet).warn("--explain is for a single answer; in a chat, use /explain.")
     if request.plain or not _can_show_screen():
         from app.chat_loop import run_chat
 

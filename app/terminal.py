@@ -12,6 +12,9 @@ import click
 
 from models.errors import LocalspecError
 
+_BAR = 24
+"""Columns of a bar."""
+
 
 class Terminal:
     """Writes answers to stdout, and everything else to stderr."""
@@ -69,12 +72,27 @@ class Terminal:
         sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()
 
+    def loading(self, name: str, share: float) -> None:
+        """Show how much of a model was read, 0 to 1."""
+        self.progress(f"loading {name} {share:4.0%}")
+
     def clear_progress(self) -> None:
         """Take the progress line away."""
         if self._progress:
             self._progress = ""
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+
+
+def bar(done: float, of: float) -> str:
+    """Return a bar for the progress line: full where `done` is all, or more than all."""
+    filled = min(_BAR, int(_BAR * done / of))
+    return "#" * filled + "." * (_BAR - filled)
+
+
+def time_left(seconds: float) -> str:
+    """Return about how long it will take."""
+    return f"{seconds / 60:.0f} min left" if seconds > 90 else f"{seconds:.0f} s left"
 
 
 def _note(line: str) -> None:

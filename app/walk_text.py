@@ -10,27 +10,27 @@ from models.accept import Accept
 
 _LONGEST_WORD = 18
 _LEGENDS = {
-    Accept.COUPLED: "A guess is kept while the target says the same token; the first that differs is rejected.",
+    Accept.COUPLED: "A guess is kept while the target picks the same token; the first that differs is rejected.",
     Accept.RESIDUAL: (
-        "A guess is kept when its coin, a number from 0 to 1 that the seed decides, is below its accept chance: "
+        "A guess is kept when its coin, a number from 0 to 1 set by the seed, is below its accept chance: "
         "target / draft, at most 1."
     ),
     Accept.BLOCK: (
         "The draft is judged as a whole. 'so far' is the chance that its beginning can be kept; every guess has a "
-        "coin, and the last coin below its chance tells how many guesses are kept."
+        "coin, and the last coin below its chance decides how many guesses are kept."
     ),
     Accept.TYPICAL: (
-        "Approximate: a guess is kept when the target's probability of it is above the threshold, which sinks the less "
-        "decided the target is. The text does not have the target's distribution."
+        "Approximate: a guess is kept when the target's probability of it is above the threshold, which falls as the "
+        "target gets less certain. The text does not have the target's distribution."
     ),
 }
-_GREEDY = "At temperature 0 the likeliest token has all the probability, and all accept rules are one."
+_GREEDY = "At temperature 0 the most likely token has all the probability, and all accept rules are the same."
 _RULED_OUT = "Where the target has 0, top-k, top-p or min-p has ruled the guess out."
-_SURE = "'sure' is how sure the drafter was; it decides nothing here."
+_SURE = "'sure' is the drafter's confidence; it decides nothing here."
 _CERTAIN = "A guess that was not drawn by chance is certain: its draft probability counts as 1."
-_SECOND = "'b' is a second guess for a place, checked in the same pass."
+_SECOND = "'b' is a second guess for a place, verified in the same pass."
 _SECOND_DRAWN = "'b' is a second guess, drawn from the draft without the first, and judged against the residual."
-_DRAWING = "The token with the largest key is drawn: ln(chance) + noise, which seed and place decide."
+_DRAWING = "The token with the largest key is drawn: ln(chance) + noise, fixed by seed and position."
 _CUT = "The answer ended before the last of these tokens."
 
 
@@ -67,7 +67,7 @@ class _Page:
         return [
             *wrapped(f"Round {walk.number}, guesses of {walk.source}, {rule}", 0, 2),
             f"  after   {after}",
-            *wrapped(f"said    {said}", 2, 8),
+            *wrapped(f"emitted {said}", 2, 8),
         ]
 
     def _steps(self) -> list[str]:
@@ -88,7 +88,7 @@ class _Page:
     def _tests(self) -> list[_Column]:
         draft = _Column("draft", lambda step: "certain" if step.draft_prob is None else _number(step.draft_prob))
         sure = [_Column("sure", lambda step: _number(step.sureness))] if self._sure else []
-        says = _Column("target says", lambda step: self._cell(step.choice) if step.choice else "-", left=True)
+        says = _Column("target picks", lambda step: self._cell(step.choice) if step.choice else "-", left=True)
         coins = [
             _Column("accept chance", lambda step: _number(step.toss.chance if step.toss else None)),
             _Column("coin", lambda step: _number(step.toss.coin if step.toss else None)),
@@ -139,7 +139,7 @@ class _Page:
 
     def _test(self, step: Step) -> str:
         if step.choice is not None:
-            return f"the target says {self._quoted(step.choice)}"
+            return f"the target picks {self._quoted(step.choice)}"
         if step.toss is not None:
             return f"accept chance = {_quotient(step, step.toss)}, the coin showed {_number(step.toss.coin)}"
         return f"target {_number(step.target_prob)}, threshold {_number(step.threshold)}"
@@ -182,7 +182,7 @@ class _Page:
 
     def _origin(self) -> str:
         if not self._walk.candidates:
-            return "the target's likeliest"
+            return "the target's most likely token"
         replaced = self._walk.kind is Kind.REPLACEMENT and self._walk.residuals
         return "drawn from the residual" if replaced else "drawn from the target's distribution"
 

@@ -4,7 +4,7 @@ import time
 
 from app.bench.card import note_in_cards
 from app.bench.findings import Findings
-from app.bench.progress import AnswerProgress, count_turns
+from app.bench.progress import AnswerProgress, count_turns, tell_nothing
 from app.bench.record import record
 from app.bench.report import report
 from app.bench.request import BenchRequest
@@ -15,7 +15,7 @@ from app.exit_codes import INTERRUPTED
 from app.interrupt import run_interruptible
 from app.terminal import Terminal
 from models.abort import AbortFlag
-from models.errors import Cancelled, LocalspecError
+from models.errors import Cancelled
 
 
 def run_bench(request: BenchRequest) -> int:
@@ -30,15 +30,18 @@ def run_bench(request: BenchRequest) -> int:
         raise
     finally:
         terminal.clear_progress()
-    _show(findings, terminal)
-    findings.check_texts()
+    try:
+        _show(findings, terminal)
+    finally:
+        # A text that is not plain's is worse news than a drawing that failed.
+        findings.check_texts()
     return INTERRUPTED if findings.interrupted else 0
 
 
 def _measure(findings: Findings, abort: AbortFlag, terminal: Terminal) -> None:
     request = findings.request
     clock = time.perf_counter
-    loader = Loader(request.plan, abort, clock, lambda name, share: terminal.progress(f"loading {name} {share:4.0%}"))
+    loader = Loader(request.plan, abort, clock, terminal.loading)
     run = BenchRun(loader, clock, request.arms)
     answers = len(request.arms) * len(request.samplings) * count_turns(request.prompts)
     progress = AnswerProgress(terminal, answers)
@@ -67,25 +70,16 @@ def _show(findings: Findings, terminal: Terminal) -> None:
     for note in findings.notes:
         terminal.warn(note)
     if not findings.answers:
-        _tell_nothing(findings, terminal)
+        tell_nothing(terminal, findings.skipped, interrupted=findings.interrupted)
         return
     if findings.request.as_json:
         terminal.say_record(record(findings))
     else:
         terminal.say(report(findings))
+    for card in note_in_cards(findings):
+        terminal.tell(f"Written to the pair card: {card}")
     if findings.request.plot is not None:
         from app.bench.plot import draw
 
         draw(findings, findings.request.plot)
         terminal.tell(f"Drawn: {findings.request.plot}")
-    for card in note_in_cards(findings):
-        terminal.tell(f"Written into the pair's card: {card}")
-
-
-def _tell_nothing(findings: Findings, terminal: Terminal) -> None:
-    """Say why there is nothing to show; raises LocalspecError where the prompts are why: a script must not go on."""
-    if not findings.interrupted:
-        raise LocalspecError(
-            f"No prompt could be asked: {findings.skipped[0].reason}.", hint="Choose others with --class or --prompts."
-        )
-    terminal.warn("Stopped before all arms had answered one prompt.")

@@ -46,5 +46,5 @@ class Findings:
         raise DivergedError(
             f"{len(forked)} of {len(drafted)} drafted answers differ from plain decoding.",
             cause=f"{first.arm}, {first.prompt}, turn {first.turn + 1}: token {first.fork} is the first that differs.",
-            hint="A drafter may change the speed alone: please report it. --allow-rounding counts it as no failure.",
+            hint="A drafter must change only the speed: please report it. With --allow-rounding it is no failure.",
         )

@@ -9,18 +9,18 @@ from app.options import MODEL_OPTIONS, SHAPING_OPTIONS, Command, ModelName, add_
 from drafters.registry import WITHOUT_MODEL
 
 _WHAT, _DRAFT, _SAMPLING, _OUTPUT = "What to measure", "Speculation", "Sampling", "Output"
-PREDICT_NAMES, PREDICT_HELP = ("-n", "--predict", "--n-predict", "predict"), "Most tokens of an answer."
+PREDICT_NAMES, PREDICT_HELP = ("-n", "--n-predict", "predict"), "Maximum tokens per answer."
 _COUNT = click.IntRange(min=1)
-_PROMPTS_HELP = "JSON lines.  [default: those of localspec]"
-_CLASS_HELP = "Classes of prompts, separated by commas.  [default: all]"
+_PROMPTS_HELP = "Prompts, as JSON lines.  [default: built-in prompts]"
+_CLASS_HELP = "Prompt classes, separated by commas.  [default: all]"
 _ARMS_HELP = (
     "Arms to compare with plain decoding, separated by commas: auto, lookup, suffix, model; the last three also with a "
     "draft length, as in lookup:7.  [default: auto; with a draft model auto,lookup,model]"
 )
-_DRAFT_MAX_HELP = "Draft length of arms that name none."
-_ROUNDING_HELP = "Let arms draft longer than this machine is bit-exact for; a text that forks is then no failure."
-_TEMPERATURE_HELP = "Temperatures, separated by commas; an arm forgets everything in between."
-_PLOT_HELP = "Draw the speed-ups and the cost of a pass; .svg or .png. Needs localspec[plot]."
+_DRAFT_MAX_HELP = "Draft length of arms that do not name one."
+_ROUNDING_HELP = "Allow drafts longer than this machine verifies bit-exactly; a text that forks is then not a failure."
+_TEMPERATURE_HELP = "Temperatures, separated by commas; drafters start empty for each."
+_PLOT_HELP = "Plot the speed-ups and the cost of a pass, as .svg or .png. Needs localspec[plot]."
 
 
 class _Numbers(click.ParamType[str]):
@@ -34,14 +34,14 @@ class _Numbers(click.ParamType[str]):
             try:
                 float(number.strip() or 0)
             except ValueError:
-                self.fail(f"'{value}' is no list of numbers, as in 0,0.7.", param, ctx)
+                self.fail(f"'{value}' is not a list of numbers, as in 0,0.7.", param, ctx)
         return value
 
 
 NUMBERS = _Numbers()
 _WHAT_OPTIONS = (
     option(_WHAT, "--vs", multiple=True, metavar="ARMS", help=_ARMS_HELP),
-    option(_WHAT, "--limit", default=12, type=_COUNT, help="Most prompts of a class."),
+    option(_WHAT, "--limit", default=12, type=_COUNT, help="Maximum prompts per class."),
     option(_WHAT, *PREDICT_NAMES, default=160, type=_COUNT, help=PREDICT_HELP),
 )
 
@@ -72,7 +72,9 @@ _TEMPERATURES = option(
 )
 SEED = option(_SAMPLING, "-s", "--seed", default=1, type=click.IntRange(min=0), help="Same seed, same texts.")
 _OUTPUT_OPTIONS = (
-    option(_OUTPUT, "--json", "as_json", is_flag=True, help="One JSON object with every figure and every answer."),
+    option(
+        _OUTPUT, "--json", "as_json", is_flag=True, help="Print one JSON object with every figure and every answer."
+    ),
     option(_OUTPUT, "--plot", type=click.Path(), metavar="FILE", help=_PLOT_HELP),
     option(_OUTPUT, "-q", "--quiet", is_flag=True, help="No progress, no notes."),
 )

@@ -12,6 +12,7 @@ from app.bench.findings import Findings
 from app.engine.bench_results import Result
 from app.engine.bench_stats import geometric_mean
 from app.engine.calibrate import VerifyCurve
+from models.errors import LocalspecError
 
 _INCHES = (9.0, 3.2)
 """Width of the drawing, and height of each part of it."""
@@ -20,7 +21,10 @@ _BARS = 0.8
 
 
 def draw(findings: Findings, path: Path) -> None:
-    """Write an SVG or PNG file, as the ending says: one part for each temperature, and one for the curve."""
+    """Write an SVG or PNG file, as the ending says: one part for each temperature, and one for the curve.
+
+    Raises LocalspecError where the file can't be written.
+    """
     by_temperature = [list(group) for _, group in groupby(findings.results(), key=lambda result: result.temperature)]
     oracle = findings.conditions.oracle if findings.conditions else None
     parts = len(by_temperature) + (oracle is not None)
@@ -32,7 +36,11 @@ def draw(findings: Findings, path: Path) -> None:
         _draw_curve(axes[-1], oracle.curve, oracle.widest)
     # The same figures give the same file: no date, and no random names inside.
     with mpl.rc_context({"svg.hashsalt": "localspec"}):
-        figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+        try:
+            figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+        except OSError as error:
+            hint = "The figures above are complete."
+            raise LocalspecError(f"{path} can't be drawn.", cause=str(error.strerror or error), hint=hint) from error
 
 
 def _draw_speed_ups(part: Axes, results: Sequence[Result]) -> None:
@@ -68,7 +76,7 @@ def _errors(results: Sequence[Result]) -> list[list[float]]:
 def _draw_curve(part: Axes, curve: VerifyCurve, widest: int) -> None:
     widths = list(curve.measured)
     part.plot(widths, [curve.ratio(width) for width in widths], marker="o", label="measured")
-    part.plot(widths, widths, linestyle=":", color="grey", label="one pass a token")
+    part.plot(widths, widths, linestyle=":", color="grey", label="one pass per token")
     if widest < widths[-1]:
         part.axvline(widest, color="grey", linewidth=0.8, label="widest pass allowed")
     part.set_ylim(bottom=0, top=1.1 * max(curve.ratio(width) for width in widths))

@@ -3,15 +3,23 @@
 import time
 from collections.abc import Sequence
 
-from app.engine.bench import BenchPrompt
-from app.terminal import Terminal
-
-_BAR = 24
+from app.engine.bench import BenchPrompt, Skipped
+from app.terminal import Terminal, bar, time_left
+from models.errors import LocalspecError
 
 
 def count_turns(prompts: Sequence[BenchPrompt]) -> int:
     """Return how many answers these prompts ask for; a hole to fill is one."""
     return sum(len(prompt.turns) or 1 for prompt in prompts)
+
+
+def tell_nothing(terminal: Terminal, skipped: Sequence[Skipped], *, interrupted: bool) -> None:
+    """Say why there is nothing to show; raises LocalspecError where the prompts are why: a script must not go on."""
+    if not interrupted:
+        raise LocalspecError(
+            f"No prompt could be run: {skipped[0].reason}.", hint="Choose others with --class or --prompts."
+        )
+    terminal.warn("Stopped before all arms had answered one prompt.")
 
 
 class AnswerProgress:
@@ -36,12 +44,9 @@ class AnswerProgress:
         self._show(self._begun, text)
 
     def _show(self, done: int, text: str) -> None:
-        filled = _BAR * done // self._answers
-        bar = f"{'#' * filled}{'.' * (_BAR - filled)} {done}/{self._answers}"
-        self._terminal.progress(f"{bar}  {text}".rstrip())
+        self._terminal.progress(f"{bar(done, self._answers)} {done}/{self._answers}  {text}".rstrip())
 
     def _left(self, seconds: float) -> str:
         if self._begun == 0:
             return ""
-        left = seconds / self._begun * (self._answers - self._begun)
-        return f"{left / 60:.0f} min left" if left > 90 else f"{left:.0f} s left"
+        return time_left(seconds / self._begun * (self._answers - self._begun))

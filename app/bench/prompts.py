@@ -23,12 +23,20 @@ def read_prompts(path: str | None) -> list[BenchPrompt]:
     return _parse(text, path)
 
 
+def names_in(flag: str, values: Sequence[str]) -> list[str]:
+    """Return what comma lists name, each given once or more; raises UsageError where they name nothing."""
+    names = [name.strip() for value in values for name in value.split(",") if name.strip()]
+    if values and not names:
+        raise UsageError(f"{flag} is empty.", hint=f"Leave out {flag}, or name something.")
+    return names
+
+
 def choose(prompts: Sequence[BenchPrompt], classes: Sequence[str], limit: int) -> list[BenchPrompt]:
     """Return the first `limit` prompts of each class named, of every class if none is; raises UsageError."""
     there = list(dict.fromkeys(prompt.class_name for prompt in prompts))
     unknown = [name for name in classes if name not in there]
     if unknown:
-        raise UsageError(f"--class {unknown[0]} is no class of these prompts.", hint=f"There are: {', '.join(there)}.")
+        raise UsageError(f"--class {unknown[0]} is not a class of these prompts.", hint=f"Classes: {', '.join(there)}.")
     chosen: list[BenchPrompt] = []
     for name in there:
         if not classes or name in classes:
@@ -49,7 +57,7 @@ def _parse(text: str, name: str) -> list[BenchPrompt]:
                 # What remembers would know the answer, and a figure of an id would be two prompts'.
                 raise UsageError(
                     f"{name}, line {number}: repeats line {lines[known]}.",
-                    hint=f"See {prompt.id!r}: an id, a first turn and a hole to fill come once in a file.",
+                    hint=f"See {prompt.id!r}: an id, a first turn and a hole may occur only once in a file.",
                 )
             lines[known] = number
         prompts.append(prompt)
@@ -74,7 +82,7 @@ def _prompt(line: str, where: str) -> BenchPrompt:
         return BenchPrompt(name, class_name, prefix=texts[0], suffix=texts[1])
     turns = record["turns"]
     if not isinstance(turns, list) or not turns or not _all_texts(turns):
-        raise UsageError(f'{where}: "turns" is {_short(turns)}.', hint=f"It lists one text or more. {_FORM}")
+        raise UsageError(f'{where}: "turns" is {_short(turns)}.', hint=f"It must list at least one text. {_FORM}")
     return BenchPrompt(name, class_name, tuple(turns))
 
 

@@ -17,9 +17,9 @@ _COLUMNS = (
 )  # fmt: skip
 _LEGEND = (
     "speed-up: against off on the same prompts, geometric mean, its bootstrap interval, and the worst prompt. "
-    "gap: time a token, averaged over 8. first: time to the first token. length: tokens a round that drafted. "
+    "gap: time per token, averaged over 8. first: time to the first token. length: tokens per round that drafted. "
     "cover: rounds that drafted. oracle: share of the speed of a drafter that knows the answer. "
-    "usual price: a pass counts as the median of its width in its class, so that what else the machine did is left out."
+    "usual cost: a pass counts as the median of its width in its class, which leaves out other work of the machine."
 )
 
 
@@ -34,7 +34,7 @@ def report(findings: Findings) -> str:
         arms = [arm for arm in overall if arm.temperature == temperature]
         lines += [f"Temperature {temperature:g}", "", *_table(results), *_overall(arms), ""]
         lines += _usual(results, arms)
-        lines += ["Accepted of the drafts that reached a position", *_positions(results), ""]
+        lines += ["Acceptance of the drafts that reached each position", *_positions(results), ""]
         lines += ["Verdict", *_verdicts(results), ""]
     return "\n".join([*lines, *textwrap.wrap(_LEGEND, _WIDTH)]) + "\n"
 
@@ -115,7 +115,7 @@ def _usual(results: Sequence[Result], arms: Sequence[Overall]) -> list[str]:
         for name, arm, steady in named
         if steady is not None
     ]
-    return ["Speed-up with every pass at its usual price, and the worst prompt", *lines, ""] if lines else []
+    return ["Speed-up with every pass at its usual cost, and the worst prompt", *lines, ""] if lines else []
 
 
 def _row(name: str, arm: str, speed_up: float, bounds: tuple[float, float] | None) -> str:

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from app.bench.prompts import choose, read_prompts
+from app.bench.prompts import choose, names_in, read_prompts
 from app.engine.bench import BenchPrompt
 from app.engine.bench_arms import ArmSpec, parse_arms
 from app.engine.calibrate import QUICK_WIDTHS
@@ -42,8 +42,8 @@ def read_bench(model: str | None, flags: dict[str, Any]) -> BenchRequest:
     """Read the argument and flags of `bench`; raises UsageError."""
     # LOCALSPEC_MODEL comes as the argument, and -m is the more explicit of the two.
     plan = _plan(flags["model_option"] or model or STARTER, flags)
-    arms = parse_arms(_names(flags["vs"]), flags["draft_max"], has_draft=bool(plan.drafter.model))
-    prompts = choose(read_prompts(flags["prompts"]), _names(flags["classes"]), flags["limit"])
+    arms = parse_arms(names_in("--vs", flags["vs"]), flags["draft_max"], has_draft=bool(plan.drafter.model))
+    prompts = choose(read_prompts(flags["prompts"]), names_in("--class", flags["classes"]), flags["limit"])
     return BenchRequest(
         plan=_with_rows(plan, arms),
         arms=tuple(arms),
@@ -63,7 +63,7 @@ def _plan(model: str, flags: dict[str, Any]) -> LoadPlan:
         return plan
     if plan.drafter.kind != "auto":
         raise UsageError(
-            f"--draft {flags['draft']} is no draft model.", hint="--draft wants a GGUF file here; arms go to --vs."
+            f"--draft {flags['draft']} is not a draft model.", hint="Give --draft a GGUF file here; arms go in --vs."
         )
     return replace(plan, drafter=DrafterSpec("off"))
 
@@ -74,15 +74,8 @@ def _with_rows(plan: LoadPlan, arms: Sequence[ArmSpec]) -> LoadPlan:
     return replace(plan, options=replace(plan.options, max_rows=rows))
 
 
-def _names(values: Sequence[str]) -> list[str]:
-    """Split comma lists, each given once or more."""
-    return [name.strip() for value in values for name in value.split(",") if name.strip()]
-
-
 def _temperatures(values: Sequence[str]) -> list[float]:
-    temperatures = [float(name) for name in _names(values)]
-    if not temperatures:
-        raise UsageError("--temp names no temperature.", hint="Give numbers, as in --temp 0,0.7.")
+    temperatures = [float(name) for name in names_in("--temp", values)]
     return list(dict.fromkeys(temperatures))
 
 
@@ -92,11 +85,26 @@ def _plot(name: str | None) -> Path | None:
         return None
     path = at_home(name, "--plot")
     if path.suffix.lower() not in _PLOTS:
-        raise UsageError(f"--plot {name} is neither .svg nor .png.", hint="Give a file with one of these endings.")
+        raise UsageError(f"--plot {name} is neither .svg nor .png.", hint="Use one of these extensions.")
     if not path.parent.is_dir():
-        raise UsageError(f"--plot {name}: there is no folder {path.parent}.", hint="Make it, or give another file.")
+        raise UsageError(f"--plot {name}: there is no folder {path.parent}.", hint="Create it, or name another file.")
     if find_spec("matplotlib") is None:
         raise UsageError(
-            "--plot needs matplotlib, and it is not installed.", hint=f"Install it: {install_command('plot')}"
+            "--plot needs matplotlib, which is not installed.", hint=f"Install it: {install_command('plot')}"
         )
+    _check_writable(path)
     return path
+
+
+def _check_writable(path: Path) -> None:
+    """Open the file as the drawing will, changing nothing: what is there stays, what was not there is gone again."""
+    try:
+        # Of a link, the file that it leads to.
+        file = path.resolve()
+        was_there = file.exists()
+        file.open("ab").close()
+        if not was_there:
+            file.unlink()
+    except OSError as error:
+        hint = "Name a file that can be written."
+        raise UsageError(f"--plot {path} can't be written.", cause=str(error.strerror), hint=hint) from error

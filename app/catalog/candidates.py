@@ -127,7 +127,7 @@ class Candidates:
     def _bytes(self, model: LocalModel) -> float:
         header = self._header(model)
         if header is None:
-            raise ModelFileError(f"{model.path.name} can't be read any more.", hint="Try again.")
+            raise ModelFileError(f"{model.path.name} can no longer be read.", hint="Try again.")
         return header.bytes_a_token
 
 

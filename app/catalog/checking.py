@@ -123,12 +123,12 @@ def _lines(checked: Checked) -> list[str]:
 def _tokens(checked: Checked) -> list[str]:
     if checked.reasons:
         return [
-            "They are no pair:",
+            "Not a pair:",
             *(line for reason in checked.reasons for line in wrapped(f"- {plain(reason)}", 2, 2)),
         ]
     shared = min(info.vocabulary for info in checked.infos)
-    lines = [f"The tokenizers agree, in all of {shared:,} tokens."]
-    return lines + [line for note in checked.notes for line in wrapped(f"Does no harm: {plain(note)}.", 0, 2)]
+    lines = [f"The tokenizers agree on all {shared:,} tokens."]
+    return lines + [line for note in checked.notes for line in wrapped(f"Harmless: {plain(note)}.", 0, 2)]
 
 
 def _of_texts(checked: Checked) -> list[str]:
@@ -140,7 +140,7 @@ def _of_texts(checked: Checked) -> list[str]:
         "chat template": _templates(checked),
     }
     if not has_end(target):
-        lines["end of answers"] = "the file names no end token: they end where the engine finds one, or at -n"
+        lines["end of answers"] = "the file names no end token: answers end where the engine finds one, or at -n"
     width = max(map(len, lines)) + 2
     return [line for key, said in lines.items() for line in wrapped(f"{key:<{width}}{plain(said)}", 0, width)]
 
@@ -149,7 +149,7 @@ def _special(checked: Checked) -> str:
     """Return the tokens that have a role; where two models differ in one, the notes say how."""
     target, *draft = checked.models
     roles = [f"{role} {token_words(target, token)}" for role, token in target.info.special.items()]
-    said = ", ".join(roles) or "none are named"
+    said = ", ".join(roles) or "none named"
     if not draft:
         return said
     return f"{said}; {'the same in both' if draft[0].info.special == target.info.special else 'of the target'}"
@@ -167,16 +167,16 @@ def _holes(checked: Checked) -> str:
 
 
 def _templates(checked: Checked) -> str:
-    """Tell whether the chat templates are equal: a draft model needs none, as it is never asked anything itself."""
+    """Tell whether the chat templates are equal: the draft model needs none, as it is never asked anything itself."""
     target, *draft = checked.models
     if not draft:
         return "yes" if target.template else "no"
     if draft[0].template == target.template:
         return "the same in both" if target.template else "no, neither"
     if not target.template:
-        return "of the draft model alone, which is not used"
-    differs = "they differ" if draft[0].template else "of the target alone"
-    return f"{differs}; the target's is used, a draft model needs none"
+        return "only in the draft model, where it is not used"
+    differs = "they differ" if draft[0].template else "only in the target"
+    return f"{differs}; the target's is used, the draft model needs none"
 
 
 def _memory(checked: Checked) -> list[str]:
@@ -190,20 +190,20 @@ def _memory(checked: Checked) -> list[str]:
 def _verdict(checked: Checked) -> list[str]:
     fits = checked.fits
     where = " on the GPU" if checked.room.on_gpu else ""
-    room = f"{size(checked.need)} are needed, {size(checked.room.free)} are free{where}"
+    room = f"{size(checked.need)} needed, {size(checked.room.free)} free{where}"
     lines = [f"{'They fit' if len(checked.infos) > 1 else 'It fits'}: {room}." if fits else f"Too large: {room}."]
     if not fits:
         lines.append(_less(checked.largest))
     if checked.reasons:
         return [*lines, f"Not usable together. {_OTHER_DRAFT}"]
     if fits and checked.foreseen is not None and not checked.foreseen.prediction.pays:
-        return [*lines, "Good to use, though it is not predicted to pay here."]
+        return [*lines, "Usable, but drafting is not predicted to pay off here."]
     return [*lines, "Good to use."] if fits else lines
 
 
 def _less(largest: int) -> str:
     if largest:
-        return f"Ask for less context: -c {largest} fits."
+        return f"Use a smaller context: -c {largest} fits."
     return "Close other programs, or use a smaller model or quantisation."
 
 

@@ -9,7 +9,7 @@ from app.engine.predict import ACCEPTANCE, Case, Gain
 
 _HEAD = ("", "right", "guesses", "speed-up")
 _SHOWN_WIDTHS = 6
-_SOURCE = "seen with Qwen2.5-Coder 0.5B guessing for its 1.5B at temperature 0.7"
+_SOURCE = "seen with Qwen2.5-Coder 0.5B drafting for the 1.5B at temperature 0.7"
 
 
 def prediction_lines(seen: Foreseen) -> list[str]:
@@ -29,34 +29,34 @@ def passes_words(seen: Foreseen) -> str:
     """Say what the price of wider passes is taken from."""
     if seen.target is None:
         return (
-            "The target's passes were not measured on this machine: each further token of one is taken at a quarter of "
-            "the first (seen with AVX-512) to all of it (without). `localspec tune` measures them."
+            "Passes of the target were not measured on this machine: each further token is assumed to cost between a "
+            "quarter of the first (seen with AVX-512) and all of it (without). `localspec tune` measures them."
         )
     ratios = [f"{ratio:.2f} for {width}" for width, ratio in sorted(seen.target.verify.items()) if width > 1]
     more = ", and so on" if len(ratios) > _SHOWN_WIDTHS else ""
     exact = seen.target.exact_width
-    limit = f"; wider ones than {exact} are not exact here" if exact and exact > 1 else ""
+    limit = f"; passes wider than {exact} are not exact here" if exact and exact > 1 else ""
     if not ratios:
-        return f"The target's passes were measured on this machine: no pass over several tokens is exact{limit}."
+        return f"Passes of the target were measured on this machine: no pass over several tokens is exact{limit}."
     shown = ", ".join(ratios[:_SHOWN_WIDTHS])
-    return f"A pass of the target, measured on this machine, over one of a single token: {shown} tokens{more}{limit}."
+    return f"Cost of a target pass, measured on this machine, relative to one token: {shown} tokens{more}{limit}."
 
 
 def step_words(seen: Foreseen) -> str:
     """Say what the price of a guess is taken from."""
-    share = f"A step of the draft model is {seen.prediction.step:.2f} of a token of the target"
+    share = f"A step of the draft model costs {seen.prediction.step:.2f} of a target token"
     if seen.step_measured:
         return f"{share}, both measured on this machine."
     read = f"{size(seen.draft_bytes)} and {size(seen.target_bytes)}"
-    return f"{share}, by the weights that a token reads ({read}); it was not measured."
+    return f"{share}, estimated from the bytes read per token ({read}), not measured."
 
 
 def acceptance_words() -> str:
     """Say where the share of right guesses comes from."""
     shares = ", ".join(f"{share:.0%} in {text}" for text, share in sorted(ACCEPTANCE.items(), key=lambda item: item[1]))
     return (
-        f"Guesses are right as {_SOURCE} ({shares}); another pair has its own shares, and a larger draft model is "
-        "right more often. `localspec bench` measures the real gain."
+        f"Acceptance is assumed as {_SOURCE} ({shares}); other pairs differ, and larger draft models "
+        "are accepted more often. `localspec bench` measures the real gain."
     )
 
 
@@ -104,7 +104,7 @@ def _lengths(case: Case) -> str:
 
 
 def _speed(case: Case) -> str:
-    return _span(_gain(case.least), _gain(case.most)) + (" (does not pay)" if case.most.length == 0 else "")
+    return _span(_gain(case.least), _gain(case.most)) + (" (does not pay off)" if case.most.length == 0 else "")
 
 
 def _gain(gain: Gain) -> str:

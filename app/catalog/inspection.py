@@ -86,7 +86,7 @@ def _about(info: ModelInfo) -> list[str]:
         "parameters": f"{parameters(info.parameters)} ({info.parameters:,})",
         "layers": f"{info.layers}, {info.heads} heads, {info.kv_heads} of them cached{_window(info)}",
         "vocabulary": f"{info.vocabulary:,} tokens, tokenizer {info.tokenizer}",
-        "special tokens": special or "none are named",
+        "special tokens": special or "none named",
         "fill in the middle": " ".join(info.fim) or "no",
         "chat template": "yes" if info.template else "no",
         "memory": f"{info.memory} ({info.memory_reason})",

@@ -12,10 +12,11 @@ from app.paths import cache_folder
 from app.terminal import Terminal
 from models.local import LocalModel, local_models
 from models.machine import available_memory
+from models.stores import own_folders
 
 _HEAD = ("NAME", "ARCHITECTURE", "PARAMETERS", "QUANT", "SIZE", "CONTEXT", "FIM", "MEMORY", "FITS")
 _FLUSH_LEFT = {0, 1, 3, 6, 7, 8}
-_HINT = "No model is here. LOCALSPEC_MODELS, or --dir, names folders of your own."
+_HINT = "No models found. Add folders of your own with LOCALSPEC_MODELS or --dir."
 
 
 def headers_file() -> Path:
@@ -26,6 +27,7 @@ def headers_file() -> Path:
 def list_models(folders: Sequence[Path], *, as_json: bool) -> None:
     """Print the models of all stores and of these folders, those that can't be used with the reason."""
     terminal, found = Terminal(), local_models(folders, known=headers_file())
+    tell_missing_folders(terminal)
     if as_json:
         record = {"type": "models", "available": available_memory(), "models": [_record(model) for model in found]}
         terminal.say(json.dumps(record) + "\n")
@@ -33,6 +35,12 @@ def list_models(folders: Sequence[Path], *, as_json: bool) -> None:
         terminal.say("\n".join(_lines(found)) + "\n")
     else:
         terminal.show(_HINT)
+
+
+def tell_missing_folders(terminal: Terminal) -> None:
+    """Note which of the user's own folders are not there, and so have no models in the list."""
+    if gone := [plain(str(folder)) for folder in own_folders() if not folder.is_dir()]:
+        terminal.warn(f"LOCALSPEC_MODELS names no folder: {', '.join(gone)}")
 
 
 def _lines(found: Sequence[LocalModel]) -> list[str]:

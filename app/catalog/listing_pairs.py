@@ -16,7 +16,7 @@ from models.pair_card import PairCard, read_card
 
 _HEAD = ("NAME", "TARGET", "DRAFT", "PREDICTED", "MEASURED", "MADE", "HERE")
 _FLUSH_LEFT = {0, 1, 2, 5, 6}
-_HINT = "There is no pair card. localspec tune TARGET --draft DRAFT makes one."
+_HINT = "There are no pair cards. localspec tune TARGET --draft DRAFT makes one."
 
 
 def list_pairs(*, as_json: bool) -> None:

@@ -39,7 +39,7 @@ class Pair:
         if self.card.made.machine_id == machine_id():
             return ""
         return (
-            f"{self.name} was made on another machine ({self.card.made.machine}): only the pair is taken from it, not "
+            f"{self.name} was made on another machine ({self.card.made.machine}): only the pair is used, not "
             f"its settings. localspec tune {PAIR}{self.name} finds those of this machine."
         )
 
@@ -138,11 +138,11 @@ def _found(model: CardModel, card: Path) -> Path:
     if other is not None:
         raise ModelFileError(
             f"{other} is not the model that {card.stem} was made for.",
-            cause=f"{model.about}, {model.size:,} bytes, is wanted; another file has its name.",
-            hint="Fetch the one that is meant, or make a card for this one with localspec tune.",
+            cause=f"{model.about}, {model.size:,} bytes, is expected; another file has its name.",
+            hint="Fetch the right one, or make a card for this one with localspec tune.",
         )
     raise ModelFileError(
-        f"{card.stem} wants {model.name} ({model.about}), which is not on this machine.",
+        f"{card.stem} needs {model.name} ({model.about}), which is not on this machine.",
         hint=_how_to_get(model.name),
     )
 
@@ -163,7 +163,7 @@ def _places(model: CardModel) -> Iterator[Path]:
 def _how_to_get(name: str) -> str:
     if hub_name(name) is not None:
         return f"`localspec models pull {name}` fetches it."
-    return "Put it into a folder that LOCALSPEC_MODELS names, or where `localspec models ls` finds it."
+    return "Put it in a folder that LOCALSPEC_MODELS lists, or where `localspec models ls` finds it."
 
 
 def _key(model: CardModel) -> str:

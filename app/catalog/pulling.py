@@ -22,7 +22,7 @@ from models.errors import Cancelled, LocalspecError, ModelFileError, UsageError
 from models.families import small_sibling
 from models.gguf import check_file, is_there
 from models.gguf_pair import check_headers
-from models.hub import Hub, is_offline
+from models.hub import Hub, is_offline, switched_on
 from models.hub_files import HubFile
 from models.hub_header import HubHeaders
 from models.machine import available_memory
@@ -63,12 +63,10 @@ def _wanted(request: PullRequest) -> HubName:
     """Return what is to be fetched; raises UsageError for what is nothing of the hub's."""
     wanted = hub_name(request.name)
     if wanted is None:
-        raise UsageError(f"{request.name} is no model on the Hugging Face hub.", hint=_FORMS)
+        raise UsageError(f"{request.name} is not a model on the Hugging Face hub.", hint=_FORMS)
     label, asked = wanted.label.lower(), request.quantisation.lower()
     if asked and (wanted.file or label not in ("", asked)):
-        raise UsageError(
-            f"{request.name} names its quantisation, and --quant is another.", hint="Leave one of them out."
-        )
+        raise UsageError(f"{request.name} names a quantisation, and --quant another.", hint="Leave one of them out.")
     return replace(wanted, label=wanted.label or request.quantisation)
 
 
@@ -87,11 +85,16 @@ def _here(name: str) -> Path:
         check_file(path)
     except ModelFileError as error:
         raise ModelFileError(
-            f"{name} is not whole on this machine, and offline nothing is fetched.",
+            f"{name} is incomplete on this machine, and nothing is fetched offline.",
             cause=error.cause or error.title,
-            hint="Leave out --offline and HF_HUB_OFFLINE; `localspec models ls` shows what is here.",
+            hint=f"{_way_online()}; `localspec models ls` shows what is here.",
         ) from error
     return path
+
+
+def _way_online() -> str:
+    on = switched_on("LOCALSPEC_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+    return f"Unset {' and '.join(on)}" if on else "Leave out --offline"
 
 
 def _pull(terminal: Terminal, hub: Hub, request: PullRequest, wanted: HubName) -> int:
@@ -107,7 +110,7 @@ def _pull(terminal: Terminal, hub: Hub, request: PullRequest, wanted: HubName) -
         _show(terminal, "draft", draft, free - (target.plan.total if target.plan else 0))
     _check_disk(terminal, missing)
     if missing and request.ask and sys.stdin.isatty() and not click.confirm(f"Fetch {size(missing)}?", err=True):
-        terminal.show("Nothing is fetched.")
+        terminal.show("Nothing was fetched.")
         return _KEPT
     for choice in choices:
         _fetch(terminal, hub, choice)
@@ -120,25 +123,23 @@ def _draft(terminal: Terminal, hub: Hub, target: Choice, headers: HubHeaders) ->
     repo = target.files[0].repo
     sibling = small_sibling(repo)
     if sibling is None:
-        terminal.warn(
-            f"no smaller model of {plain(repo)}'s family is known; it can draft by copying, which needs none."
-        )
+        terminal.warn(f"no smaller model of {plain(repo)}'s family is known; drafts can still be copied from the text.")
         return None
     try:
         draft = choose_draft(hub.repository(sibling), headers)
     except LocalspecError as error:
-        terminal.warn(f"the draft {sibling} can't be had. {error.title}")
+        terminal.warn(f"the draft model {sibling} can't be fetched. {error.title}")
         return None
     reason = _no_pair(target, draft)
     if reason:
-        terminal.warn(f"{draft.name} is not fetched: {plain(reason)}.")
+        terminal.warn(f"{draft.name} was not fetched: {plain(reason)}.")
         return None
     return draft
 
 
 def _no_pair(target: Choice, draft: Choice) -> str:
     if target.header is None or draft.header is None:
-        return "whether it is a pair with the model can't be told before both are here"
+        return "whether the two are a pair is not known until both are here"
     found = check_headers(target.header, draft.header)
     if found.reasons:
         return found.reasons[0]
@@ -162,7 +163,7 @@ def _show(terminal: Terminal, role: str, choice: Choice, free: int) -> None:
 
 def _memory(choice: Choice, free: int) -> str:
     if choice.plan is None:
-        return "can't be told before it is here"
+        return "not known until it is here"
     fits = "it fits" if choice.plan.total <= free else "it does not fit now"
     return f"{size(choice.plan.total)} with a context of {choice.plan.context:,}; {size(max(free, 0))} are free: {fits}"
 
@@ -174,7 +175,7 @@ def _check_disk(terminal: Terminal, missing: int) -> None:
     free = shutil.disk_usage(existing).free
     if missing > free:
         raise LocalspecError(
-            f"The disk is too small: {size(missing)} are to be fetched, {size(free)} are free.",
+            f"The disk is too small: {size(missing)} to fetch, {size(free)} free.",
             hint=f"Make room on the disk of {folder}, or let HF_HUB_CACHE name a folder on another one.",
         )
     if missing:
@@ -189,7 +190,7 @@ def _fetch(terminal: Terminal, hub: Hub, choice: Choice) -> None:
         # Before the first byte: what is left of a broken download can be removed, too.
         remember(choice.name, choice.files)
     except OSError as error:
-        terminal.warn(f"what is fetched can't be noted, so `models rm` will not remove it: {error}")
+        terminal.warn(f"the download can't be recorded, so `models rm` will not remove it: {error}")
     begun = time.monotonic()
     try:
         for place, file in enumerate(files, 1):
@@ -204,7 +205,7 @@ def _stopped(choice: Choice, files: Sequence[HubFile]) -> Cancelled:
     here = sum(file.fetched for file in files)
     return Cancelled(
         f"Stopped: {size(here)} of {size(sum(file.size for file in files))} are here.",
-        hint=f"The same command goes on from there; `localspec models rm {choice.name}` removes them.",
+        hint=f"The same command resumes; `localspec models rm {choice.name}` removes them.",
     )
 
 

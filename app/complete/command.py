@@ -28,7 +28,8 @@ from models.catalog import STARTER
 from models.errors import UsageError
 from models.fim import Chunk, Hole
 
-_AT = re.compile(r"(.+?):(\d+)(?::(\d+))?:?")
+# Python refuses to read a number of thousands of digits.
+_AT = re.compile(r"(.+?):(\d{1,9})(?::(\d{1,9}))?:?")
 _RECORDED = ("finish", "usage", "timings", "speculation")
 
 
@@ -74,7 +75,7 @@ def read_place(at: str | None, flags: dict[str, Any]) -> Place:
 def _named(at: str) -> Place:
     match = _AT.fullmatch(at)
     if match is None:
-        raise UsageError(f"{at} names no place.", hint="Name it as FILE:LINE:COL, such as main.py:12:5.")
+        raise UsageError(f"{at} is not a place.", hint="Write it as FILE:LINE:COL, such as main.py:12:5.")
     name, line, column = match.groups()
     text, number = _read(name), int(line) - 1
     if column is None:
@@ -86,7 +87,7 @@ def _named(at: str) -> Place:
 def _marked(marker: str) -> Place:
     if sys.stdin.isatty():
         raise UsageError(
-            "No place is named.", hint="Name one: localspec complete -m MODEL FILE:LINE:COL, or see --help."
+            "No place was given.", hint="Give one: localspec complete -m MODEL FILE:LINE:COL, or see --help."
         )
     text = _decoded(sys.stdin.buffer.read())
     count = text.count(marker) if marker else 0
@@ -94,7 +95,7 @@ def _marked(marker: str) -> Place:
         times = "not" if count == 0 else f"{count} times"
         raise UsageError(
             f"The cursor is to be marked once in the text of the pipe: '{marker}' is {times} in it.",
-            hint="Put the marker where the cursor is; --cursor TEXT names another one.",
+            hint="Put the marker where the cursor is; --cursor TEXT sets another one.",
         )
     return Place.between("", *text.split(marker))
 

@@ -115,13 +115,8 @@ class Completer:
         if not self._is_about(asked) and self._results.find(asked) is None:
             self._start(asked, idle=True)
 
-    def warm(self, place: Place) -> None:
-        """Begin to read what is around a place, while nobody asks for anything."""
-        if self._run is None or self._run.task.done():
-            self._start(self._asking.at(place, Limits(tokens=0)), idle=True)
-
     def visited(self, path: str, text: str, line: int, above: int = 0) -> None:
-        """Note that a line of a file is looked at; it may help elsewhere.
+        """Note that a line of a file is looked at, or that the file is saved there; it may help elsewhere.
 
         Of a long file the lines around it are enough for a text; `above`: how many come before those.
         """
@@ -132,10 +127,6 @@ class Completer:
         before, self._edited = self._edited, (path, text, line, above)
         if before and (before[0] != path or abs(before[2] - line) > self._settings.ring.lines):
             self._ring.add(*before)
-
-    def saved(self, path: str, text: str, line: int, above: int = 0) -> None:
-        """Note that a file was saved, with the cursor in a line."""
-        self._ring.add(path, text, line, above)
 
     def closed(self, path: str) -> None:
         """Let go of a document; chunks of it may still help elsewhere."""
@@ -215,18 +206,13 @@ class Completer:
         assert ended is not None, "an answer ends with Ended or fails"
         text = self._shown(asked, ended.answer, broken_off=ended.finish not in WHOLE)
         run.hear(text)
-        if _says_all(ended, asked.limits):
-            self._results.keep(asked, text)
+        if ended.finish is not Finish.CANCELLED:
+            self._results.keep(asked, text, cut=ended.finish is Finish.TIME)
         return text, ended
 
     def _shown(self, asked: Asked, said: str, *, broken_off: bool) -> str:
         text = shown(said, asked.around, broken_off=broken_off, tidies=self._settings.tidies)
         return text.replace("\n", asked.place.newline)
-
-
-def _says_all(ended: Ended, limits: Limits) -> bool:
-    """Tell whether an answer is what would be said again: it was not called off, and not to be read alone."""
-    return ended.finish is not Finish.CANCELLED and limits.tokens > 0
 
 
 def _note_failure(task: "asyncio.Task[tuple[str, Ended]]") -> None:

@@ -15,8 +15,8 @@ _BASES = 3
 class _Base:
     place: Place
     text: str
-    size: tuple[int, int | None]
-    """Tokens and lines that were asked for."""
+    size: tuple[int, int | None, float | None]
+    """Tokens, lines and seconds that were asked for."""
 
 
 class Results:
@@ -30,10 +30,14 @@ class Results:
     def __len__(self) -> int:
         return len(self._texts)
 
-    def keep(self, asked: Asked, text: str) -> None:
-        """Remember a completion, in place of the one that was used longest ago."""
-        self._texts[asked.key] = text
-        self._texts.move_to_end(asked.key)
+    def keep(self, asked: Asked, text: str, *, cut: bool) -> None:
+        """Remember a completion, in place of the one that was used longest ago.
+
+        One that was `cut` when its time was over is only typed along: who comes back later may get more.
+        """
+        if not cut:
+            self._texts[asked.key] = text
+            self._texts.move_to_end(asked.key)
         while len(self._texts) > self._most:
             self._texts.popitem(last=False)
         if text:
@@ -59,8 +63,8 @@ class Results:
         return None
 
 
-def _size(limits: Limits) -> tuple[int, int | None]:
-    return limits.tokens, limits.lines
+def _size(limits: Limits) -> tuple[int, int | None, float | None]:
+    return limits.tokens, limits.lines, limits.seconds
 
 
 def _rest(base: _Base, place: Place) -> str:

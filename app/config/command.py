@@ -11,6 +11,7 @@ from click.core import ParameterSource
 from app.config.files import passed_over, read, sources_there, together
 from app.config.schema import commands_of, settings_of
 from app.terminal import Terminal
+from models.errors import UsageError
 
 _BUILT_IN = "built-in"
 _HIDDEN = "(set)"
@@ -44,7 +45,7 @@ def show_settings(group: click.Group, *, everything: bool, as_json: bool) -> Non
         there = "" if source.path.exists() else " (not there)"
         terminal.say(f"# {source.origin}: {source.path}{there}\n")
         if source in over:
-            terminal.say(f"#   passed over: {', '.join(over[source])}; only the user says who may ask a server\n")
+            terminal.say(f"#   ignored: {', '.join(over[source])}; only the user's settings may set it\n")
     width = max((len(f"{setting.command}.{setting.key}") for setting in found), default=0)
     for setting in found:
         name = f"{setting.command}.{setting.key}"
@@ -59,7 +60,11 @@ def settings(group: click.Group) -> list[Setting]:
     for name, command in commands_of(group).items():
         origins = {parameter: origin for origin, values in said for parameter in values.get(name, {})}
         # Asked with no flags, click itself says what holds.
-        context = command.make_context(name, [], default_map=defaults.get(name))
+        try:
+            context = command.make_context(name, [], default_map=defaults.get(name))
+        except click.BadParameter as error:
+            # The files were seen to be right: what is left is the environment.
+            raise UsageError(error.format_message(), hint="Change or unset the variable.") from error
         found += (
             _setting(context, key, str(parameter.name), origins) for key, parameter in settings_of(command).items()
         )

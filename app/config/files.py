@@ -88,7 +88,7 @@ def _said(source: Source, group: click.Group) -> dict[str, dict[str, Any]]:
     try:
         return checked(parsed(source), group, str(source.path))
     except RecursionError as error:
-        cause, hint = "It has lists or tables in one another, too deep to be read.", "Mend it, or move it away."
+        cause, hint = "Its lists or tables are nested too deeply.", "Fix it, or move it away."
         raise UsageError(f"{source.path} can't be read.", cause=cause, hint=hint) from error
 
 
@@ -99,18 +99,18 @@ def parsed(source: Source) -> dict[str, Any]:
     """
     try:
         if source.path.stat().st_size > _LARGEST:
-            raise UsageError(f"{source.path} is too large for settings.", hint="Move it away.")
-        text = source.path.read_text(encoding="utf-8")
+            raise UsageError(f"{source.path} is too large for a settings file.", hint="Move it away.")
+        text = source.path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{source.path} can't be read.", cause=str(error), hint="Mend it, or move it away.") from error
+        raise UsageError(f"{source.path} can't be read.", cause=str(error), hint="Fix it, or move it away.") from error
     try:
         return tomllib.loads(text)
     except ValueError as error:
         # Python's own refusal of a number of thousands of digits is none of TOML's.
         raise UsageError(
-            f"{source.path} is no TOML.", cause=str(error), hint="It has lines like: temp = 0.2"
+            f"{source.path} is not valid TOML.", cause=str(error), hint="Lines look like: temp = 0.2"
         ) from error
 
 

@@ -56,9 +56,9 @@ def checked(said: Mapping[str, Any], group: click.Group, where: str) -> dict[str
     said = _with_keys(said, where)
     found = _for_all({key: value for key, value in said.items() if key not in commands}, commands, where)
     for name, known in commands.items():
-        own, hint = said.get(name, {}), f"localspec {name} --help shows its flags; those about one run are no settings."
+        own, hint = said.get(name, {}), f"localspec {name} --help shows its flags; some are for single runs."
         for key in own:
-            _check_known(key, known, f"{where}, [{name}]: there is no setting", hint)
+            _check_known(key, known, f"{where}, [{name}]: unknown setting", hint)
         found[name] |= _values(known, own, f"{where}, [{name}]")
     return found
 
@@ -71,7 +71,7 @@ def _check_tables(said: Mapping[str, Any], tables: Collection[str], where: str) 
     """Refuse a table that nobody has, and what should be one and is none; raises UsageError."""
     for name, value in said.items():
         if isinstance(value, dict):
-            _check_known(name, tables, f"{where}: there is no table", f"There are: {', '.join(tables)}.")
+            _check_known(name, tables, f"{where}: unknown table", f"Tables: {', '.join(tables)}.")
         elif name in tables:
             hint = f"It is a table: write [{name}] on a line, and its settings below."
             raise UsageError(f"{where}: {name} is {_shown(value)}.", hint=hint)
@@ -100,15 +100,15 @@ def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
 def _joined(keys: Any, where: str) -> str:
     each = keys if isinstance(keys, list) else [keys]
     if not all(isinstance(one, str) for one in each):
-        raise UsageError(f"{where} is {_shown(keys)}.", hint='It wants a key or a list of keys, as in "f12".')
+        raise UsageError(f"{where} is {_shown(keys)}.", hint='Expected a key or a list of keys, as in "f12".')
     return ",".join(each)
 
 
 def _for_all(common: Mapping[str, Any], commands: Mapping[str, _Known], where: str) -> dict[str, dict[str, Any]]:
     """Return what stands outside any table for each command; raises UsageError for what no command takes."""
-    hint = f"Flags of {', '.join(commands)} are, by their long names without the dashes."
+    hint = f"Settings are the long flags of {', '.join(commands)}, without the dashes."
     for key, value in common.items():
-        _check_known(key, {*commands}.union(*commands.values()), f"{where}: there is no setting", hint)
+        _check_known(key, {*commands}.union(*commands.values()), f"{where}: unknown setting", hint)
         asked = [known[key] for known in commands.values() if key in known]
         if not any(_takes(parameter, key, value) for parameter in asked):
             _converted(asked[0], key, value, where)
@@ -130,7 +130,7 @@ def _values(known: _Known, values: Mapping[str, Any], where: str) -> dict[str, A
         name = str(known[key].name)
         if name in keys:
             hint = "Leave out one of the two."
-            raise UsageError(f"{where}: {keys[name]} and {key} are two names of one setting.", hint=hint)
+            raise UsageError(f"{where}: {keys[name]} and {key} are two names for one setting.", hint=hint)
         keys[name], found[name] = key, _converted(known[key], key, value, where)
     return found
 
@@ -146,13 +146,13 @@ def _takes(parameter: click.Parameter, key: str, value: Any) -> bool:
 def _converted(parameter: click.Parameter, key: str, value: Any, where: str) -> Any:
     """Return a value as click will want it, having seen that it takes it; raises UsageError."""
     if wanted := _lacking(parameter, value):
-        raise UsageError(f"{where}: {key} is {_shown(value)}.", hint=f"It wants {wanted}.")
+        raise UsageError(f"{where}: {key} is {_shown(value)}.", hint=f"Expected {wanted}.")
     written = [str(each) for each in value] if isinstance(value, list) else value if _is_flag(parameter) else str(value)
     written = [written] if parameter.multiple and not isinstance(written, list) else written
     try:
         parameter.type_cast_value(click.Context(click.Command(key)), written)
     except click.BadParameter as error:
-        raise UsageError(f"{where}: {key} is {_shown(value)}.", cause=error.message, hint="Mend the file.") from error
+        raise UsageError(f"{where}: {key} is {_shown(value)}.", cause=error.message, hint="Fix the file.") from error
     return written
 
 
@@ -192,7 +192,7 @@ def _check_known(key: str, known: Collection[str], refusal: str, hint: str) -> N
         return
     near = get_close_matches(key, known, n=1)
     if key in _NEVER:
-        hint = f"--{key} is about one run: give it on the command line."
+        hint = f"--{key} is about a single run: give it on the command line."
     elif near:
         hint = f"Did you mean '{near[0]}'?"
     raise UsageError(f"{refusal} '{key}'.", hint=hint)

@@ -27,7 +27,7 @@ _log = logging.getLogger("localspec.doctor")
 def run_doctor(group: click.Group, model: str, *, as_json: bool) -> int:
     """Print what was found; return 1 where there is a problem."""
     terminal, private = Terminal(), Private()
-    terminal.progress("Looking at the engine")
+    terminal.progress("Checking the engine")
     findings = look(group, model)
     code = int(any(finding.mark is Mark.PROBLEM for finding in findings))
     if as_json:
@@ -58,11 +58,11 @@ def _whole(section: str, findings: Callable[[], Iterator[Finding]]) -> list[Find
         # What came before a mistake stays in the list.
         found.extend(findings())
     except LocalspecError as error:
-        fact = f"the rest can't be looked at: {error.title} {error.cause}"
+        fact = f"the rest can't be checked: {error.title} {error.cause}"
         found.append(Finding(section, "rest", fact, Mark.PROBLEM, error.hint, public=type(error).__name__))
     except Exception as error:
         _log.exception("%s can't be looked at", section)
-        fact, remedy = f"the rest can't be looked at: {type(error).__name__}: {error}", "See the log, and report it."
+        fact, remedy = f"the rest can't be checked: {type(error).__name__}: {error}", "See the log, and report it."
         found.append(Finding(section, "rest", fact, Mark.PROBLEM, remedy, public=type(error).__name__))
     return found
 

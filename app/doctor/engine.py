@@ -25,7 +25,7 @@ _FLAG_OF = {
 """What Linux calls a processor's ability, by llama.cpp's name for a build that uses it."""
 _AMX, _AMX_FLAG = "AMX_INT8", "amx_int8"
 _AGAIN = "uv sync --reinstall-package llama-cpp-python"
-_REBUILD = f"Build the engine again on this machine: {_AGAIN}"
+_REBUILD = f"Rebuild the engine on this machine: {_AGAIN}"
 _WITH_AMX = f"With GCC it can be built in: CMAKE_ARGS='-DCMAKE_C_FLAGS=-fno-dse -DCMAKE_CXX_FLAGS=-fno-dse' {_AGAIN}"
 _NAMES = {"MTL": "Metal"}
 
@@ -66,17 +66,17 @@ def _processor(features: frozenset[str], flags: frozenset[str]) -> Iterator[Find
         fact = f"this processor lacks {', '.join(lacking)}, which the build uses: it will crash"
         yield _engine("processor", fact, Mark.PROBLEM, _REBUILD, values)
     elif unused:
-        fact = f"this processor has {', '.join(unused)}, and the build does without: it is slower than it could be"
+        fact = f"this processor has {', '.join(unused)}, which the build does not use: it is slower than it could be"
         yield _engine("processor", fact, Mark.NOTE, _REBUILD, values)
     else:
-        yield _engine("processor", "all it can do for llama.cpp is built in", values=values)
+        yield _engine("processor", "the build uses all that llama.cpp can use", values=values)
 
 
 def _amx(features: frozenset[str], flags: frozenset[str]) -> Finding:
     built, there = _AMX in features, _AMX_FLAG in flags
     values = {"built": built, "processor": there}
     if there and not built:
-        fact = "this processor has AMX, and the build leaves it out: exact drafts are shorter, prompts are read slower"
+        fact = "this processor has AMX, which the build leaves out: exact drafts are shorter, prompts take longer"
         return _engine("AMX", fact, Mark.NOTE, _WITH_AMX, values)
     return _engine("AMX", "built in" if built else "none here, none built in", values=values)
 
@@ -91,7 +91,7 @@ def _decode(model: str, memory: Path, library: Path) -> Finding:
         hint = f"{error.hint} Or name another one: localspec doctor MODEL"
         if model == STARTER:
             return decode(f"not tried: {error.title}", Mark.NOTE, hint)
-        return decode(_words(error), Mark.PROBLEM, hint, public="the model that was named can't be read")
+        return decode(_words(error), Mark.PROBLEM, hint, public="the given model can't be read")
     try:
         return _decoded(try_decode(path, memory, seconds=_SECONDS, library=library), what)
     except LocalspecError as error:
@@ -105,8 +105,8 @@ def _decoded(result: FirstDecode, what: str) -> Finding:
         fact, remedy = f"a test decode with {what} failed", "localspec run with that model says why."
         return decode(fact, Mark.PROBLEM, remedy, values, "a test decode failed")
     if result.extra_buffers:
-        return decode(f"works with {what}, rearranged weights and all", values=values, public="works")
-    fact = "crashes with rearranged weights (a known fault of AMX under GCC 12), so they are left out: slower"
+        return decode(f"works with {what}, including rearranged weights", values=values, public="works")
+    fact = "crashes with rearranged weights (a known bug of AMX under GCC 12), so they are not used: slower"
     return decode(fact, Mark.NOTE, _REBUILD, values)
 
 
@@ -121,11 +121,11 @@ def _gpu(build: Build, root: Path) -> Finding:
     if used:
         return _engine("GPU", f"models go to {', '.join(device.name for device in used)}", values=values)
     if others:
-        fact = f"the build has {', '.join(others)}, and finds no device: the processor is used"
-        return _engine("GPU", fact, Mark.NOTE, "Look whether the driver is installed and runs.", values)
+        fact = f"the build has {', '.join(others)} but finds no device: the CPU is used"
+        return _engine("GPU", fact, Mark.NOTE, "Check that the driver is installed and running.", values)
     if there := _driver(root):
         maker, flag = there
-        fact = f"there is a driver of {maker}'s, and the build has no back end for it: the processor is used"
+        fact = f"there is a driver from {maker}, but the build has no back end for it: the CPU is used"
         return _engine("GPU", fact, Mark.NOTE, f"Build one: CMAKE_ARGS=-D{flag}=on {_AGAIN}", values)
     return _engine("GPU", "none built in, none seen here", values=values)
 

@@ -46,12 +46,14 @@ def file_findings() -> Iterator[Finding]:
 
 
 def _stores() -> list[_Store]:
+    # Of those that are not there it is said elsewhere.
+    own = [folder for folder in own_folders() if is_there(folder)]
     return [
         _Store("Hugging Face", [hub_folder()], ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME")),
         _Store("llama.cpp", [llama_cpp_folder()], ("LLAMA_CACHE", "XDG_CACHE_HOME")),
         _Store("Ollama", ollama_folders(), ("OLLAMA_MODELS",)),
         _Store("LM Studio", lm_studio_folders()),
-        *([_Store("own folders", own_folders(), (_OWN,))] if own_folders() else []),
+        *([_Store("own folders", own, (_OWN,))] if own else []),
     ]
 
 
@@ -83,8 +85,8 @@ def _amount(store: _Store) -> Finding:
 
 def _missing() -> Iterator[Finding]:
     if gone := [str(folder) for folder in own_folders() if not folder.is_dir()]:
-        fact, remedy = f"{_OWN} names no folder: {', '.join(gone)}", f"Make it, or change {_OWN}."
-        yield _files("own folders", fact, Mark.NOTE, remedy, public=f"{_OWN} names {len(gone)} that are no folders")
+        fact, remedy = f"{_OWN} names no folder: {', '.join(gone)}", f"Create it, or change {_OWN}."
+        yield _files("own folders", fact, Mark.NOTE, remedy, public=f"{_OWN} names {len(gone)} that are not folders")
 
 
 def _unwritable() -> Iterator[Finding]:
@@ -93,7 +95,7 @@ def _unwritable() -> Iterator[Finding]:
     for folder in dict.fromkeys(folders):
         place = _existing(folder)
         if not os.access(place, os.W_OK):
-            fact = f"{folder} can't be written: nothing is kept there, and some things are measured at each start"
+            fact = f"{folder} can't be written: nothing is saved there, and measurements are repeated at each start"
             remedy = f"Change the owner or the permissions of {place}."
             yield _files("own files", fact, Mark.NOTE, remedy, public="a folder of localspec's own can't be written")
 
@@ -101,7 +103,7 @@ def _unwritable() -> Iterator[Finding]:
 def _disk() -> Finding:
     folder = hub_folder()
     free = shutil.disk_usage(_existing(folder)).free
-    fact, values = f"{size(free)} free where models are fetched to", {"free": free}
+    fact, values = f"{size(free)} free where models are stored", {"free": free}
     if free < _LITTLE:
         remedy = "Remove what you don't need (localspec models rm), or let HF_HUB_CACHE name a folder on another disk."
         return _files("disk", fact, Mark.NOTE, remedy, values)

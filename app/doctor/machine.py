@@ -37,8 +37,8 @@ def _system() -> Finding:
 def _cores() -> Finding:
     usable, physical, logical = physical_cores(), psutil.cpu_count(logical=False), os.cpu_count()
     values = {"usable": usable, "physical": physical, "logical": logical}
-    fact = f"{usable} physical cores to use" if usable > 1 else "one physical core to use"
-    less = f"; the machine has {physical}, and this process may not use all" if physical and physical > usable else ""
+    fact = f"{usable} usable physical cores" if usable > 1 else "one usable physical core"
+    less = f"; the machine has {physical}, but this process may not use all" if physical and physical > usable else ""
     return _machine("cores", f"{fact}, of {logical} threads{less}", values=values)
 
 
@@ -70,6 +70,6 @@ def _swap() -> Finding:
         return _machine("swap", "none", values=values)
     fact = f"{size(swap.used)} used of {size(swap.total)}"
     if swap.used > _SWAPPED * swap.total:
-        remedy = f"{_CLOSE} What is swapped out of a model is read from the disk for every token."
+        remedy = f"{_CLOSE} Parts of a model that are swapped out are read from disk for every token."
         return _machine("swap", fact, Mark.NOTE, remedy, values)
     return _machine("swap", fact, values=values)

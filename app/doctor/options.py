@@ -4,24 +4,24 @@ import click
 
 from app.options import ModelName
 
-_HELP = """Look over this machine: the engine, its devices, memory, files, terminal and settings.
+_HELP = """Diagnose engine, devices, memory, files, terminal and settings.
 
 \b
-  localspec doctor                  one line for each thing, and what to do where something is wrong or slow
-  localspec doctor big.gguf         the test decode with this model, not with the embedded starter model
-  localspec doctor --json           for a bug report: no names, no paths, no keys, nothing that was said
+  localspec doctor                  one line per check, and what to do where something is wrong or slow
+  localspec doctor big.gguf         test decode with this model instead of the embedded starter model
+  localspec doctor --json           for a bug report: no names, paths or keys, and no text of yours
 
-Every line is marked ok, note (it works, but slower or less than it could) or problem. Exit codes: 0 without a problem;
-1 with one. The first time for a build a few tokens are decoded in a child process, which may take some seconds.
+Every line is marked ok, note (it works, but is slower or does less than it could) or problem. Exit codes: 0 no problem;
+1 a problem. The first run of a build decodes a few tokens in a child process, which may take some seconds.
 """
 
 
-@click.command(help=_HELP)
+@click.command(help=_HELP, short_help="Diagnose engine, devices, memory and settings.")
 @click.argument("name", default="starter", type=ModelName("starter"), metavar="[MODEL]")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, with nothing private in it.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with nothing private in it.")
 @click.pass_context
 def doctor(context: click.Context, /, *, name: str, as_json: bool) -> None:
-    """Look over this machine."""
+    """Diagnose this machine."""
     from app.doctor.command import run_doctor
     from app.log import open_log
 

@@ -19,7 +19,7 @@ def setting_findings(group: click.Group) -> Iterator[Finding]:
     try:
         found = sources()
     except OSError:
-        fact, remedy = "the working directory is gone", "Change to a folder that is there."
+        fact, remedy = "the working directory is gone", "Change to a folder that exists."
         yield _settings("project", fact, Mark.PROBLEM, remedy)
         return
     for source in found:

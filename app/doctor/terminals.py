@@ -1,4 +1,4 @@
-"""What the terminal can do, as far as it says so."""
+"""What the terminal can do, according to TERM so."""
 
 import os
 import sys
@@ -37,12 +37,10 @@ def _streams(environment: Mapping[str, str]) -> Finding:
     others = [name for name, terminal in values.items() if not terminal]
     values["dumb"] = term in ("", "dumb")
     if others:
-        return _terminal(
-            "terminal", f"{', '.join(others)} no terminal now; a chat there goes line by line", values=values
-        )
+        return _terminal("terminal", f"{', '.join(others)} not a terminal now; chats are line by line", values=values)
     if values["dumb"]:
-        remedy = "Where it is none, set TERM to what the terminal is, such as xterm-256color."
-        return _terminal("terminal", "it says it is dumb: a chat goes line by line", Mark.NOTE, remedy, values)
+        remedy = "If it is not, set TERM to its type, such as xterm-256color."
+        return _terminal("terminal", "TERM says it is dumb: chats are line by line", Mark.NOTE, remedy, values)
     return _terminal("terminal", f"TERM is {term}", values=values)
 
 
@@ -55,9 +53,9 @@ def _colours(environment: Mapping[str, str]) -> Finding:
     if environment.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
         return _terminal("colours", "16.7 million", values={"colours": 1 << 24})
     count = 256 if "256color" in term else 16
-    remedy = "If it can show all colours, set COLORTERM=truecolor; else --theme ansi-dark suits."
+    remedy = "If it can show all colours, set COLORTERM=truecolor; otherwise use --theme ansi-dark."
     return _terminal(
-        "colours", f"{count}, as far as it says", Mark.OK if count > 16 else Mark.NOTE, remedy, {"colours": count}
+        "colours", f"{count}, according to TERM", Mark.OK if count > 16 else Mark.NOTE, remedy, {"colours": count}
     )
 
 
@@ -65,7 +63,7 @@ def _letters() -> Finding:
     encoding = (getattr(sys.stdout, "encoding", "") or "").lower()
     if encoding.replace("-", "").replace("_", "").startswith("utf"):
         return _terminal("letters", "Unicode", values={"encoding": encoding})
-    fact, remedy = f"only those of {encoding or 'no encoding'}", "Set LANG to one that ends in .UTF-8."
+    fact, remedy = f"limited to {encoding or 'no known encoding'}", "Set LANG to one that ends in .UTF-8."
     return _terminal("letters", fact, Mark.NOTE, remedy, {"encoding": encoding})
 
 
@@ -80,7 +78,7 @@ def _size() -> Iterator[Finding]:
             return
         values, fact = {"columns": columns, "lines": lines}, f"{columns} columns, {lines} lines"
         if columns < _NARROW or lines < _LOW:
-            yield _terminal("size", fact, Mark.NOTE, f"The chat wants {_NARROW} by {_LOW}, or --plain.", values)
+            yield _terminal("size", fact, Mark.NOTE, f"The chat needs {_NARROW} by {_LOW}, or --plain.", values)
         else:
             yield _terminal("size", fact, values=values)
         return
@@ -88,7 +86,7 @@ def _size() -> Iterator[Finding]:
 
 def _copies(environment: Mapping[str, str]) -> Finding:
     said = _takes_copies(environment)
-    words = {True: "likely taken by the terminal (OSC 52)", False: "not taken by this terminal", None: "can't be told"}
+    words = {True: "probably supported (OSC 52)", False: "not supported by this terminal", None: "unknown"}
     return _terminal("copies", f"{words[said]}. {_ALWAYS_A_FILE}", values={"osc52": said})
 
 

@@ -19,9 +19,9 @@ _SHOWN = 10
 def save_conversation(record: Recorder, name: str) -> Path:
     """Write the conversation to a new file that only its owner can read; return its path. Raises LocalspecError."""
     if not name:
-        raise UsageError("/save wants a file.", hint="/save talk.md, or talk.json for another program.")
+        raise UsageError("/save needs a file.", hint="/save talk.md, or talk.json for another program.")
     if record.conversation is None:
-        raise UsageError("Nothing was said yet.")
+        raise UsageError("The conversation is empty.")
     path = _place(name)
     entries = sorted(record.entries.values(), key=lambda entry: entry.created)
     if path.suffix.lower() == ".json":
@@ -32,7 +32,7 @@ def save_conversation(record: Recorder, name: str) -> Path:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(text.encode("utf-8", errors="replace"))
     except FileExistsError:
-        raise LocalspecError(f"{path} is there already.", hint="Choose another name.") from None
+        raise LocalspecError(f"{path} already exists.", hint="Choose another name.") from None
     except OSError as error:
         raise LocalspecError(f"{path} can't be written.", cause=str(error), hint="Choose another place.") from error
     return path
@@ -42,7 +42,7 @@ def _place(name: str) -> Path:
     try:
         return Path(name).expanduser().absolute()
     except RuntimeError as error:
-        raise UsageError(f"{name} is no file.", cause=str(error)) from error
+        raise UsageError(f"{name} is not a file.", cause=str(error)) from error
 
 
 def saved_conversations(words: str) -> str:
@@ -50,7 +50,7 @@ def saved_conversations(words: str) -> str:
     store = Store(conversations_file())
     try:
         if not words:
-            return listing(store.latest(_SHOWN)) or "No conversation is saved."
+            return listing(store.latest(_SHOWN)) or "No conversations are saved."
         found = search(store, words, _SHOWN)
         return hits(found, on_current_branch(store, found)) or "Nothing found."
     finally:

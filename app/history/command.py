@@ -32,7 +32,7 @@ def list_conversations(*, limit: int, as_json: bool) -> None:
         elif found:
             terminal.say(listing(found) + "\n")
         else:
-            terminal.show(f"No conversation is saved. They would be in {store.path}.")
+            terminal.show(f"No conversations are saved. They would be in {store.path}.")
 
 
 def show_conversation(prefix: str, *, everything: bool, as_json: bool) -> None:
@@ -62,6 +62,8 @@ def search_conversations(words: Sequence[str], *, limit: int, as_json: bool) -> 
 
 def export_conversations(prefix: str, *, everything: bool, as_json: bool) -> None:
     """Print a conversation, or all of them, as Markdown or as lines of JSON."""
+    if prefix and everything:
+        raise UsageError("export needs an id or --all.", hint=_IDS)
     with _opened() as (store, terminal):
         chosen = [summary.conversation for summary in store.latest()] if everything else [store.find(prefix)]
         for place, conversation in enumerate(chosen):
@@ -79,11 +81,11 @@ def remove_conversations(prefixes: Sequence[str], *, everything: bool, ask: bool
         chosen, typed = _chosen(store, prefixes), typed_files() if everything else []
         what = _everything(len(chosen), typed) if everything else _named(chosen)
         if what and ask and sys.stdin.isatty() and not click.confirm(f"Remove {what} for good?", err=True):
-            terminal.say("Nothing is removed.\n")
+            terminal.say("Nothing was removed.\n")
             return _KEPT
         remove_typed(typed)
         store.remove(conversation.id for conversation in chosen)
-        terminal.say(f"Removed {what}.\n" if what else "No conversation is saved.\n")
+        terminal.say(f"Removed {what}.\n" if what else "No conversations are saved.\n")
         if everything:
             _tell_what_is_left(store.path, terminal)
     return 0
@@ -91,7 +93,7 @@ def remove_conversations(prefixes: Sequence[str], *, everything: bool, ask: bool
 
 def _check_asked(prefixes: Sequence[str], *, everything: bool) -> None:
     if everything == bool(prefixes):
-        raise UsageError("rm wants ids, or --all.", hint=_IDS)
+        raise UsageError("rm needs ids or --all.", hint=_IDS)
     if "" in prefixes:
         raise UsageError("An id is empty.", hint=_IDS)
 

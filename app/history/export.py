@@ -40,7 +40,7 @@ def head(conversation: Conversation) -> dict[str, Any]:
 def to_markdown(conversation: Conversation, entries: Sequence[Entry]) -> str:
     """Return the current branch as a document; what was said is in it as it was said."""
     begun = datetime.fromtimestamp(conversation.created).strftime("%Y-%m-%d %H:%M")
-    parts = [f"# {conversation.title}", f"*Begun {begun}, conversation {conversation.id}*"]
+    parts = [f"# {conversation.title}", f"*Started {begun}, conversation {conversation.id}*"]
     if conversation.system:
         parts += ["## System", conversation.system]
     for entry in current_branch(entries, conversation.leaf):

@@ -177,7 +177,7 @@ class Recorder:
             self._put(leaf=newest_leaf(list(self.entries.values()), entry))
 
     def clear(self) -> None:
-        """Let the next question begin a new conversation."""
+        """Let the next question start a new conversation."""
         self.conversation, self.entries, self._growing = None, {}, None
 
     def name(self, title: str) -> None:

@@ -43,10 +43,11 @@ _TABLES = (
     """,
     "CREATE INDEX entry_by_conversation ON entry (conversation, created)",
 )
+TOKENIZE = "tokenize = 'unicode61 remove_diacritics 2'"
 _SEARCH = (
-    """
+    f"""
     CREATE VIRTUAL TABLE words USING fts5 (
-        text, content = 'entry', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2'
+        text, content = 'entry', content_rowid = 'id', {TOKENIZE}
     )
     """,
     """
@@ -110,7 +111,7 @@ def _version(connection: sqlite3.Connection) -> int:
 
 def _newer(found: int, known: int) -> LocalspecError:
     return LocalspecError(
-        "The saved conversations belong to a newer localspec.",
+        "The saved conversations were written by a newer localspec.",
         cause=f"They are in version {found} of the format; this one knows {known}.",
-        hint="Update localspec. Until then --no-history runs without them.",
+        hint="Update localspec. Until then `localspec run --no-history` works without them.",
     )

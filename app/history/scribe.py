@@ -127,7 +127,7 @@ class Scribe:
         _log.warning("not saved: %s", reason)
         if not self._failed_before:
             self._failed_before = True
-            self._note(f"What is said is not being saved. {reason}")
+            self._note(f"This conversation is not being saved. {reason} To save nothing: --no-history.")
 
     def _note(self, text: str) -> None:
         with self._changed:

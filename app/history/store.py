@@ -16,7 +16,6 @@ from app.history.words import storable
 from models.errors import LocalspecError, UsageError
 
 _TITLE = "The saved conversations can't be used."
-_WITHOUT = "Or go on without: --no-history."
 _MOST_NAMED = 8
 _CONVERSATION = "id, title, system, leaf, created, changed"
 _ENTRY = (
@@ -81,11 +80,11 @@ class Store:
         return [self._summary(conversation) for conversation in found]
 
     def find(self, prefix: str = "") -> Conversation:
-        """Return the conversation whose id begins like this; "": the last in which something was said."""
+        """Return the conversation whose id begins like this; "": the last in which something was said, if any was."""
         if not prefix:
-            found = [Conversation(*row) for row in self.rows(_LAST)]
+            found = [Conversation(*row) for row in self.rows(_LAST) or self.rows(_LATEST, (1,))]
             if not found:
-                raise LocalspecError("No conversation is saved.", hint=f"They would be in {self.path}.")
+                raise LocalspecError("No conversations are saved.", hint=f"They would be in {self.path}.")
             return found[0]
         # "g" follows all that an id is made of.
         found = [Conversation(*row) for row in self.rows(_BY_PREFIX, (prefix.lower(), prefix.lower() + "g"))]
@@ -164,9 +163,9 @@ class Store:
             yield
         except sqlite3.Error as error:
             kind = Damaged if is_damage(error) else LocalspecError
-            raise kind(_TITLE, cause=str(error), hint=f"The file is {self.path}. {_WITHOUT}") from error
+            raise kind(_TITLE, cause=str(error), hint=f"The file is {self.path}.") from error
         except OSError as error:
-            raise LocalspecError(_TITLE, cause=str(error), hint=f"The file is {self.path}. {_WITHOUT}") from error
+            raise LocalspecError(_TITLE, cause=str(error), hint=f"The file is {self.path}.") from error
 
 
 def _not_one(prefix: str, found: Sequence[Conversation]) -> UsageError:

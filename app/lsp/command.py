@@ -23,7 +23,7 @@ def start_lsp(model: str | None, flags: dict[str, Any]) -> int:
         if error.name is None or error.name.split(".")[0] not in ("pygls", "lsprotocol"):
             raise
         raise LocalspecError(
-            f"The language server needs {error.name.split('.')[0]}, and it is not installed.",
+            f"The language server needs {error.name.split('.')[0]}, which is not installed.",
             hint=f"Install it: {install_command('lsp')}",
         ) from error
     _keep_quiet()
@@ -35,7 +35,7 @@ def _settings(flags: Mapping[str, Any]) -> Settings:
         debounce_ms=flags["debounce"],
         max_lines=flags["max_lines"],
         max_tokens=flags["predict"],
-        time_limit_ms=flags["time_limit"],
+        time_limit_ms=round(1000 * flags["time_limit"]),
     )
 
 

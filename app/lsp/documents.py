@@ -17,7 +17,11 @@ def split_lines(text: str) -> tuple[str, ...]:
     Only \n, \r\n and \r end a line in the protocol. `str.splitlines` also takes form feeds and other separators
     for one, and every edit below such a character would go astray.
     """
-    return tuple(_LINE_STARTS.split(text))
+    if text.count("\r") != text.count("\r\n"):
+        return tuple(_LINE_STARTS.split(text))
+    # Many times as quick, and files have hardly ever other ends: a long one is split at each key.
+    *lines, last = text.split("\n")
+    return (*(f"{line}\n" for line in lines), last)
 
 
 class Columns(PositionCodec):
@@ -43,11 +47,17 @@ class Document(TextDocument):
 
     edited = 0
     """The line that was changed last."""
+    _split: tuple[str, tuple[str, ...]] = "", ("",)
+    """A text and its lines: each position of a message is looked up in them."""
 
     @property
     def lines(self) -> tuple[str, ...]:
         """Return the lines with their ends."""
-        return split_lines(self.source)
+        text = self.source
+        # Not by the version: one message may bring several changes, each with columns of the text after the last.
+        if self._split[0] is not text:
+            self._split = text, split_lines(text)
+        return self._split[1]
 
     @property
     def newline(self) -> str:
@@ -58,7 +68,7 @@ class Document(TextDocument):
     @property
     def text(self) -> str:
         r"""Return the text with \n for every line end, so that line and column are the same as in the editor."""
-        return "\n".join(map(_bare, self.lines))
+        return self.source.replace("\r\n", "\n").replace("\r", "\n")
 
 
 class Documents(Workspace):

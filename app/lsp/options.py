@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from app.number_types import FiniteRange
 from app.options import (
     ALLOW_ROUNDING,
     DRAFTER,
@@ -16,26 +17,27 @@ from app.options import (
 )
 
 _DRAFT, _COMPLETION, _PROTOCOL = "Speculation", "Completion", "Protocol"
-_HELP = """Complete at the cursor of an editor: a language server on standard input and output.
+_HELP = """Run a language server for completion at the cursor, on standard input and output.
 
 \b
-  localspec lsp qwen-coder.gguf                    any model that can fill in the middle
-  localspec lsp big.gguf --draft tiny.gguf         tiny guessing for big
+  localspec lsp qwen-coder.gguf                    any model trained to fill in code
+  localspec lsp big.gguf --draft tiny.gguf         tiny drafts for big
 
-An editor starts it. It speaks LSP 3.18 with inline completions, and offers plain ones to editors that know no others.
+The editor starts it. It speaks LSP 3.18 with inline completions, and offers ordinary ones to editors without those.
 
-Settings may also come from the editor, at the start (initializationOptions) and while it runs: model, draft, context,
+Settings may also come from the editor, at startup (initializationOptions) and while it runs: model, draft, context,
 debounce_ms, max_lines, max_tokens, time_limit_ms, prefix_lines, suffix_lines, prefetch, completion ("auto", "on" or
-"off") and trigger, a list of characters that ask for a plain completion. They win over the flags.
+"off") and trigger, a list of characters that request an ordinary completion. They override the flags.
 
-Nothing that is written is kept or logged, and nothing leaves this machine. Exit code 0: the editor took its leave;
-1: it was gone without. Needs localspec[lsp].
+Your text is neither kept nor logged, and nothing leaves this machine. Exit code 0: the editor shut it down; 1: the
+editor was gone without doing so. Needs localspec[lsp].
 """
 _COUNT = click.IntRange(min=0)
-_DEBOUNCE_HELP = "Milliseconds without a key before a completion that nobody asked for is begun."
-_LINES_HELP = "Most lines of a completion, empty ones not counted; 0: any number."
-_TIME_HELP = "Milliseconds to speak. The first line is completed in any case; a later one that is cut is left out."
-_PROCESS_HELP = "The editor's process: when it is gone, so is this one."
+_SECONDS = FiniteRange(0.001, 86400)
+_DEBOUNCE_HELP = "Milliseconds without a keystroke before an automatic completion starts."
+_LINES_HELP = "Maximum lines of a completion, not counting empty ones; 0: no limit."
+_TIME_HELP = "Time to generate. The first line is always completed; a later one that is cut off is dropped."
+_PROCESS_HELP = "Process id of the editor; the server exits when it is gone."
 
 _OPTIONS = (
     *MODEL_OPTIONS,
@@ -44,14 +46,18 @@ _OPTIONS = (
         _DRAFT,
         "--draft-max",
         type=click.IntRange(0, 64),
-        help="Most tokens to guess in a round.  [default: as many as pay]",
+        help="Maximum tokens to draft per round.  [default: as many as pay off]",
     ),
     ALLOW_ROUNDING,
     option(_COMPLETION, "--debounce", default=150, type=_COUNT, metavar="MS", help=_DEBOUNCE_HELP),
     option(_COMPLETION, "--max-lines", default=0, type=_COUNT, help=_LINES_HELP),
-    option(_COMPLETION, "-n", "--n-predict", "predict", default=128, type=click.IntRange(min=1), help="Most tokens."),
-    option(_COMPLETION, "--time-limit", default=1000, type=click.IntRange(min=1), metavar="MS", help=_TIME_HELP),
-    option(_PROTOCOL, "--stdio", is_flag=True, default=True, help="Speak on standard input and output: the only way."),
+    option(
+        _COMPLETION, "-n", "--n-predict", "predict", default=128, type=click.IntRange(min=1), help="Maximum tokens."
+    ),
+    option(_COMPLETION, "--time-limit", default=1.0, type=_SECONDS, metavar="SECONDS", help=_TIME_HELP),
+    option(
+        _PROTOCOL, "--stdio", is_flag=True, default=True, help="Use standard input and output (the only transport)."
+    ),
     option(_PROTOCOL, "--clientProcessId", "client", type=int, metavar="ID", help=_PROCESS_HELP),
 )
 
@@ -60,12 +66,12 @@ def _with_options(command: Command) -> Command:
     return add_options(command, _OPTIONS)
 
 
-@click.command(cls=SectionedCommand, help=_HELP)
+@click.command(cls=SectionedCommand, help=_HELP, short_help="Run a language server for completion at the cursor.")
 @click.argument("model", required=False, type=ModelName("starter"), envvar="LOCALSPEC_MODEL")
 @_with_options
 @click.pass_context
 def lsp(context: click.Context, /, model: str | None, **flags: Any) -> None:
-    """Complete at the cursor of an editor."""
+    """Run a language server for completion at the cursor."""
     from app.log import open_log
     from app.lsp.command import start_lsp
 

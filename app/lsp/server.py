@@ -190,7 +190,7 @@ def changed(server: Server, params: types.DidChangeTextDocumentParams) -> None:
 def saved(server: Server, params: types.DidSaveTextDocumentParams) -> None:
     """Remember what was saved."""
     if (document := server.documents.opened(params.text_document.uri)) and (completer := server.models.completer):
-        completer.saved(server.documents.name(document.uri), document.text, document.edited)
+        completer.visited(server.documents.name(document.uri), document.text, document.edited)
 
 
 def closed(server: Server, params: types.DidCloseTextDocumentParams) -> None:

@@ -48,7 +48,7 @@ def with_settings(settings: Settings, given: object) -> tuple[Settings, list[str
     if table is None:
         return settings, []
     if not isinstance(table, Mapping):
-        return settings, [f"The settings of {SECTION} are no table of names and values."]
+        return settings, [f"The settings of {SECTION} must be a table of names and values."]
     changes: dict[str, Any] = {}
     wrong = []
     for name, value in table.items():
@@ -65,9 +65,9 @@ def _wrong(name: str, value: object) -> str | None:
     if name not in names:
         near = get_close_matches(str(name), names, n=1)
         hint = f"Did you mean '{near[0]}'?" if near else f"The settings are: {', '.join(names)}."
-        return f"There is no setting '{name}'. {hint}"
+        return f"Unknown setting '{name}'. {hint}"
     wanted = _wanted(name, value)
-    return f"The setting '{name}' can't be {value!r}; it wants {wanted}." if wanted else None
+    return f"The setting '{name}' can't be {value!r}; expected {wanted}." if wanted else None
 
 
 def _wanted(name: str, value: object) -> str:
@@ -82,7 +82,7 @@ def _wanted(name: str, value: object) -> str:
     if isinstance(built_in, int):
         least = int(name in _AT_LEAST_ONE)
         fits = isinstance(value, int) and not isinstance(value, bool) and value >= least
-        return "" if fits else f"a whole number from {least} on"
+        return "" if fits else f"a whole number, at least {least}"
     return "" if isinstance(value, str) else "a text"
 
 

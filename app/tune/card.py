@@ -57,7 +57,7 @@ def check_place(place: str | None) -> None:
         at_home(place, _FLAG)
     elif place is not None and not is_card_name(place):
         raise UsageError(
-            f"{_FLAG} {place} is no name for a pair.",
+            f"{_FLAG} {place} is not a name for a pair.",
             hint="A name has letters, digits and . _ + -; a file ends in .toml.",
         )
 

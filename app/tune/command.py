@@ -21,7 +21,7 @@ from app.paths import draft_copies, machine_memory
 from app.terminal import Terminal
 from app.tune.card import CardWanted, Written, check_place, foreseen_gain, write_card
 from app.tune.report import Outcome, progress_line, record, report
-from drafters.registry import parse_drafter
+from drafters.registry import DrafterSpec, parse_drafter
 from models.abort import AbortFlag
 from models.catalog import STARTER, find_model
 from models.errors import Cancelled, LocalspecError, UsageError
@@ -176,12 +176,12 @@ def read_tune(model: str | None, flags: dict[str, Any]) -> TunePlan:
     has_file = drafter.model not in ("", TOY)
     if flags["card"] and (flags["no_card"] or not has_file or name == TOY):
         raise UsageError(
-            f"--card {flags['card']}: there is no pair to write a card of.",
+            f"--card {flags['card']}: there is no pair to write a card for.",
             hint="Name a draft model with --draft, and leave out --no-card.",
         )
     if flags["keep"] and not has_file:
         raise UsageError(
-            f"--keep keeps a copy of a draft model, and --draft {drafter} has no file.",
+            f"--keep keeps a copy of a draft model, but {_no_file(drafter)}.",
             hint="Name a small GGUF with --draft.",
         )
     return TunePlan(
@@ -197,6 +197,10 @@ def read_tune(model: str | None, flags: dict[str, Any]) -> TunePlan:
         copies=draft_copies(),
         card=_card(name, drafter.model, flags) if has_file and name != TOY else None,
     )
+
+
+def _no_file(drafter: DrafterSpec) -> str:
+    return "none is named" if drafter.kind == "off" else f"--draft {drafter} has no file"
 
 
 def _card(target: str, draft: str, flags: dict[str, Any]) -> CardWanted | None:
@@ -218,7 +222,7 @@ def run_tune(plan: TunePlan) -> int:
 
 def _show(run: Run) -> None:
     if run.interrupted:
-        run.terminal.warn("Stopped: nothing is stored.")
+        run.terminal.warn("Stopped: nothing was stored.")
     if not run.target.rows and not run.target.threads:
         return
     plan = run.plan

@@ -12,10 +12,10 @@ from app.engine.tune import Findings
 from app.engine.tune_choice import Measure, verdict
 from app.engine.tune_draft import DraftFindings, DraftMeasure
 from app.engine.tune_threads import WIDE
+from app.terminal import bar
 from app.tune.card import Written
 
 _WIDTH = 80
-_BAR = 24
 _PLOT = 56
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _STARVED = (
@@ -46,8 +46,7 @@ class Outcome:
 
 def progress_line(what: str, elapsed: float, seconds: float) -> str:
     """Return a bar of the time that is spent, and what is being measured, in one line."""
-    filled = min(_BAR, int(_BAR * elapsed / seconds))
-    return f"{'#' * filled}{'.' * (_BAR - filled)} {elapsed:3.0f} s  {what}"[: _WIDTH - 1]
+    return f"{bar(elapsed, seconds)} {elapsed:3.0f} s  {what}"[: _WIDTH - 1]
 
 
 def report(target: Findings, draft: DraftFindings | None, outcome: Outcome) -> str:
@@ -69,7 +68,7 @@ def report(target: Findings, draft: DraftFindings | None, outcome: Outcome) -> s
         notes.append(_BUSY)
     parts += [_wrapped(note) for note in notes]
     users = f"later runs with -t {outcome.threads}" if outcome.threads else "later runs"
-    parts.append(f"Stored in {outcome.stored}; {users} use it." if outcome.stored else "Nothing is stored.")
+    parts.append(f"Stored in {outcome.stored}; {users} use it." if outcome.stored else "Nothing was stored.")
     parts += _pair(outcome)
     return "\n\n".join(parts) + "\n"
 
@@ -104,10 +103,10 @@ def _pair(outcome: Outcome) -> list[str]:
     if outcome.gain is not None:
         low, high = (f"{speed:.2f}" for speed in (outcome.gain.least, outcome.gain.most))
         gain = f"Predicted speed-up with this draft model, from hard to easy text: {low} to {high}"
-        pays = "" if outcome.gain.pays else ", so it does not pay here"
+        pays = "" if outcome.gain.pays else ", so it does not pay off here"
         parts.append(_wrapped(f"{gain}{pays}. localspec bench measures it."))
     if outcome.card is not None:
-        parts.append(f"The pair's card: {outcome.card.path}\nUse it: localspec run pair:{outcome.card.name}")
+        parts.append(f"Pair card: {outcome.card.path}\nUse it: localspec run pair:{outcome.card.name}")
     return parts
 
 

@@ -94,7 +94,7 @@ def _introduce(findings: Findings, clients: Sequence[OpenAIClient]) -> None:
     findings.servers = [Server(name, client.address, client.model) for name, client in zip(names, clients, strict=True)]
     for server in findings.servers:
         if not server.address.is_loopback:
-            findings.notes.append(f"{server.address.base} is not on this machine: the prompts leave it.")
+            findings.notes.append(f"{server.address.base} is not on this machine: prompts will be sent there.")
     if len(served) > 1:
         _check_models(findings, findings.request, served)
 
@@ -118,7 +118,7 @@ def _check_models(findings: Findings, request: AuditRequest, served: Sequence[Se
     first, second = served
     same = same_model(first, second)
     if same is None or first is None or second is None:
-        findings.notes.append("Whether both servers serve the same model can't be told.")
+        findings.notes.append("It is unknown whether both servers serve the same model.")
     elif not same and all(address.model for address in request.addresses):
         findings.notes.append(f"{first.id} and {second.id} are compared, as you named them.")
     elif not same:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.bench.prompts import choose, read_prompts
+from app.bench.prompts import choose, names_in, read_prompts
 from app.engine.audit import Asked, ServedAnswer
 from app.engine.audit_summary import FoundFork, Summary, place, summarise, verdict
 from app.engine.bench import BenchPrompt
@@ -83,9 +83,7 @@ class Findings:
         if self.failure is not None:
             raise self.failure
         if not self.asked and not self.interrupted:
-            raise LocalspecError(
-                "No prompt could be asked.", cause=self.left_out[0].reason, hint="Ask others (--class)."
-            )
+            raise LocalspecError("No prompt could be run.", cause=self.left_out[0].reason, hint="Ask others (--class).")
         if self.asked and not summary.tokens + summary.characters:
             raise LocalspecError(
                 "Every answer was empty, so nothing was compared.", hint="Ask for more tokens (-n), or other prompts."
@@ -95,11 +93,11 @@ class Findings:
 def read_audit(urls: Sequence[str], flags: dict[str, Any]) -> AuditRequest:
     """Read the URLs and flags of `verify --audit`; raises UsageError."""
     if not 1 <= len(urls) <= len(_TWO):
-        raise UsageError(f"--audit takes one URL or two, and was given {len(urls)}.", hint=_HINT)
+        raise UsageError(f"--audit takes one or two URLs, not {len(urls)}.", hint=_HINT)
     addresses = tuple(read_address(url) for url in urls)
     if len(set(addresses)) < len(addresses):
-        raise UsageError("--audit was given one server twice.", cause=addresses[0].base, hint=_HINT)
-    classes = [name.strip() for value in flags["classes"] for name in value.split(",") if name.strip()]
+        raise UsageError("--audit was given the same server twice.", cause=addresses[0].base, hint=_HINT)
+    classes = names_in("--class", flags["classes"])
     return AuditRequest(
         addresses=addresses,
         prompts=tuple(choose(read_prompts(flags["prompts"]), classes, flags["limit"])),
@@ -118,7 +116,7 @@ def server_names(count: int) -> tuple[str, ...]:
 
 
 _HINT = "Name a server that speculates and the same one without; or one alone, to see whether it repeats itself."
-_ALIKE = "Start both servers alike but for the speculation: weights, cache type, no penalties. Then report it."
+_ALIKE = "Start both servers alike except for speculation: weights, cache type, no penalties. Then report it."
 _ALONE = "Ask it with speculation off too: if it repeats itself then, speculation is the cause."
 
 

@@ -63,11 +63,11 @@ def record(findings: Findings) -> dict[str, Any]:
 
 def _head(findings: Findings) -> Iterator[str]:
     for number, server in enumerate(findings.servers):
-        model = server.model or "a model it does not name"
+        model = server.model or "an unnamed model"
         yield f"{server.name:<7} {server.address.base}  {model}, {_logprobs(findings, number)}"
     yield f"greedy answers of at most {findings.request.max_tokens} tokens, seed {findings.request.seed}"
     if findings.interrupted or findings.failure is not None:
-        yield "Broken off: these are the questions that were answered until then."
+        yield "Stopped: only the questions answered by then are shown."
 
 
 def _logprobs(findings: Findings, server: int) -> str:
@@ -75,7 +75,7 @@ def _logprobs(findings: Findings, server: int) -> str:
         return "log probabilities refused"
     tokens = [token for answer in findings.answers_of(server) for token in answer.tokens or ()]
     if not tokens:
-        return "tokens not told"
+        return "tokens not reported"
     known = sum(1 for token in tokens if token.logprob is not None)
     return f"log probabilities of {known:,} of {len(tokens):,} tokens"
 
@@ -114,7 +114,7 @@ def _said(side: Side) -> str:
 def _figures(findings: Findings, summary: Summary) -> Iterator[str]:
     near = len(summary.forks) - len(summary.unexplained)
     yield f"compared     {summary.answers:,} answers, {summary.tokens:,} tokens" + (
-        f", and {summary.characters:,} characters where tokens were not told" if summary.characters else ""
+        f", and {summary.characters:,} characters where tokens were not reported" if summary.characters else ""
     )
     yield f"forks        {len(summary.forks)}: {near} at near-ties, {len(summary.unexplained)} unexplained"
     if summary.largest_gap is not None:
@@ -133,12 +133,12 @@ def _threshold(limit: Threshold) -> str:
     gap = f"a gap (both leads together) up to {limit.gap:.3g}"
     text = f"{gap}, what two log probabilities close that move by {limit.floor:.3g} each: "
     if not limit.places:
-        return f"{text}the least assumed, for no log probabilities could be compared before a fork"
+        return f"{text}the minimum assumed, as no log probabilities could be compared before a fork"
     seen = f"{limit.difference:.3g} is the largest difference seen of one at {limit.places:,} places that agree"
     if limit.difference < limit.floor:
-        return f"{text}{seen}, {LEAST_FLOOR:.3g} the least assumed"
+        return f"{text}{seen}, {LEAST_FLOOR:.3g} the minimum assumed"
     if limit.difference > limit.floor:
-        return f"{text}{seen}, more than rounding makes: other weights, another cache type, or a fault"
+        return f"{text}{seen}, more than rounding causes: other weights, another cache type, or a fault"
     return f"{text}{seen}"
 
 
@@ -148,7 +148,7 @@ def _speed(found: Speed) -> str:
     else:
         pace = f"{found.tokens_per_second:.1f} tokens/s of wall time, prompts included ({found.tokens:,} tokens)"
     if found.drafted is None:
-        return f"{pace}; does not say whether it drafted"
+        return f"{pace}; does not report whether it drafted"
     return f"{pace}; {found.accepted:,} of {found.drafted:,} drafted tokens accepted"
 
 

@@ -2,11 +2,11 @@
 
 import time
 
-from app.bench.progress import AnswerProgress, count_turns
+from app.bench.progress import AnswerProgress, count_turns, tell_nothing
 from app.engine.bench import Skipped
-from app.engine.certify import Certification
+from app.engine.certify import Certification, Outcome
 from app.engine.load import Loader
-from app.exit_codes import INTERRUPTED
+from app.exit_codes import FAILURE, INTERRUPTED
 from app.interrupt import run_interruptible
 from app.terminal import Terminal
 from app.verify.findings import Findings
@@ -14,7 +14,7 @@ from app.verify.record import record
 from app.verify.report import report
 from app.verify.request import VerifyRequest
 from models.abort import AbortFlag
-from models.errors import Cancelled, LocalspecError
+from models.errors import Cancelled
 
 
 def run_verify(request: VerifyRequest) -> int:
@@ -31,12 +31,15 @@ def run_verify(request: VerifyRequest) -> int:
         terminal.clear_progress()
     _show(findings, terminal)
     findings.check()
-    return INTERRUPTED if findings.interrupted else 0
+    if findings.interrupted:
+        return INTERRUPTED
+    # A script must not take for a certificate what certifies nothing.
+    return FAILURE if findings.outcome() is Outcome.NOTHING else 0
 
 
 def _compare(findings: Findings, abort: AbortFlag, terminal: Terminal) -> None:
     asked, clock = findings.request.asked, time.perf_counter
-    loader = Loader(asked.plan, abort, clock, lambda name, share: terminal.progress(f"loading {name} {share:4.0%}"))
+    loader = Loader(asked.plan, abort, clock, terminal.loading)
     certification = Certification(loader, clock, asked.arms, abort)
     try:
         findings.conditions = certification.load(allow_rounding=asked.allow_rounding)
@@ -81,17 +84,8 @@ def _show(findings: Findings, terminal: Terminal) -> None:
     for note in findings.notes:
         terminal.warn(note)
     if not findings.compared:
-        _tell_nothing(findings, terminal)
+        tell_nothing(terminal, findings.skipped, interrupted=findings.interrupted)
     elif findings.request.asked.as_json:
         terminal.say_record(record(findings))
     else:
         terminal.say(report(findings))
-
-
-def _tell_nothing(findings: Findings, terminal: Terminal) -> None:
-    """Say why there is nothing to show; raises LocalspecError where the prompts are why: a script must not go on."""
-    if not findings.interrupted:
-        raise LocalspecError(
-            f"No prompt could be asked: {findings.skipped[0].reason}.", hint="Choose others with --class or --prompts."
-        )
-    terminal.warn("Stopped before all arms had answered one prompt.")

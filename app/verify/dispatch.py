@@ -1,6 +1,8 @@
 """Which of the three checks `verify` was asked for: tokens, a distribution, or servers. Nothing heavy is imported."""
 
 import sys
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from models.errors import UsageError
@@ -8,14 +10,24 @@ from models.errors import UsageError
 _FEW = 1
 """Built-in prompts of each class that are asked without --limit: there are many classes."""
 _SCHEMES = ("http://", "https://")
+_OF_SERVERS = frozenset(
+    {"audit", "classes", "prompts", "limit", "predict", "seed", "timeout", "api_key", "as_json", "quiet", "statistics"}
+)
+"""Parameters that mean something with --audit."""
+_ONLY = {"timeout": "--audit", "api_key": "--audit", "samples": "--statistics"}
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
-def start_verify(model: str | None, flags: dict[str, Any], *, named: bool = True) -> int:
+def start_verify(
+    model: str | None, flags: dict[str, Any], *, named: bool = True, given: Mapping[str, str] = _NONE
+) -> int:
     """Run the check that was asked for; return the exit code. Raises LocalspecError.
 
     With --audit, `model` may be the second server; `named`: it was given, and is no default of a file or variable.
+    `given` has the flags that were, by the names of their parameters.
     """
     urls = read_urls(model, flags, named=named)
+    _check_apply(given, audits=bool(urls), counts=flags["statistics"])
     if urls:
         from app.verify.audit_command import run_audit
 
@@ -30,6 +42,16 @@ def start_verify(model: str | None, flags: dict[str, Any], *, named: bool = True
     return run_verify(read_verify(model, flags))
 
 
+def _check_apply(given: Mapping[str, str], *, audits: bool, counts: bool) -> None:
+    """Refuse what the check that was asked for would ignore; raises UsageError."""
+    for parameter, flag in given.items():
+        if audits and parameter not in _OF_SERVERS:
+            raise UsageError(f"{flag} has no effect with --audit.", hint="Leave out one of the two.")
+        check = _ONLY.get(parameter)
+        if (check == "--audit" and not audits) or (check == "--statistics" and not counts):
+            raise UsageError(f"{flag} has an effect only with {check}.", hint=f"Leave it out, or add {check}.")
+
+
 def read_limit(flags: dict[str, Any]) -> int:
     """Return how many prompts of a class to ask: without --limit a whole file, and a few of the built-in ones."""
     limit: int | None = flags["limit"]
@@ -42,11 +64,11 @@ def read_urls(model: str | None, flags: dict[str, Any], *, named: bool = True) -
     is_url = model is not None and model.startswith(_SCHEMES)
     if not given:
         if is_url:
-            raise UsageError(f"{model} is no model.", hint=f"To ask a server: localspec verify --audit {model}")
+            raise UsageError(f"{model} is not a model.", hint=f"To ask a server: localspec verify --audit {model}")
         return ()
     # A default is of every command, and says nothing here.
     if model is not None and not is_url and named:
-        raise UsageError(f"--audit asks servers, and {model} is a model.", hint="Leave one of them out.")
+        raise UsageError(f"--audit takes servers, but {model} is a model.", hint="Leave one of them out.")
     if flags["statistics"]:
-        raise UsageError("--audit and --statistics are two checks.", hint="Leave one of them out.")
+        raise UsageError("--audit and --statistics are separate checks.", hint="Leave one of them out.")
     return (*given, model) if model is not None and is_url else given

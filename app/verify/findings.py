@@ -65,18 +65,18 @@ class Findings:
             case Outcome.EXACT:
                 return (
                     f"Exact: all {tokens:,} tokens of {answers} drafted answers are those of plain decoding. "
-                    f"{drafted:,} tokens were guessed, {accepted:,} of them kept."
+                    f"{drafted:,} tokens were drafted, {accepted:,} of them accepted."
                 )
             case Outcome.ROUNDING:
-                forks = f"{len(self.forks)} of {answers} drafted answers part from plain decoding"
+                forks = f"{len(self.forks)} of {answers} drafted answers diverge from plain decoding"
                 return f"No bug: {forks}. {self._ties()}"
             case Outcome.BUG:
                 return (
-                    f"BUG: {len(self.bugs)} of {answers} drafted answers part from plain decoding where rounding does "
-                    "not explain it. Please report it, with this certificate."
+                    f"BUG: {len(self.bugs)} of {answers} drafted answers diverge from plain decoding where rounding "
+                    "does not explain it. Please report it, with this certificate."
                 )
             case Outcome.NOTHING:
-                return "Nothing is shown: no token was guessed, so there was nothing that could go wrong."
+                return "Nothing is shown: no token was drafted, so nothing could go wrong."
 
     def check(self) -> None:
         """Raise DivergedError when a fork is a bug."""
@@ -87,7 +87,7 @@ class Findings:
             f"{len(self.bugs)} drafted answers differ from plain decoding, and not by rounding.",
             cause=f"{first.arm}, {first.prompt}, turn {first.turn + 1}, temperature {first.temperature:g}: "
             f"token {first.place} is the first that differs; {first.reason}.",
-            hint="A drafter may change the speed alone: please report it, with the certificate.",
+            hint="A drafter must change only the speed: please report it, with the certificate.",
         )
 
     def _ties(self) -> str:

@@ -3,26 +3,31 @@
 import click
 
 from app.bench.options import DRAFT_FILE, NUMBERS, PREDICT_HELP, PREDICT_NAMES, SEED, prompt_options
+from app.number_types import FiniteRange
 from app.options import MODEL_OPTIONS, SECRET, SHAPING_OPTIONS, Command, add_options, option
 from models.accept import Accept
 
 _WHAT, _DRAFT, _SAMPLING = "What to compare", "Speculation", "Sampling"
 _STATISTICS, _AUDIT, _OUTPUT = "Statistics", "Servers", "Output"
 _COUNT = click.IntRange(min=1)
+_LONGEST = 86400
+"""Seconds; what is far longer overflows in the socket."""
 _RULES = click.Choice([rule.value for rule in Accept])
 _ARMS_HELP = (
-    "Who guesses, separated by commas: auto, lookup, suffix, model; the last three also with a draft length, as in "
-    "lookup:7.  [default: auto,lookup:2,suffix:5, with a draft model model:3 too]"
+    "Drafters to compare, separated by commas: auto, lookup, suffix, model; the last three also with a draft length, "
+    "as in lookup:7.  [default: auto,lookup:2,suffix:5; with a draft model also model:3]"
 )
-_LIMIT_HELP = "Most prompts of a class.  [default: 1, and all of a file with --prompts]"
-_DRAFT_MAX_HELP = "Draft length of arms that name none."
-_ACCEPT_HELP = "How guesses are judged; above temperature 0 tokens can be compared for coupled alone."
-_ROUNDING_HELP = "Let arms draft longer than this machine is bit-exact for; near-ties may then fork, and are explained."
-_STRICT_HELP = "Settings under which every width used is bit-identical, checked at start."
+_LIMIT_HELP = "Maximum prompts per class.  [default: 1; with --prompts, all of the file]"
+_DRAFT_MAX_HELP = "Draft length of arms that do not name one."
+_ACCEPT_HELP = "How drafts are accepted; above temperature 0, only coupled allows comparing tokens."
+_ROUNDING_HELP = (
+    "Allow drafts longer than this machine verifies bit-exactly; near-ties may then fork, and are explained."
+)
+_STRICT_HELP = "Use only settings and pass widths that a check at startup finds bit-identical."
 _TEMPERATURE_HELP = "Temperatures, separated by commas.  [default: 0,0.8]"
-_STATISTICS_HELP = "Check the distribution of emitted tokens above temperature 0, in place of the tokens themselves."
-_AUDIT_HELP = "Ask an OpenAI-compatible server (URL or URL#MODEL) in place of a model; two: find where they fork."
-_KEY_HELP = "What the servers want as a key."
+_STATISTICS_HELP = "Above temperature 0: check the distribution of the generated tokens, not the tokens themselves."
+_AUDIT_HELP = "Query an OpenAI-compatible server (URL or URL#MODEL) instead of a model; with two, find where they fork."
+_KEY_HELP = "API key to send to the servers."
 
 _WHAT_OPTIONS = (
     option(_WHAT, "--vs", multiple=True, metavar="ARMS", help=_ARMS_HELP),
@@ -39,13 +44,13 @@ _DRAFT_OPTIONS = (
 _TEMPERATURES = option(_SAMPLING, "--temp", multiple=True, type=NUMBERS, metavar="NUMBERS", help=_TEMPERATURE_HELP)
 _OTHER_CHECKS = (
     option(_STATISTICS, "--statistics", is_flag=True, help=_STATISTICS_HELP),
-    option(_STATISTICS, "--samples", default=20_000, type=_COUNT, metavar="N", help="Answers to draw in all."),
+    option(_STATISTICS, "--samples", default=20_000, type=_COUNT, metavar="N", help="Total answers to sample."),
     option(_AUDIT, "--audit", multiple=True, metavar="URL", help=_AUDIT_HELP),
-    option(_AUDIT, "--timeout", default=120.0, type=click.FloatRange(min=0.1), help="Seconds to wait for an answer."),
+    option(_AUDIT, "--timeout", default=120.0, type=FiniteRange(0.1, _LONGEST), help="Seconds to wait for an answer."),
     option(_AUDIT, "--api-key", envvar="LOCALSPEC_API_KEY", metavar="KEY", help=_KEY_HELP, **SECRET),
 )
 _OUTPUT_OPTIONS = (
-    option(_OUTPUT, "--json", "as_json", is_flag=True, help="One JSON object in place of the certificate."),
+    option(_OUTPUT, "--json", "as_json", is_flag=True, help="Print one JSON object instead of the certificate."),
     option(_OUTPUT, "-q", "--quiet", is_flag=True, help="No progress, no notes."),
 )
 

@@ -21,7 +21,7 @@ _COLUMNS = (
     ("widths", f">{_WIDTHS}"), ("near-ties", ">9"), ("bugs", ">5"),
 )  # fmt: skip
 _LEGEND = (
-    "tokens: compared with plain decoding's, up to a fork. guessed: tokens of drafts that were checked. widths: tokens "
+    "tokens: compared with plain decoding's, up to a fork. guessed: drafted tokens that were verified. widths: tokens "
     "in a pass. near-tie: a fork whose gap, between the keys of the two tokens, is within the noise floor, measured "
     "there by reading the text in passes of these widths with no drafter. bug: any other fork."
 )
@@ -82,7 +82,7 @@ def _loaded(settings: Settings) -> list[str]:
         f"flash attention {settings.flash_attention}",
         f"cache {settings.cache_type_k} keys, {settings.cache_type_v} values",
         "weights may be rearranged" if settings.extra_buffers else "plain weights",
-        *([f"passes filled up to {settings.pad_rows} tokens"] if settings.pad_rows > 1 else []),
+        *([f"passes padded to {settings.pad_rows} tokens"] if settings.pad_rows > 1 else []),
         "layers on the GPU" if settings.gpu else "on the processor",
     ]
 

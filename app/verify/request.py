@@ -29,6 +29,8 @@ def read_verify(model: str | None, flags: dict[str, Any]) -> VerifyRequest:
     arms = _ARMS_WITH_DRAFT if flags["draft"] else _ARMS
     chosen = {"temp": flags["temp"] or _TEMPERATURES, "vs": flags["vs"] or arms, "limit": read_limit(flags)}
     asked = read_bench(model, {**flags, **chosen, "plot": None})
+    if len(asked.arms) == 1:
+        raise UsageError("--vs names no arm that drafts: nothing to compare.", hint="Name one, such as lookup:2.")
     return VerifyRequest(asked, _accept(Accept(flags["accept"]), asked), flags["strict"])
 
 
@@ -43,7 +45,7 @@ def _accept(accept: Accept, asked: BenchRequest) -> Accept:
     if accept is not Accept.COUPLED and warm:
         raise UsageError(
             f"--accept {accept} gives another text at temperature {warm[0]:g}, from the same distribution.",
-            cause="There, equal tokens are no claim of this rule, so comparing them shows nothing.",
+            cause="There, this rule does not promise equal tokens, so comparing them shows nothing.",
             hint="Check the distribution with --statistics, or compare tokens with --temp 0.",
         )
     return accept

@@ -9,9 +9,10 @@ from app.engine.distribution_check import CheckPlan, DistributionCheck, Progress
 from app.engine.distribution_places import Guesser
 from app.engine.load import Loader
 from app.engine.memo import KnownCache, Memo
+from app.engine.usable_width import usable_width
 from app.exit_codes import INTERRUPTED
 from app.interrupt import run_interruptible
-from app.terminal import Terminal
+from app.terminal import Terminal, bar, time_left
 from app.verify.statistics_report import Checked, Conditions, record, report
 from app.verify.statistics_request import read_statistics
 from drafters.draft_model import DraftModel
@@ -22,7 +23,6 @@ from models.base import LanguageModel
 from models.errors import Cancelled, PairError
 from models.machine import available_memory
 
-_BAR = 24
 _MOST_MEMORY = 3 * 2**29
 """Bytes of rows to keep, where half of what is free is as much: a row of a large vocabulary takes 600 KB."""
 _ROUNDS = (
@@ -47,11 +47,8 @@ def run_statistics(model: str | None, flags: dict[str, Any]) -> int:
 
 
 def _check(checked: Checked, abort: AbortFlag, terminal: Terminal) -> None:
-    def loading(name: str, share: float) -> None:
-        terminal.progress(f"loading {name} {share:4.0%}")
-
     plan = checked.request.asked.plan
-    loader = Loader(plan, abort, time.perf_counter, loading)
+    loader = Loader(plan, abort, time.perf_counter, terminal.loading)
     models: list[LanguageModel] = []
     try:
         target = loader.target()
@@ -88,10 +85,10 @@ def _draw(
     )
     guesser = _guesser(request.arm.kind, target, draft, memory // 3)
     check = DistributionCheck(KnownCache(target), guesser, plan, time.perf_counter)
-    bar = _Bar(terminal)
+    line = _Line(terminal)
     try:
         for progress in check.run(request.asked.prompts):
-            bar.show(progress)
+            line.show(progress)
             if abort.is_set:
                 raise Cancelled("Stopped.")
     finally:
@@ -101,13 +98,13 @@ def _draw(
 def _conditions(checked: Checked, loader: Loader, target: LanguageModel, draft: LanguageModel | None) -> Conditions:
     """Return under which the check runs: drafts as long as `run` would have them on this machine."""
     if target.rewind_support.limit == 0:
-        reason = f"{target.name} can't take back a wrong guess ({target.rewind_support.reason})"
+        reason = f"{target.name} can't take back rejected tokens ({target.rewind_support.reason})"
         raise PairError(f"There is nothing to check: {reason}.", hint="Nothing is ever drafted for this model.")
     width = loader.exact_width(target)
     if width == 1:
         checked.notes.append(_ROUNDS)
     asked = checked.request.asked
-    longest = LONGEST if asked.allow_rounding or width == 1 else width - 1
+    longest = usable_width(width, LONGEST + 1, allow_rounding=asked.allow_rounding) - 1
     length = min(checked.request.arm.length, longest, target.max_rows - 1)
     return Conditions(target.name, target.description, draft.name if draft else None, length)
 
@@ -134,7 +131,7 @@ def _show(checked: Checked, terminal: Terminal) -> None:
         terminal.say(report(checked))
 
 
-class _Bar:
+class _Line:
     """The progress line: how many answers of how many at this place, and how long all of it will take."""
 
     def __init__(self, terminal: Terminal, clock: Callable[[], float] = time.monotonic) -> None:
@@ -146,16 +143,13 @@ class _Bar:
         if not progress.wanted:
             self._terminal.progress(progress.doing)
             return
-        filled = _BAR * progress.done // progress.wanted
-        bar = f"{'#' * filled}{'.' * (_BAR - filled)} {progress.done:,}/{progress.wanted:,}"
-        self._terminal.progress(f"{bar}  {progress.doing}{_told(seconds, progress.places_left)}")
+        done = f"{bar(progress.done, progress.wanted)} {progress.done:,}/{progress.wanted:,}"
+        self._terminal.progress(f"{done}  {progress.doing}{_told(seconds, progress.places_left)}")
 
 
 def _told(seconds: float | None, places_left: int) -> str:
     places = f", {places_left} more to come" if places_left else ""
-    if seconds is None:
-        return places
-    return f"{places}  {seconds / 60:.0f} min left" if seconds > 90 else f"{places}  {seconds:.0f} s left"
+    return places if seconds is None else f"{places}  {time_left(seconds)}"
 
 
 class TimeLeft:

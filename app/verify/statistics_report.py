@@ -28,12 +28,12 @@ _SHARES = (
     ("p", ">8"),
 )  # fmt: skip
 _LEGEND = (
-    "p: chance of counts that fit as badly or worse where nothing is wrong. accepted, replacement: first tokens that "
-    "were a guess, or came in place of one. bonus: tokens after a whole draft, or after a sibling."
+    "p: chance of counts that fit this badly or worse if nothing is wrong. accepted, replacement: first tokens that "
+    "were drafted, or replaced a drafted one. bonus: tokens after a whole draft, or after a sibling."
 )
 _DISCIPLINE = (
-    "What looks suspicious among all p is drawn twice more with other seeds; to be called a deviation it has to do so "
-    "each time, which happens by chance less than once in a million checks."
+    "Suspicious p are sampled twice more with other seeds; a deviation is only reported if it shows each time, which "
+    "happens by chance less than once in a million checks."
 )
 
 
@@ -87,9 +87,9 @@ def verdict(checked: Checked) -> str:
     if checked.interrupted:
         return "Stopped, so there is no verdict; the bounds hold for what was drawn."
     if not findings.found.fits or not findings.guessed:
-        return "Nothing is shown: too few answers, or too few of them drafted, to compare how often tokens come."
+        return "Nothing is shown: too few answers, or too few of them drafted, to compare token frequencies."
     if findings.suspicious:
-        return f"{_FITS_TEXT} What looked suspicious at first did not come back: {'; '.join(findings.suspicious)}."
+        return f"{_FITS_TEXT} What looked suspicious at first did not recur: {'; '.join(findings.suspicious)}."
     return _FITS_TEXT
 
 

@@ -19,6 +19,7 @@ from app.engine import speculate
 from app.engine.verify import Verdict
 from models.errors import LocalspecError
 
+FULL = Path("/dev/full")
 SHORT = ("bench", "toy", "-c", "2048", "-n", "24", "--class", "chat,math", "--limit", "2")
 
 
@@ -128,12 +129,26 @@ def test_ctrl_c_prints_what_is_done_and_leaves_with_130(tmp_path: Path) -> None:
     assert "chat       off" in text
 
 
+@pytest.mark.skipif(not FULL.exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("diverged", [False, True])
+def test_a_disk_that_is_full_when_it_is_drawn_is_told_after_the_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, diverged: bool
+) -> None:
+    (tmp_path / "figures.svg").symlink_to(FULL)
+    if diverged:
+        monkeypatch.setattr(speculate, "verify", takes_every_guess)
+    done = bench_of_the_loop(tmp_path, "--plot", str(tmp_path / "figures.svg"))
+    assert "off" in done.stdout
+    assert done.returncode == (6 if diverged else 1)
+    assert diverged or "figures.svg can't be drawn." in done.stderr
+
+
 FAILURES = {
-    "an unknown class": (["--class", "chat,poetry"], 2, "There are: chat, code, edit, fim, math, qa, rag,"),
-    "an unknown arm": (["--vs", "fast"], 2, "--vs fast is no arm"),
+    "an unknown class": (["--class", "chat,poetry"], 2, "Classes: chat, code, edit, fim, math, qa, rag,"),
+    "an unknown arm": (["--vs", "fast"], 2, "Unknown arm fast"),
     "a model arm without a model": (["--vs", "model:3"], 2, "--draft FILE"),
-    "a drafter for a draft model": (["--draft", "lookup"], 2, "arms go to --vs"),
-    "no number": (["--temp", "0,warm"], 2, "'0,warm' is no list of numbers"),
+    "a drafter for a draft model": (["--draft", "lookup"], 2, "arms go in --vs"),
+    "no number": (["--temp", "0,warm"], 2, "'0,warm' is not a list of numbers"),
     "a temperature that can't be": (["--temp", "0.0001"], 2, "temperature"),
     "a prompt file that is not there": (["--prompts", "nope.jsonl"], 2, "nope.jsonl can't be read"),
     "a prompt file of nobody's": (["--prompts", "~nobody-of-this-name/x"], 2, "--prompts ~nobody-of-this-name/x can't"),

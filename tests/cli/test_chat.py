@@ -97,7 +97,7 @@ def test_a_turn_is_answered_and_the_next_reuses_the_first(chat: Terminal) -> Non
 
 def test_unknown_commands_never_reach_the_model(chat: Terminal) -> None:
     chat.type("/frobnicate\n")
-    chat.wait_for("/frobnicate is no command")
+    chat.wait_for("Unknown command /frobnicate.")
     assert "tokens/s" not in chat.text
 
 
@@ -110,7 +110,7 @@ def test_regen_answers_anew_and_undo_forgets(chat: Terminal) -> None:
     chat.type("/undo\n")
     chat.wait_for("Forgot the last turn.")
     chat.type("/regen\n")
-    chat.wait_for("Nothing was asked yet.")
+    chat.wait_for("There is no message yet.")
 
 
 def test_settings_are_shown_changed_and_refused(chat: Terminal) -> None:
@@ -120,6 +120,8 @@ def test_settings_are_shown_changed_and_refused(chat: Terminal) -> None:
     chat.wait_for("temp can't be 'warm'")
     chat.type("/set top-p 7\n")
     chat.wait_for("top-p is 7.0")
+    chat.type("/draft 5\n")
+    chat.wait_for("in a chat /set draft-max 5")
     chat.type("/set\n")
     chat.wait_for("top-p             0.95")
     assert "temp              0.25" in chat.text
@@ -129,7 +131,7 @@ def test_the_drafter_changes_in_mid_chat_and_a_bad_one_leaves_the_old(tmp_path: 
     chat = Terminal(tmp_path, "toy", "-n", "30", "--seed", "1", "--no-adapt")
     chat.ready(0)
     chat.type("/draft model:toy\n")
-    chat.wait_for("Drafter: model:toy-0, 3 tokens a round.")
+    chat.wait_for("Drafter: model:toy-0, 3 tokens per round.")
     chat.type("/draft nope.gguf\n")
     chat.wait_for("no file nope.gguf")
     chat.type("/draft\n")
@@ -143,7 +145,7 @@ def test_the_drafter_changes_in_mid_chat_and_a_bad_one_leaves_the_old(tmp_path: 
 
 def test_spec_tells_why_before_and_after_an_answer(chat: Terminal) -> None:
     chat.type("/spec\n")
-    chat.wait_for("tokens a draft")
+    chat.wait_for("tokens per draft")
     chat.type("hello\n")
     chat.ready(2)
     chat.type("/spec\n")
@@ -151,7 +153,7 @@ def test_spec_tells_why_before_and_after_an_answer(chat: Terminal) -> None:
     chat.type("/draft off\n")
     chat.wait_for("Drafter: off")
     chat.type("/spec\n")
-    chat.wait_for("Nobody guesses: plain decoding.")
+    chat.wait_for("No drafter: plain decoding.")
 
 
 def test_multi_line_input_is_one_message(chat: Terminal) -> None:
@@ -180,14 +182,22 @@ def test_interrupt_keeps_what_was_said_and_a_second_one_leaves_with_130(tmp_path
 
 def test_interrupt_at_the_prompt_leaves_the_second_time_only(chat: Terminal) -> None:
     chat.interrupt()
-    chat.wait_for("Ctrl-C again leaves.")
+    chat.wait_for("Press Ctrl-C again to leave.")
     chat.type("hello\n")
     chat.ready(2)
     chat.interrupt()
-    chat.wait_until(lambda: chat.text.count("Ctrl-C again leaves.") == 2)
+    chat.wait_until(lambda: chat.text.count("Press Ctrl-C again to leave.") == 2)
     assert chat.process.poll() is None
     chat.interrupt()
     assert chat.exit_code() == 130
+
+
+@pytest.mark.parametrize("name", ["new", "clear"])
+def test_a_new_conversation_has_the_same_name_as_on_the_screen(chat: Terminal, name: str) -> None:
+    chat.type(f"/{name}\n")
+    chat.wait_for("New conversation.")
+    chat.type("/help\n")
+    chat.wait_for("/new ")
 
 
 @pytest.mark.parametrize("farewell", ["/quit\n", "/bye\n", "\x04"])

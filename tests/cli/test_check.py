@@ -46,10 +46,10 @@ def checked(
 def test_a_good_pair_is_good_to_use(tmp_path: Path) -> None:
     done = localspec("check", *pair(tmp_path), home=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "The tokenizers agree, in all of 4 tokens." in done.stdout
+    assert "The tokenizers agree on all 4 tokens." in done.stdout
     assert "Memory with a context of 512 tokens:" in done.stdout
     # The two are equally large.
-    assert done.stdout.endswith("Good to use, though it is not predicted to pay here.\n")
+    assert done.stdout.endswith("Usable, but drafting is not predicted to pay off here.\n")
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_a_good_pair_is_good_to_use(tmp_path: Path) -> None:
             {"tokenizer.ggml.tokens": Array(["b", "a", "ab", "<end>"])},
             "token 0 is 'a' for the target, 'b' for the draft",
         ),
-        ({"tokenizer.ggml.tokens": Array([*TOKENS, "more"])}, "token 4 ('more') exists in the draft alone"),
-        ({"tokenizer.ggml.tokens": Array(TOKENS[:3])}, "token 3 ('<end>') exists in the target alone"),
+        ({"tokenizer.ggml.tokens": Array([*TOKENS, "more"])}, "token 4 ('more') exists only in the draft"),
+        ({"tokenizer.ggml.tokens": Array(TOKENS[:3])}, "token 3 ('<end>') exists only in the target"),
         ({"tokenizer.ggml.model": "llama"}, "the target's tokenizer is bpe, the draft's spm"),
         (
             {"tokenizer.ggml.add_bos_token": True, "tokenizer.ggml.bos_token_id": 1},
@@ -112,7 +112,7 @@ def test_what_does_no_harm_is_told_and_not_refused(
 ) -> None:
     code, out = checked(capsys, *pair(tmp_path, **change))
     assert code == 0
-    assert f"Does no harm: {note}." in out
+    assert f"Harmless: {note}." in out
 
 
 LARGE = {"tensors": (Weights("token_embd.weight", (4, 2)), Weights("blk.0.attn_q.weight", (4, 64))), "data": 2048}
@@ -128,8 +128,8 @@ def test_the_prediction_comes_with_what_it_rests_on(tmp_path: Path, capsys: pyte
     out = " ".join(checked(capsys, *names)[1].split())
     assert "Predicted speed-up with this draft model" in out
     assert "not measured on this machine" in out
-    assert "A step of the draft model is 0.03 of a token of the target, by the weights" in out
-    assert "Qwen2.5-Coder 0.5B guessing for its 1.5B" in out
+    assert "A step of the draft model costs 0.03 of a target token, estimated from the bytes" in out
+    assert "Qwen2.5-Coder 0.5B drafting for the 1.5B" in out
     assert out.endswith("Good to use.")
     predicted = json.loads(checked(capsys, *names, as_json=True)[1])["predicted"]
     assert (predicted["passes"]["measured"], predicted["step"]["measured"], predicted["pays"]) == (False, False, True)
@@ -147,8 +147,8 @@ def test_the_prediction_uses_what_was_measured_here(
     memory.put(f"exact width 32 x {identity(Path(target))}", 4)
     memory.put(f"curve y {identity(Path(draft))}", {"1": 0.1})
     out = " ".join(checked(capsys, target, draft)[1].split())
-    assert "1.10 for 2, 1.30 for 4 tokens; wider ones than 4 are not exact here." in out
-    assert "0.10 of a token of the target, both measured on this machine." in out
+    assert "1.10 for 2, 1.30 for 4 tokens; passes wider than 4 are not exact here." in out
+    assert "0.10 of a target token, both measured on this machine." in out
     predicted = json.loads(checked(capsys, target, draft, as_json=True)[1])["predicted"]
     assert predicted["passes"]["ratios"] == {"1": 1.0, "2": 1.1, "4": 1.3}
     code = predicted["cases"][-1]
@@ -189,10 +189,10 @@ TEMPLATE, HOLES = "tokenizer.chat_template", ["<fim_prefix>", "<fim_suffix>", "<
         (
             {TEMPLATE: "x"},
             {},
-            "chat template of the target alone; the target's is used, a draft model needs none",
+            "chat template only in the target; the target's is used, the draft model needs none",
             False,
         ),
-        ({}, {TEMPLATE: "x"}, "chat template of the draft model alone, which is not used", False),
+        ({}, {TEMPLATE: "x"}, "chat template only in the draft model, where it is not used", False),
         ({}, {}, "fill in the middle no, neither", True),
         ({}, {}, "special tokens eos 3 ('<end>'); the same in both", True),
         ({}, {"tokenizer.ggml.eos_token_id": 2}, "special tokens eos 3 ('<end>'); of the target", True),

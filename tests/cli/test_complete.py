@@ -182,7 +182,7 @@ def test_ctrl_c_prints_what_there_is(tmp_path: Path) -> None:
     for patience in (1.5, 3, 6, 12, 24):
         status, out, told = interrupted(tmp_path, patience)
         assert status == 130
-        if out:
+        if len(out) > 24:
             break
     assert len(out) > 24
     assert b"Stopped." in told

@@ -8,6 +8,10 @@ import pytest
 from run_here import Done, localspec_here
 from run_localspec import localspec
 
+from app.cli import command_line
+from app.config.schema import commands_of
+from app.options import SectionedOption
+
 Finished = Done | CompletedProcess[str]
 USER = Path(".config") / "localspec" / "config.toml"
 
@@ -54,6 +58,46 @@ def test_a_flag_wins_over_the_environment_the_project_and_the_user(tmp_path: Pat
     below.mkdir()
     assert temperature(run_in(below, *ask, home=tmp_path)) == 0.4
     assert temperature(run_in(project, *ask, "--temp", "0.5", home=tmp_path)) == 0.5
+
+
+def test_the_opposite_of_a_flag_turns_off_what_a_file_turned_on(tmp_path: Path) -> None:
+    write(tmp_path, "json = true\nquiet = true\nno-history = true\n")
+    saved = tmp_path / ".local" / "share" / "localspec" / "conversations.db"
+    ask = ("run", "toy", "hi", "-n", "2")
+    assert started(localspec_here(*ask, home=tmp_path))["type"] == "start"
+    done = localspec_here(*ask, "--no-json", "--no-quiet", home=tmp_path)
+    assert (done.returncode, len(done.stdout), "tokens/s" in done.stderr, saved.exists()) == (0, 3, True, False)
+    assert localspec_here(*ask, "--history", "--no-json", home=tmp_path).stderr == ""
+    assert saved.exists()
+
+
+def test_an_opposite_takes_no_other_flag_s_place() -> None:
+    for command in commands_of(command_line).values():
+        opposites = [each.opposite for each in command.params if isinstance(each, SectionedOption) and each.opposite]
+        assert len({*opposites}) == len(opposites) > 0
+    tuned = command_line.commands["tune"].make_context("tune", ["--no-card", "--card", "card.json"])
+    assert (tuned.params["no_card"], tuned.params["card"]) == (True, "card.json")
+
+
+@pytest.mark.parametrize(("said", "given"), [("strict", "--allow-rounding"), ("allow-rounding", "--strict")])
+def test_of_two_flags_that_contradict_each_other_the_file_s_gives_way(tmp_path: Path, said: str, given: str) -> None:
+    write(tmp_path, f"{said} = true\n")
+    done = localspec_here("run", "toy", "hi", "-n", "2", given, home=tmp_path)
+    assert (done.returncode, "strict: exact" in done.stderr) == (0, given == "--strict")
+    refused = localspec_here("run", "toy", "hi", given, f"--{said}", home=tmp_path)
+    assert (refused.returncode, "contradict" in refused.stderr) == (2, True)
+
+
+def test_quiet_silences_the_notes_on_flags_and_files_too(tmp_path: Path) -> None:
+    project = tmp_path / "work"
+    (project / ".git").mkdir(parents=True)
+    (project / ".localspec.toml").write_text("[run]\nno-history = false\n")
+    ask = ("run", "toy", "hi", "-n", "2", "--color")
+    told = run_in(project, *ask, home=tmp_path).stderr
+    assert ("is ignored" in told, "--color has no effect" in told) == (True, True)
+    assert run_in(project, *ask, "-q", home=tmp_path).stderr == ""
+    refused = run_in(project, *ask, "--nope", home=tmp_path).stderr
+    assert "--color has no effect" in refused
 
 
 def test_a_variable_of_the_environment_wins_over_the_files(tmp_path: Path) -> None:
@@ -104,7 +148,7 @@ def test_path_prints_the_users_file(tmp_path: Path) -> None:
         ("tmep = 0.2", "Did you mean 'temp'?"),
         ("[runn]\ntemp = 1", "Did you mean 'run'?"),
         ("[run]\nthread = 1", "Did you mean 'threads'?"),
-        ('prompt = "hi"', "there is no setting 'prompt'"),
+        ('prompt = "hi"', "unknown setting 'prompt'"),
         ('temp = "warm"', "'warm' is not a valid float"),
         ("temp = true", "temp is true"),
         ("top-k = [1, 2]", "top-k is a list"),
@@ -112,22 +156,22 @@ def test_path_prints_the_users_file(tmp_path: Path) -> None:
         ("[run.temp]\na = 1", "temp is a table"),
         ('stop = [["a"]]', "stop is a list"),
         ("threads = 0x1" + "0" * 5000, "threads is a number of more than 63 bits"),
-        ("threads = 1" + "0" * 5000, "is no TOML"),
+        ("threads = 1" + "0" * 5000, "is not valid TOML"),
         ("[run]\npredict = 100", "the name of a file, in quotes"),
-        ('edit = "main.py"', "--edit is about one run"),
-        ("offline = true", "Flags of run, bench, verify, tune, complete, serve, lsp are"),
+        ('edit = "main.py"', "--edit is about a single run"),
+        ("offline = true", "the long flags of run, bench, verify, tune, complete, serve, lsp,"),
         ("[tune]\noffline = true", "localspec tune --help shows its flags"),
-        ("gpu-layers = 1\nn-gpu-layers = 2", "gpu-layers and n-gpu-layers are two names of one setting"),
+        ("gpu-layers = 1\nn-gpu-layers = 2", "gpu-layers and n-gpu-layers are two names for one setting"),
         ("run = 5", "write [run] on a line"),
         ("[[run]]\ntemp = 1", "run is a list"),
         ('keys = "f12"', "write [keys] on a line"),
         ("[keys]\nchat.panel = true", "[keys]: chat.panel is true"),
         ("a = " + "[" * 3000 + "]" * 3000, "too deep"),
         ("[keys]\n" + "a." * 3000 + 'b = "f12"', "too deep"),
-        ("no-adapt = 1", "It wants true or false"),
+        ("no-adapt = 1", "Expected true or false"),
         ('[run]\naccept = "mostly"', "is not one of"),
         ("draft-max = 99", "is not in the range"),
-        ("temp", "is no TOML"),
+        ("temp", "is not valid TOML"),
         ("temp = 1\n" + "#" * (1 << 20), "too large"),
     ],
 )
@@ -142,23 +186,27 @@ def test_what_makes_no_sense_is_refused_with_the_file_and_what_to_do(tmp_path: P
 
 
 def test_a_setting_for_all_holds_for_those_that_take_its_value(tmp_path: Path) -> None:
-    write(tmp_path, "draft-max = 0\nseed = -1\ntimeout = 0.05\npredict = 100\ntemp = [0, 0.7]\n")
+    write(tmp_path, "draft-max = 0\nseed = -1\ntimeout = 0.05\nn-predict = 100\ntemp = [0, 0.7]\n")
     found = shown(localspec_here("config", "show", "--json", home=tmp_path))
     assert {name: value for name, (value, _) in found.items()} == {
         "run.draft-max": 0,
+        "run.n-predict": 100,
         "run.seed": -1,
         "complete.draft-max": 0,
+        "complete.n-predict": 100,
         "complete.seed": -1,
         "serve.draft-max": 0,
+        "serve.n-predict": 100,
         "serve.timeout": 0.05,
         "lsp.draft-max": 0,
+        "lsp.n-predict": 100,
         "bench.n-predict": 100,
         "bench.temp": ["0", "0.7"],
         "verify.n-predict": 100,
         "verify.temp": ["0", "0.7"],
     }
     write(tmp_path, "[bench]\ndraft-max = 0\n")
-    done = localspec_here("models", "ls", home=tmp_path)
+    done = localspec_here("run", "toy", "hi", home=tmp_path)
     assert done.returncode == 2
     assert "[bench]: draft-max is 0" in done.stderr
 
@@ -186,6 +234,25 @@ def test_a_file_that_cannot_be_read_is_not_passed_over(tmp_path: Path) -> None:
     done = localspec_here("run", "toy", "hi", home=tmp_path)
     assert done.returncode == 2
     assert "can't be read" in done.stderr
+
+
+def test_a_file_that_is_wrong_stops_only_what_takes_settings(tmp_path: Path) -> None:
+    write(tmp_path, "tmep = 1\n")
+    for command, code in ((("run", "toy", "hi"), 2), (("history", "ls"), 0), (("completions", "zsh"), 0)):
+        assert localspec_here(*command, home=tmp_path).returncode == code
+
+
+def test_a_file_may_begin_with_the_mark_of_its_encoding(tmp_path: Path) -> None:
+    write(tmp_path, "\ufefftemp = 0.3\n")
+    assert shown(localspec_here("config", "show", "--json", home=tmp_path))["run.temp"] == (0.3, "user")
+
+
+def test_a_variable_with_a_wrong_value_is_named(tmp_path: Path) -> None:
+    for command in (("config", "show"), ("run", "toy", "hi")):
+        done = localspec_here(*command, home=tmp_path, extra={"LOCALSPEC_NO_HISTORY": "banana"})
+        assert done.returncode == 2
+        assert "(from LOCALSPEC_NO_HISTORY): 'banana' is not a valid boolean" in done.stderr
+        assert ("Usage" in done.stderr) == (command[0] == "run")
 
 
 def test_a_file_below_nobodys_home_is_told_with_its_variable(tmp_path: Path) -> None:
@@ -250,7 +317,7 @@ def test_a_drafter_without_a_model_is_no_default_for_what_wants_a_draft_model(tm
         if name != "auto":
             refused = localspec_here(command, *short, "--draft", name, home=tmp_path)
             assert refused.returncode == 2
-            assert f"--draft {name} is no draft model" in refused.stderr
+            assert f"--draft {name} is not a draft model" in refused.stderr
 
 
 def test_a_working_directory_that_is_gone_leaves_what_is_not_about_it(tmp_path: Path) -> None:
@@ -274,14 +341,14 @@ def test_a_project_does_not_say_who_may_ask_a_server(tmp_path: Path) -> None:
     (project / ".localspec.toml").write_text(OPEN)
     served = run_in(project, "serve", "nope.gguf", home=tmp_path)
     assert served.returncode == 3
-    assert f"allow-host, allow-origin, api-key, host of {project / '.localspec.toml'} is passed over" in served.stderr
+    assert f"allow-host, allow-origin, api-key, host of {project / '.localspec.toml'} is ignored" in served.stderr
     assert str(tmp_path / USER) in served.stderr
     assert run_in(project, "run", "toy", "hi", "-n", "2", "-q", home=tmp_path).stderr == ""
     told = run_in(project, "config", "show", "--json", home=tmp_path)
     assert shown(told) == {"serve.port": (0, "project")}
     passed = [file["passed_over"] for file in json.loads(told.stdout)["files"]]
     assert passed == [[], ["allow-host", "allow-origin", "api-key", "host"]]
-    assert "#   passed over: allow-host" in run_in(project, "config", "show", home=tmp_path).stdout
+    assert "#   ignored: allow-host" in run_in(project, "config", "show", home=tmp_path).stdout
 
 
 def test_a_project_may_ask_that_nothing_is_kept_and_not_the_contrary(tmp_path: Path) -> None:

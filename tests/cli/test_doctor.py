@@ -279,7 +279,7 @@ def engine(
 @pytest.mark.parametrize(
     ("flags", "mark", "words"),
     [
-        ("avx avx2", Mark.OK, "built in"),
+        ("avx avx2", Mark.OK, "uses all"),
         ("avx avx2 fma avx512f", Mark.NOTE, "has FMA, AVX512"),
         ("avx", Mark.PROBLEM, "lacks AVX2"),
     ],

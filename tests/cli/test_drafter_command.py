@@ -177,13 +177,13 @@ def test_forget_takes_this_project_alone_and_all_takes_all(machine: Machine) -> 
     notes.mkdir()
     machine.ask()
     machine.ask(cwd=notes)
-    assert machine("drafter", "forget", cwd=notes).stdout.endswith(f" of {notes}.\n")
+    assert machine("drafter", "forget", cwd=notes).stdout.endswith(f" for {notes}.\n")
     assert machine.remembered() == {"engine": 1}
     machine.ask(cwd=notes)
     assert machine("drafter", "forget", "--all").stdout.startswith("Forgot 2 texts (")
     assert machine.remembered() == {}
     done = machine("drafter", "forget")
-    assert (done.returncode, done.stdout) == (0, f"Nothing is remembered of {machine.project}.\n")
+    assert (done.returncode, done.stdout) == (0, f"Nothing is remembered for {machine.project}.\n")
 
 
 TYPED = [("n\n", [], 1), ("y\n", [], 0), ("\n", [], 1), ("", ["-y"], 0)]
@@ -203,9 +203,9 @@ def test_on_a_real_terminal_too(processes: Machine) -> None:
 
 def check_forget(machine: Machine, typed: str, arguments: list[str], left: int) -> None:
     done = machine("drafter", "forget", *arguments, typed=typed)
-    assert ("Forget what was said in" in done.stderr) == (not arguments)
+    assert ("Forget what is remembered for" in done.stderr) == (not arguments)
     assert (done.returncode, len(machine.files())) == (left, left)
-    assert done.stdout.startswith("Nothing is forgotten." if left else "Forgot 1 text")
+    assert done.stdout.startswith("Nothing was forgotten." if left else "Forgot 1 text")
 
 
 def test_a_memory_that_can_t_be_kept_is_a_line_in_the_log_and_nothing_else(machine: Machine) -> None:
@@ -217,7 +217,7 @@ def test_a_memory_that_can_t_be_kept_is_a_line_in_the_log_and_nothing_else(machi
     folder.write_text("a file where the folder belongs")
     assert machine.ask()[1] == 0
     log = folder.with_name("localspec.log").read_text()
-    assert "What was said is not kept" in log
+    assert "This text is not remembered" in log
     assert "hello" not in log
     assert machine("drafter", "show").returncode == machine("drafter", "forget").returncode == 0
 

@@ -34,6 +34,11 @@ def test_explain_ends_with_a_walk_on_stderr_and_changes_no_text(tmp_path: Path) 
     assert "Round" not in bare.stderr
 
 
+def test_a_chat_says_that_explain_is_for_one_answer(tmp_path: Path) -> None:
+    done = localspec("run", "toy", "--plain", "--explain", home=tmp_path, typed="/quit\n")
+    assert (done.returncode, "in a chat, use /explain" in done.stderr) == (0, True)
+
+
 @pytest.mark.parametrize("rule", [Accept.RESIDUAL, Accept.TYPICAL])
 def test_a_walk_says_by_which_rule_and_what_it_promises(tmp_path: Path, rule: Accept) -> None:
     said = localspec(*ASKED, *GUESSING, "--accept", str(rule), "--explain", home=tmp_path).stderr
@@ -70,7 +75,7 @@ def test_explain_does_not_say_that_a_draft_model_was_not_asked_that_drafted_all_
     said = localspec(*ASKED, *flags, home=tmp_path).stderr
     assert "not asked" not in said
     assert "next try" not in said
-    assert "--no-adapt: every draft is checked, paying or not, and nothing is learnt from it; model:toy-0" in said
+    assert "--no-adapt: every draft is verified, paying off or not, and nothing is learnt from it; model:toy-0" in said
     end = records(tmp_path, *flags)[-1]
     assert end["speculation"]["draft_n"] > 0
     assert (end["explanation"]["adapts"], end["explanation"]["next_try_in_rounds"]) == (False, None)
@@ -121,10 +126,10 @@ def test_the_chat_walks_through_the_last_rounds_and_goes_on_as_if_it_had_not(
 
 @pytest.mark.parametrize("argument", ["0", "-1", "x", "1 2", "1.5", "99999", "\N{SUPERSCRIPT TWO}"])
 def test_what_is_no_number_of_a_round_is_refused(chat: Chat, argument: str) -> None:
-    with pytest.raises(UsageError, match=f"/explain can't be given '{argument}'"):
+    with pytest.raises(UsageError, match=f"/explain can't take '{argument}'"):
         run_command(chat, f"/explain {argument}")
 
 
 def test_the_chat_says_of_no_adapt_what_it_does(chat: Chat, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "--no-adapt: every draft is checked" in told(chat, capsys, "/spec")
+    assert "--no-adapt: every draft is verified" in told(chat, capsys, "/spec")
     assert "/explain [N]" in told(chat, capsys, "/help")

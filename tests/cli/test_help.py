@@ -1,6 +1,7 @@
 """Help and completion: complete, quick, and printed without loading anything heavy."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from run_here import localspec_here
 from run_localspec import ROOT, environment, localspec
 
-from app.cli import run
+from app.cli import command_line, run
 from app.options import ModelName
 
 FLAGS = "-m -p -f -c -t -tb -ngl -n -sys --temp --top-k --top-p --min-p --seed --draft --draft-max"
@@ -64,6 +65,29 @@ def test_the_examples_stand_one_a_line(tmp_path: Path, command: str) -> None:
     assert all(line.count("localspec ") == 1 for line in examples)
 
 
+@pytest.mark.parametrize("group", ["", "models", "history", "drafter", "config"])
+def test_no_summary_of_a_command_is_cut_off(group: str) -> None:
+    command: click.Command = command_line.commands[group] if group else command_line
+    assert isinstance(command, click.Group)
+    shown = command.get_help(click.Context(command, terminal_width=80))
+    listed = shown.partition("Commands:")[2]
+    assert all(f"  {name} " in listed for name in command.commands)
+    assert "..." not in listed
+
+
+@pytest.mark.parametrize("command", ["run", "bench", "verify", "tune", "complete", "serve", "lsp"])
+def test_every_command_takes_the_same_numbers_of_threads(tmp_path: Path, command: str) -> None:
+    refused = localspec_here(command, "-t", "1025", home=tmp_path)
+    assert (refused.returncode, "0<=x<=1024" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["bench", "verify"])
+def test_predict_is_a_file_and_no_number_of_tokens(tmp_path: Path, command: str) -> None:
+    refused = localspec_here(command, "--predict", "answer.txt", home=tmp_path)
+    assert (refused.returncode, "--predict" in refused.stderr) == (2, True)
+    assert "not a valid integer" not in refused.stderr
+
+
 def test_every_exit_code_is_documented(tmp_path: Path) -> None:
     from models import errors
 
@@ -96,6 +120,36 @@ def test_bash_completes_commands_flags_and_drafters(tmp_path: Path) -> None:
     ):
         extra = {"_LOCALSPEC_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
         assert expected in localspec(home=tmp_path, extra=extra).stdout
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="asks a real bash")
+@pytest.mark.parametrize(
+    ("line", "words", "offered"),
+    [
+        ("localspec run st", ["localspec", "run", "st"], ["starter"]),
+        ("localspec run pair:b", ["localspec", "run", "pair", ":", "b"], ["big"]),
+        ("localspec run pair:", ["localspec", "run", "pair", ":"], ["big"]),
+        ("localspec run --draft=lo", ["localspec", "run", "--draft", "=", "lo"], ["lookup"]),
+    ],
+)
+def test_a_real_bash_offers_names_with_colons_too(
+    tmp_path: Path, line: str, words: list[str], offered: list[str]
+) -> None:
+    pairs = tmp_path / "settings" / "localspec" / "pairs"
+    pairs.mkdir(parents=True)
+    (pairs / "big.toml").write_text("")
+    program = tmp_path / "localspec"
+    program.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m app "$@"\n')
+    program.chmod(0o755)
+    asked = (
+        f'eval "$({program} completions bash)"; COMP_LINE="{line}"; COMP_POINT=${{#COMP_LINE}}; '
+        f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; "
+        f"_localspec_completion {program} 2> {os.devnull}; "
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    variables = environment(tmp_path, {"XDG_CONFIG_HOME": str(tmp_path / "settings")})
+    done = subprocess.run(["bash", "--norc", "-c", asked], env=variables, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == offered
 
 
 def test_models_of_this_machine_are_completed(tmp_path: Path) -> None:

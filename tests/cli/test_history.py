@@ -142,8 +142,8 @@ def test_a_private_chat_leaves_no_trace_of_what_was_said(tmp_path: Path) -> None
     said, kept = "xylophone", "zeppelin"
     code, screen = chat(tmp_path, *TOY, "--no-history", lines=f"{said}\n/title x\n/history\n/quit\n")
     assert code == 0
-    assert "Private: nothing of this chat is kept." in screen
-    assert "No conversation is saved." in screen
+    assert "Private: nothing of this chat is saved." in screen
+    assert "No conversations are saved." in screen
     assert "Private" not in chat(tmp_path, *TOY, lines=f"{kept}\n/quit\n")[1]
     traces = [path for path in tmp_path.rglob("*") if path.is_file() and said.encode() in path.read_bytes()]
     assert traces == []
@@ -169,10 +169,10 @@ def test_a_chat_is_saved_with_its_branches_title_and_file(tmp_path: Path) -> Non
     assert (tmp_path / "talk.md").read_text() == localspec("history", "export", home=tmp_path).stdout
     assert json.loads((tmp_path / "talk.json").read_text()) == conversation
     assert (tmp_path / "talk.md").stat().st_mode & 0o777 == 0o600
-    assert "talk.md is there already." in screen
+    assert "talk.md already exists." in screen
     assert f"{conversation['id']}  " in screen
     assert "you: [three]" in screen
-    assert "Nothing was said yet." in screen
+    assert "The conversation is empty." in screen
 
 
 def test_a_chat_goes_on_with_its_turns_model_and_system_prompt(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_chat_goes_on_with_its_turns_model_and_system_prompt(tmp_path: Path) -
     before = current(tmp_path)
     code, screen = chat_here(tmp_path, "-C", "-n", "30", "--seed", "1", lines="three\n/quit\n")
     assert code == 0
-    assert screen.index("> one\n") < screen.index(before[1]) < screen.index("> two\n") < screen.index("Going on with")
+    assert screen.index("> one\n") < screen.index(before[1]) < screen.index("> two\n") < screen.index("Continuing")
     assert "toy-0: toy" in screen
     after = current(tmp_path)
     assert (after[:4], after[4], len(after)) == (before, "three", 6)
@@ -242,13 +242,14 @@ def test_a_question_that_is_no_name_is_a_question(tmp_path: Path, words: str) ->
 
 
 FAILURES = {
-    "no conversation to go on with": (["run", "-C", "hi"], 1, "No conversation is saved"),
+    "no conversation to go on with": (["run", "-C", "hi"], 1, "No conversations are saved"),
     "no conversation of this id": (["run", "--resume", "zz", "hi"], 2, "id begins with 'zz'"),
-    "none to show": (["history", "show"], 1, "No conversation is saved"),
+    "none to show": (["history", "show"], 1, "No conversations are saved"),
     "none of this id to show": (["history", "show", "zz"], 2, "id begins with 'zz'"),
     "no word": (["history", "search", "*"], 2, "no word in '*'"),
-    "rm of nothing": (["history", "rm"], 2, "rm wants ids, or --all"),
-    "rm of both": (["history", "rm", "--all", "zz"], 2, "rm wants ids, or --all"),
+    "rm of nothing": (["history", "rm"], 2, "rm needs ids or --all"),
+    "rm of both": (["history", "rm", "--all", "zz"], 2, "rm needs ids or --all"),
+    "export of both": (["history", "export", "--all", "zz"], 2, "export needs an id or --all"),
     "rm of none": (["history", "rm", "zz"], 2, "id begins with 'zz'"),
     "rm of an empty id": (["history", "rm", ""], 2, "id is empty"),
 }
@@ -262,6 +263,16 @@ def test_bad_input_has_its_exit_code_and_a_sentence(tmp_path: Path, name: str) -
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert not database(tmp_path).exists()
+
+
+def test_a_first_message_that_failed_is_listed_and_shown(tmp_path: Path) -> None:
+    assert localspec("run", *TOY, "word " * 200, home=tmp_path).returncode == 1
+    (conversation,) = exported(tmp_path)
+    for command in ("show", "export"):
+        done = localspec("history", command, home=tmp_path)
+        assert (done.returncode, conversation["id"] in done.stdout) == (0, True), done.stderr
+    _, screen = chat_here(tmp_path, "-C", "-m", "toy", lines="/quit\n")
+    assert f"Continuing {conversation['id']}" in screen
 
 
 def test_nothing_saved_and_nothing_found_are_no_failures(tmp_path: Path) -> None:
@@ -286,7 +297,7 @@ def test_what_is_removed_is_gone_for_good(tmp_path: Path) -> None:
     done = localspec("history", "rm", "--all", home=tmp_path)
     assert done.stdout == "Removed all saved conversations (1).\n"
     assert str(damaged) in done.stderr
-    assert localspec("history", "rm", "--all", home=tmp_path).stdout == "No conversation is saved.\n"
+    assert localspec("history", "rm", "--all", home=tmp_path).stdout == "No conversations are saved.\n"
 
 
 @pytest.mark.parametrize(("typed", "flags", "left"), [("n\n", [], 1), ("y\n", [], 0), ("\n", [], 1), ("", ["-y"], 0)])

@@ -47,7 +47,7 @@ def test_all_takes_what_was_typed_with_it(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "Removed all saved conversations (1) and the prompt history.\n"
     assert not holds(tmp_path, "xylophone")
-    assert localspec("history", "rm", "--all", home=tmp_path).stdout == "No conversation is saved.\n"
+    assert localspec("history", "rm", "--all", home=tmp_path).stdout == "No conversations are saved.\n"
     type_prompts(tmp_path, "zeppelin")
     assert localspec("history", "rm", "--all", home=tmp_path).stdout == "Removed the prompt history.\n"
     assert not holds(tmp_path, "zeppelin")

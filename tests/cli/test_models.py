@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from raw_gguf import write_raw
+from run_here import localspec_here
 from run_localspec import ROOT, environment, localspec
 
 STORES = ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "LLAMA_CACHE", "OLLAMA_MODELS")
@@ -37,6 +38,15 @@ def test_models_are_listed_with_what_they_are_and_broken_ones_with_the_reason(tm
     assert "rewind  yes, " in row
     assert lines[-2] == "Can't be used:"
     assert lines[-1].startswith(f"  {cut}: cut.gguf is cut short")
+
+
+@pytest.mark.parametrize("command", ["ls", "suggest"])
+def test_a_folder_that_is_not_there_is_said_to_be_none(tmp_path: Path, command: str) -> None:
+    gone = tmp_path / "gone"
+    done = localspec_here("models", command, "--dir", str(gone), home=tmp_path)
+    assert (done.returncode, done.stdout, f"'{gone}' does not exist" in done.stderr) == (2, "", True)
+    done = localspec_here("models", command, home=tmp_path, extra={"LOCALSPEC_MODELS": f"{tmp_path}:{gone}"})
+    assert (done.returncode, f"LOCALSPEC_MODELS names no folder: {gone}\n" in done.stderr) == (0, True)
 
 
 def test_the_list_is_one_json_object_and_comes_from_memory_the_second_time(tmp_path: Path) -> None:

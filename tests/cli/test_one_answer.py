@@ -56,6 +56,13 @@ def test_a_pipe_alone_is_the_prompt(tmp_path: Path) -> None:
     assert piped.stdout == localspec_here("run", "toy", "hello", "--seed", "2", "-n", "9", home=tmp_path).stdout
 
 
+@pytest.mark.parametrize("before", [(), ("-p",), ("-sys",)])
+def test_an_argument_that_is_no_utf_8_is_read_as_a_pipe_is(tmp_path: Path, before: tuple[str, ...]) -> None:
+    arguments = ("run", "-m", "toy", "--seed", "2", "-n", "9", "x", *before)
+    latin, replaced = (localspec_here(*arguments, f"caf{byte} you", home=tmp_path) for byte in ("\udce9", "\ufffd"))
+    assert (latin.returncode, latin.stdout, latin.stderr.count("error")) == (0, replaced.stdout, 0)
+
+
 def test_with_m_every_word_is_prompt(tmp_path: Path) -> None:
     named = localspec_here("run", "-m", "toy", "hello", "you", "--seed", "2", "-n", "9", home=tmp_path)
     assert named.stdout == localspec_here("run", "toy", "hello you", "--seed", "2", "-n", "9", home=tmp_path).stdout
@@ -81,6 +88,28 @@ def test_json_lines_add_up(tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
+def test_minus_one_is_no_limit(tmp_path: Path) -> None:
+    arguments = ("run", "toy", "hi", "--seed", "1", "-c", "64")
+    unlimited = localspec_here(*arguments, "-n", "-1", home=tmp_path)
+    assert unlimited.stdout == localspec_here(*arguments, home=tmp_path).stdout
+    old = localspec_here(*arguments, "--predict", "-1", home=tmp_path)
+    assert (old.stdout, "--predict with a number is spelled -n here" in old.stderr) == (unlimited.stdout, True)
+
+
+def test_the_mark_at_the_start_of_a_text_is_no_part_of_it(tmp_path: Path) -> None:
+    (tmp_path / "marked.txt").write_text("the sea", encoding="utf-8-sig")
+    arguments = ("run", "toy", "--seed", "1", "-n", "9")
+    plain = localspec_here(*arguments, "the sea", home=tmp_path).stdout
+    assert localspec_here(*arguments, "-f", str(tmp_path / "marked.txt"), home=tmp_path).stdout == plain
+    assert localspec_here(*arguments, home=tmp_path, stdin="\ufeffthe sea").stdout == plain
+
+
+def test_more_threads_than_there_are_cores_are_told(tmp_path: Path) -> None:
+    arguments = ("run", "toy", "hi", "-n", "2", "-t")
+    assert "1024 threads are more than" in localspec_here(*arguments, "1024", home=tmp_path).stderr
+    assert "logical cores" not in localspec_here(*arguments, "1", home=tmp_path).stderr
+
+
 def test_without_a_seed_each_run_has_its_own_and_says_which(tmp_path: Path) -> None:
     lines = [
         records(localspec_here("run", "toy", "hi", "-n", "3", "--json", home=tmp_path).stdout)[0] for _ in range(2)
@@ -99,9 +128,20 @@ def test_a_stop_string_ends_the_answer_and_is_not_in_it(tmp_path: Path) -> None:
 FAILURES = {
     "a bad flag": (["run", "toy", "--bogus"], 2, "--bogus"),
     "a bad value": (["run", "toy", "hi", "--top-p", "0"], 2, "top-p is 0.0"),
-    "nothing to answer": (["run", "toy"], 2, "nothing to answer"),
+    "There is no prompt": (["run", "toy"], 2, "There is no prompt"),
     "a number for a drafter": (["run", "toy", "hi", "--draft", "5"], 2, "--draft-max 5"),
     "a missing file": (["run", "nope.gguf", "hi"], 3, "no file nope.gguf"),
+    "a question for a model": (["run", "Why is it blue?"], 2, "no model 'Why is it blue?'"),
+    "a model that was not fetched": (["run", "user/repo", "hi"], 3, "`localspec models pull user/repo`"),
+    "an empty name": (["run", "", "hi"], 2, "the name is empty"),
+    "an empty name of a flag": (["run", "-m", "", "hi"], 2, "the name is empty"),
+    "an empty id": (["run", "toy", "hi", "--resume", ""], 2, "--resume is empty"),
+    "no tokens": (["run", "toy", "hi", "-n", "0"], 2, "not in the range"),
+    "a number of nines": (["complete", "m.py:" + 5000 * "9"], 2, "is not a place"),
+    "more lines than there are": (["history", "ls", "-n", 23 * "9"], 2, "not in the range"),
+    "no time limit": (["serve", "toy", "--grace", "nan"], 2, "not a finite number"),
+    "no size": (["serve", "toy", "--max-body", "nan"], 2, "not a finite number"),
+    "too patient": (["verify", "--audit", "http://127.0.0.1:1", "--timeout", "1e10"], 2, "not in the range"),
     "a missing draft": (["run", "toy", "hi", "--draft", "nope.gguf"], 3, "no file nope.gguf"),
     "a prompt file that is not there": (["run", "toy", "-f", "nope.txt"], 2, "nope.txt"),
     "a full context": (["run", "toy", "-c", "4", "a long question"], 1, "The context is full"),
@@ -125,7 +165,9 @@ def test_files_that_are_no_models_are_refused_with_3(tmp_path: Path) -> None:
         "cut short": write_truncated(good, tmp_path / "cut.gguf", good.stat().st_size - 1000),
         "'perpetuum' is not supported": write_unknown_architecture(tmp_path / "unknown.gguf"),
         "is a folder": tmp_path,
+        "is empty": tmp_path / "empty.gguf",
     }
+    bad["is empty"].touch()
     bad["not a GGUF"].write_text("hello")
     for words, path in bad.items():
         done = localspec_here("run", str(path), "hi", home=tmp_path)
@@ -156,7 +198,7 @@ def test_old_spellings_work_with_a_note(tmp_path: Path) -> None:
         "--draft-p-min", "0.5", home=tmp_path,
     )  # fmt: skip
     assert (old.returncode, old.stdout) == (0, new.stdout)
-    for words in ("--draft-n is now --draft-max", "-cnv has no effect", "--draft-p-min has no effect"):
+    for words in ("--draft-n is spelled --draft-max here", "-cnv has no effect", "--draft-p-min has no effect"):
         assert words in old.stderr
 
 
@@ -176,7 +218,7 @@ def test_what_is_refused_before_anything_is_loaded_has_its_line_of_json(
 REFUSED = {
     "a value": (("toy", "hi", "--json", "--temp", "abc"), "Invalid value for '--temp': 'abc' is not a valid float."),
     "a flag": (("toy", "--json", "--bogus"), "No such option '--bogus'."),
-    "a setting": (("toy", "hi", "--json"), "there is no setting 'tmep'."),
+    "a setting": (("toy", "hi", "--json"), "unknown setting 'tmep'."),
 }
 
 

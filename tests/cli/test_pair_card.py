@@ -77,7 +77,7 @@ WRONG = {
     "a truth for a number": ("size = 1000", "size = true", "Target.size is True", "a whole number"),
     "no digits": (f'"{DIGITS * 4}"', '"../../etc"', "Target.fingerprint is '../../etc'", "64 hexadecimal digits"),
     "a draft beyond all rows": ("most = 7", "most = 65", "Draft_length.most is 65", "from 0 to 64"),
-    "bounds in the wrong order": ("least = 0", "least = 8", "least is more than", "Exchange"),
+    "bounds in the wrong order": ("least = 0", "least = 8", "least is more than", "Swap"),
     "a speed-up of nothing": ("[1.0, 1.5]", "[0, 1.5]", "Predicted_speed_up is [0, 1.5]", "two numbers"),
     "a speed-up without end": ("[1.0, 1.5]", "[1, inf]", "Predicted_speed_up is [1, inf]", "two numbers"),
     "three speed-ups": ("[1.0, 1.5]", "[1, 1, 1]", "Predicted_speed_up is", "two numbers"),
@@ -131,7 +131,7 @@ def test_of_a_split_model_all_parts_count(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes among its files")
 def test_a_pipe_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "m.gguf")
-    with pytest.raises(ModelFileError, match="is no file"):
+    with pytest.raises(ModelFileError, match="is not a file"):
         fingerprint(tmp_path / "m.gguf")
 
 
@@ -151,7 +151,7 @@ def pair(folder: Path, **changes: Any) -> tuple[Path, Path]:
 
 def test_models_are_found_where_they_were_and_where_they_went(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target, draft = pair(home / "first")
-    with pytest.raises(ModelFileError, match=r"mine wants target\.gguf .* not on this machine"):
+    with pytest.raises(ModelFileError, match=r"mine needs target\.gguf .* not on this machine"):
         open_pair("pair:mine")
     for path in (target, draft):
         remember_place(model_of(path), path)
@@ -180,7 +180,7 @@ def test_a_card_leads_to_no_path_of_its_own_choice(home: Path, monkeypatch: pyte
     monkeypatch.chdir(target.parent)
     card = replace(CARD, target=model_of(target, name.format(folder=target.parent)))
     store_card(pairs_folder() / "mine.toml", card)
-    with pytest.raises(ModelFileError, match=r"mine wants \S*target\.gguf .* not on this machine"):
+    with pytest.raises(ModelFileError, match=r"mine needs \S*target\.gguf .* not on this machine"):
         open_pair("pair:mine")
 
 
@@ -211,7 +211,7 @@ def test_of_another_machine_the_pair_alone_is_taken_and_that_is_said(
     monkeypatch.setenv("LOCALSPEC_MODELS", str(home / "models"))
     named = taken_apart("pair:mine", None)
     assert (named.target, named.draft) == (str(target), str(draft))
-    assert "made on another machine (a processor, 2 cores): only the pair is taken from it" in named.note
+    assert "made on another machine (a processor, 2 cores): only the pair is used" in named.note
     assert taken_apart("pair:mine", "lookup").draft == "lookup"
     assert taken_apart("big.gguf", None).target == "big.gguf"
 
@@ -301,7 +301,9 @@ def test_a_card_says_what_was_measured(home: Path) -> None:
     assert read_card(written(target, draft, step=2.0).path).predicted_speed_up == (1.0, 1.0)
 
 
-@pytest.mark.parametrize(("step", "said"), [(0.1, "1.54 to 1.79. localspec bench"), (2.0, "so it does not pay here.")])
+@pytest.mark.parametrize(
+    ("step", "said"), [(0.1, "1.54 to 1.79. localspec bench"), (2.0, "so it does not pay off here")]
+)
 def test_the_report_ends_with_the_gain_and_the_way_to_use_the_pair(step: float, said: str) -> None:
     gain = predict(step, {1: 1.0, 2: 1.0})
     outcome = Outcome(1.0, False, False, None, gain, Written("mine", Path("mine.toml"), (gain.least, gain.most)))
@@ -333,13 +335,13 @@ def test_a_card_goes_where_it_is_told(home: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--card", "x"), "no pair to write a card of"),
-        (("--draft", "starter", "--card", "../x"), "is no name for a pair"),
+        (("--card", "x"), "no pair to write a card for"),
+        (("--draft", "starter", "--card", "../x"), "is not a name for a pair"),
         (
             ("--draft", "starter", "--card", "~nobody-of-this-name/x.toml"),
             "--card ~nobody-of-this-name/x.toml can't be",
         ),
-        (("--draft", "starter", "--card", "x", "--no-card"), "no pair to write a card of"),
+        (("--draft", "starter", "--card", "x", "--no-card"), "no pair to write a card for"),
     ],
 )
 def test_a_card_that_cant_be_is_refused_before_anything_is_measured(

@@ -64,7 +64,7 @@ def test_of_another_machines_card_it_is_said_that_the_pair_alone_is_taken(capsys
     assert capsys.readouterr().err == ""
     store_card(card(), replace(read_card(card()), made=replace(MADE, machine_id="f" * 16)))
     read_plan("pair:mine", defaults(run))
-    assert "only the pair is taken from it, not its settings" in " ".join(capsys.readouterr().err.split())
+    assert "only the pair is used, not its settings" in " ".join(capsys.readouterr().err.split())
 
 
 def findings(arm: str, speed_up: float, **changes: Any) -> Findings:

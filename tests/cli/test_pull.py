@@ -185,8 +185,8 @@ def test_the_small_model_of_the_family_comes_too(hub: HubState, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"tokenizer.ggml.tokens": Array(["a", "c", "ac", "<end>"])}, "is not fetched: "),
-        ({"general.architecture": "bert"}, "can't be had. qwen-q4_0.gguf does not write text"),
+        ({"tokenizer.ggml.tokens": Array(["a", "c", "ac", "<end>"])}, "was not fetched: "),
+        ({"general.architecture": "bert"}, "can't be fetched. qwen-q4_0.gguf does not write text"),
     ],
 )
 def test_a_draft_that_is_no_pair_stays_on_the_hub(
@@ -230,7 +230,8 @@ def test_offline_no_socket_is_opened(
             pull(tmp_path, f"{REPO}:Q8_0")
     assert (here.returncode, here.stdout) == (0, f"Here already: localspec run {REPO}:Q2_K\n")
     assert missing.returncode == 3
-    assert "offline nothing is fetched" in missing.stderr
+    assert "nothing is fetched offline" in missing.stderr
+    assert (f"Unset {next(iter(extra))};" if extra else "Leave out --offline;") in missing.stderr
     assert len(hub.requests) == asked
 
 
@@ -243,7 +244,7 @@ def test_offline_a_model_that_lacks_a_part_is_not_here(hub: HubState, tmp_path: 
     path.with_name("m-Q4_0-00002-of-00002.gguf").unlink()
     done = pull(tmp_path, "user/split", "--offline")
     assert (done.returncode, done.stdout) == (3, "")
-    assert "user/split is not whole on this machine" in done.stderr
+    assert "user/split is incomplete on this machine" in done.stderr
     assert "m-Q4_0-00002-of-00002.gguf is missing" in done.stderr
 
 
@@ -252,7 +253,7 @@ def test_offline_a_revision_is_looked_for_at_that_revision(hub: HubState, tmp_pa
     pull(tmp_path, f"{REPO}:Q2_K")
     asked = (f"{REPO}@v1", "--quant", "Q2_K")
     missing = pull(tmp_path, *asked, "--offline")
-    assert (missing.returncode, f"{REPO}@v1:Q2_K is not whole" in missing.stderr) == (3, True)
+    assert (missing.returncode, f"{REPO}@v1:Q2_K is incomplete" in missing.stderr) == (3, True)
     assert pull(tmp_path, *asked).returncode == 0
     here = json.loads(pull(tmp_path, *asked, "--offline", "--json").stdout)
     assert (here["name"], Path(here["path"]).parent.name) == (f"{REPO}@v1:Q2_K", "e" * 40)
@@ -281,7 +282,7 @@ def test_a_disk_that_is_too_small_is_told_before(
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=3 * MIB))
     done = pull(tmp_path, f"{REPO}:Q8_0")
-    assert "The disk is too small: 4 MiB are to be fetched, 3 MiB are free." in done.stderr
+    assert "The disk is too small: 4 MiB to fetch, 3 MiB free." in done.stderr
     assert (done.returncode, cached(tmp_path)) == (1, [])
     assert pull(tmp_path, f"{REPO}:Q4_K_M").returncode == 0
     assert hub.refusals == []
@@ -314,7 +315,7 @@ def test_damaged_bytes_end_in_an_error_and_are_gone(hub: HubState, tmp_path: Pat
     hub.damaged = good[:-1] + b"?"
     done = pull(tmp_path, name)
     assert (done.returncode, cached(tmp_path)) == (1, [])
-    assert "came damaged, and is removed" in done.stderr
+    assert "arrived damaged and was removed" in done.stderr
     assert not list(tmp_path.rglob("*.incomplete"))
 
 

@@ -31,7 +31,7 @@ def test_explain_tells_on_stderr_what_guessing_cost(tmp_path: Path) -> None:
 
 def test_explain_where_nobody_guesses(tmp_path: Path) -> None:
     assert (
-        "Nobody guesses: plain decoding."
+        "No drafter: plain decoding."
         in localspec(*ASKED, "-n", "5", "--explain", "--draft", "off", home=tmp_path).stderr
     )
 

@@ -101,7 +101,7 @@ def test_a_draft_that_does_not_fit_is_not_the_best(
     monkeypatch.setattr(suggesting, "available_memory", lambda: need - 1)
     (found,) = suggested(capsys, target=big)["targets"]
     assert (found["best"], found["drafts"][0]["fits"]) == (None, False)
-    assert "what would pay does not fit in memory beside it" in found["reason"]
+    assert "what would pay off does not fit in memory beside it" in found["reason"]
 
 
 def test_the_sibling_of_a_family_is_named_with_the_way_to_fetch_it(

@@ -33,7 +33,7 @@ def test_the_toy_has_a_table_and_a_plot_and_nothing_to_store(tmp_path: Path) -> 
     done = localspec_here("tune", "toy", *QUICK, home=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "T(w) / T(1)" in done.stdout
-    assert done.stdout.endswith("Nothing is stored.\n")
+    assert done.stdout.endswith("Nothing was stored.\n")
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
 
 
@@ -90,7 +90,9 @@ def test_a_terminal_without_block_letters_gets_plain_ones(tmp_path: Path) -> Non
 FAILURES = {
     "a missing file": (["tune", "nope.gguf"], 3, "no file nope.gguf"),
     "a missing draft": (["tune", "toy", "--draft", "nope.gguf"], 3, "no file nope.gguf"),
-    "nothing to keep": (["tune", "toy", "--keep"], 2, "--keep"),
+    "nothing to keep": (["tune", "toy", "--keep"], 2, "--keep keeps a copy of a draft model, but none is named"),
+    "no name": (["tune", ""], 2, "the name is empty"),
+    "no number of seconds": (["tune", "toy", "--seconds", "nan"], 2, "not a finite number"),
     "no time at all": (["tune", "toy", "--seconds", "0"], 2, "--seconds"),
 }
 
@@ -122,9 +124,9 @@ def test_ctrl_c_shows_what_is_done_and_stores_nothing(tmp_path: Path) -> None:
     os.kill(running.pid, signal.SIGINT)
     out, err = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert "nothing is stored" in err
+    assert "nothing was stored" in err
     assert "Traceback" not in err
-    assert out == "" or out.endswith("Nothing is stored.\n")
+    assert out == "" or out.endswith("Nothing was stored.\n")
     assert memory(tmp_path) == {}
     # The control: left alone, the same run stores something.
     assert localspec_here("tune", str(model), *QUICK, home=tmp_path).returncode == 0
@@ -136,7 +138,7 @@ def test_a_memory_that_can_not_be_written_is_not_called_stored(tmp_path: Path, m
     cache.touch()
     done = localspec_here("tune", str(model), *QUICK, home=tmp_path, extra={"XDG_CACHE_HOME": str(cache)})
     assert done.returncode == 0
-    assert done.stdout.endswith("Nothing is stored.\n")
+    assert done.stdout.endswith("Nothing was stored.\n")
 
 
 def test_an_older_record_is_not_taken_for_what_could_not_be_written(
@@ -145,7 +147,7 @@ def test_an_older_record_is_not_taken_for_what_could_not_be_written(
     assert "Stored in" in localspec_here("tune", str(model), *QUICK, home=tmp_path).stdout
     monkeypatch.setattr(Remembered, "put", lambda *_: None)
     done = localspec_here("tune", str(model), *QUICK, home=tmp_path)
-    assert done.stdout.endswith("Nothing is stored.\n")
+    assert done.stdout.endswith("Nothing was stored.\n")
 
 
 def test_help_names_its_flags(tmp_path: Path) -> None:

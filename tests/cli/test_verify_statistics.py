@@ -73,7 +73,7 @@ def test_typical_is_called_approximate_and_never_exact(tmp_path: Path, *, as_jso
     assert "Approximate" in done.stdout
     assert "away from the target's own" in done.stdout
     assert "exact" not in done.stdout.lower()
-    assert "a deviation it has" not in done.stdout
+    assert "a deviation is only" not in done.stdout
 
 
 def test_too_few_answers_are_not_said_to_fit(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Documents as an editor and the server must see them alike, whatever characters and line ends are in them."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,6 +59,21 @@ def test_an_edit_at_any_place_gives_the_text_that_the_editor_has(encoding: str, 
 def test_only_line_ends_of_the_protocol_end_a_line() -> None:
     assert split_lines("a\fb\u2028c\n\x85d\r\ne\rf") == ("a\fb\u2028c\n", "\x85d\r\n", "e\r", "f")
     assert split_lines("a\n") == ("a\n", "")
+
+
+@given(TEXTS)
+def test_whichever_ends_there_are_lines_are_the_same(text: str) -> None:
+    assert split_lines(text) == tuple(re.split(r"(?<=\n)|(?<=\r)(?!\n)", text))
+
+
+def test_a_text_is_split_once_and_anew_when_it_is_another() -> None:
+    opened = documents("a\r\nb")
+    document = opened.opened(URI)
+    assert document is not None
+    assert document.lines is document.lines
+    for text, lines in (("x", ("xa\r\n", "b")), ("\n", ("\n", "xa\r\n", "b"))):
+        change(opened, types.Range(types.Position(0, 0), types.Position(0, 0)), text)
+        assert document.lines == lines
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)

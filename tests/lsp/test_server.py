@@ -49,9 +49,6 @@ class Remembering:
     def edited(self, *what: object) -> None:
         self.calls.append(("edited", *what))
 
-    def saved(self, *what: object) -> None:
-        self.calls.append(("saved", *what))
-
     def closed(self, *what: object) -> None:
         self.calls.append(("closed", *what))
 
@@ -305,7 +302,7 @@ def test_the_ring_is_fed_with_what_is_opened_changed_saved_and_closed() -> None:
     assert line.loaded.completer.calls == [
         ("visited", "a.py", "one\ntwo\n", 0),
         ("edited", "a.py", "one\nxtwo\n", 1),
-        ("saved", "a.py", "one\nxtwo\n", 1),
+        ("visited", "a.py", "one\nxtwo\n", 1),
         ("closed", "a.py"),
     ]
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from app.lsp.command import _settings
+from app.lsp.options import lsp
 from app.lsp.settings import Settings, with_settings
 
 BASE = Settings(debounce_ms=20, max_lines=3)
@@ -14,6 +16,11 @@ def test_settings_come_bare_or_in_their_table_and_leave_the_others() -> None:
     )
     assert with_settings(BASE, given) == (wanted, [])
     assert with_settings(BASE, {"localspec": given, "python": {"x": 1}}) == (wanted, [])
+
+
+@pytest.mark.parametrize(("given", "limit"), [((), 1000), (("--time-limit", "0.25"), 250)])
+def test_the_flag_for_time_is_in_seconds_as_that_of_complete(given: tuple[str, ...], limit: int) -> None:
+    assert _settings(lsp.make_context("lsp", [*given]).params).time_limit_ms == limit
 
 
 @pytest.mark.parametrize("given", [None, {}, {"localspec": None}, {"localspec": {}}])

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from enumeration import second_chance, second_place
+from enumeration import coupled_overlap, overlap, second_chance, second_place
 
 from app.engine.control import with_siblings
-from app.engine.rules import accept_chance, block, coupled_overlap, overlap
+from app.engine.rules import accept_chance, block
 from app.engine.verify import verify
 from drafters.base import Draft
 from models.accept import Accept

@@ -13,8 +13,8 @@ import pytest
 
 from app.engine.control import FixedLength
 from app.engine.ending import Ending
+from app.engine.round import Round
 from app.engine.session import Session
-from app.engine.speculate import Round
 from app.engine.strict import Settled, Strict
 from drafters.base import Drafter, NullDrafter
 from drafters.draft_model import DraftModel
