@@ -53,6 +53,11 @@ _BLANK = "    "
 """What stands before it."""
 
 
+def filled(text: str) -> str:
+    """Return the code with a text in its hole."""
+    return CODE.replace("    \n\n", f"    {text}\n\n", 1)
+
+
 def request(memory: Path, model: str = "toy-fim", theme: str = "dark", **keys: str) -> Request:
     """Return what `localspec run --edit` asks for."""
     plan = LoadPlan(model, parse_drafter("auto"), LlamaOptions(context_size=4000), memory / "machine.json")

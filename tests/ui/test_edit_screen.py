@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from textual import events
 from ui_chat import own_folders, slowly
-from ui_edit import CODE, drive, editing, told
+from ui_edit import CODE, drive, editing, filled, told
 
 from app.ui.edit_asking import PATIENT
-from app.ui.edit_dialogs import EditHelpScreen, QuestionScreen
+from app.ui.edit_dialogs import EditHelpScreen
 from app.ui.edit_screen import EditScreen
 from app.ui.panel import SpeculationPanel
 from models.errors import LocalspecError
@@ -27,10 +27,6 @@ def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "shapes.py"
-
-
-def filled(text: str) -> str:
-    return CODE.replace("    \n\n", f"    {text}\n\n", 1)
 
 
 def test_a_model_proposes_when_typing_pauses_and_tab_takes_it(path: Path) -> None:
@@ -296,72 +292,6 @@ def test_no_key_for_the_text_changes_it_while_keys_are_for_the_line_below(path: 
     drive(steps())
 
 
-def test_saving_leaving_and_being_asked(path: Path) -> None:
-    async def steps() -> None:
-        async with told(path) as editor:
-            await editor.press("x", "ctrl+s")
-            assert path.read_text() == filled("x")
-            assert "Saved" in editor.shown
-            await editor.press("y", "ctrl+q")
-            assert isinstance(editor.app.screen, QuestionScreen)
-            await editor.press("escape", "ctrl+q", "enter")
-            await editor.until(lambda: editor.app.return_value is not None)
-        assert path.read_text() == filled("xy")
-        assert (editor.app.return_value, editor.app.unsaved) == (0, None)
-
-    drive(steps())
-
-
-def test_leaving_without_saving_loses_what_may_be_lost(path: Path) -> None:
-    async def steps() -> None:
-        async with told(path) as editor:
-            await editor.press("x", "ctrl+c", "ctrl+c", "down", "enter")
-            await editor.until(lambda: editor.app.return_value is not None)
-        assert path.read_text() == CODE
-        assert (editor.app.return_value, editor.app.unsaved) == (130, None)
-
-    drive(steps())
-
-
-def test_what_another_program_wrote_is_not_written_over_unasked(path: Path) -> None:
-    async def steps() -> None:
-        async with told(path) as editor:
-            path.write_text("theirs\n")
-            await editor.press("x", "ctrl+s")
-            assert isinstance(editor.app.screen, QuestionScreen)
-            await editor.press("escape")
-            assert path.read_text() == "theirs\n"
-            await editor.press("ctrl+s", "down", "enter")
-            assert editor.area.text == "theirs\n"
-            await editor.press("o", "ctrl+s")
-            path.write_text("theirs again\n")
-            await editor.press("k", "ctrl+s", "enter")
-            assert path.read_text() == editor.area.text
-
-    drive(steps())
-
-
-def test_a_file_that_is_read_only_says_so_and_is_written_to_only_when_told_so(path: Path) -> None:
-    path.write_text("")
-    path.chmod(0o444)
-
-    async def steps() -> None:
-        async with told(path) as editor:
-            assert "read-only" in editor.shown
-            await editor.press("x", "ctrl+s")
-            assert isinstance(editor.app.screen, QuestionScreen)
-            await editor.press("escape")
-            assert path.read_text() == CODE
-            path.write_text("theirs\n")
-            await editor.press("ctrl+s", "enter")
-            assert path.read_text() == "theirs\n"
-            await editor.press("enter")
-            assert path.read_text() == editor.area.text != "theirs\n"
-            assert not editor.screen.is_changed
-
-    drive(steps())
-
-
 def test_what_was_taken_is_one_step_back_and_one_forth(path: Path) -> None:
     async def steps() -> None:
         async with told(path) as editor:
@@ -379,18 +309,6 @@ def test_what_was_taken_is_one_step_back_and_one_forth(path: Path) -> None:
     drive(steps())
 
 
-def test_a_save_that_fails_is_told_and_the_text_stays(path: Path) -> None:
-    async def steps() -> None:
-        async with told(path) as editor:
-            path.unlink()
-            path.parent.joinpath("shapes.py").mkdir()
-            await editor.press("x", "ctrl+s")
-            await editor.until(lambda: "shapes.py can't be edited here: it is a folder." in editor.shown)
-            assert editor.screen.is_changed
-
-    drive(steps())
-
-
 def test_keys_can_be_others_and_help_shows_them(path: Path) -> None:
     async def steps() -> None:
         async with told(path, BODY[1:], edit_accept="f9", edit_save="ctrl+o,f10") as editor:
@@ -401,23 +319,6 @@ def test_keys_can_be_others_and_help_shows_them(path: Path) -> None:
             await editor.press("f1")
             assert isinstance(editor.app.screen, EditHelpScreen)
             assert "ctrl+o, f10" in editor.shown
-
-    drive(steps())
-
-
-def test_a_file_that_is_gone_is_written_anew_only_when_told_so_and_nothing_is_lost(path: Path) -> None:
-    async def steps() -> None:
-        async with told(path) as editor:
-            path.unlink()
-            await editor.press("x", "ctrl+s")
-            assert "shapes.py is gone" in editor.shown
-            # There is nothing to read: only two answers.
-            await editor.press("down", "enter")
-            assert editor.area.text == filled("x")
-            assert not path.exists()
-            await editor.press("ctrl+s", "enter")
-            assert path.read_text() == filled("x")
-            assert not editor.screen.is_changed
 
     drive(steps())
 
