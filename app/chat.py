@@ -7,7 +7,7 @@ from app.engine.question import Question
 from app.history.recorder import Recorder, start_recorder
 from app.history.report import last_turns
 from app.history.resume import Resumed
-from app.history.words import one_line
+from app.history.safe_text import one_line
 from app.line_engine import LineEngine
 from app.report import ending_note, summary
 from app.request import Request

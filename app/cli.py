@@ -17,9 +17,9 @@ from app.config.schema import commands_of
 from app.doctor.options import doctor
 from app.error_lines import asks_for_lines, errors_told
 from app.history.options import history
-from app.leaving import exit_code
 from app.lsp.options import lsp
 from app.options import NOTES, ModelName, SectionedCommand, given_flags, run_options, was_given
+from app.run_exit import exit_code
 from app.serve.options import serve
 from app.tune.options import tune_options
 from app.verify.options import verify_options

@@ -51,7 +51,7 @@ class Desk:
         what it read stays in the cache.
         """
         job = _answering(question, urgency)
-        async with aclosing(self._messages(job, Claim.LANE, urgency, wait)) as messages:
+        async with aclosing(self._messages(job, Claim.SLOT, urgency, wait)) as messages:
             async for message in messages:
                 if isinstance(message, Reading | Said | Watched | Ended):
                     yield message

@@ -52,7 +52,7 @@ class LineEngine:
             pass
 
     def explain(self, *, adapts: bool) -> Explanation | None:
-        """Return what guessing costs here and what came of it, and if that decides; None when nobody guesses."""
+        """Return what drafting costs here and what came of it, and if that decides; None when nobody guesses."""
         for message in self._run(lambda worker: worker.explain(adapts=adapts)):
             if isinstance(message, Explained):
                 return message.explanation

@@ -5,7 +5,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.history.words import one_line
+from app.history.safe_text import one_line
 from models.errors import UsageError
 
 _LARGEST = 64 << 20

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.history.words import one_line
+from app.history.safe_text import one_line
 from app.mentioned_file import Excerpt, mention, read_excerpt
 from models.errors import UsageError
 

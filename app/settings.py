@@ -4,8 +4,8 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import fields, replace
 
-from app.engine.lane import FIXED_LENGTH
 from app.engine.question import Question
+from app.engine.slot import FIXED_LENGTH
 from models.accept import Accept
 from models.errors import UsageError
 from models.sampling import SamplingParams

@@ -1,4 +1,4 @@
-"""The seam between guessing and checking: a draft is a value, a drafter is five members, and nothing else crosses.
+"""The seam between drafting and checking: a draft is a value, a drafter is five members, and nothing else crosses.
 
 A drafter can't make the text wrong, only slow: the target checks every token. So a drafter may be as bold as it likes.
 """

@@ -6,7 +6,7 @@ Every token that localspec emits is `argmax(score + noise)`, where
     noise    is Gumbel noise that depends on (seed, position, token id) and on nothing else.
 
 The argmax of log-probabilities plus Gumbel noise is an exact sample (Gumbel-max trick). As the noise ignores who
-asks, a draft model that uses the same sampler guesses with the target's own luck, and the text is the same whatever
+asks, a draft model that uses the same sampler guesses with the target's own coins, and the text is the same whatever
 drafts (coupled sampling: Daliri et al. 2024, arXiv 2408.07978). Temperature 0 is the one-hot case: plain argmax, no
 noise.
 """

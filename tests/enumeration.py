@@ -1,6 +1,6 @@
 """Every way that chance can go: accept rules proved on a vocabulary of a few tokens, on fractions, with no statistics.
 
-`app.engine.verify.verify` itself is run. Its luck, and that of the drafts, is a `Fate`: it follows a script of choices,
+`app.engine.verify.verify` itself is run. Its coins, and those of drafts, are a `Fate`: it follows a script of choices,
 and the script is changed until every path was taken once. The weights of all paths are summed, so the chance of every
 text is a fraction, and what a rule gets wrong is a number other than 0.
 """
@@ -30,7 +30,7 @@ Model = Callable[[Text], Distribution]
 
 
 class Fate:
-    """Chance that follows a script, and past its end takes the first of all ways; the `Luck` of `verify`.
+    """Chance that follows a script, and past its end takes the first of all ways; the `Coins` of `verify`.
 
     A coin is a number from 0 to 1 that stays the same for a place and a turn of a round: tossed again, it is known in
     part.

@@ -48,7 +48,7 @@ class ScriptedDrafter:
     def __init__(self, drafts: Iterable[Sequence[int]] = ()) -> None:
         self._drafts = [tuple(draft) for draft in drafts]
         self.limits: list[int] = []
-        """Limit of each call of `propose`."""
+        """EarlyStop of each call of `propose`."""
         self.contexts: list[tuple[int, ...]] = []
         """Context of each call of `propose`."""
         self.accepts: list[tuple[tuple[int, ...], int]] = []

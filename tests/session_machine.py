@@ -231,7 +231,7 @@ class ChatMachine(RuleBasedStateMachine):
         self.worker = Worker(plan, self.tripwire, self._clock)
         with self._toys_for("target"):
             list(self.worker.load(silent))
-        self.session = self.worker._lane.session
+        self.session = self.worker._slot.session
         self.wanted = Question((), SamplingParams(), max_tokens=12, adapt=adapt, draft_length=8)
         self.turns: Conversation = ()
         self.left: list[tuple[Conversation, list[int]]] = []

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.engine.foresee import Foreseen, foresee, foresee_file
 from app.engine.known_costs import KnownCosts, known_target
+from app.engine.predict_files import Foreseen, foresee, foresee_file
 from models.errors import ModelFileError
 from models.families import Sibling, is_sibling, sibling_of
 from models.gguf_header import read_model

@@ -9,8 +9,8 @@ from app.catalog.foreseen import prediction_lines, prediction_record
 from app.catalog.pairs import taken_apart
 from app.catalog.words import in_a_line, memory_row, plain, size
 from app.columns import table, wrapped
-from app.engine.foresee import Foreseen, foresee_file
 from app.engine.known_costs import known_target
+from app.engine.predict_files import Foreseen, foresee_file
 from app.paths import machine_memory
 from app.terminal import Terminal
 from models.cache_types import CacheTypes

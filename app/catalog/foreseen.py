@@ -4,8 +4,8 @@ from typing import Any
 
 from app.catalog.words import size
 from app.columns import table, wrapped
-from app.engine.foresee import Foreseen
 from app.engine.predict import ACCEPTANCE, Case, Gain
+from app.engine.predict_files import Foreseen
 
 _HEAD = ("", "right", "guesses", "speed-up")
 _SHOWN_WIDTHS = 6

@@ -1,6 +1,6 @@
 """Figures of models in words: sizes, parameters, and names that may come from anywhere."""
 
-from app.history.words import visible
+from app.history.safe_text import visible
 from models.memory import MemoryPlan
 from models.model_info import ModelInfo
 

@@ -124,7 +124,7 @@ class Adaptive:
         if self._asked:
             given = wish.length if wish.ask is Ask.CHECK else 0
             self._at_stake.ahead = self.model.reading(read + given)
-        # Reading a prompt goes at another pace than guessing.
+        # Reading a prompt goes at another pace than drafting.
         if wish.ask is Ask.DRAFT and unread <= SMALLEST_WINDOW:
             self._expected_draft_seconds = self.model.drafting(unread, 1)
         return wish

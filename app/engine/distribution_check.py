@@ -1,6 +1,6 @@
 """The distribution check: thousands of answers at a few places, drafted by the real loop, against the target's own law.
 
-The rows come from a memo (`app.engine.memo`), so an answer costs a millisecond, and everything else is what `run` does:
+Rows are kept (`app.engine.row_cache`), so an answer costs a millisecond, and everything else is what `run` does:
 drafter, draft, accept rule, sampler. The law comes from the target alone, in one-token passes.
 
 A p-value that is too small among all of them (Holm, `LEVEL`) is only a suspicion: the same is drawn twice more, with
@@ -17,9 +17,9 @@ from app.engine.distribution_counts import DEPTH, Branch, Counts, Said, Sampled,
 from app.engine.distribution_findings import Findings, Found, find, suspects
 from app.engine.distribution_places import Guesser, Place, PlaceFinder
 from app.engine.ending import Ending
-from app.engine.memo import KnownCache, Memo
 from app.engine.plain_law import Plain
 from app.engine.round import Clock
+from app.engine.row_cache import KnownCache, RowCache
 from app.engine.speculate import generate
 from models.accept import Accept
 from models.errors import LocalspecError
@@ -75,7 +75,7 @@ class DistributionCheck:
         self._guesser = guesser
         self._plan = plan
         self._clock = clock
-        self._memo = Memo(cache, plan.memory // 2)
+        self._row_cache = RowCache(cache, plan.memory // 2)
         self._lengths = sorted({*(length for length in _WITH_BONUS if length < plan.draft_length), plan.draft_length})
         self._siblings = False
         self._places: list[Place] = []
@@ -157,7 +157,7 @@ class DistributionCheck:
         if index == 0:
             self._siblings = self._may_branch()
         plan = self._plan
-        limit, is_end = plan.memory // (2 * len(self._places)), self._memo.vocab.is_end
+        limit, is_end = plan.memory // (2 * len(self._places)), self._row_cache.vocab.is_end
         plain = Plain(self._cache, Sampler(plan.sampling), place.text, is_end, limit)
         return Sampled(place, plain, plain.laws(wanted, DEPTH), self._split(plain))
 
@@ -192,12 +192,12 @@ class DistributionCheck:
     def _say(self, text: tuple[int, ...], seed: int, controller: Controller) -> Said:
         """Return the first tokens of the answer with this seed, and how each came about."""
         sampler = Sampler(replace(self._plan.sampling, seed=seed), self._plan.accept)
-        drafter, tokens, ending = self._guesser.make(), list(text), Ending(self._memo.vocab)
-        self._memo.hold(text[:-1])
+        drafter, tokens, ending = self._guesser.make(), list(text), Ending(self._row_cache.vocab)
+        self._row_cache.hold(text[:-1])
         drafter.begin(tokens, sampler)
         how: tuple[Branch, ...] = ()
         # No budget: it would cut the last draft short.
-        for round_ in generate(self._memo, drafter, sampler, tokens, ending, controller, self._clock):
+        for round_ in generate(self._row_cache, drafter, sampler, tokens, ending, controller, self._clock):
             how += branches(round_)
             if len(how) >= DEPTH:
                 break

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.distribution_places import Place
-from app.engine.goodness import Cells, distance, pooled
+from app.engine.goodness_of_fit import Cells, distance, pooled
 from app.engine.plain_law import Law, Path, Plain
 from app.engine.round import Round
 from app.engine.rules import typical_threshold

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from app.engine.distribution_counts import DEPTH, Branch, Sampled, Split, weighted
 from app.engine.distribution_places import Place
-from app.engine.goodness import (
+from app.engine.goodness_of_fit import (
     Cells,
     Goodness,
     binomial_p,

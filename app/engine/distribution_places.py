@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.engine.bench import BenchPrompt, Skipped
-from app.engine.memo import KnownCache
+from app.engine.row_cache import KnownCache
 from app.engine.transcript import Transcript
 from drafters.base import Drafter
 from models.distribution import Distribution

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from app.engine.adaptive import Adaptive
 from app.engine.calibrate import DRAFT_WIDTHS, QUICK_WIDTHS, READ_WIDTHS, VerifyCurve, is_steady, measure_steady
-from app.engine.guessing import Guessing
+from app.engine.drafting import Drafting
 from app.engine.known_costs import CURVE_KEY, EXACT_KEY
 from app.engine.model_cost import ModelCost
 from app.engine.round import Clock
@@ -78,7 +78,7 @@ class LoadPlan:
     """Where to keep what is said, to copy from in later runs; None: nowhere."""
     fit_context: bool = False
     """Whether the context is as long as what is free allows, whatever the options say."""
-    lanes: int = 1
+    slots: int = 1
     """Answers that can be given at once, each with a cache of its own."""
 
 
@@ -112,14 +112,14 @@ class Loader:
         self.notes.append(settled.note)
         return settled.model
 
-    def guessing(self, spec: DrafterSpec, target: LanguageModel) -> Guessing:
+    def drafting(self, spec: DrafterSpec, target: LanguageModel) -> Drafting:
         """Make who was asked for; raises PairError or ModelFileError for one that can't work, except for auto.
 
         The first time for a model passes are timed and compared: the cache is then empty, and a conversation is read
         again when it goes on.
         """
         if spec.kind == "off" or (target.rewind_support.limit == 0 and self._refused(spec, target)):
-            return Guessing(NullDrafter())
+            return Drafting(NullDrafter())
         model = self.draft_model(spec.model, target) if spec.model else None
         try:
             exact = self.exact_width(target)
@@ -133,18 +133,18 @@ class Loader:
         if exact == 1:
             self.notes.append(_NEVER_EXACT)
         adaptive = Adaptive(curve, target.max_rows - 1, cost)
-        guessing = self.together(spec, target, model, adaptive, exact - 1)
-        return replace(guessing, exact_branches=model is not None and self.exact_branches(target))
+        drafting = self.together(spec, target, model, adaptive, exact - 1)
+        return replace(drafting, exact_branches=model is not None and self.exact_branches(target))
 
     def together(
         self, spec: DrafterSpec, target: LanguageModel, model: DraftModel | None, adaptive: Adaptive, exact_draft: int
-    ) -> Guessing:
+    ) -> Drafting:
         """Return who guesses for a target: who costs nothing, and a draft model if there is one."""
         free, texts = _free(spec, target), self.plan.texts
         if texts is None or not any(isinstance(drafter, SuffixDrafter) for drafter in free):
-            return Guessing(Hybrid(free, model, adaptive), adaptive, exact_draft, model=model)
+            return Drafting(Hybrid(free, model, adaptive), adaptive, exact_draft, model=model)
         memory, recall = TextMemory(texts, target.vocab, target.name), Recall(target.vocab.is_end)
-        return Guessing(Hybrid([*free, recall], model, adaptive), adaptive, exact_draft, memory, recall, model)
+        return Drafting(Hybrid([*free, recall], model, adaptive), adaptive, exact_draft, memory, recall, model)
 
     def exact_width(self, target: LanguageModel) -> int:
         """Return the widest pass that this machine computes as it would one token at a time, measured at first use."""
@@ -253,9 +253,9 @@ class Loader:
         """Return the options with a context that fits, if so asked: the draft model has one as long, and counts too."""
         if not self.plan.fit_context:
             return options
-        needs, draft = [_need(path, options, self.plan.lanes)], self.plan.drafter.model
+        needs, draft = [_need(path, options, self.plan.slots)], self.plan.drafter.model
         if draft and draft != TOY:
-            needs.append(_need(*self._draft_file(draft, self.plan.options), self.plan.lanes))
+            needs.append(_need(*self._draft_file(draft, self.plan.options), self.plan.slots))
         fit = fit_context(needs, room_for(needs, available_memory(), gpus()))
         self.notes.append(fit.note)
         return replace(options, context_size=fit.context)

@@ -28,7 +28,7 @@ class Ready:
     """What the user should know about how it was loaded, such as why something fell back."""
     chat_notes: tuple[str, ...] = ()
     """What the user should know besides who wants to chat; to complete or to fill in it means nothing."""
-    lanes: int = 1
+    slots: int = 1
     """Answers that can be given at once, each with a cache of its own."""
 
 

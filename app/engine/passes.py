@@ -1,4 +1,4 @@
-"""Passes that wait for company: those of several answers over one cache are done as one.
+"""Passes that wait to be shared: those of several answers over one cache are done as one.
 
 A pass reads every weight of the model, whatever it decodes: two answers that share it have read them once. As wide as a
 pass is exact to the last bit, it gives each answer what its own pass would.
@@ -69,7 +69,7 @@ def gathered(waiting: Iterable[Pass]) -> list[Pass]:
 def together(passes: Sequence[Pass], clock: Callable[[], float]) -> None:
     """Do passes that were gathered as one; raises as `decode` does, and none of them is done then."""
     bounds = passes[0].bounds
-    assert bounds is not None, "who waits for company says for which"
+    assert bounds is not None, "who shares a pass says with which"
     started = clock()
     found = bounds.text.decode_together([Part(one.target, one.tokens[0]) for one in passes])
     seconds = clock() - started

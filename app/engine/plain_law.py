@@ -1,11 +1,11 @@
-"""What the target says after a text with nobody guessing: the law that drafted text has to follow."""
+"""What the target says after a text with nobody drafting: the law that drafted text has to follow."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from app.engine.goodness import LEAST
-from app.engine.luck import SeededLuck
-from app.engine.memo import KnownCache, Recent
+from app.engine.coins import SeededCoins
+from app.engine.goodness_of_fit import LEAST
+from app.engine.row_cache import KnownCache, LruCache
 from models.distribution import Distribution
 from models.sampling import Sampler
 
@@ -35,7 +35,7 @@ class Plain:
         self.is_end = is_end
         self._cache = cache
         self._sampler = sampler
-        self._served: Recent[Distribution] = Recent(limit)
+        self._served: LruCache[Distribution] = LruCache(limit)
 
     def after(self, path: Path) -> Distribution:
         """Return the distribution of the token after the text and a path; a pass where it is not known."""
@@ -52,9 +52,9 @@ class Plain:
 
     def say(self, seed: int, count: int) -> Path:
         """Return the next tokens, at most `count`, that plain decoding emits with this seed."""
-        luck, path = SeededLuck(seed, len(self.text)), Path()
+        coins, path = SeededCoins(seed, len(self.text)), Path()
         while len(path) < count and not self.ends(path):
-            path = (*path, luck.draw(self.after(path), len(path)))
+            path = (*path, coins.draw(self.after(path), len(path)))
         return path
 
     def ends(self, path: Path) -> bool:

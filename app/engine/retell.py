@@ -1,6 +1,6 @@
 """How a round went, told by its judge.
 
-`verify` runs again on the round's rows, with a luck that writes down every coin and every draw; what else is shown
+`verify` runs again on the round's rows, with a coins that writes down every coin and every draw; what else is shown
 comes from the same functions on the same rows. So nothing is told that did not happen.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from app.engine.luck import SeededLuck
+from app.engine.coins import SeededCoins
 from app.engine.rules import Block, block, residual, typical_threshold
 from app.engine.verify import Rows, Verdict, verify
 from app.engine.walk import Candidate, Fate, Kind, Residual, Share, Step, Toss, Walk, Word
@@ -29,9 +29,9 @@ _BEFORE = 12
 
 def retell(rows: Rows, vocab: Vocab, number: int = 1, emitted: Sequence[int] | None = None) -> Walk:
     """Judge a round again, and tell how it went; `emitted` is what became text, all of it when left out."""
-    luck = _Watched(rows.sampler.params.seed, len(rows.tokens))
-    verdict = verify(rows.logits, rows.draft, rows.sampler, rows.tokens, luck)
-    told = _Told(rows, vocab, luck, verdict)
+    coins = _Watched(rows.sampler.params.seed, len(rows.tokens))
+    verdict = verify(rows.logits, rows.draft, rows.sampler, rows.tokens, coins)
+    told = _Told(rows, vocab, coins, verdict)
     said = verdict.emitted(rows.draft) if emitted is None else emitted
     return Walk(
         number=number,
@@ -49,8 +49,8 @@ def retell(rows: Rows, vocab: Vocab, number: int = 1, emitted: Sequence[int] | N
     )
 
 
-class _Watched(SeededLuck):
-    """The luck of the round, written down."""
+class _Watched(SeededCoins):
+    """The coins of the round, written down."""
 
     def __init__(self, seed: int, start: int) -> None:
         super().__init__(seed, start)
@@ -72,12 +72,12 @@ class _Watched(SeededLuck):
 class _Told:
     """A round that was judged, from which everything shown is read."""
 
-    def __init__(self, rows: Rows, vocab: Vocab, luck: _Watched, verdict: Verdict) -> None:
+    def __init__(self, rows: Rows, vocab: Vocab, coins: _Watched, verdict: Verdict) -> None:
         self._rows = rows
         self._draft = rows.draft
         self._rule = rows.sampler.accept
         self._vocab = vocab
-        self._luck = luck
+        self._coins = coins
         self._verdict = verdict
         self._served = [rows.served(place) for place in range(len(rows.draft.tokens) + 1)]
 
@@ -115,7 +115,7 @@ class _Told:
             sureness=draft.confidence[place] if draft.confidence else None,
             fate=fate,
             choice=self._choice(place) if looked else None,
-            toss=self._luck.tosses.get((place, 0)),
+            toss=self._coins.tosses.get((place, 0)),
             scale=None if self._block is None else float(self._block.scales[place + 1]),
             threshold=typical_threshold(served) if looked and self._rule is Accept.TYPICAL else None,
         )
@@ -133,7 +133,7 @@ class _Told:
         return self.word(self._verdict.emitted(self._draft)[place])
 
     def _second_guess(self, place: int, token: int) -> Step:
-        toss = self._luck.tosses.get((place, 1))
+        toss = self._coins.tosses.get((place, 1))
         coupled = self._rule is Accept.COUPLED and place == self._verdict.accepted
         fate = Fate.PASSED_OVER
         if toss is not None or coupled:
@@ -166,7 +166,7 @@ class _Told:
             return
         scale = 1 if self._block is None else self._block.scales[place]
         target, draft = self._served[place], self._draft.drawn_from(place)
-        guess, toss = self._draft.tokens[place], self._luck.tosses.get((place, 1))
+        guess, toss = self._draft.tokens[place], self._coins.tosses.get((place, 1))
         yield self._residual(target, draft, scale, guess, after_sibling=False)
         sibling, others = self._draft.sibling(place), draft.without(guess)
         if toss is not None and not toss.came_up and sibling is not None and others is not None:
@@ -215,8 +215,8 @@ class _Told:
 
     def _last_served(self) -> Distribution:
         """Return what the last token was drawn from."""
-        if self._luck.drawn_from is not None:
-            return self._luck.drawn_from
+        if self._coins.drawn_from is not None:
+            return self._coins.drawn_from
         place, token = self._verdict.accepted, self._verdict.sibling
         sibling = self._draft.sibling(place)
         if token is None or sibling is None:

@@ -11,7 +11,7 @@ from app.engine.control import Controller
 from app.engine.ending import Ending
 from app.engine.passes import Pass
 from app.engine.round import Clock, Round
-from app.engine.speculate import in_company
+from app.engine.speculate import rounds_and_passes
 from app.engine.stats import Stats
 from drafters.base import Drafter
 from models.base import LanguageModel, common_prefix
@@ -51,7 +51,7 @@ class Session:
         yield from self._reading(prompt)
         self.stats.prompt_seconds = self._clock() - started
         begun = self._begin(sampler)
-        events = in_company(self.target, self.drafter, sampler, self.tokens, ending, controller, self._clock)
+        events = rounds_and_passes(self.target, self.drafter, sampler, self.tokens, ending, controller, self._clock)
         for event in events:
             if isinstance(event, Round):
                 event, begun = replace(event, draft_seconds=event.draft_seconds + begun), 0.0

@@ -104,13 +104,13 @@ def generate(
 
     The target's cache must hold `tokens[:-1]`, and the drafter must have begun with `tokens`.
     """
-    with closing(in_company(target, drafter, sampler, tokens, ending, controller, clock)) as events:
+    with closing(rounds_and_passes(target, drafter, sampler, tokens, ending, controller, clock)) as events:
         for event in events:
             if isinstance(event, Round):
                 yield event
 
 
-def in_company(
+def rounds_and_passes(
     target: LanguageModel,
     drafter: Drafter,
     sampler: Sampler,

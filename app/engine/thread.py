@@ -45,9 +45,9 @@ class Claim(Enum):
     """What of the engine a job needs."""
 
     ALL = "all"
-    """Everything: nobody else has a lane meanwhile."""
-    LANE = "lane"
-    """One lane of the worker."""
+    """Everything: nobody else has a slot meanwhile."""
+    SLOT = "slot"
+    """One slot of the worker."""
     NOTHING = "nothing"
     """A moment between two rounds of others."""
 
@@ -143,8 +143,8 @@ class Engine:
     def _run(self, make_worker: Callable[[AbortFlag], Worker]) -> None:
         worker = make_worker(self._abort)
         while (ticket := self._next(worker)) is not None:
-            if ticket.messages is None and ticket.claim is Claim.LANE and (late := _too_late(ticket)):
-                # It has touched nothing yet, and what its lane holds stays for others.
+            if ticket.messages is None and ticket.claim is Claim.SLOT and (late := _too_late(ticket)):
+                # It has touched nothing yet, and what its slot holds stays for others.
                 self._end(ticket, late)
             elif ticket.wanted is not None and not ticket.cancelled:
                 self._share(ticket, worker)
@@ -182,7 +182,7 @@ class Engine:
     def _rank(self, ticket: Ticket) -> tuple[bool, int, int]:
         """Order tickets: what was called off is soon over, then by urgency, then who waits longest for a turn.
 
-        Who waits for company lets each of the others have a turn first, by which they may have come as far.
+        Who waits to share a pass lets each of the others have a turn first, by which they may have come as far.
         """
         patience = len(self._active) if ticket.wanted is not None else 0
         return not (ticket.cancelled or ticket.overdue), ticket.urgency, ticket.turn + patience
@@ -197,7 +197,7 @@ class Engine:
         claims = [other.claim for other in self._active]
         if ticket.claim is Claim.ALL:
             return not claims
-        return Claim.ALL not in claims and claims.count(Claim.LANE) < worker.lanes
+        return Claim.ALL not in claims and claims.count(Claim.SLOT) < worker.slots
 
     def _call_off_idle(self) -> None:
         for ticket in (*self._active, *self._waiting):
@@ -207,7 +207,7 @@ class Engine:
                     self._abort.set()
 
     def _share(self, first: Ticket, worker: Worker) -> None:
-        """Do a pass with those that wait for company as it does, and let each job go on."""
+        """Do a pass with those that wait to share one, and let each job go on."""
         alike = [one for one in self._active if one.urgency is first.urgency and not one.cancelled]
         waiting = {one.wanted: one for one in sorted(alike, key=self._rank) if one.wanted is not None}
         if not waiting:
@@ -215,7 +215,7 @@ class Engine:
             return
         passes = gathered(waiting)
         if len(passes) > 1:
-            self._begin_company()
+            self._begin_shared()
             # What can't be done together is done alone, and fails where it fails.
             with suppress(LocalspecError):
                 together(passes, worker.clock)
@@ -224,7 +224,7 @@ class Engine:
                 self._turn_of(ticket)
             self._step(ticket, worker)
 
-    def _begin_company(self) -> None:
+    def _begin_shared(self) -> None:
         """Let a pass of several not be stopped by the end of one; that of the engine stops it."""
         with self._changed:
             self._current = None

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from app.engine.coins import Coins, SeededCoins
 from app.engine.disagreement import Disagreement
-from app.engine.luck import Luck, SeededLuck
 from app.engine.rules import accept_chance, block, residual, typical_threshold
 from drafters.base import Draft
 from models.accept import Accept
@@ -76,7 +76,9 @@ class Rows:
         return self.sampler.pick(self.logits[row], self.tokens, (*self.draft.tokens[:place], sibling))
 
 
-def verify(logits: Logits, draft: Draft, sampler: Sampler, tokens: Sequence[int], luck: Luck | None = None) -> Verdict:
+def verify(
+    logits: Logits, draft: Draft, sampler: Sampler, tokens: Sequence[int], coins: Coins | None = None
+) -> Verdict:
     """Judge a draft of k tokens by k + 1 rows; row i, shape (vocabulary,), follows `tokens` + the draft's first i.
 
     The rule is the sampler's. A sibling's row comes after those of the chain, in order.
@@ -84,9 +86,9 @@ def verify(logits: Logits, draft: Draft, sampler: Sampler, tokens: Sequence[int]
     rows = Rows(logits, draft, sampler, tokens)
     if sampler.accept is Accept.COUPLED or not draft.tokens:
         return _coupled(rows)
-    luck = luck or SeededLuck(sampler.params.seed, len(tokens))
+    coins = coins or SeededCoins(sampler.params.seed, len(tokens))
     judge = {Accept.RESIDUAL: _residual, Accept.BLOCK: _block, Accept.TYPICAL: _typical}[sampler.accept]
-    return judge(rows, luck)
+    return judge(rows, coins)
 
 
 def disagreement(logits: Logits, draft: Draft, verdict: Verdict) -> Disagreement | None:
@@ -124,49 +126,49 @@ def _beside(rows: Rows, place: int, token: int) -> Verdict | None:
     return Verdict(place, rows.pick_after(sibling[0], place, token), is_bonus=True, sibling=token)
 
 
-def _residual(rows: Rows, luck: Luck) -> Verdict:
+def _residual(rows: Rows, coins: Coins) -> Verdict:
     """Keep each guess with its accept chance; replace the first that is not kept from the residual."""
     draft = rows.draft
     for place, guess in enumerate(draft.tokens):
         target, drawn_from = rows.served(place), draft.drawn_from(place)
-        if luck.happens(accept_chance(target.of(guess), drawn_from.of(guess)), place):
+        if coins.happens(accept_chance(target.of(guess), drawn_from.of(guess)), place):
             continue
         target = residual(target, drawn_from)
         sibling, others = draft.sibling(place), drawn_from.without(guess)
         if sibling is not None and others is not None:
             # The second guess was drawn from what was left of the draft's distribution, so that is what it answers to.
             row, token = sibling
-            if luck.happens(accept_chance(target.of(token), others.of(token)), place, turn=1):
+            if coins.happens(accept_chance(target.of(token), others.of(token)), place, turn=1):
                 after = rows.sampler.served(rows.logits[row], rows.tokens, (*draft.tokens[:place], token))
-                return Verdict(place, luck.draw(after, place + 1), is_bonus=True, sibling=token)
+                return Verdict(place, coins.draw(after, place + 1), is_bonus=True, sibling=token)
             target = residual(target, others)
-        return Verdict(place, luck.draw(target, place), is_bonus=False)
-    return _whole(rows, luck)
+        return Verdict(place, coins.draw(target, place), is_bonus=False)
+    return _whole(rows, coins)
 
 
-def _block(rows: Rows, luck: Luck) -> Verdict:
+def _block(rows: Rows, coins: Coins) -> Verdict:
     """Toss for every place; the last coin that comes up tells how much of the draft is kept."""
     draft = rows.draft
     k = len(draft.tokens)
     targets = [rows.served(place) for place in range(k)]
     drawn_from = [draft.drawn_from(place) for place in range(k)]
     judged = block(targets, drawn_from, draft.tokens)
-    kept = max((place + 1 for place, chance in enumerate(judged.chances) if luck.happens(chance, place)), default=0)
+    kept = max((place + 1 for place, chance in enumerate(judged.chances) if coins.happens(chance, place)), default=0)
     if kept == k:
-        return _whole(rows, luck)
+        return _whole(rows, coins)
     replacement = residual(targets[kept], drawn_from[kept], judged.scales[kept])
-    return Verdict(kept, luck.draw(replacement, kept), is_bonus=False)
+    return Verdict(kept, coins.draw(replacement, kept), is_bonus=False)
 
 
-def _typical(rows: Rows, luck: Luck) -> Verdict:
+def _typical(rows: Rows, coins: Coins) -> Verdict:
     """Keep every guess that is plausible to the target."""
     for place, guess in enumerate(rows.draft.tokens):
         target = rows.served(place)
         if target.of(guess) <= typical_threshold(target):
-            return Verdict(place, luck.draw(target, place), is_bonus=False)
-    return _whole(rows, luck)
+            return Verdict(place, coins.draw(target, place), is_bonus=False)
+    return _whole(rows, coins)
 
 
-def _whole(rows: Rows, luck: Luck) -> Verdict:
+def _whole(rows: Rows, coins: Coins) -> Verdict:
     k = len(rows.draft.tokens)
-    return Verdict(k, luck.draw(rows.served(k), k), is_bonus=True)
+    return Verdict(k, coins.draw(rows.served(k), k), is_bonus=True)

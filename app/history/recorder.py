@@ -23,8 +23,8 @@ from app.history.pace import Pace
 from app.history.records import FAILED, Answer, Conversation, Entry, Record, new_conversation_id, new_entry_id
 from app.history.resume import Resumed
 from app.history.rounds import pack
+from app.history.safe_text import one_line, title_of
 from app.history.scribe import Scribe
-from app.history.words import one_line, title_of
 from app.paths import conversations_file
 from models.catalog import STARTER, find_model
 from models.errors import LocalspecError

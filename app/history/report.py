@@ -8,7 +8,7 @@ from app.history.branch import current_branch, other_branches
 from app.history.export import head, utc
 from app.history.figures import figures
 from app.history.records import Conversation, Entry, Hit, Summary
-from app.history.words import one_line, visible
+from app.history.safe_text import one_line, visible
 
 _LAST_TURNS = 2
 _MOST_LINES = 20

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.engine.disagreement import Disagreement
 from app.engine.origins import Origin, origins
-from app.history.words import storable
+from app.history.safe_text import storable
 
 if TYPE_CHECKING:
     # Saved rounds are listed and exported without any of the engine.

@@ -5,9 +5,9 @@ import sqlite3
 from contextlib import closing
 
 from app.history.records import Conversation, Hit
+from app.history.safe_text import storable
 from app.history.schema import TOKENIZE
 from app.history.store import Store
-from app.history.words import storable
 from models.errors import UsageError
 
 _OPEN, _CLOSE = "\x02", "\x03"

@@ -10,12 +10,12 @@ from app.serve.asked import Asked, Outcome
 from app.serve.body import read_fields
 from app.serve.chat import read_chat
 from app.serve.completions import read_completions
+from app.serve.disconnect import unless_gone
 from app.serve.fields import Fields
 from app.serve.native import NativeRequest, events_of, read_completion, read_infill
 from app.serve.prompts import read_prefixes, read_prompts
 from app.serve.service import Service
 from app.serve.stream import EventStream
-from app.serve.watch import unless_gone
 
 T = TypeVar("T")
 Speech = AsyncGenerator[str | Outcome]

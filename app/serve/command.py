@@ -26,7 +26,7 @@ _USUAL_PORTS = {"http": ":80", "https": ":443"}
 
 def read_serve(model: str | None, flags: dict[str, Any]) -> ServePlan:
     """Read the argument and flags of `serve`; raises UsageError."""
-    plan = replace(read_plan(flags["model_option"] or model or STARTER, flags), lanes=flags["parallel"])
+    plan = replace(read_plan(flags["model_option"] or model or STARTER, flags), slots=flags["parallel"])
     chatting, completing, filling = _questions(flags)
     limits = Limits(int(flags["max_body"] * _MIB), flags["queue"], flags["timeout"], flags["grace"])
     return ServePlan(plan, chatting, completing, filling, _door(flags), limits, flags["alias"] or "", flags["quiet"])

@@ -95,7 +95,7 @@ def read_infill(fields: Fields, service: Service, client: Hashable) -> NativeReq
     hole, keeps = Hole(prefix, suffix, chunks=_chunks(fields), begun=begun), fields.flag("cache_prompt")
     wanted = _request(fields, Asked(_question(fields, service.settings.filling), Kind.INFILL, _indent(fields)))
     # Last: what is refused is not remembered.
-    hole = service.steady.hole(client, hole, most) if keeps else hole
+    hole = service.prompt_reuse.hole(client, hole, most) if keeps else hole
     return replace(wanted, asked=replace(wanted.asked, question=replace(wanted.asked.question, hole=hole)))
 
 

@@ -44,7 +44,7 @@ class Pages:
         return JSONResponse(
             {
                 "default_generation_settings": defaults,
-                "total_slots": loaded.ready.lanes,
+                "total_slots": loaded.ready.slots,
                 "model_alias": loaded.name,
                 "model_path": loaded.ready.model,
                 "modalities": {"vision": False, "audio": False},

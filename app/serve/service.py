@@ -15,8 +15,8 @@ from app.serve.answer import Answer
 from app.serve.asked import Asked, Outcome
 from app.serve.errors import Refused, refusal
 from app.serve.metrics import Metrics
+from app.serve.prompt_reuse import PromptReuse
 from app.serve.settings import ServePlan
-from app.serve.steady import Steady
 from models.base import Vocab
 from models.errors import Cancelled, LocalspecError
 from models.fim import FimFormat, Hole
@@ -47,7 +47,7 @@ class Service:
     def __init__(self, settings: ServePlan, desk: Desk) -> None:
         self.settings = settings
         self.metrics = Metrics()
-        self.steady = Steady()
+        self.prompt_reuse = PromptReuse()
         """What editors asked last."""
         self.stop = asyncio.Event()
         """Set when what still runs must end."""
@@ -84,7 +84,7 @@ class Service:
         """
         size = self.loaded.ready.context_size
         asked = _sized(asked, size)
-        if asked.warms and self._warming >= self.loaded.ready.lanes:
+        if asked.warms and self._warming >= self.loaded.ready.slots:
             # Refused, it would be shown as an error; its editor sends the next one anyway.
             yield Outcome("", "", Finish.CANCELLED, Stats().snapshot(), 0.0)
             return
@@ -123,7 +123,7 @@ class Service:
     @contextmanager
     def _admission(self, asked: Asked) -> Iterator[None]:
         """Let in as many as may be answered or wait; raises Refused."""
-        if not asked.warms and self._admitted >= self.loaded.ready.lanes + self.settings.limits.waiting:
+        if not asked.warms and self._admitted >= self.loaded.ready.slots + self.settings.limits.waiting:
             raise Refused(503, "Too many requests are waiting.", code="busy")
         self._warming += asked.warms
         self._admitted += not asked.warms

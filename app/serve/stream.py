@@ -9,8 +9,8 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from app.serve.disconnect import unless_gone
 from app.serve.errors import Gone, Refused
-from app.serve.watch import unless_gone
 
 _SECONDS = 60.0
 """Time that a client may leave its window full."""

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from rich.cells import cell_len, set_cell_size
 
-from app.history.words import visible
+from app.history.safe_text import visible
 
 UNKNOWN = "-"
 _EIGHTHS = " ▏▎▍▌▋▊▉█"

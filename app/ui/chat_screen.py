@@ -22,12 +22,12 @@ from app.ui.code_lines import warm_up
 from app.ui.commands import COMMANDS, complete_argument, run_command
 from app.ui.conversing import Waiting, ask, copy, edit, replay, say, switch_branch
 from app.ui.dialogue import Dialogue
+from app.ui.failures import survived
 from app.ui.flow import Flow
-from app.ui.hearing import hear
 from app.ui.link import Link
 from app.ui.mailbox import Mailbox, Pace
+from app.ui.message_handlers import hear
 from app.ui.messages import LoadProgress, Mail, MailCame
-from app.ui.mishaps import survived
 from app.ui.origin_styles import legend, palette_of
 from app.ui.panel import SpeculationPanel
 from app.ui.prompt import Prompt

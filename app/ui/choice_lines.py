@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.style import Style
 
-from app.history.words import one_line
+from app.history.safe_text import one_line
 from app.ui.choices import Choice
 from app.ui.wrapping import Line, plain_lines, shown, wrap
 

@@ -10,7 +10,7 @@ from textual.widgets.option_list import Option
 from textual.worker import Worker, WorkerState
 
 from app.folder_files import candidates
-from app.history.words import one_line
+from app.history.safe_text import one_line
 from app.ui.completion import Candidate, Partial, Sources, nearest_first
 
 _MOST_ROWS = 8

@@ -21,9 +21,9 @@ from app.ui.edit_asking import QUICK, Asking
 from app.ui.edit_file import TextFile
 from app.ui.edit_line import WantedLine
 from app.ui.edit_status import TitleLine, file_notes, seconds_words, told
+from app.ui.failures import survived
 from app.ui.flow import Flow
 from app.ui.ghost_area import GhostArea
-from app.ui.mishaps import survived
 from app.ui.panel import SpeculationPanel
 from app.ui.pastes import harmless, plain_ends
 from app.ui.sparing_screen import SparingScreen

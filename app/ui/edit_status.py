@@ -9,7 +9,7 @@ from textual.widget import Widget
 
 from app.ui.bars import fit, shown
 from app.ui.edit_file import TextFile
-from app.ui.mishaps import unexpected
+from app.ui.failures import unexpected
 from models.errors import LocalspecError
 
 _SHORTEST_NAME = 20

@@ -37,7 +37,7 @@ class Link(Protocol):
         """Remember in which tokens the answers of a conversation were given."""
 
     def explain(self, *, adapts: bool) -> int:
-        """Tell what guessing costs here and what came of it."""
+        """Tell what drafting costs here and what came of it."""
 
     def walk(self, back: int | None) -> int:
         """Tell how a round of the last answer was judged."""
@@ -81,7 +81,7 @@ class EngineLink:
         return self._submit(lambda worker, _: worker.recall(conversation, spelled))
 
     def explain(self, *, adapts: bool) -> int:
-        """Tell what guessing costs here."""
+        """Tell what drafting costs here."""
         return self._submit(lambda worker, _: worker.explain(adapts=adapts))
 
     def walk(self, back: int | None) -> int:

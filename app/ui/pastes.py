@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-from app.history.words import visible
+from app.history.safe_text import visible
 
 _MOST_LINES = 20
 _MOST_CHARACTERS = 2_000

@@ -16,7 +16,7 @@ from textual.widgets.option_list import Option
 
 from app.ui.choice_lines import choice_lines
 from app.ui.choices import Choice, draft_choices, model_choices
-from app.ui.mishaps import told
+from app.ui.failures import told
 from drafters.registry import parse_drafter
 from models.errors import UsageError
 

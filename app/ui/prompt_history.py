@@ -10,7 +10,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from app.history.words import storable
+from app.history.safe_text import storable
 from drafters.file_lock import locked
 
 _MOST = 1000

@@ -12,7 +12,7 @@ from textual.content import Content
 from app.columns import released, visible
 from app.engine.origins import Origin
 from app.history.rounds import AnswerRound, AnswerRounds
-from app.history.words import one_line
+from app.history.safe_text import one_line
 from app.ui.bars import bucket_of, buckets, fit, percent, probability, shown, sparkline
 from app.ui.origin_styles import Palette, origin_style
 from app.ui.status import status_text

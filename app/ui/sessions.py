@@ -16,11 +16,11 @@ from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 
 from app.history.records import Conversation, Hit, Summary
+from app.history.safe_text import one_line
 from app.history.search import search
 from app.history.store import Store
-from app.history.words import one_line
 from app.paths import conversations_file
-from app.ui.mishaps import told
+from app.ui.failures import told
 
 _MOST = 200
 """Conversations that are listed; more can be searched for."""

@@ -7,7 +7,7 @@ from rich.cells import cell_len, split_graphemes
 from rich.segment import Segment
 from rich.style import Style
 
-from app.history.words import visible
+from app.history.safe_text import visible
 
 Line = list[Segment]
 """One line of a screen, without its end."""

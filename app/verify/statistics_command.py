@@ -8,7 +8,7 @@ from app.engine.bench_arms import LONGEST
 from app.engine.distribution_check import CheckPlan, DistributionCheck, Progress
 from app.engine.distribution_places import Guesser
 from app.engine.load import Loader
-from app.engine.memo import KnownCache, Memo
+from app.engine.row_cache import KnownCache, RowCache
 from app.engine.usable_width import usable_width
 from app.exit_codes import INTERRUPTED
 from app.interrupt import run_interruptible
@@ -116,7 +116,7 @@ def _guesser(kind: str, target: LanguageModel, draft: LanguageModel | None, memo
     if kind == "suffix":
         return Guesser(kind, lambda: SuffixDrafter(is_end), copies=True)
     assert draft is not None, "the command line asks for a draft model first"
-    drafter = DraftModel(Memo(KnownCache(draft), memory), target.vocab)
+    drafter = DraftModel(RowCache(KnownCache(draft), memory), target.vocab)
     return Guesser(drafter.name, lambda: drafter, copies=False)
 
 

@@ -309,19 +309,19 @@ def failing_at(word: str, reply: Reply) -> Answer:
 
 
 def test_a_server_that_fails_half_way_shows_what_is_done(audit: Audit, started: Any, mine: str) -> None:
-    one, other = started(Plan(script("a", "b")), Plan(failing_at("2?", Reply(500, b"out of luck"))))
+    one, other = started(Plan(script("a", "b")), Plan(failing_at("2?", Reply(500, b"out of coins"))))
     done = audit(one, other, prompts=mine, classes=(), limit=3)
     assert done.error is not None
-    assert (done.code, "HTTP 500" in done.error.title, "out of luck" in done.error.cause) == (1, True, True)
+    assert (done.code, "HTTP 500" in done.error.title, "out of coins" in done.error.cause) == (1, True, True)
     assert "mine/1 same: 2 tokens" in done.words
     assert "Stopped: only the questions answered by then" in done.words
     assert len(one.bodies()) == 2
 
 
 def test_a_fork_counts_even_if_a_server_fails_later(audit: Audit, started: Any, mine: str) -> None:
-    one, other = started(Plan(script("a", "c")), Plan(failing_at("2?", Reply(500, b"out of luck"))))
+    one, other = started(Plan(script("a", "c")), Plan(failing_at("2?", Reply(500, b"out of coins"))))
     done = audit(one, other, prompts=mine, classes=(), limit=3)
-    assert (done.code, "out of luck" in done.err) == (6, True)
+    assert (done.code, "out of coins" in done.err) == (6, True)
 
 
 def test_a_question_that_a_server_does_not_take_is_left_out(audit: Audit, started: Any, mine: str) -> None:
@@ -344,7 +344,7 @@ def test_a_server_that_never_answers_is_a_failure(audit: Audit, started: Any, re
 
 
 def test_of_all_refusals_that_of_the_best_way_to_ask_is_told(audit: Audit, started: Any) -> None:
-    done = audit(*started(Plan(toy()), Plan(lambda _: Reply(500, b"out of luck"), missing=(RAW,))))
+    done = audit(*started(Plan(toy()), Plan(lambda _: Reply(500, b"out of coins"), missing=(RAW,))))
     assert done.error is not None
     assert "HTTP 500" in done.error.title
 

@@ -98,10 +98,10 @@ def test_a_draft_model_counts_and_gets_as_long_a_context(target: Path, draft: Pa
     assert loaded(replace(plan, drafter=parse_drafter("off")))[0] > 2048
     asked = loader(plan)
     model = asked.target()
-    guessing = asked.draft_model(str(draft), model)
-    assert (model.context_size, guessing.model.context_size) == (2048, 2048)
+    drafting = asked.draft_model(str(draft), model)
+    assert (model.context_size, drafting.model.context_size) == (2048, 2048)
     assert "target and draft take" in asked.notes[0]
-    guessing.close()
+    drafting.close()
     model.close()
 
 
@@ -109,7 +109,7 @@ def test_each_answer_that_is_given_at_once_has_a_cache(target: Path, tmp_path: P
     whole = Need(model_info(target).shape, caches=3)
     room(whole.plan(1024).total + LEFT)
     plan = plan_of(target, tmp_path / "memory.json")
-    assert (loaded(replace(plan, lanes=3))[0], loaded(plan)[0] > 1024) == (1024, True)
+    assert (loaded(replace(plan, slots=3))[0], loaded(plan)[0] > 1024) == (1024, True)
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,7 @@ def test_a_text_that_is_padded_is_alone_in_its_cache(path: Path) -> None:
     model.close()
 
 
-def test_the_starter_is_exact_in_company_as_wide_as_it_is_alone() -> None:
+def test_the_starter_is_exact_in_a_shared_pass_as_wide_as_it_is_alone() -> None:
     model = LlamaModel(find_model("starter"), LlamaOptions(context_size=1024, threads=2, texts=3, max_rows=3))
     width = min(3, exact_width(model))
     assert width > 1, "this machine has no two rows that are exact: the test says nothing"

@@ -10,8 +10,8 @@ from fakes import FakeClock, OracleDrafter
 
 from app.engine.control import FixedLength
 from app.engine.ending import Ending
-from app.engine.recent import KEPT, RecentRounds
 from app.engine.round import Round
+from app.engine.round_history import KEPT, RoundHistory
 from app.engine.session import Session
 from models.accept import Accept
 from models.catalog import find_model
@@ -24,7 +24,7 @@ SAMPLER = Sampler(SamplingParams(seed=5, temperature=0.7), Accept.COUPLED)
 OPTIONS = LlamaOptions(context_size=256, threads=1, batch_threads=1)
 
 
-def answer(session: Session, recent: RecentRounds, prompt: Sequence[int], budget: int, length: int) -> list[Round]:
+def answer(session: Session, recent: RoundHistory, prompt: Sequence[int], budget: int, length: int) -> list[Round]:
     recent.begin(SAMPLER)
     ending = Ending(session.target.vocab, budget=budget)
     rounds = []
@@ -46,11 +46,11 @@ def starter() -> Iterator[LlamaModel]:
 def test_the_starter_tells_its_rounds_as_they_were_and_its_cache_does_not_notice(starter: LlamaModel) -> None:
     width = exact_width(starter)
     prompt = starter.vocab.tokenize("The sea is salty because")
-    answer(session := Session(starter, OracleDrafter([]), FakeClock()), RecentRounds(), prompt, 40, 0)
+    answer(session := Session(starter, OracleDrafter([]), FakeClock()), RoundHistory(), prompt, 40, 0)
     some_right = [token if place % 5 else token + 1 for place, token in enumerate(session.tokens[len(prompt) :])]
     rows = []
     for backs in ((), (KEPT, 1, 5)):
-        session, recent = Session(starter, OracleDrafter(some_right), FakeClock()), RecentRounds()
+        session, recent = Session(starter, OracleDrafter(some_right), FakeClock()), RoundHistory()
         starter.rewind(0)
         rounds = answer(session, recent, prompt, 40, min(3, width - 1))
         assert {one.verdict.is_bonus for one in rounds[-KEPT:]} == {True, False}
@@ -65,7 +65,7 @@ def test_the_starter_tells_its_rounds_as_they_were_and_its_cache_does_not_notice
 def test_a_memory_that_keeps_states_says_that_it_can_not_go_back(tmp_path: Path) -> None:
     target = LlamaModel(tiny_gguf.write_hybrid(tmp_path / "hybrid.gguf"), OPTIONS)
     try:
-        session, recent = Session(target, OracleDrafter([5] * 40), FakeClock()), RecentRounds()
+        session, recent = Session(target, OracleDrafter([5] * 40), FakeClock()), RoundHistory()
         rounds = answer(session, recent, target.vocab.tokenize("hello the thing"), 12, 2)
         held = target.length
         assert any(one.draft.tokens for one in rounds)

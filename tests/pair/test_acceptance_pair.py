@@ -60,7 +60,7 @@ SOURCE = """def area(shape):
     raise ValueError(shape["kind"])
 """
 REPORT = """The bridge over the Alne was closed on Monday after divers found that two of its four piers had been washed
-out by the spring floods. Buses are sent round by Mill Lane, which takes twenty minutes longer. The council says that
+out by the spring floods. Buses are sent round by Mill Slot, which takes twenty minutes longer. The council says that
 repairs will begin in June and cost about four million, a third of it paid by the county. Shops on the north bank report
 that they have lost half of their customers; a ferry for pedestrians is to run from next week, free of charge."""
 PROMPTS = (

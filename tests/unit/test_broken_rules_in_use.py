@@ -23,7 +23,7 @@ from two_guesses import toy_draft, two_guesses, with_second_guesses
 import models.sampling
 from app.engine import speculate
 from app.engine import verify as verify_module
-from app.engine.luck import SeededLuck
+from app.engine.coins import SeededCoins
 from app.engine.verify import Rows, Verdict, verify
 from drafters.base import Draft
 from models.accept import Accept
@@ -79,7 +79,7 @@ def test_misfit_shows_drafts_drawn_with_the_noise_of_replacements(monkeypatch: P
     assert texts_misfit(Accept.RESIDUAL) < 1e-6
 
 
-class CoinsOfTheDraft(SeededLuck):
+class CoinsOfTheDraft(SeededCoins):
     """Tosses coins with the noise that the guesses were drawn with."""
 
     def happens(self, chance: Any, place: int, turn: int = 0) -> bool:

@@ -82,7 +82,7 @@ Test = Callable[[WatchedDesk, Completer], Awaitable[None]]
 
 
 def run(test: Test, settings: CompletionSettings | None = None, model: str = "toy-fim", drafter: str = "off") -> None:
-    plan = LoadPlan(model, parse_drafter(drafter), LlamaOptions(context_size=4096), Path("memory.json"), lanes=2)
+    plan = LoadPlan(model, parse_drafter(drafter), LlamaOptions(context_size=4096), Path("memory.json"), slots=2)
 
     async def main() -> None:
         desk = WatchedDesk(plan)

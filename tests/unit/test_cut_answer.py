@@ -8,8 +8,8 @@ import pytest
 from app.complete.options import complete
 from app.complete.place import Place, Windows, window
 from app.complete.tidy import Around, shown
+from app.engine.early_stop import EarlyStop
 from app.engine.ending import Finish
-from app.engine.limit import Limit
 from app.engine.question import Question
 from app.lsp.options import lsp
 from models.sampling import SamplingParams
@@ -57,7 +57,7 @@ def test_what_is_said_of_the_time_limit_is_so(command: click.Command) -> None:
     assert isinstance(option, click.Option)
     assert option.help is not None
     assert "The first line is always completed; a later one that is cut off is dropped." in option.help
-    limit = Limit(Question((), SamplingParams(), seconds=0.0), iter(range(9)).__next__)
+    limit = EarlyStop(Question((), SamplingParams(), seconds=0.0), iter(range(9)).__next__)
     said = ["1\n", "y = 2"]
     assert [limit.reached([said[0][:1]]), limit.reached(said)] == [None, Finish.TIME]
     assert shown("".join(said), AROUND, broken_off=True) == "1"

@@ -1,4 +1,4 @@
-"""Many questions to one engine: the urgent first, each on a lane of its own, and nothing changes what is said."""
+"""Many questions to one engine: the urgent first, each on a slot of its own, and nothing changes what is said."""
 
 import asyncio
 import threading
@@ -38,8 +38,8 @@ def fill(hole: Hole = HOLE, tokens: int = 20) -> Question:
 
 
 @asynccontextmanager
-async def desk(lanes: int = 2, model: str = "toy-fim") -> AsyncIterator[Desk]:
-    plan = LoadPlan(model, parse_drafter("auto"), LlamaOptions(context_size=4096), Path("memory.json"), lanes=lanes)
+async def desk(slots: int = 2, model: str = "toy-fim") -> AsyncIterator[Desk]:
+    plan = LoadPlan(model, parse_drafter("auto"), LlamaOptions(context_size=4096), Path("memory.json"), slots=slots)
     opened = Desk(plan)
     try:
         await opened.load()
@@ -48,9 +48,9 @@ async def desk(lanes: int = 2, model: str = "toy-fim") -> AsyncIterator[Desk]:
         await asyncio.to_thread(opened.close)
 
 
-def on_a_desk(test: Callable[[Desk], Awaitable[None]], lanes: int = 2, model: str = "toy-fim") -> None:
+def on_a_desk(test: Callable[[Desk], Awaitable[None]], slots: int = 2, model: str = "toy-fim") -> None:
     async def run() -> None:
-        async with desk(lanes, model) as opened:
+        async with desk(slots, model) as opened:
             await asyncio.wait_for(test(opened), 20)
 
     asyncio.run(run())
@@ -64,7 +64,7 @@ async def ended(desk: Desk, question: Question, urgency: Urgency = Urgency.ANSWE
 
 async def decoded(desk: Desk) -> int:
     """Return how many tokens went through the one target."""
-    return await desk.look(lambda worker: cast(ToyModel, worker._lanes[0].target).decoded)
+    return await desk.look(lambda worker: cast(ToyModel, worker._slots[0].target).decoded)
 
 
 @pytest.fixture(autouse=True)
@@ -150,7 +150,7 @@ def test_with_one_lane_the_second_waits_and_reads_anew() -> None:
         await ended(desk, fill())
         assert (await ended(desk, chat())).stats.reused_tokens == 0
 
-    on_a_desk(test, lanes=1)
+    on_a_desk(test, slots=1)
 
 
 def test_who_waits_too_long_is_told_so_and_touches_nothing() -> None:
@@ -162,13 +162,13 @@ def test_who_waits_too_long_is_told_so_and_touches_nothing() -> None:
             rest = [message async for message in messages]
         assert isinstance(rest[-1], Ended)
         assert rest[-1].finish is Finish.LENGTH
-        # The lane is free now, and stays what it is.
+        # The slot is free now, and stays what it is.
         with pytest.raises(BusyError, match="busy"):
             await ended(desk, fill(), wait=0.0)
         again = await ended(desk, chat(tokens=1))
         assert again.stats.reused_tokens == again.stats.prompt_tokens - 1
 
-    on_a_desk(test, lanes=1)
+    on_a_desk(test, slots=1)
 
 
 def test_who_leaves_is_answered_no_further_and_the_cache_stays() -> None:
@@ -182,7 +182,7 @@ def test_who_leaves_is_answered_no_further_and_the_cache_stays() -> None:
         assert after.stats.reused_tokens == after.stats.prompt_tokens - 1
         assert await decoded(desk) < before + 1500, "it was answered to the end"
 
-    on_a_desk(test, lanes=1)
+    on_a_desk(test, slots=1)
 
 
 def test_idle_work_gives_way_to_any_question(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +200,7 @@ def test_idle_work_gives_way_to_any_question(monkeypatch: pytest.MonkeyPatch) ->
         assert told[-1].finish is Finish.CANCELLED
         assert (await asking).finish is Finish.LENGTH
 
-    on_a_desk(test, lanes=1)
+    on_a_desk(test, slots=1)
 
 
 def test_a_look_needs_no_lane_and_its_error_arrives() -> None:
@@ -211,7 +211,7 @@ def test_a_look_needs_no_lane_and_its_error_arrives() -> None:
             with pytest.raises(IndexError):
                 await desk.look(lambda worker: worker.vocab.piece(10**6))
 
-    on_a_desk(test, lanes=1)
+    on_a_desk(test, slots=1)
 
 
 def test_a_prompt_can_be_read_and_nothing_said() -> None:
@@ -220,7 +220,7 @@ def test_a_prompt_can_be_read_and_nothing_said() -> None:
         assert (read.answer, read.finish, read.stats.emitted) == ("", Finish.LENGTH, 0)
         assert (await ended(desk, fill())).stats.reused_tokens == read.stats.prompt_tokens - 1
 
-    on_a_desk(test, lanes=1)
+    on_a_desk(test, slots=1)
 
 
 def test_a_model_without_markers_refuses_holes_and_answers_on() -> None:

@@ -9,6 +9,7 @@ from rounding import KeepsStaleRow, OffByOne
 
 from app.engine import distribution_check, speculate, verify
 from app.engine.bench import BenchPrompt
+from app.engine.coins import SeededCoins
 from app.engine.control import Controller, FixedLength
 from app.engine.distribution_check import CheckPlan, DistributionCheck, Progress
 from app.engine.distribution_counts import DEPTH, Said
@@ -16,9 +17,8 @@ from app.engine.distribution_findings import Findings, Found
 from app.engine.distribution_places import Guesser, PlaceFinder
 from app.engine.ending import Ending
 from app.engine.load import Loader, LoadPlan
-from app.engine.luck import SeededLuck
-from app.engine.memo import KnownCache, Memo
 from app.engine.plain_law import Path, Plain
+from app.engine.row_cache import KnownCache, RowCache
 from app.engine.rules import block, residual
 from app.engine.speculate import generate
 from app.engine.verify import Rows, Verdict
@@ -49,7 +49,7 @@ EXACT = [accept for accept in Accept if accept.exact]
 
 def by_model(unlikeness: float = 1.5, kind: type[DraftModel] = DraftModel) -> Guesser:
     """Return a draft model that is often wrong about `ToyModel()`, and seldom with less unlikeness."""
-    drafter = kind(Memo(KnownCache(ToyModel(unlikeness=unlikeness)), MEMORY), ToyModel().vocab)
+    drafter = kind(RowCache(KnownCache(ToyModel(unlikeness=unlikeness)), MEMORY), ToyModel().vocab)
     return Guesser(drafter.name, lambda: drafter, copies=False)
 
 
@@ -165,32 +165,32 @@ def drafts_cut_after_drawing(_: pytest.MonkeyPatch) -> Guesser:
 
 
 def block_stops_at_the_first_coin(patch: pytest.MonkeyPatch) -> Guesser:
-    def impatient(rows: Rows, luck: SeededLuck) -> Verdict:
+    def impatient(rows: Rows, coins: SeededCoins) -> Verdict:
         draft, k = rows.draft, len(rows.draft.tokens)
         targets = [rows.served(place) for place in range(k)]
         drawn_from = [draft.drawn_from(place) for place in range(k)]
         judged = block(targets, drawn_from, draft.tokens)
-        coins = [luck.happens(chance, place) for place, chance in enumerate(judged.chances)]
-        kept = [*coins, False].index(False)
+        fell = [coins.happens(chance, place) for place, chance in enumerate(judged.chances)]
+        kept = [*fell, False].index(False)
         if kept == k:
-            return Verdict(k, luck.draw(rows.served(k), k), is_bonus=True)
+            return Verdict(k, coins.draw(rows.served(k), k), is_bonus=True)
         left = residual(targets[kept], drawn_from[kept], judged.scales[kept])
-        return Verdict(kept, luck.draw(left, kept), is_bonus=False)
+        return Verdict(kept, coins.draw(left, kept), is_bonus=False)
 
     patch.setattr(verify, "_block", impatient)
     return by_model()
 
 
 def bonus_from_the_row_before(patch: pytest.MonkeyPatch) -> Guesser:
-    def one_too_early(rows: Rows, luck: SeededLuck) -> Verdict:
+    def one_too_early(rows: Rows, coins: SeededCoins) -> Verdict:
         k = len(rows.draft.tokens)
-        return Verdict(k, luck.draw(rows.served(k - 1), k), is_bonus=True)
+        return Verdict(k, coins.draw(rows.served(k - 1), k), is_bonus=True)
 
     patch.setattr(verify, "_whole", one_too_early)
     return by_model()
 
 
-class NoiseOfTheDraft(SeededLuck):
+class NoiseOfTheDraft(SeededCoins):
     """Tosses the coin with the very noise that the guess was drawn with."""
 
     def __init__(self, seed: int, tokens: Sequence[int], draft: Draft) -> None:

@@ -10,10 +10,10 @@ from app.engine.distribution_counts import Branch, Counts, Sampled, Split, branc
 from app.engine.distribution_findings import find, suspects
 from app.engine.distribution_places import Place
 from app.engine.ending import Finish
-from app.engine.goodness import distance_bound
-from app.engine.memo import KnownCache
+from app.engine.goodness_of_fit import distance_bound
 from app.engine.plain_law import Law, Path, Plain
 from app.engine.round import Round
+from app.engine.row_cache import KnownCache
 from app.engine.verify import Verdict
 from drafters.base import NO_DRAFT, Draft
 from models.accept import Accept

@@ -23,7 +23,7 @@ class TwoLanes:
     """A worker that gives two answers at once."""
 
     abort: AbortFlag
-    lanes: int = 2
+    slots: int = 2
 
     def close(self) -> None:
         pass
@@ -51,7 +51,7 @@ class Run:
     def job(
         self,
         name: str,
-        claim: Claim = Claim.LANE,
+        claim: Claim = Claim.SLOT,
         urgency: Urgency = ANSWER,
         wait: float | None = None,
         on_step: Callable[[int], None] = lambda _: None,
@@ -117,7 +117,7 @@ def test_a_job_that_wants_everything_waits_for_those_before_it_and_holds_up_thos
     assert run.to_the_end() == "aaaLnLLbbb"
 
 
-@pytest.mark.parametrize("claim", [Claim.LANE, Claim.ALL])
+@pytest.mark.parametrize("claim", [Claim.SLOT, Claim.ALL])
 def test_a_look_comes_between_two_messages_of_any_answer(run: Run, claim: Claim) -> None:
     run.job("a", claim, on_step=lambda step: run.job("n", Claim.NOTHING, COMPLETION, steps=1) if step == 1 else None)
     assert run.to_the_end() == "aana"
@@ -160,7 +160,7 @@ def test_time_is_over_for_one_that_waits_behind_an_answer(run: Run) -> None:
         if isinstance(message, Failed):
             told_late.set()
 
-    run.engine.submit(lambda _: iter(()), hear, claim=Claim.LANE, wait=0.3)
+    run.engine.submit(lambda _: iter(()), hear, claim=Claim.SLOT, wait=0.3)
     run.to_the_end()
     assert told_late.is_set()
     assert run.told == ["a"] * 100

@@ -211,11 +211,11 @@ def test_models_are_read_with_their_sizes() -> None:
 
 
 def test_an_error_status_is_told_with_what_was_sent() -> None:
-    failed = failure(Plan(lambda _: Reply(500, b'{"error": {"message": "out of \x1b[31m luck"}}')))
+    failed = failure(Plan(lambda _: Reply(500, b'{"error": {"message": "out of \x1b[31m coins"}}')))
     assert isinstance(failed, RefusedError)
     assert (failed.status, failed.exit_code) == (500, 1)
     assert "/v1/chat/completions answered HTTP 500" in failed.title
-    assert "out of ?[31m luck" in failed.cause
+    assert "out of ?[31m coins" in failed.cause
     assert failed.hint
 
 

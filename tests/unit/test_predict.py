@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from raw_gguf import VOCABULARY, Weights, write_raw
 
-from app.engine.foresee import foresee, foresee_file
 from app.engine.known_costs import KnownCosts, known_draft, known_target
 from app.engine.predict import ACCEPTANCE, Costs, Gain, assumed_verify, best_gain, expected_emitted, predict
+from app.engine.predict_files import foresee, foresee_file
 from app.engine.tuned import Setting, Tuned, TunedDraft, store_tuned, store_tuned_draft
 from models.bytes_read import bytes_a_token
 from models.gguf_header import read_model

@@ -1,4 +1,4 @@
-"""A hole is spelled once, however many lanes might fill it."""
+"""A hole is spelled once, however many slots might fill it."""
 
 from pathlib import Path
 
@@ -16,9 +16,9 @@ from models.llama_load import LlamaOptions
 from models.sampling import SamplingParams
 
 
-@pytest.mark.parametrize("lanes", [1, 3])
-def test_a_hole_is_spelled_once_for_all_lanes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lanes: int) -> None:
-    plan = LoadPlan("toy-fim", parse_drafter("off"), LlamaOptions(), tmp_path / "memory.json", lanes=lanes)
+@pytest.mark.parametrize("slots", [1, 3])
+def test_a_hole_is_spelled_once_for_all_lanes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slots: int) -> None:
+    plan = LoadPlan("toy-fim", parse_drafter("off"), LlamaOptions(), tmp_path / "memory.json", slots=slots)
     worker, spelled = Worker(plan, AbortFlag(), FakeClock()), []
     list(worker.load(lambda _, __: None))
     prompt = FimFormat.prompt

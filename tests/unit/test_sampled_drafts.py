@@ -1,4 +1,4 @@
-"""Drafts that are drawn, as the residual and the block rule want them: from what, and with which luck."""
+"""Drafts that are drawn, as the residual and the block rule want them: from what, and with which coins."""
 
 from collections import Counter
 

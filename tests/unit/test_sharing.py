@@ -17,9 +17,9 @@ from app.engine.messages import Ended, Failed, Message, Said
 from app.engine.passes import Bounds, Pass, gathered, together
 from app.engine.question import Question
 from app.engine.round import Round
-from app.engine.speculate import in_company
+from app.engine.slots import shared_batch
+from app.engine.speculate import rounds_and_passes
 from app.engine.thread import Claim, Engine, Ticket, Urgency
-from app.engine.twins import company
 from app.engine.worker import Worker
 from drafters.base import Draft, NullDrafter
 from drafters.registry import parse_drafter
@@ -116,7 +116,7 @@ def test_a_shared_pass_tells_each_what_it_took_and_who_was_there() -> None:
 
 
 class Steady:
-    """A controller that drafts nothing and always waits for company."""
+    """A controller that drafts nothing and always waits to share its passes."""
 
     def __init__(self, text: ToyModel) -> None:
         self.bounds = Bounds(text, 9)
@@ -138,7 +138,7 @@ def test_a_round_takes_the_time_and_the_company_of_its_pass() -> None:
     target = ToyModel(seed=3)
     ending = Ending(target.vocab, budget=2)
     sampler, clock = Sampler(SamplingParams(seed=5)), partial(next, count())
-    events = in_company(target, NullDrafter(), sampler, [1], ending, Steady(target), clock)
+    events = rounds_and_passes(target, NullDrafter(), sampler, [1], ending, Steady(target), clock)
     wanted = next(events)
     assert isinstance(wanted, Pass)
     wanted.done(target.decode(wanted.tokens, 1), 2, 7.5)
@@ -169,16 +169,16 @@ def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.engine.load.ToyModel", Counted)
 
 
-def plan(drafter: str, lanes: int) -> LoadPlan:
-    return LoadPlan("toy", parse_drafter(drafter), LlamaOptions(), Path("memory.json"), lanes=lanes)
+def plan(drafter: str, slots: int) -> LoadPlan:
+    return LoadPlan("toy", parse_drafter(drafter), LlamaOptions(), Path("memory.json"), slots=slots)
 
 
 def loader(drafter: str, **settings: bool) -> Loader:
     return Loader(replace(plan(drafter, 2), **settings), AbortFlag(), partial(next, count()), lambda *_: None)  # type: ignore[arg-type]
 
 
-def loaded(drafter: str, lanes: int) -> Worker:
-    made = Worker(plan(drafter, lanes), AbortFlag(), partial(next, count()))
+def loaded(drafter: str, slots: int) -> Worker:
+    made = Worker(plan(drafter, slots), AbortFlag(), partial(next, count()))
     list(made.load(lambda _, __: None))
     return made
 
@@ -186,7 +186,7 @@ def loaded(drafter: str, lanes: int) -> Worker:
 def texts_alone(drafter: str, questions: Sequence[Question]) -> list[str]:
     found = []
     for question in questions:
-        worker = loaded(drafter, lanes=1)
+        worker = loaded(drafter, slots=1)
         *_, end = worker.answer(question)
         assert isinstance(end, Ended)
         found.append(end.answer)
@@ -197,8 +197,8 @@ def texts_alone(drafter: str, questions: Sequence[Question]) -> list[str]:
 class Party:
     """An engine whose questions are all asked before the first is answered."""
 
-    def __init__(self, drafter: str, lanes: int = 4) -> None:
-        self.engine = Engine(lambda abort: Worker(plan(drafter, lanes), abort, partial(next, count())))
+    def __init__(self, drafter: str, slots: int = 4) -> None:
+        self.engine = Engine(lambda abort: Worker(plan(drafter, slots), abort, partial(next, count())))
         self._go = threading.Event()
         list(self.engine.stream(lambda worker: worker.load(lambda _, __: None)))
         self.engine.submit(self._wait, lambda _: None)
@@ -224,7 +224,7 @@ class Party:
         for number, question in enumerate(questions):
             urgency = Urgency.ANSWER if question.hole is None else Urgency.COMPLETION
             job = partial(self._answer, question)
-            tickets.append(self.engine.submit(job, partial(heard, number), claim=Claim.LANE, urgency=urgency))
+            tickets.append(self.engine.submit(job, partial(heard, number), claim=Claim.SLOT, urgency=urgency))
         self._go.set()
         for _ in questions:
             over.get(timeout=SOON)
@@ -241,7 +241,7 @@ def answers(told: list[list[Message]]) -> list[str]:
 
 
 def test_what_is_asked_for_by_length_is_not_cut_for_company() -> None:
-    worker = loaded("lookup", lanes=2)
+    worker = loaded("lookup", slots=2)
     question = chat("the cat sat on the mat. " * 3, adapt=False, draft_length=3)
     others = worker.answer(chat("and then? "))
     next(others)
@@ -308,7 +308,7 @@ def test_one_that_fails_alone_fails_alone(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_who_has_ended_is_waited_for_no_more() -> None:
-    worker = loaded("off", lanes=2)
+    worker = loaded("off", slots=2)
     for question in QUESTIONS[:2]:
         assert not any(isinstance(event, Pass) for event in worker.answer(question))
     worker.close()
@@ -371,7 +371,7 @@ def test_the_more_urgent_share_among_themselves_first() -> None:
 
     def submit(name: str, urgency: Urgency, then: Callable[[], None] = lambda: None) -> None:
         heard = lambda message: over.put(None) if message is None else None  # noqa: E731
-        engine.submit(partial(job, name, first.twin(), then), heard, claim=Claim.LANE, urgency=urgency)
+        engine.submit(partial(job, name, first.twin(), then), heard, claim=Claim.SLOT, urgency=urgency)
 
     def others_come() -> None:
         submit("c", Urgency.COMPLETION)
@@ -391,7 +391,7 @@ def test_lanes_with_caches_of_their_own_take_turns(monkeypatch: pytest.MonkeyPat
     told = Party("auto").ask(QUESTIONS)
     assert answers(told) == texts_alone("auto", QUESTIONS)
     assert Counted.groups == []
-    worker = loaded("auto", lanes=2)
+    worker = loaded("auto", slots=2)
     first = worker.answer(QUESTIONS[0])
     assert any(isinstance(event, Said) for event in first), "it speaks"
     assert not any(isinstance(event, Pass) for event in worker.answer(QUESTIONS[1])), "nobody to wait for"
@@ -403,21 +403,21 @@ def test_where_two_passes_cost_hardly_more_than_one_for_both_each_answer_has_its
     monkeypatch: pytest.MonkeyPatch, curve: dict[int, float], shares: bool
 ) -> None:
     monkeypatch.setattr(Loader, "curve", lambda *_: curve)
-    assert (company(loader("off"), ToyModel(), 2) is not None) is shares
+    assert (shared_batch(loader("off"), ToyModel(), 2) is not None) is shares
 
 
 def test_one_lane_checked_settings_and_a_memory_that_can_t_go_back_share_nothing() -> None:
-    assert company(loader("off"), ToyModel(), 1) is None
-    assert company(loader("off", strict=True), ToyModel(), 2) is None
-    assert company(loader("off"), ToyModel(rewind_limit=4), 2) is None
-    assert company(loader("off"), ToyModel(), 2) is not None
+    assert shared_batch(loader("off"), ToyModel(), 1) is None
+    assert shared_batch(loader("off", strict=True), ToyModel(), 2) is None
+    assert shared_batch(loader("off"), ToyModel(rewind_limit=4), 2) is None
+    assert shared_batch(loader("off"), ToyModel(), 2) is not None
 
 
 @pytest.mark.parametrize("rounding", [False, True])
 def test_a_device_that_is_never_exact_says_so_and_shares(monkeypatch: pytest.MonkeyPatch, rounding: bool) -> None:
     monkeypatch.setattr("app.engine.load.exact_width", lambda _: 1)
     asked = loader("off", allow_rounding=rounding)
-    assert company(asked, ToyModel(), 2) is not None
+    assert shared_batch(asked, ToyModel(), 2) is not None
     assert [note for note in asked.notes if "-np 1" in note]
 
 
@@ -430,19 +430,19 @@ def test_a_device_that_is_exact_for_single_tokens_alone_shares_nothing_wider(mon
 
 def test_a_question_goes_beside_who_speaks_already(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.engine.load.ToyModel", Neighbours)
-    worker = loaded("off", lanes=4)
-    lanes = list(worker._lanes)
-    for number, lane in enumerate(lanes):
-        lane.target.place = number  # type: ignore[attr-defined]
+    worker = loaded("off", slots=4)
+    slots = list(worker._slots)
+    for number, slot in enumerate(slots):
+        slot.target.place = number  # type: ignore[attr-defined]
     # The next in turn is not beside the first.
-    worker._lanes = [lanes[place] for place in (0, 2, 3, 1)]
+    worker._slots = [slots[place] for place in (0, 2, 3, 1)]
     spoken = worker.answer(QUESTIONS[0])
     next(spoken)
-    first = next(lane for lane in lanes if lane.busy)
+    first = next(slot for slot in slots if slot.busy)
     others = worker.answer(QUESTIONS[1])
     next(others)
-    (second,) = [lane for lane in lanes if lane.busy and lane is not first]
-    assert abs(lanes.index(first) - lanes.index(second)) == 1
+    (second,) = [slot for slot in slots if slot.busy and slot is not first]
+    assert abs(slots.index(first) - slots.index(second)) == 1
     worker.close()
 
 

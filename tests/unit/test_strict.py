@@ -282,7 +282,7 @@ def test_second_guesses_are_checked_only_where_branches_are_exact(
     assert ready.exact_draft == 16
     turns = (Message("user", "the sea the sea"),)
     list(worker.answer(Question(turns, SamplingParams(), max_tokens=4)))
-    adaptive = worker._lane.guessing.adaptive
+    adaptive = worker._slot.drafting.adaptive
     assert adaptive is not None
     assert adaptive.branches == allowed
     list(worker.answer(Question(turns, SamplingParams(), max_tokens=4, allow_rounding=True)))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sampling_reference import probabilities
 
-from app.engine.luck import SeededLuck
+from app.engine.coins import SeededCoins
 from app.engine.retell import retell
 from app.engine.rules import block, typical_threshold
 from app.engine.verify import Rows, verify
@@ -169,13 +169,13 @@ def test_the_residual_rule_tosses_a_coin_against_target_over_draft(settings: Set
     rows = made_up(replace(settings, rule=Accept.RESIDUAL))
     if rows.sampler.params.greedy:
         return
-    luck = SeededLuck(rows.sampler.params.seed, len(HISTORY))
+    coins = SeededCoins(rows.sampler.params.seed, len(HISTORY))
     for step in retell(rows, VOCAB).steps:
         assert (step.toss is None) == (step.fate is Fate.PASSED_OVER)
         if step.toss is not None:
             draft = 1.0 if step.draft_prob is None else step.draft_prob
             assert step.toss.chance == pytest.approx(min(1.0, step.target_prob / draft), abs=1e-12)
-            assert step.toss.coin == luck.coin(step.place, turn=1 if step.is_sibling else 0)
+            assert step.toss.coin == coins.coin(step.place, turn=1 if step.is_sibling else 0)
             assert step.toss.came_up == (step.toss.coin < step.toss.chance) == (step.fate is Fate.KEPT)
 
 
@@ -190,12 +190,12 @@ def test_the_block_rule_keeps_up_to_the_last_coin_that_comes_up(settings: Settin
     judged = block(
         [rows.served(i) for i in range(length)], [rows.draft.drawn_from(i) for i in range(length)], rows.draft.tokens
     )
-    luck = SeededLuck(rows.sampler.params.seed, len(HISTORY))
+    coins = SeededCoins(rows.sampler.params.seed, len(HISTORY))
     came_up = [0]
     for place, step in enumerate(chain(walk)):
         assert step.toss is not None
         assert (step.toss.chance, step.scale) == (judged.chances[place], judged.scales[place + 1])
-        assert step.toss.coin == luck.coin(place, 0)
+        assert step.toss.coin == coins.coin(place, 0)
         came_up += [place + 1] if step.toss.coin < step.toss.chance else []
     assert walk.verdict.accepted == max(came_up)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fakes import FakeClock
 
-from app.engine import lane as lane_module
+from app.engine import slot as lane_module
 from app.engine.load import LoadPlan
 from app.engine.messages import Ended, Message, Ready, Said, Watched
 from app.engine.origins import Origin, origin_of_source, origins

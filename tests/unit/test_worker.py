@@ -11,8 +11,8 @@ from fakes import FakeClock, StoppingModel
 
 from app.engine import load
 from app.engine.calibrate import QUICK_WIDTHS
+from app.engine.drafting import Drafting
 from app.engine.ending import Finish
-from app.engine.guessing import Guessing
 from app.engine.load import Loader, LoadPlan
 from app.engine.messages import Ended, Message, Ready, Said
 from app.engine.question import Question
@@ -217,7 +217,7 @@ def test_a_change_of_the_drafter_that_is_stopped_leaves_nothing_in_the_cache(
     monkeypatch.setattr(load, "ToyModel", lambda **options: StoppingModel(context_size=options["context_size"]))
     worker = loaded()
     first = ask(worker, question("the cat sat"))
-    target = worker._lane.target
+    target = worker._slot.target
     assert isinstance(target, StoppingModel)
     target.stop_at = len(target.passes) + stop_at
     with suppress(Cancelled):
@@ -287,13 +287,13 @@ def test_closing_before_loading_is_fine() -> None:
     Worker(plan(), AbortFlag(), FakeClock()).close()
 
 
-def guessing_for(spec: str, target: ToyModel) -> tuple[Guessing, list[str]]:
+def drafting_for(spec: str, target: ToyModel) -> tuple[Drafting, list[str]]:
     loader = Loader(plan(), AbortFlag(), FakeClock(), silent)
-    return loader.guessing(parse_drafter(spec), target), loader.notes
+    return loader.drafting(parse_drafter(spec), target), loader.notes
 
 
-def kinds_in(guessing: Guessing) -> list[type]:
-    drafter = guessing.drafter
+def kinds_in(drafting: Drafting) -> list[type]:
+    drafter = drafting.drafter
     return [type(part) for part in drafter._all()] if isinstance(drafter, Hybrid) else [type(drafter)]
 
 
@@ -309,30 +309,30 @@ def kinds_in(guessing: Guessing) -> list[type]:
     ],
 )
 def test_each_name_makes_its_drafter(name: str, kinds: list[type]) -> None:
-    guessing, notes = guessing_for(name, ToyModel())
-    assert kinds_in(guessing) == kinds
-    assert (guessing.adaptive is None) == (guessing.exact_draft is None) == (name == "off")
+    drafting, notes = drafting_for(name, ToyModel())
+    assert kinds_in(drafting) == kinds
+    assert (drafting.adaptive is None) == (drafting.exact_draft is None) == (name == "off")
     assert notes == []
 
 
 @pytest.mark.parametrize("name", ["toy", "model:toy"])
 def test_a_draft_model_has_its_price_and_others_have_none(name: str) -> None:
-    adaptive = guessing_for(name, ToyModel())[0].adaptive
+    adaptive = drafting_for(name, ToyModel())[0].adaptive
     assert adaptive is not None
     assert adaptive.model is not None
     assert adaptive.model.name == "model:toy-0"
     assert list(adaptive.model.curve.measured) == [1, 2, 4, 16, 64]
-    free = guessing_for("auto", ToyModel())[0].adaptive
+    free = drafting_for("auto", ToyModel())[0].adaptive
     assert free is not None
     assert free.model is None
 
 
 def test_the_curve_covers_what_may_be_drafted_and_the_caches_are_empty_after_it() -> None:
     target = ToyModel()
-    guessing, _ = guessing_for("toy", target)
-    assert guessing.adaptive is not None
-    assert list(guessing.adaptive.curve.measured) == [width for width in QUICK_WIDTHS if width <= target.max_rows]
-    assert guessing.exact_draft == guessing.adaptive.longest == target.max_rows - 1
+    drafting, _ = drafting_for("toy", target)
+    assert drafting.adaptive is not None
+    assert list(drafting.adaptive.curve.measured) == [width for width in QUICK_WIDTHS if width <= target.max_rows]
+    assert drafting.exact_draft == drafting.adaptive.longest == target.max_rows - 1
     assert target.length == 0
 
 
@@ -345,28 +345,28 @@ def test_a_draft_model_gets_the_context_of_its_target(monkeypatch: pytest.Monkey
         return ToyModel(**options)
 
     monkeypatch.setattr(load, "ToyModel", make)
-    guessing_for(name, ToyModel(context_size=77))
+    drafting_for(name, ToyModel(context_size=77))
     assert sizes == [77]
 
 
 def test_a_target_that_can_not_go_back_runs_plain_under_auto_and_says_why() -> None:
-    guessing, notes = guessing_for("auto", ToyModel(rewind_limit=0))
-    assert kinds_in(guessing) == [NullDrafter]
-    assert (guessing.adaptive, guessing.exact_draft) == (None, None)
+    drafting, notes = drafting_for("auto", ToyModel(rewind_limit=0))
+    assert kinds_in(drafting) == [NullDrafter]
+    assert (drafting.adaptive, drafting.exact_draft) == (None, None)
     assert notes == ["No drafting: toy-0 can't take back rejected tokens (a list of tokens)."]
-    assert guessing_for("off", ToyModel(rewind_limit=0))[1] == []
+    assert drafting_for("off", ToyModel(rewind_limit=0))[1] == []
 
 
 @pytest.mark.parametrize("spec", ["lookup", "suffix", "toy", "model:toy"])
 def test_a_drafter_asked_for_by_name_is_refused_by_a_target_that_can_not_go_back(spec: str) -> None:
     with pytest.raises(PairError, match="can't take back rejected tokens") as caught:
-        guessing_for(spec, ToyModel(rewind_limit=0))
+        drafting_for(spec, ToyModel(rewind_limit=0))
     assert caught.value.title.startswith(f"--draft {parse_drafter(spec)} can't be used")
     assert "--draft off" in caught.value.hint
 
 
 def test_a_target_with_a_bounded_memory_is_drafted_for() -> None:
-    assert kinds_in(guessing_for("auto", ToyModel(rewind_limit=4))[0]) == [SuffixDrafter]
+    assert kinds_in(drafting_for("auto", ToyModel(rewind_limit=4))[0]) == [SuffixDrafter]
 
 
 def test_a_draft_model_of_another_vocabulary_is_refused_and_freed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -375,7 +375,7 @@ def test_a_draft_model_of_another_vocabulary_is_refused_and_freed(monkeypatch: p
     target = ToyModel(1)
     monkeypatch.setattr(target.vocab, "kind", "other")
     with pytest.raises(PairError, match="toy-0 can't draft for this target"):
-        guessing_for("toy", target)
+        drafting_for("toy", target)
     assert closed == ["toy-0"]
 
 

@@ -45,7 +45,7 @@ _Alike = Sequence[tuple[_Place, int]]
 """Places whose windows show the same text, the last first, and how far the new window slid down from each."""
 
 
-class Steady:
+class PromptReuse:
     """Remembers for each client the last places that it asked about: nobody's prompts depend on who else asks."""
 
     def __init__(self) -> None:

@@ -6,17 +6,17 @@ from math import inf
 from typing import NamedTuple, cast
 
 from app.engine.adaptive import Adaptive
-from app.engine.company import Company, Sociable
+from app.engine.batching import BatchingController, SharedBatch
 from app.engine.control import Controller, FixedLength
+from app.engine.drafting import Drafting
+from app.engine.early_stop import EarlyStop
 from app.engine.ending import Ending, Finish
 from app.engine.explain import Explanation, explain
-from app.engine.guessing import Guessing
-from app.engine.limit import Limit
 from app.engine.messages import Ended, Explained, Message, Said, Watched
 from app.engine.passes import Pass
 from app.engine.question import Question
-from app.engine.recent import RecentRounds
 from app.engine.round import Clock, Round
+from app.engine.round_history import RoundHistory
 from app.engine.session import Reading, Session
 from app.engine.transcript import Transcript
 from app.engine.usable_width import usable_width
@@ -32,15 +32,15 @@ WATCH_SECONDS = 0.4
 FIXED_LENGTH = 3
 """Draft length of those who want no adapting and name none."""
 _ALIKE = 0.25
-"""Share of a prompt that must be read already for its lane to be worth more than one that was left alone longer."""
+"""Share of a prompt that must be read already for its slot to be worth more than one that was left alone longer."""
 _ROOM_TO_FILL = 512
 """Tokens that are left free for what fills a hole, at least, in a context that has them twice."""
 
 
 class Fitness(NamedTuple):
-    """How well a question fits a lane: compared in this order, the better the larger.
+    """How well a question fits a slot: compared in this order, the better the larger.
 
-    A lane that has read much of it comes first, then one that has read nothing, then one for the same purpose:
+    A slot that has read much of it comes first, then one that has read nothing, then one for the same purpose:
     completions leave conversations alone, and the other way round.
     """
 
@@ -52,20 +52,20 @@ class Fitness(NamedTuple):
     """Whether its passes can be one with those of who speaks already."""
 
 
-class Lane:
+class Slot:
     """A target's cache and its drafter's, and what was said in them."""
 
-    def __init__(self, target: LanguageModel, guessing: Guessing, transcript: Transcript, clock: Clock) -> None:
+    def __init__(self, target: LanguageModel, drafting: Drafting, transcript: Transcript, clock: Clock) -> None:
         """Take a loaded target, who guesses for it, and the transcript of its conversation; owns the first two."""
-        self.session = Session(target, guessing.drafter, clock)
+        self.session = Session(target, drafting.drafter, clock)
         self.transcript = transcript
         self.busy = False
         """Whether an answer is being given."""
-        self.company: Company | None = None
-        """Whose passes can be one with those of this lane; None: nobody's."""
-        self._guessing = guessing
+        self.shared_batch: SharedBatch | None = None
+        """Whose passes can be one with those of this slot; None: nobody's."""
+        self._drafting = drafting
         self._clock = clock
-        self._recent = RecentRounds()
+        self._recent = RoundHistory()
         self._predicted = ""
         self._fim = FimFormat.of(target.vocab)
         self._last: str | None = None
@@ -81,18 +81,18 @@ class Lane:
         return cast("Companion", self.target)
 
     @property
-    def guessing(self) -> Guessing:
+    def drafting(self) -> Drafting:
         """Who guesses, and who decides when."""
-        return self._guessing
+        return self._drafting
 
-    def use(self, guessing: Guessing) -> None:
+    def use(self, drafting: Drafting) -> None:
         """Let somebody else guess."""
         self.session.drafter.close()
-        self.session.drafter, self._guessing = guessing.drafter, guessing
+        self.session.drafter, self._drafting = drafting.drafter, drafting
         self._predicted = ""
 
     def given(self, question: Question) -> list[int] | None:
-        """Return the prompt of a question that is no conversation, on this lane or its twins; None for one that is.
+        """Return the prompt of a question that is no conversation, on this slot or its twins; None for one that is.
 
         Raises LocalspecError for a hole that the model can't fill.
         """
@@ -100,8 +100,8 @@ class Lane:
             return self._hole(question)
         return list(question.tokens) or None
 
-    def fitness(self, question: Question, given: Sequence[int] | None, busy: Iterable["Lane"]) -> Fitness:
-        """Return how well a question fits this lane, beside those that are busy. `given`: see there."""
+    def fitness(self, question: Question, given: Sequence[int] | None, busy: Iterable["Slot"]) -> Fitness:
+        """Return how well a question fits this slot, beside those that are busy. `given`: see there."""
         prompt = self.transcript.preview(question.turns, raw=question.raw) if given is None else given
         shared = common_prefix(self.session.tokens[: self.target.length], prompt)
         return Fitness(
@@ -111,9 +111,9 @@ class Lane:
             shares_passes=self.is_beside(busy),
         )
 
-    def is_beside(self, lanes: Iterable["Lane"]) -> bool:
-        """Tell whether a pass of this lane and one of another among these can be one."""
-        return any(self._text.can_join(lane.target) for lane in lanes)
+    def is_beside(self, slots: Iterable["Slot"]) -> bool:
+        """Tell whether a pass of this slot and one of another among these can be one."""
+        return any(self._text.can_join(slot.target) for slot in slots)
 
     def answer(self, question: Question, given: Sequence[int] | None, urgency: int = 0) -> Iterator[Message | Pass]:
         """Answer a question whose prompt is `given`; stopped half-way, it ends in order, and what was said stays said.
@@ -126,8 +126,8 @@ class Lane:
             yield from self._answer(question, given, urgency)
         finally:
             self.busy = False
-            if self.company is not None:
-                self.company.leave(self.target)
+            if self.shared_batch is not None:
+                self.shared_batch.leave(self.target)
 
     def _answer(self, question: Question, given: Sequence[int] | None, urgency: int) -> Iterator[Message | Pass]:
         prompt = self.transcript.prompt(question.turns, raw=question.raw) if given is None else given
@@ -139,7 +139,7 @@ class Lane:
         answer: list[str] = []
         finish = Finish.CANCELLED
         due = self._clock() if question.watch else inf
-        limit = Limit(question, self._clock)
+        limit = EarlyStop(question, self._clock)
         try:
             with closing(self._events(prompt, sampler, ending, question, urgency)) as events:
                 for event in events:
@@ -171,7 +171,7 @@ class Lane:
             yield from self.session.answer(prompt, sampler, ending, self._controller(question, urgency))
 
     def _end(self, question: Question, ending: Ending, said: str, finish: Finish, asked: int) -> Iterator[Message]:
-        session, guessing = self.session, self._guessing
+        session, drafting = self.session, self._drafting
         ending.text.finish()
         rest = ending.text.take()
         text = said + rest
@@ -182,8 +182,8 @@ class Lane:
         if question.watch:
             yield self._watched(question)
         yield Ended(rest, text, finish, session.stats.snapshot(), session.drafter.name, question.accept, explanation)
-        if guessing.memory is not None and in_conversation and len(session.tokens) > asked:
-            guessing.memory.keep(session.tokens, asked)
+        if drafting.memory is not None and in_conversation and len(session.tokens) > asked:
+            drafting.memory.keep(session.tokens, asked)
 
     def explain(self, *, adapts: bool) -> Iterator[Message]:
         """Tell what drafting costs here, what came of it, and what is decided therefore, if anything is (`adapts`)."""
@@ -191,7 +191,7 @@ class Lane:
 
     def walk(self, back: int | None) -> Iterator[Message]:
         """Tell how a round of the last answer was judged, the last that drafted being 1; None: what shows most."""
-        exact = self._guessing.exact_draft
+        exact = self._drafting.exact_draft
         yield self._recent.walk(self.session, back, 1 if exact is None else exact + 1)
 
     def recall(self, conversation: Question, spelled: Sequence[Sequence[int]]) -> None:
@@ -200,7 +200,7 @@ class Lane:
 
     def remember(self) -> None:
         """Learn what was said in earlier runs."""
-        memory, recall = self._guessing.memory, self._guessing.recall
+        memory, recall = self._drafting.memory, self._drafting.recall
         if memory is not None and recall is not None:
             for text in memory.texts():
                 recall.learn(text)
@@ -219,41 +219,41 @@ class Lane:
         return self._fim.prompt(question.hole, size - min(max(question.max_tokens or 0, _ROOM_TO_FILL), size // 2))
 
     def _controller(self, question: Question, urgency: int) -> Controller:
-        """Return who decides in this answer about drafts, and about company where there is some."""
-        decides, company = self._configured(question), self.company
+        """Return who decides in this answer about drafts, and about shared passes where there are any."""
+        decides, shared_batch = self._configured(question), self.shared_batch
         # A length that somebody has asked for is drafted whatever others do.
-        if company is None or not (isinstance(decides, Adaptive) or decides.limit() == 0):
+        if shared_batch is None or not (isinstance(decides, Adaptive) or decides.limit() == 0):
             return decides
-        widest = usable_width(company.exact, self.target.max_rows, allow_rounding=question.allow_rounding)
-        return Sociable(decides, company, urgency, self._text, widest)
+        widest = usable_width(shared_batch.exact, self.target.max_rows, allow_rounding=question.allow_rounding)
+        return BatchingController(decides, shared_batch, urgency, self._text, widest)
 
     def _configured(self, question: Question) -> Adaptive | FixedLength:
         """Set who decides about drafts to this question, and to what this machine is exact for; return it."""
-        adaptive = self._guessing.adaptive
+        adaptive = self._drafting.adaptive
         if adaptive is None:
             return FixedLength(0)
         adaptive.longest = self._longest(question)
-        exact = self._guessing.exact_branches or not self._guessing.exact_draft or question.allow_rounding
+        exact = self._drafting.exact_branches or not self._drafting.exact_draft or question.allow_rounding
         adaptive.branches = self.target.max_branches if exact and question.accept.takes_siblings else 0
-        if isinstance(self._guessing.drafter, Hybrid):
-            self._guessing.drafter.appraiser = adaptive if question.adapt else _EAGER
+        if isinstance(self._drafting.drafter, Hybrid):
+            self._drafting.drafter.appraiser = adaptive if question.adapt else _EAGER
         return adaptive if question.adapt else FixedLength(adaptive.longest)
 
     def _learn(self, prediction: str) -> None:
         """Let the drafter copy from an expected answer; each text once."""
-        drafter = self._guessing.drafter
+        drafter = self._drafting.drafter
         if prediction and prediction != self._predicted and isinstance(drafter, Hybrid):
             drafter.learn(self.target.vocab.tokenize(prediction, special=False))
             self._predicted = prediction
 
     def _longest(self, question: Question) -> int:
-        exact, wanted = self._guessing.exact_draft, question.draft_length
+        exact, wanted = self._drafting.exact_draft, question.draft_length
         if wanted is None:
             wanted = self.target.max_rows - 1 if question.adapt else FIXED_LENGTH
         return wanted if question.allow_rounding or not exact else min(wanted, exact)
 
     def _explanation(self, *, adapts: bool) -> Explanation | None:
-        adaptive, drafter = self._guessing.adaptive, self._guessing.drafter
+        adaptive, drafter = self._drafting.adaptive, self._drafting.drafter
         failure = drafter.failure if isinstance(drafter, Hybrid) else ""
         return explain(adaptive, adapts=adapts, failure=failure) if adaptive else None
 

@@ -46,10 +46,10 @@ def test_a_client_that_wants_its_prompt_kept_has_new_lines_read_alone(tmp_path: 
 
 @pytest.mark.parametrize("row", [20, 60])
 @pytest.mark.parametrize("ahead", [1, 3])
-@pytest.mark.parametrize("lanes", ["1", "2"])
-def test_what_is_asked_ahead_has_nothing_else_read_again(tmp_path: Path, row: int, ahead: int, lanes: str) -> None:
+@pytest.mark.parametrize("slots", ["1", "2"])
+def test_what_is_asked_ahead_has_nothing_else_read_again(tmp_path: Path, row: int, ahead: int, slots: str) -> None:
     longest = (ahead + 1) * len("guess 99 9\n") + len("new = 99\nne")
-    with served(tmp_path, "toy-fim", "-c", "4096", "-np", lanes) as server:
+    with served(tmp_path, "toy-fim", "-c", "4096", "-np", slots) as server:
         replies = write(server, row, 7, ahead, cache_prompt=True)
         # Where the window slides, the second shows it; for the third, what is below is read again.
         assert max(read_by(replies)[3 if row > WINDOW else 1 :]) <= longest
@@ -73,7 +73,7 @@ def test_what_is_refused_is_not_remembered(tmp_path: Path) -> None:
     with served(tmp_path, "toy-fim", "-c", "4096") as server:
         for wrong in ({"n_indent": -1}, {"response_fields": [5]}, {"top_k": "many"}):
             assert server.refused("/infill", **hole, **wrong)[0] == 400
-        assert not server.service.steady._clients
+        assert not server.service.prompt_reuse._clients
 
 
 @pytest.mark.parametrize("more", [{}, {"cache_prompt": False}])

@@ -20,7 +20,7 @@ Row = NDArray[np.float32]
 _Value = TypeVar("_Value")
 
 
-class Recent(Generic[_Value]):
+class LruCache(Generic[_Value]):
     """What was used last of what is known about texts, as much of it as fits."""
 
     def __init__(self, limit: int) -> None:
@@ -108,14 +108,14 @@ class KnownCache:
             self._tokens = [*self._tokens, *tokens][: self.model.length]
 
 
-class Memo(ModelView):
+class RowCache(ModelView):
     """A language model that remembers its rows; see `models.base.LanguageModel`."""
 
     def __init__(self, cache: KnownCache, limit: int) -> None:
         """Take the real model, and the most bytes of rows to keep."""
         super().__init__(cache.model)
         self._cache = cache
-        self._rows: Recent[Row] = Recent(limit)
+        self._rows: LruCache[Row] = LruCache(limit)
         self._stack = np.empty((0, self.vocab.size), np.float32)
 
     def hold(self, tokens: Sequence[int]) -> None:

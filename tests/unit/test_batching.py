@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from app.engine.adaptive import Adaptive
+from app.engine.batching import BatchingController, SharedBatch
 from app.engine.calibrate import VerifyCurve
-from app.engine.company import Company, Sociable
 from app.engine.passes import Bounds
 from app.engine.round import Round
 from app.engine.verify import Verdict
@@ -26,11 +26,11 @@ TEXTS = [FIRST, *(FIRST.twin() for _ in range(8))]
 # --- how many do best in one pass -------------------------------------------------------------------------------------
 
 
-def among(curve: dict[int, float], speaking: int, exact: int = 32) -> Company:
-    company = Company(VerifyCurve(curve), exact)
+def among(curve: dict[int, float], speaking: int, exact: int = 32) -> SharedBatch:
+    batch = SharedBatch(VerifyCurve(curve), exact)
     for text in TEXTS[:speaking]:
-        company.enter(text, ANSWER)
-    return company
+        batch.enter(text, ANSWER)
+    return batch
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ def test_the_company_is_the_size_that_says_most_a_second(
 
 
 def test_who_is_more_urgent_or_speaks_no_more_is_not_counted() -> None:
-    company = among(FLAT, 2)
-    company.enter(TEXTS[2], COMPLETION)
-    assert (company.size(FIRST, 32), company.size(TEXTS[2], 32)) == (2, 1)
-    company.leave(TEXTS[1])
-    company.leave(TEXTS[1])
-    assert company.size(FIRST, 32) == 1
+    batch = among(FLAT, 2)
+    batch.enter(TEXTS[2], COMPLETION)
+    assert (batch.size(FIRST, 32), batch.size(TEXTS[2], 32)) == (2, 1)
+    batch.leave(TEXTS[1])
+    batch.leave(TEXTS[1])
+    assert batch.size(FIRST, 32) == 1
 
 
 class Neighbour(ToyModel):
@@ -72,17 +72,17 @@ class Neighbour(ToyModel):
 
 def test_who_is_beyond_a_gap_is_not_counted() -> None:
     texts = [Neighbour() for _ in range(5)]
-    company = Company(VerifyCurve(FLAT), 32)
+    batch = SharedBatch(VerifyCurve(FLAT), 32)
     for place in (3, 0, 4, 1):
         texts[place].place = place
-        company.enter(texts[place], ANSWER)
-    assert [company.size(texts[place], 32) for place in (0, 1, 3, 4)] == [2, 2, 2, 2]
+        batch.enter(texts[place], ANSWER)
+    assert [batch.size(texts[place], 32) for place in (0, 1, 3, 4)] == [2, 2, 2, 2]
     texts[2].place = 2
-    company.enter(texts[2], ANSWER)
-    assert {company.size(text, 32) for text in texts} == {5}
+    batch.enter(texts[2], ANSWER)
+    assert {batch.size(text, 32) for text in texts} == {5}
 
 
-# --- drafting in company ----------------------------------------------------------------------------------------------
+# --- drafting in a shared pass ----------------------------------------------------------------------------------------
 
 
 def knowing(curve: dict[int, float], longest: int = 16) -> Adaptive:
@@ -103,8 +103,8 @@ def played(adaptive: Adaptive, checked: Draft) -> None:
     adaptive.observe(Round(checked, verdict, verdict.emitted(checked), 10, 0.0, seconds, 0.0, None, width))
 
 
-def sociable(curve: dict[int, float], others: int, widest: int = 32) -> Sociable:
-    decides = Sociable(knowing(curve), among(curve, others), ANSWER, TEXTS[-1], widest)
+def batching(curve: dict[int, float], others: int, widest: int = 32) -> BatchingController:
+    decides = BatchingController(knowing(curve), among(curve, others), ANSWER, TEXTS[-1], widest)
     decides.begin()
     adaptive = decides._inner
     assert isinstance(adaptive, Adaptive)
@@ -116,7 +116,7 @@ def copied(length: int, sure: float = 0.95) -> Draft:
     return Draft(tuple(range(length)), confidence=(sure,) * length, source="suffix")
 
 
-def decided(decides: Sociable, draft: Draft) -> tuple[int, Bounds | None]:
+def decided(decides: BatchingController, draft: Draft) -> tuple[int, Bounds | None]:
     limit = decides.limit()
     return len(decides.trim(draft.shortened(limit), limit).tokens), decides.bounds
 
@@ -127,11 +127,11 @@ def test_with_nobody_else_it_drafts_as_ever() -> None:
         played(alone, NO_DRAFT)
         limit = alone.limit()
         checked = alone.trim(copied(8).shortened(limit), limit)
-        assert decided(sociable(curve, 0), copied(8)) == (len(checked.tokens), None)
+        assert decided(batching(curve, 0), copied(8)) == (len(checked.tokens), None)
 
 
 def test_without_a_draft_passes_are_shared() -> None:
-    decides = sociable(EVEN, 2, widest=3)
+    decides = batching(EVEN, 2, widest=3)
     length, bounds = decided(decides, NO_DRAFT)
     assert length == 0
     assert bounds is not None
@@ -140,23 +140,23 @@ def test_without_a_draft_passes_are_shared() -> None:
 
 def test_a_sure_copy_leaves_where_little_is_shared_and_stays_where_much_is() -> None:
     # Two share a pass at 1.9 and not 2.0: little to lose by leaving, and four guesses more cost .1.
-    length, bounds = decided(sociable({1: 1.0, 2: 1.9, 16: 2.0, 32: 2.0}, 1), copied(4, 0.99))
+    length, bounds = decided(batching({1: 1.0, 2: 1.9, 16: 2.0, 32: 2.0}, 1), copied(4, 0.99))
     assert (length > 0, bounds) == (True, None)
     # Here they share at 1.05, and leaving costs the others nearly a pass.
-    length, bounds = decided(sociable({1: 1.0, 2: 1.05, 16: 1.9, 32: 2.0}, 1), copied(1, 0.99))
+    length, bounds = decided(batching({1: 1.0, 2: 1.05, 16: 1.9, 32: 2.0}, 1), copied(1, 0.99))
     assert (length, bounds is None) == (0, False)
 
 
 def test_the_more_there_are_the_less_is_drafted() -> None:
     """A cheap pass of several: a copy is worth less and less beside all the others that it would keep waiting."""
-    shared = [decided(sociable(FLAT, others), copied(8))[1] for others in (0, 1, 3, 7)]
+    shared = [decided(batching(FLAT, others), copied(8))[1] for others in (0, 1, 3, 7)]
     assert shared[0] is None
     assert shared[-1] is not None
     assert [bounds is not None for bounds in shared] == sorted(bounds is not None for bounds in shared)
 
 
 def test_what_is_learnt_of_a_copy_does_not_depend_on_whether_it_was_checked() -> None:
-    decides = sociable({1: 1.0, 2: 1.05, 16: 1.9, 32: 2.0}, 1)
+    decides = batching({1: 1.0, 2: 1.05, 16: 1.9, 32: 2.0}, 1)
     adaptive = decides._inner
     assert isinstance(adaptive, Adaptive)
     before = adaptive.acceptance.counts["suffix"].guessed_at[0]
@@ -166,7 +166,7 @@ def test_what_is_learnt_of_a_copy_does_not_depend_on_whether_it_was_checked() ->
 
 
 def test_what_was_drawn_is_checked_whole_and_alone() -> None:
-    decides = sociable(FLAT, 3)
+    decides = batching(FLAT, 3)
     limit = decides.limit()
     drawn = Draft((1, 2, 3), probs=(None,) * 3, source="model")  # type: ignore[arg-type]
     assert len(decides.trim(drawn, limit).tokens) == 3
@@ -174,20 +174,20 @@ def test_what_was_drawn_is_checked_whole_and_alone() -> None:
 
 
 def test_what_shared_passes_cost_is_learnt_for_their_whole_width() -> None:
-    decides = sociable(EVEN, 2)
+    decides = batching(EVEN, 2)
     adaptive = decides._inner
     assert isinstance(adaptive, Adaptive)
-    before = adaptive.curve.ratio(3), decides._company.curve.ratio(3)
+    before = adaptive.curve.ratio(3), decides._batch.curve.ratio(3)
     for _ in range(30):
         decides.observe(Round(NO_DRAFT, Verdict(0, 0, is_bonus=True), (0,), 10, 0.0, 4.4, 0.0, None, 1, others=2))
     assert adaptive.curve.ratio(3) > 1.3 * before[0]
-    assert decides._company.curve.ratio(3) > 1.3 * before[1]
+    assert decides._batch.curve.ratio(3) > 1.3 * before[1]
     assert adaptive.price == pytest.approx(3 / 4.4, rel=0.35)
 
 
 def test_a_pass_that_stalls_is_counted_once_and_not_for_each_answer_in_it() -> None:
-    first = sociable(EVEN, 3)
-    curve = first._company.curve
+    first = batching(EVEN, 3)
+    curve = first._batch.curve
     round_ = Round(NO_DRAFT, Verdict(0, 0, is_bonus=True), (0,), 10, 0.0, curve.seconds(4), 0.0, None, 1, others=3)
     for others in [*range(8)] * 5:
         first.observe(replace(round_, others=others, verify_seconds=curve.seconds(1 + others)))

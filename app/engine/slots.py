@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from app.engine.adaptive import Adaptive
+from app.engine.batching import SharedBatch
 from app.engine.calibrate import QUICK_WIDTHS, VerifyCurve
-from app.engine.company import Company
-from app.engine.guessing import Guessing
-from app.engine.lane import Lane
+from app.engine.drafting import Drafting
 from app.engine.load import Loader
+from app.engine.slot import Slot
 from app.engine.usable_width import usable_width
 from drafters.base import NullDrafter
 from drafters.draft_model import DraftModel
@@ -26,51 +26,51 @@ _WORTH = 1.1
 """How much dearer two passes must be than one for both, or llama.cpp's change from text to text takes up the gain."""
 
 
-def twins(
-    loader: Loader, spec: DrafterSpec, target: LanguageModel, guessing: Guessing, count: int
-) -> Iterator[tuple[LanguageModel, Guessing]]:
+def further_slots(
+    loader: Loader, spec: DrafterSpec, target: LanguageModel, drafting: Drafting, count: int
+) -> Iterator[tuple[LanguageModel, Drafting]]:
     """Yield `count` more caches over a target's weights, each with somebody who guesses as the first one's does.
 
     Ends early, with a note of the loader, where there is no memory for another.
     """
     for number in range(count):
         try:
-            yield _another(loader, spec, target, guessing)
+            yield _another(loader, spec, target, drafting)
         except MemoryLimitError as error:
             loader.notes.append(f"Answers at once: {number + 1} of {count + 1}. {error.cause}".strip())
             return
 
 
 def _another(
-    loader: Loader, spec: DrafterSpec, target: LanguageModel, guessing: Guessing
-) -> tuple[LanguageModel, Guessing]:
+    loader: Loader, spec: DrafterSpec, target: LanguageModel, drafting: Drafting
+) -> tuple[LanguageModel, Drafting]:
     twin = _twin(target)
     try:
-        return twin, like(loader, spec, twin, guessing)
+        return twin, like(loader, spec, twin, drafting)
     except BaseException:
         twin.close()
         raise
 
 
-def like(loader: Loader, spec: DrafterSpec, target: LanguageModel, guessing: Guessing) -> Guessing:
+def like(loader: Loader, spec: DrafterSpec, target: LanguageModel, drafting: Drafting) -> Drafting:
     """Return who guesses for a twin of a target as another does for the first; what passes cost is known already."""
-    adaptive = guessing.adaptive
+    adaptive = drafting.adaptive
     if adaptive is None:
-        return Guessing(NullDrafter())
-    model = None if guessing.model is None else DraftModel(_twin(guessing.model.model), target.vocab)
+        return Drafting(NullDrafter())
+    model = None if drafting.model is None else DraftModel(_twin(drafting.model.model), target.vocab)
     # The learnt part of a curve depends on how long a text is, and each has its own.
     cost = adaptive.model and replace(adaptive.model, curve=VerifyCurve(adaptive.model.curve.measured))
     own = Adaptive(VerifyCurve(adaptive.curve.measured), target.max_rows - 1, cost)
-    together = loader.together(spec, target, model, own, guessing.exact_draft or 0)
-    return replace(together, exact_branches=guessing.exact_branches)
+    together = loader.together(spec, target, model, own, drafting.exact_draft or 0)
+    return replace(together, exact_branches=drafting.exact_branches)
 
 
-def company(loader: Loader, target: LanguageModel, lanes: int) -> Company | None:
+def shared_batch(loader: Loader, target: LanguageModel, slots: int) -> SharedBatch | None:
     """Make one cache of the target for so many answers, where they gain by sharing passes; None where they don't.
 
     `--strict` has checked the cache as it is.
     """
-    if lanes == 1 or loader.plan.strict or target.rewind_support.limit is not None:
+    if slots == 1 or loader.plan.strict or target.rewind_support.limit is not None:
         return None
     exact = loader.exact_width(target)
     widest = usable_width(exact, target.max_rows, allow_rounding=loader.plan.allow_rounding)
@@ -80,15 +80,15 @@ def company(loader: Loader, target: LanguageModel, lanes: int) -> Company | None
     if exact == 1:
         loader.notes.append(_NEVER_EXACT)
     if isinstance(target, LlamaModel):
-        target.reopen(replace(target.options, texts=lanes))
-    return Company(curve, exact)
+        target.reopen(replace(target.options, texts=slots))
+    return SharedBatch(curve, exact)
 
 
-def bring_together(lanes: Sequence[Lane], shared: Company | None) -> None:
-    """Let lanes share their passes, where there was memory for one cache of several."""
-    if any(lane.is_beside(lanes) for lane in lanes):
-        for lane in lanes:
-            lane.company = shared
+def bring_together(slots: Sequence[Slot], shared: SharedBatch | None) -> None:
+    """Let slots share their passes, where there was memory for one cache of several."""
+    if any(slot.is_beside(slots) for slot in slots):
+        for slot in slots:
+            slot.shared_batch = shared
 
 
 def _twin(model: LanguageModel) -> LanguageModel:

@@ -11,7 +11,7 @@ _JUDGING = 2
 """Label of the coins; drafts are drawn under another, so the two know nothing of each other."""
 
 
-class Luck(Protocol):
+class Coins(Protocol):
     """The chances of one round."""
 
     def happens(self, chance: Any, place: int, turn: int = 0) -> bool:
@@ -21,8 +21,8 @@ class Luck(Protocol):
         """Draw the token that is emitted at a place, the first of the draft being 0."""
 
 
-class SeededLuck:
-    """Luck that the seed decides: the same round again has the same outcome."""
+class SeededCoins:
+    """Coins that the seed decides: the same round again has the same outcome."""
 
     def __init__(self, seed: int, start: int) -> None:
         """Take the seed of the answer, and the number of tokens before the round."""

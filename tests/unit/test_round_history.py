@@ -14,8 +14,8 @@ from app.engine.ending import Ending
 from app.engine.load import LoadPlan
 from app.engine.messages import Ended, Said, Walked
 from app.engine.question import Question
-from app.engine.recent import KEPT, RecentRounds
 from app.engine.round import Round
+from app.engine.round_history import KEPT, RoundHistory
 from app.engine.session import Session
 from app.engine.walk import Fate, Kind, Walk
 from app.engine.worker import Worker
@@ -45,7 +45,7 @@ class Told:
         self.target = target
         self.session = Session(target, drafter, FakeClock())
         self.sampler = Sampler(SAMPLING, rule)
-        self.recent = RecentRounds()
+        self.recent = RoundHistory()
         self.rounds: list[Round] = []
 
     def ask(
@@ -359,10 +359,10 @@ def test_the_worker_reads_again_as_wide_as_this_machine_is_exact(
     monkeypatch.setattr(load, "ToyModel", lambda context_size, **_: StoppingModel(context_size=context_size))
     worker = loaded(unlike_toys, "lookup")
     list(worker.answer(asked(Accept.COUPLED)))
-    target = worker._lane.target
+    target = worker._slot.target
     assert isinstance(target, StoppingModel)
     for exact in (3, 5):
-        worker._lane._guessing = replace(worker._lane.guessing, exact_draft=exact)
+        worker._slot._drafting = replace(worker._slot.drafting, exact_draft=exact)
         done = len(target.passes)
         assert walked(worker, 4).walk is not None
         assert target.passes[done + 1] == (exact + 1, 0)
@@ -385,7 +385,7 @@ def test_a_worker_that_has_not_answered_has_nothing_to_tell(unlike_toys: Path) -
 
 def test_a_round_that_failed_half_way_is_not_told(unlike_toys: Path) -> None:
     worker = loaded(unlike_toys, "model:toy")
-    session = worker._lane.session
+    session = worker._slot.session
     session.drafter = RaisingDrafter(session.drafter, "accept", Cancelled("Stopped."), at=3)
     messages = list(worker.answer(asked(Accept.COUPLED)))
     told = [message.round for message in messages if isinstance(message, Said)]

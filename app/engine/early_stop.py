@@ -7,7 +7,7 @@ from app.engine.question import Question
 from app.engine.round import Clock
 
 
-class Limit:
+class EarlyStop:
     """Tells when the time for an answer is over, or enough was said."""
 
     def __init__(self, question: Question, clock: Clock) -> None:

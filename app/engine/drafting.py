@@ -10,7 +10,7 @@ from drafters.recall import Recall
 
 
 @dataclass(frozen=True, slots=True)
-class Guessing:
+class Drafting:
     """Who guesses for a target, and who decides when and how long."""
 
     drafter: Drafter

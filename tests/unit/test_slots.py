@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from fakes import FakeClock
 
+from app.engine.early_stop import EarlyStop
 from app.engine.ending import Finish
-from app.engine.limit import Limit
 from app.engine.load import LoadPlan
 from app.engine.messages import Ended, Message, Ready, Said
 from app.engine.question import Question
@@ -34,8 +34,8 @@ def folder_for_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.chdir(tmp_path)
 
 
-def worker(drafter: str = "auto", lanes: int = 1, clock: Callable[[], float] | None = None) -> Worker:
-    plan = LoadPlan("toy-fim", parse_drafter(drafter), LlamaOptions(), Path("memory.json"), lanes=lanes)
+def worker(drafter: str = "auto", slots: int = 1, clock: Callable[[], float] | None = None) -> Worker:
+    plan = LoadPlan("toy-fim", parse_drafter(drafter), LlamaOptions(), Path("memory.json"), slots=slots)
     made = Worker(plan, AbortFlag(), clock or FakeClock())
     list(made.load(lambda _, __: None))
     return made
@@ -61,9 +61,9 @@ QUESTIONS = [chat("the cat sat on the mat. " * 3), fill(), chat("and then? "), f
 @pytest.mark.parametrize("drafter", ["off", "lookup", "auto", "toy", "model:toy"])
 def test_answers_that_are_given_in_turns_are_those_given_alone(drafter: str) -> None:
     alone = [ask(worker(drafter), question).answer for question in QUESTIONS]
-    shared = worker(drafter, lanes=4)
+    shared = worker(drafter, slots=4)
     streams = [shared.answer(question) for question in QUESTIONS]
-    # The lane is taken at once, and each stream is begun before the next question comes.
+    # The slot is taken at once, and each stream is begun before the next question comes.
     said: list[list[Message]] = [[] for _ in streams]
     running = [*zip(said, streams, strict=True)]
     while running:
@@ -76,7 +76,7 @@ def test_answers_that_are_given_in_turns_are_those_given_alone(drafter: str) -> 
 
 
 def test_a_question_goes_to_the_lane_that_has_read_most_of_it_else_to_the_one_left_alone_longest() -> None:
-    shared = worker(lanes=3)
+    shared = worker(slots=3)
     for question in (QUESTIONS[0], QUESTIONS[1], QUESTIONS[2]):
         assert ask(shared, question).stats.reused_tokens == 0
     for question in (QUESTIONS[1], QUESTIONS[0], QUESTIONS[2]):
@@ -85,7 +85,7 @@ def test_a_question_goes_to_the_lane_that_has_read_most_of_it_else_to_the_one_le
 
 
 def test_a_new_conversation_takes_a_free_lane_then_one_of_its_kind_then_the_oldest() -> None:
-    shared = worker(lanes=2)
+    shared = worker(slots=2)
     ask(shared, QUESTIONS[0])
     ask(shared, QUESTIONS[1])
     ask(shared, fill(Hole("q", "z")))
@@ -98,7 +98,7 @@ def test_a_new_conversation_takes_a_free_lane_then_one_of_its_kind_then_the_olde
 
 
 def test_a_conversation_that_only_begins_like_another_does_not_take_its_place() -> None:
-    shared = worker(lanes=2)
+    shared = worker(slots=2)
     older, newer = chat("once upon a time there was a cat"), chat("the sea is deep and the sea is wide and so on")
     for question in (older, newer, chat("the sea, as everybody knows who has ever been there, is a place for ships")):
         ask(shared, question)
@@ -108,8 +108,8 @@ def test_a_conversation_that_only_begins_like_another_does_not_take_its_place() 
 
 
 def test_what_a_lane_learns_of_its_passes_stays_with_it() -> None:
-    shared = worker("toy", lanes=2)
-    one, other = (lane.guessing.adaptive for lane in shared._lanes)
+    shared = worker("toy", slots=2)
+    one, other = (slot.drafting.adaptive for slot in shared._slots)
     assert one is not None
     assert other is not None
     assert one.model is not None
@@ -122,15 +122,15 @@ def test_what_a_lane_learns_of_its_passes_stays_with_it() -> None:
 
 
 def test_another_drafter_is_another_drafter_on_every_lane() -> None:
-    shared = worker("off", lanes=2)
+    shared = worker("off", slots=2)
     *_, ready = shared.use_drafter(parse_drafter("lookup"), lambda _, __: None)
     assert isinstance(ready, Ready)
-    assert (ready.drafter, ready.lanes) == ("lookup", 2)
+    assert (ready.drafter, ready.slots) == ("lookup", 2)
     assert [ask(shared, question).drafter for question in QUESTIONS[:2]] == ["lookup", "lookup"]
 
 
 def test_a_drafter_for_which_a_lane_has_no_memory_is_used_on_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    shared = worker("lookup", lanes=3)
+    shared = worker("lookup", slots=3)
     made: list[ToyModel] = []
     closed: list[ToyModel] = []
     real = ToyModel.twin
@@ -161,11 +161,11 @@ def test_where_memory_is_short_there_are_fewer_lanes_and_it_is_said(monkeypatch:
         return made[-1]
 
     monkeypatch.setattr(ToyModel, "twin", twin)
-    plan = LoadPlan("toy-fim", parse_drafter("auto"), LlamaOptions(), Path("memory.json"), lanes=4)
+    plan = LoadPlan("toy-fim", parse_drafter("auto"), LlamaOptions(), Path("memory.json"), slots=4)
     shared = Worker(plan, AbortFlag(), FakeClock())
     (ready,) = shared.load(lambda _, __: None)
     assert isinstance(ready, Ready)
-    assert (ready.lanes, shared.lanes) == (2, 2)
+    assert (ready.slots, shared.slots) == (2, 2)
     assert "Answers at once: 2 of 4. The cache needs too much." in ready.notes
 
 
@@ -178,7 +178,7 @@ def test_a_lane_that_fails_to_be_made_frees_the_others(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(ToyModel, "twin", twin)
     with pytest.raises(LocalspecError, match="No"):
-        worker(lanes=2)
+        worker(slots=2)
     assert len(closed) == 1
 
 
@@ -206,7 +206,7 @@ def test_time_ends_an_answer_after_its_first_line() -> None:
 
 @pytest.mark.parametrize("said", ["", " ", "x", "\n", " \n", "\n  \n", "\n  \n  x = 1"])
 def test_time_alone_ends_nothing_before_a_line_is_whole(said: str) -> None:
-    limit = Limit(Question((), SamplingParams(), seconds=0.0), FakeClock())
+    limit = EarlyStop(Question((), SamplingParams(), seconds=0.0), FakeClock())
     assert [limit.reached([said]), limit.reached([said, "y = 2"])] == [None, None]
     assert limit.reached([said, "y = 2\n"]) is Finish.TIME
 

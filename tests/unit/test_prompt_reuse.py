@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.serve.steady import Steady
+from app.serve.prompt_reuse import PromptReuse
 from models.base import common_prefix
 from models.fim import Chunk, Hole
 
@@ -42,9 +42,9 @@ def read_again(pairs: list[Pair]) -> list[int]:
 class Editor:
     """Asks with each line that is written, and then as if lines to come were accepted, as the editors' plug-ins do."""
 
-    def __init__(self, steady: Steady, row: int, client: str = "one", lines: list[str] = FILE) -> None:
+    def __init__(self, prompt_reuse: PromptReuse, row: int, client: str = "one", lines: list[str] = FILE) -> None:
         self.row, self.lines = row, [*lines[:row], "", *lines[row:]]
-        self._steady, self._client = steady, client
+        self._reuse, self._client = prompt_reuse, client
         self._written = 0
 
     def write(self, lines: int, ahead: int | None = None, *, comes_true: bool = False) -> list[Pair]:
@@ -70,7 +70,7 @@ class Editor:
         return self._put(replace(hole_at(self.row, self.lines, begun="more"), prefix=window))
 
     def _put(self, asked: Hole) -> Pair:
-        return asked, self._steady.hole(self._client, asked, MOST)
+        return asked, self._reuse.hole(self._client, asked, MOST)
 
 
 def is_sound(asked: Hole, put: Hole) -> bool:
@@ -85,13 +85,13 @@ def is_sound(asked: Hole, put: Hole) -> bool:
 
 
 def test_lines_that_are_written_begin_the_middle_and_the_prompt_stays() -> None:
-    for asked, put in Editor(Steady(), 50).write(20):
+    for asked, put in Editor(PromptReuse(), 50).write(20):
         assert said(put) == said(asked)
         assert (put.prefix, put.suffix) == ("".join(FILE[:50]), asked.suffix)
 
 
 def test_lines_that_are_written_where_the_window_slides_let_it_begin_anew_once_in_a_quarter() -> None:
-    pairs = Editor(Steady(), 300).write(60)
+    pairs = Editor(PromptReuse(), 300).write(60)
     assert all(is_sound(*pair) for pair in pairs)
     # The second shows that it slides, and leaves lines out; 100 lines have room for 25.
     assert sum(one.prefix != other.prefix for (_, one), (_, other) in pairwise(pairs)) <= 1 + 60 // 25
@@ -101,7 +101,7 @@ def test_lines_that_are_written_where_the_window_slides_let_it_begin_anew_once_i
 @pytest.mark.parametrize("comes_true", [False, True])
 @pytest.mark.parametrize("ahead", [0, 1, 3, 8])
 def test_what_is_asked_ahead_moves_nothing(row: int, ahead: int, *, comes_true: bool) -> None:
-    pairs = Editor(Steady(), row).write(45, ahead, comes_true=comes_true)
+    pairs = Editor(PromptReuse(), row).write(45, ahead, comes_true=comes_true)
     assert all(is_sound(*pair) and "guess" not in pair[1].prefix for pair in pairs)
     newest = (ahead + 2) * len("guess 44 52 = written\n")
     moved = [number for number, length in enumerate(read_again(pairs)) if length > newest]
@@ -111,24 +111,24 @@ def test_what_is_asked_ahead_moves_nothing(row: int, ahead: int, *, comes_true: 
 
 @pytest.mark.parametrize("step", [1, -1, 3, -3])
 def test_a_cursor_that_moves_through_a_long_file_lets_the_prefix_begin_at_one_line_for_long(step: int) -> None:
-    steady = Steady()
+    prompt_reuse = PromptReuse()
     asked = [hole_at(row, FILE) for row in range(250, 250 + 40 * step, step)]
-    put = [steady.hole("one", hole, MOST) for hole in asked]
+    put = [prompt_reuse.hole("one", hole, MOST) for hole in asked]
     assert all(map(is_sound, asked, put))
     tops = [said(hole).split("\n", 1)[0] for hole in put]
     assert sum(one != next_one for one, next_one in pairwise(tops)) <= 3 + 40 * abs(step) // 25
 
 
 def test_a_file_that_fits_its_window_is_never_cut() -> None:
-    steady = Steady()
+    prompt_reuse = PromptReuse()
     for row in [*range(1, WINDOW), *range(WINDOW, 1, -1)]:
-        assert said(steady.hole("one", hole_at(row, FILE), MOST)) == "".join(FILE[:row])
+        assert said(prompt_reuse.hole("one", hole_at(row, FILE), MOST)) == "".join(FILE[:row])
 
 
 def test_back_at_the_top_of_a_long_file_it_is_whole_again() -> None:
-    steady = Steady()
+    prompt_reuse = PromptReuse()
     for row in range(150, 20, -1):
-        put = steady.hole("one", hole_at(row, FILE), MOST)
+        put = prompt_reuse.hole("one", hole_at(row, FILE), MOST)
     assert said(put) == "".join(FILE[:21])
 
 
@@ -141,48 +141,48 @@ IMPORTS = ["import os\n", "import re\n", "import sys\n", "\n"]
 def test_where_lines_are_added_or_deleted_at_the_top_of_a_file_it_is_whole(
     edited: list[str], moved: int, *, slid: bool
 ) -> None:
-    steady = Steady()
+    prompt_reuse = PromptReuse()
     if slid:
-        Editor(steady, 300).write(5)
+        Editor(prompt_reuse, 300).write(5)
     before = Hole("".join([*IMPORTS, *FILE[:40]]), FILE[40], begun="abc.")
     written = [[*edited, *FILE[: 40 + moved], *["new\n"] * number] for number in range(5)]
     after = [Hole("".join(lines), FILE[40 + moved], begun="abc.") for lines in written]
     for asked in (before, *after, before, *reversed(after)):
-        assert said(steady.hole("one", asked, MOST)) == said(asked)
+        assert said(prompt_reuse.hole("one", asked, MOST)) == said(asked)
 
 
 def test_of_long_lines_at_the_top_no_more_than_a_quarter_of_the_text_is_left_out() -> None:
     lines = [f"{number} {'x' * 2000 if number < 210 else ''}\n" for number in range(400)]
-    assert all(is_sound(*pair) for pair in Editor(Steady(), 300, lines=lines).write(60))
+    assert all(is_sound(*pair) for pair in Editor(PromptReuse(), 300, lines=lines).write(60))
 
 
 @pytest.mark.parametrize("change", [{"chunks": OTHERS}, {"suffix": "\nelse\n"}])
 def test_with_something_else_around_it_is_put_as_it_is_asked(change: dict[str, object]) -> None:
-    steady = Steady()
-    steady.hole("one", hole_at(50, FILE), MOST)
+    prompt_reuse = PromptReuse()
+    prompt_reuse.hole("one", hole_at(50, FILE), MOST)
     asked = replace(hole_at(60, FILE), **change)
-    assert steady.hole("one", asked, MOST) == asked
+    assert prompt_reuse.hole("one", asked, MOST) == asked
 
 
 def test_what_is_too_long_to_begin_the_middle_is_prefix() -> None:
-    steady = Steady()
+    prompt_reuse = PromptReuse()
     first = Hole("def one():\n" * 200, "\n")
-    steady.hole("one", first, MOST)
+    prompt_reuse.hole("one", first, MOST)
     for length, put in ((MOST, replace(first, begun="x" * MOST)), (MOST + 1, None)):
         asked = Hole(first.prefix + "x" * length, "\n")
-        assert steady.hole("one", asked, MOST) == (put or asked)
+        assert prompt_reuse.hole("one", asked, MOST) == (put or asked)
 
 
 def test_a_file_that_begins_like_another_is_not_put_as_its_continuation() -> None:
-    steady = Steady()
-    steady.hole("one", Hole("import os\n", "\n\n"), MOST)
+    prompt_reuse = PromptReuse()
+    prompt_reuse.hole("one", Hole("import os\n", "\n\n"), MOST)
     asked = Hole("import os\n" + "".join(FILE[:50]), "\n\n", begun="x")
-    assert steady.hole("one", asked, MOST) == asked
+    assert prompt_reuse.hole("one", asked, MOST) == asked
 
 
 def test_several_files_by_turns_stay_each_where_it_was() -> None:
-    steady = Steady()
-    files = [Editor(steady, 50, lines=[f"{name} {line}" for line in FILE]) for name in "abcd"]
+    prompt_reuse = PromptReuse()
+    files = [Editor(prompt_reuse, 50, lines=[f"{name} {line}" for line in FILE]) for name in "abcd"]
     for _ in range(3):
         for editor in files:
             for asked, put in editor.write(2, 3):
@@ -192,20 +192,20 @@ def test_several_files_by_turns_stay_each_where_it_was() -> None:
 
 @pytest.mark.parametrize("apart", [0, 20, 80])
 def test_nobodys_prompts_depend_on_who_else_asks(apart: int) -> None:
-    shared = Steady()
+    shared = PromptReuse()
     editors = [Editor(shared, 200 + place * apart, f"{place}") for place in range(2)]
-    alone = [Editor(Steady(), 200 + place * apart) for place in range(2)]
+    alone = [Editor(PromptReuse(), 200 + place * apart) for place in range(2)]
     for _ in range(30):
         for one, same in zip(editors, alone, strict=True):
             assert one.write(1, 3) == same.write(1, 3)
 
 
 def test_of_many_clients_the_last_are_remembered() -> None:
-    steady = Steady()
-    first, *others = [Editor(steady, 50, f"{number}") for number in range(16)]
+    prompt_reuse = PromptReuse()
+    first, *others = [Editor(prompt_reuse, 50, f"{number}") for number in range(16)]
     for editor in (first, *others, first):
         editor.write(1)
-    Editor(steady, 50, "another").write(1)
+    Editor(prompt_reuse, 50, "another").write(1)
     for editor, is_known in ((first, True), (others[0], False)):
         ((_, put),) = editor.write(1)
         assert (put.prefix == "".join(FILE[:50])) == is_known
@@ -213,9 +213,9 @@ def test_of_many_clients_the_last_are_remembered() -> None:
 
 @pytest.mark.parametrize("text", ["", "\n", "\n" * 1000, "x" * 300_000, "a\n" * 140_000, "no end of line"])
 def test_odd_texts_are_put_as_they_are_asked(text: str) -> None:
-    steady = Steady()
+    prompt_reuse = PromptReuse()
     for suffix in "ab":
-        assert said(steady.hole("one", Hole(text, suffix), MOST)) == text
+        assert said(prompt_reuse.hole("one", Hole(text, suffix), MOST)) == text
 
 
 LINES = st.lists(st.sampled_from(["a\n", "b\n", "\n", "long line of code\n"]), max_size=12).map("".join)
@@ -225,8 +225,8 @@ HOLES = st.builds(Hole, LINES | WINDOWS, st.just("\n"), begun=st.text(max_size=3
 
 @given(asked=st.lists(HOLES))
 def test_it_never_says_what_was_not_asked(asked: list[Hole]) -> None:
-    steady = Steady()
+    prompt_reuse = PromptReuse()
     for hole in asked:
-        put = steady.hole("one", hole, 20)
+        put = prompt_reuse.hole("one", hole, 20)
         assert is_sound(hole, put)
         assert len(put.begun.encode()) <= max(20, len(hole.begun.encode()))

@@ -15,7 +15,7 @@ _NONE = "No round of the last answer drafted, so there is none to walk through."
 _OTHERWISE = "Repeating the pass gave a different result: this device does not round reproducibly."
 
 
-class RecentRounds:
+class RoundHistory:
     """The last rounds of an answer that drafted, and what they were judged with."""
 
     def __init__(self) -> None:

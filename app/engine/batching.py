@@ -1,7 +1,7 @@
 """Answers given at once over one cache: how many of them are worth one pass, and who leaves it to draft alone.
 
 A pass over the tokens of g answers takes T(g) and gives g tokens: with T as flat as a graphics card's nearly g times as
-many a second, on a processor less, and none more where T grows as fast as g. The best g is the company, and it has no
+many a second, on a processor less, and none more where T grows as fast as g. The best g is the batch, and it has no
 room for guesses: what all achieve together is the price that a draft has to beat in a pass of its own, and the others'
 pass without this answer comes on top. So the more there are at once, the less is drafted; who copies still may.
 """
@@ -18,7 +18,7 @@ from drafters.base import Draft
 from models.base import Companion, LanguageModel
 
 
-class Company:
+class SharedBatch:
     """Who speaks now over one cache, and what passes cost that they share."""
 
     def __init__(self, curve: VerifyCurve, exact: int) -> None:
@@ -41,7 +41,7 @@ class Company:
         return max(range(1, most + 1), key=lambda size: size / self.curve.seconds(size), default=1)
 
     def _within_reach(self, text: Companion) -> int:
-        """Return the length of the chain of those who speak, one beside the next: beyond a gap is no company."""
+        """Return the length of the chain of those who speak, one beside the next: beyond a gap nobody shares."""
         urgency, chain = self._speaking.get(text), [text]
         alike = [one for one, its in self._speaking.items() if its == urgency and one is not text]
         # It grows while it is gone through.
@@ -50,16 +50,16 @@ class Company:
         return len(chain)
 
 
-class Sociable:
+class BatchingController:
     """A controller of answers that share passes: it asks another how long to draft, and says whether to share."""
 
     def __init__(
-        self, inner: Adaptive | FixedLength, company: Company, urgency: int, text: Companion, widest: int
+        self, inner: Adaptive | FixedLength, batch: SharedBatch, urgency: int, text: Companion, widest: int
     ) -> None:
         """Take who decides about drafts, whom the answer is given among, and the widest pass that it may be in."""
         self.bounds: Bounds | None = None
         self._inner = inner
-        self._company = company
+        self._batch = batch
         self._urgency = urgency
         self._text = text
         self._widest = widest
@@ -67,18 +67,18 @@ class Sociable:
 
     def begin(self) -> None:
         """Start an answer, and speak from now on."""
-        self._company.enter(self._text, self._urgency)
+        self._batch.enter(self._text, self._urgency)
         self._inner.begin()
 
     def limit(self) -> int:
-        """Return the most tokens to check, alone; a pass in company has no room for any."""
-        self._size = self._company.size(self._text, self._widest)
+        """Return the most tokens to check, alone; a shared pass has no room for any."""
+        self._size = self._batch.size(self._text, self._widest)
         # Without a draft nothing is trimmed.
         self._join(shares=self._size > 1)
         return self._inner.limit()
 
     def trim(self, draft: Draft, room: int) -> Draft:
-        """Return what is worth checking of a draft in a pass of its own, or nothing in company."""
+        """Return what is worth checking of a draft in a pass of its own, or nothing in a shared one."""
         shares = self._size > 1 and not self._leaves(draft)
         self._join(shares=shares)
         return self._inner.trim(draft, 0 if shares else room)
@@ -86,12 +86,12 @@ class Sociable:
     def observe(self, round_: Round) -> None:
         """Learn from a round that has ended."""
         if round_.counts:
-            self._company.curve.observe(round_.width + round_.others, round_.verify_seconds)
+            self._batch.curve.observe(round_.width + round_.others, round_.verify_seconds)
         self._inner.observe(round_)
 
     def _leaves(self, draft: Draft) -> bool:
         """Tell whether a draft is worth more in a pass of its own, though that of the others then comes on top."""
-        inner, others, curve = self._inner, self._size - 1, self._company.curve
+        inner, others, curve = self._inner, self._size - 1, self._batch.curve
         if not isinstance(inner, Adaptive) or not draft.tokens:
             return False
         if draft.probs is not None:

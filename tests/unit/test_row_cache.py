@@ -1,4 +1,4 @@
-"""The memo: the rows of the real model, whatever was asked before, for the price of the passes that are new."""
+"""The row cache: the rows of the real model, whatever was asked before, for the price of the passes that are new."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -8,7 +8,7 @@ import pytest
 from checking import caught
 from numpy.typing import NDArray
 
-from app.engine.memo import KnownCache, Memo, Recent
+from app.engine.row_cache import KnownCache, LruCache, RowCache
 from models.abort import AbortFlag
 from models.base import LanguageModel, Logits
 from models.errors import Cancelled
@@ -45,21 +45,21 @@ class Recording(ToyModel):
         return super().decode(tokens, rows, parents)
 
 
-def walk(memo: LanguageModel, real: LanguageModel, seed: int, steps: int = 200) -> None:
+def walk(row_cache: LanguageModel, real: LanguageModel, seed: int, steps: int = 200) -> None:
     """Do the same to both, over few tokens so that much comes again; all rows have to be equal."""
     random = Random(seed)
     for _ in range(steps):
-        if memo.length > 3 and random.random() < 0.7:
-            keep = random.randint(1, memo.length)
-            memo.rewind(keep)
+        if row_cache.length > 3 and random.random() < 0.7:
+            keep = random.randint(1, row_cache.length)
+            row_cache.rewind(keep)
             real.rewind(keep)
         tokens = [random.randint(0, 1) for _ in range(random.randint(1, 4))]
         parents: list[int] = []
         if len(tokens) > 2 and random.random() < 0.5:
             parents = [*range(-1, len(tokens) - 3), random.randint(-1, len(tokens) - 3)]
         rows = random.randint(0, len(tokens))
-        assert np.array_equal(memo.decode(tokens, rows, parents), real.decode(tokens, rows, parents))
-        assert memo.length == real.length
+        assert np.array_equal(row_cache.decode(tokens, rows, parents), real.decode(tokens, rows, parents))
+        assert row_cache.length == real.length
 
 
 def real_of(make: Callable[[], ToyModel]) -> ToyModel:
@@ -72,23 +72,23 @@ def real_of(make: Callable[[], ToyModel]) -> ToyModel:
 @pytest.mark.parametrize("make", [ToyModel, OneBuffer])
 def test_every_row_is_the_real_one_however_little_is_kept(make: Callable[[], ToyModel], limit: int) -> None:
     for seed in range(3):
-        walk(Memo(KnownCache(real_of(make)), limit), real_of(ToyModel), seed)
+        walk(RowCache(KnownCache(real_of(make)), limit), real_of(ToyModel), seed)
 
 
 def test_a_memory_that_cannot_go_back_reads_again() -> None:
     real = real_of(lambda: ToyModel(rewind_limit=0))
-    memo = Memo(KnownCache(real), PLENTY)
-    memo.hold([1, 2, 3])
-    first = memo.decode([4, 5], 2).copy()
-    memo.rewind(3)
-    memo.decode([6], 1)
-    memo.rewind(3)
-    assert np.array_equal(memo.decode([4, 5], 2), first)
+    row_cache = RowCache(KnownCache(real), PLENTY)
+    row_cache.hold([1, 2, 3])
+    first = row_cache.decode([4, 5], 2).copy()
+    row_cache.rewind(3)
+    row_cache.decode([6], 1)
+    row_cache.rewind(3)
+    assert np.array_equal(row_cache.decode([4, 5], 2), first)
     fresh = ToyModel()
     assert np.array_equal(fresh.decode([1, 2, 3, 4, 5], 2), first)
 
 
-class KeepsViews(Memo):
+class KeepsViews(RowCache):
     """Forgets to copy what it keeps."""
 
     def _run(
@@ -100,7 +100,7 @@ class KeepsViews(Memo):
         return logits
 
 
-class KnowsTheLastTokenAlone(Memo):
+class KnowsTheLastTokenAlone(RowCache):
     """Takes rows for equal when the last token before them is."""
 
     def _texts(self, tokens: Sequence[int], rows: int, parents: Sequence[int]) -> list[tuple[int, ...]]:
@@ -108,45 +108,45 @@ class KnowsTheLastTokenAlone(Memo):
 
 
 @pytest.mark.parametrize("broken", [KeepsViews, KnowsTheLastTokenAlone])
-def test_a_memo_that_mixes_rows_up_is_noticed(broken: type[Memo]) -> None:
+def test_a_memo_that_mixes_rows_up_is_noticed(broken: type[RowCache]) -> None:
     with caught():
         walk(broken(KnownCache(real_of(OneBuffer)), PLENTY), real_of(ToyModel), 0)
 
 
 def test_what_was_asked_before_costs_no_pass() -> None:
     cache = KnownCache(ToyModel())
-    memo = Memo(cache, PLENTY)
-    memo.hold([1, 2])
-    memo.decode([3, 4, 5], 3)
+    row_cache = RowCache(cache, PLENTY)
+    row_cache.hold([1, 2])
+    row_cache.decode([3, 4, 5], 3)
     passes = cache.passes
     for _ in range(5):
-        memo.rewind(2)
-        memo.decode([3, 4, 5], 3)
+        row_cache.rewind(2)
+        row_cache.decode([3, 4, 5], 3)
         # Rows of one pass serve another that asks for some of them.
-        memo.rewind(2)
-        memo.decode([3, 4], 1)
+        row_cache.rewind(2)
+        row_cache.decode([3, 4], 1)
     assert cache.passes == passes
-    memo.rewind(2)
-    memo.decode([3, 4, 6], 3)
+    row_cache.rewind(2)
+    row_cache.decode([3, 4, 6], 3)
     assert cache.passes == passes + 1
 
 
 def test_a_new_row_costs_one_pass_of_the_width_that_was_asked_for() -> None:
     real = Recording()
-    memo = Memo(KnownCache(real), PLENTY)
-    memo.hold([1, 2, 3])
-    memo.decode([4, 5, 6], 3)
+    row_cache = RowCache(KnownCache(real), PLENTY)
+    row_cache.hold([1, 2, 3])
+    row_cache.decode([4, 5, 6], 3)
     assert real.widths == [3, 3]
-    memo.rewind(4)
-    memo.decode([7, 8], 2)
+    row_cache.rewind(4)
+    row_cache.decode([7, 8], 2)
     assert real.widths == [3, 3, 2]
 
 
 def test_a_row_that_is_kept_cannot_be_written_to() -> None:
-    memo = Memo(KnownCache(ToyModel()), PLENTY)
-    memo.decode([1], 1)
-    memo.rewind(0)
-    row = memo.decode([1], 1)[0]
+    row_cache = RowCache(KnownCache(ToyModel()), PLENTY)
+    row_cache.decode([1], 1)
+    row_cache.rewind(0)
+    row = row_cache.decode([1], 1)[0]
     with pytest.raises(ValueError, match="read-only"):
         row[0] = 1
 
@@ -198,18 +198,18 @@ def test_a_text_is_read_anew_when_it_starts() -> None:
 def test_a_pass_that_was_stopped_leaves_no_false_memory() -> None:
     abort = AbortFlag()
     cache = KnownCache(ToyModel(abort=abort))
-    memo = Memo(cache, PLENTY)
-    memo.hold([1, 2])
+    row_cache = RowCache(cache, PLENTY)
+    row_cache.hold([1, 2])
     abort.set()
     with pytest.raises(Cancelled):
-        memo.decode([3, 4], 2)
+        row_cache.decode([3, 4], 2)
     abort.clear()
-    assert memo.length == 2
-    assert np.array_equal(memo.decode([3, 4], 2), ToyModel().decode([1, 2, 3, 4], 2))
+    assert row_cache.length == 2
+    assert np.array_equal(row_cache.decode([3, 4], 2), ToyModel().decode([1, 2, 3, 4], 2))
 
 
 def test_what_was_not_used_for_the_longest_time_is_forgotten_first() -> None:
-    recent: Recent[str] = Recent(10)
+    recent: LruCache[str] = LruCache(10)
     for name in "abc":
         recent.put((ord(name),), name, 3)
     assert recent.get((ord("a"),)) == "a"
@@ -219,7 +219,7 @@ def test_what_was_not_used_for_the_longest_time_is_forgotten_first() -> None:
 
 
 def test_a_value_put_twice_counts_once_and_the_latest_stays_in_any_case() -> None:
-    recent: Recent[int] = Recent(5)
+    recent: LruCache[int] = LruCache(5)
     recent.put((1,), 1, 4)
     recent.put((1,), 2, 5)
     assert (recent.get((1,)), recent.size) == (2, 5)
