@@ -19,6 +19,7 @@ import argparse
 import asyncio
 import json
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,9 @@ import httpx2
 from serve_load_clients import Asked, Known, Tally, alone, headers, questions, turns, window
 
 from app.engine.bench_stats import geometric_mean, interval
+
+_LOADING = 300
+"""Seconds that a server has to load its model."""
 
 
 @dataclass(slots=True)
@@ -113,6 +117,8 @@ class Load:
 
 async def main(options: argparse.Namespace) -> int:
     """Run every number of clients, and print what was seen."""
+    for url in filter(None, (options.url, options.against)):
+        _wait_for(url, options)
     asks = questions(options.prompts)
     load = Load(options, asks, usable=turns(0, 1, range(len(asks)))[0])
     runs = []
@@ -129,6 +135,20 @@ async def main(options: argparse.Namespace) -> int:
     print(json.dumps({**told, "runs": runs}, indent=1))
     seen = [run[name] for run in runs for name in ("url", "against")] if options.against else runs
     return int(not load.known or any(one["errors"] or one["differing"] for one in seen))
+
+
+def _wait_for(url: str, options: argparse.Namespace) -> None:
+    """Wait until a server has loaded its model; exit where there is none."""
+    for left in range(_LOADING, 0, -1):
+        try:
+            said = httpx2.get(f"{url}/health", headers=headers(options.api_key), timeout=60)
+        except httpx2.ConnectError:
+            said = None
+        if said is not None and said.status_code == httpx2.codes.OK:
+            return
+        print(f"{url} is not ready, {left} s left", file=sys.stderr)
+        time.sleep(1)
+    sys.exit(f"{url} is not ready after {_LOADING} s.")
 
 
 def _name(url: str, options: argparse.Namespace) -> str:
