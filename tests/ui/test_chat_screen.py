@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from saved import others
-from ui_chat import chatting, drive, gated, own_folders, request, slowly
+from ui_chat import chatting, drive, gated, request, slowly
 
 from app.engine.ending import Finish
 from app.engine.messages import Ended, Ready, Said, Watched
@@ -16,10 +16,7 @@ from app.ui.replay import ReplayScreen
 from app.ui.sessions import SessionScreen
 from models.errors import ModelFileError
 
-
-@pytest.fixture(autouse=True)
-def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    own_folders(monkeypatch, tmp_path)
+pytestmark = pytest.mark.usefixtures("folders")
 
 
 def test_an_answer_is_told_round_by_round_and_shown_whole() -> None:

@@ -4,20 +4,12 @@ from pathlib import Path
 
 import pytest
 from textual.document._document import Selection
-from ui_chat import own_folders
 from ui_edit import drive, told
 
 TEXT = "a:\n    b\n\n      c\nd\n"
 
 
-@pytest.fixture(autouse=True)
-def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    own_folders(monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "shapes.py"
+pytestmark = pytest.mark.usefixtures("folders")
 
 
 def test_without_a_proposal_tab_indents_and_shift_tab_takes_it_back(path: Path) -> None:

@@ -3,20 +3,11 @@
 from pathlib import Path
 
 import pytest
-from ui_chat import own_folders
 from ui_edit import CODE, drive, filled, told
 
 from app.ui.edit_dialogs import QuestionScreen
 
-
-@pytest.fixture(autouse=True)
-def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    own_folders(monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "shapes.py"
+pytestmark = pytest.mark.usefixtures("folders")
 
 
 def test_saving_leaving_and_being_asked(path: Path) -> None:

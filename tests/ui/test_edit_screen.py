@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from textual import events
-from ui_chat import own_folders, slowly
+from ui_chat import slowly
 from ui_edit import CODE, drive, editing, filled, told
 
 from app.ui.edit_asking import PATIENT
@@ -19,14 +19,7 @@ BODY = "return 2 * (width + height)"
 SEVERAL = "edge = width + height\n    return 2 * edge"
 
 
-@pytest.fixture(autouse=True)
-def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    own_folders(monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "shapes.py"
+pytestmark = pytest.mark.usefixtures("folders")
 
 
 def test_a_model_proposes_when_typing_pauses_and_tab_takes_it(path: Path) -> None:

@@ -1,15 +1,14 @@
 """What a hurried engine posts: of text nothing is lost, of figures the latest is enough."""
 
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from threading import Thread
 from typing import Any
 
 import pytest
 from recorded_link import RecordedLink, told
 from saved import said
-from ui_chat import drive, own_folders
+from ui_chat import drive
 
 from app.engine.messages import Ready, Watched
 from app.engine.stats import Stats
@@ -22,10 +21,7 @@ WIDE = (140, 40)
 NEVER = 3600.0
 
 
-@pytest.fixture(autouse=True)
-def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    own_folders(monkeypatch, tmp_path)
-    return
+pytestmark = pytest.mark.usefixtures("folders")
 
 
 def test_of_a_hurried_answer_all_text_is_there_and_little_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,19 +1,15 @@
 """What a sparing screen writes to the terminal: the same as Textual's own, with less work."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from textual._compositor import ChopsUpdate, Compositor
 from textual.widget import Widget
-from ui_chat import WIDE, chatting, drive, own_folders
+from ui_chat import WIDE, chatting, drive
 
 from app.ui import sparing_screen
 
-
-@pytest.fixture(autouse=True)
-def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own_folders(monkeypatch, tmp_path)
+pytestmark = pytest.mark.usefixtures("folders")
 
 
 class Compared:
