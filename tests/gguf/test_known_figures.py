@@ -18,6 +18,9 @@ from models.abort import AbortFlag
 from models.llama import LlamaModel
 from models.llama_load import LlamaOptions
 
+UNLIKELY = 77
+"""A width that nobody looks at."""
+
 
 def remembered(path: Path, memory: Path, threads: int = 1) -> set[str]:
     """Load a model, ask what its passes cost and how wide they are exact; return the names of all that is known."""
@@ -40,6 +43,26 @@ def test_figures_of_another_cache_are_not_those_of_this_one(tmp_path: Path, monk
     monkeypatch.setattr(models.llama_context, "resolved", lambda *_, **__: ("q8_0", "q8_0"))
     after = remembered(path, memory)
     assert len(after) == 2 * len(before) > 0
+
+
+def test_an_exact_width_that_was_seen_at_the_start_of_a_text_alone_is_measured_again(tmp_path: Path) -> None:
+    """One-token passes deep in a text sum a float cache in parts; an earlier version never looked there."""
+    path, memory = write_llama(tmp_path / "tiny.gguf", n_embd=128), tmp_path / "machine.json"
+    options = LlamaOptions(context_size=1024, threads=1, cache_type_k="f16", cache_type_v="f16")
+    loader = Loader(
+        LoadPlan(str(path), parse_drafter("off"), options, memory), AbortFlag(), lambda: 0.0, lambda *_: None
+    )
+    model = loader.target()
+    try:
+        width = loader.exact_width(model)
+        (key,) = [name for name in json.loads(memory.read_text()) if name.startswith("exact width ")]
+        assert width < UNLIKELY
+        memory.write_text(json.dumps({key.replace(" deep", ""): UNLIKELY}))
+        assert Loader(loader.plan, AbortFlag(), lambda: 0.0, lambda *_: None).exact_width(model) == width
+        memory.write_text(json.dumps({key: UNLIKELY}))
+        assert Loader(loader.plan, AbortFlag(), lambda: 0.0, lambda *_: None).exact_width(model) == UNLIKELY
+    finally:
+        model.close()
 
 
 def allow_cores(patch: pytest.MonkeyPatch, count: int) -> None:
