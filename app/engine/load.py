@@ -52,8 +52,9 @@ _SLOW_PATH = (
     "one is used. To fix it: uv sync --reinstall-package llama-cpp-python"
 )
 _NEVER_EXACT = (
-    "This device rounds every pass over several tokens differently from one token at a time, so with drafting a "
-    "near-tie between two tokens can resolve differently. For text that is equal to the last bit use --draft off."
+    "With these settings this device rounds every pass over several tokens differently from one token at a time, so "
+    "with drafting a near-tie between two tokens can resolve differently. For text that is equal to the last bit use "
+    "--draft off"
 )
 _MEASURING_SECONDS = 1.5
 Progress = Callable[[str, float], None]
@@ -131,7 +132,8 @@ class Loader:
                 model.close()
             raise
         if exact == 1:
-            self.notes.append(_NEVER_EXACT)
+            floats = isinstance(target, LlamaModel) and summed_in_parts(target.cache_types)
+            self.notes.append(_NEVER_EXACT + (", or leave out -ctk and -ctv." if floats else "."))
         adaptive = Adaptive(curve, target.max_rows - 1, cost)
         drafting = self.together(spec, target, model, adaptive, exact - 1)
         return replace(drafting, exact_branches=model is not None and self.exact_branches(target))

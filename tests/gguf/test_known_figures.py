@@ -60,7 +60,12 @@ def test_an_exact_width_that_was_seen_at_the_start_of_a_text_alone_is_measured_a
         memory.write_text(json.dumps({key.replace(" deep", ""): UNLIKELY}))
         assert Loader(loader.plan, AbortFlag(), lambda: 0.0, lambda *_: None).exact_width(model) == width
         memory.write_text(json.dumps({key: UNLIKELY}))
-        assert Loader(loader.plan, AbortFlag(), lambda: 0.0, lambda *_: None).exact_width(model) == UNLIKELY
+        again = Loader(loader.plan, AbortFlag(), lambda: 0.0, lambda *_: None)
+        assert again.exact_width(model) == UNLIKELY
+        memory.write_text(json.dumps({key: 1}))
+        told = Loader(loader.plan, AbortFlag(), lambda: 0.0, lambda *_: None)
+        told.drafting(parse_drafter("lookup"), model)
+        assert [note for note in told.notes if "leave out -ctk" in note]
     finally:
         model.close()
 
