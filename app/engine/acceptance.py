@@ -134,6 +134,8 @@ class Acceptance:
 
     def observe(self, draft: Draft, emitted: Sequence[int]) -> None:
         """Learn about every guess that the emitted tokens decide, whether it was checked or not."""
+        if not draft.tokens:
+            return
         decided: list[_Cell] = []
         for place, (guess, sure, token) in enumerate(zip(draft.tokens, confidence_of(draft), emitted, strict=False)):
             right = guess == token

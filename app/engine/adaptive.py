@@ -171,6 +171,8 @@ class Adaptive:
         """Return the beginning of a draft that is worth checking; what is cut off still teaches."""
         self._at_stake.spend_ahead()
         self._guess = draft
+        if room == 0:
+            return NO_DRAFT
         chances = self.trusted(draft)[:room]
         if draft.probs is None:
             length, _ = best_length(chances, self.curve, self.price)

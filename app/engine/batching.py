@@ -6,6 +6,7 @@ room for guesses: what all achieve together is the price that a draft has to bea
 pass without this answer comes on top. So the more there are at once, the less is drafted; who copies still may.
 """
 
+from collections.abc import Sequence
 from typing import cast
 
 from app.engine.adaptive import Adaptive
@@ -26,19 +27,24 @@ class SharedBatch:
         self.curve = curve
         self.exact = exact
         self._speaking: dict[LanguageModel, int] = {}
+        self._reached: dict[LanguageModel, int] = {}
+        """Looked up in every round of each, and changed only by who comes and goes."""
 
     def enter(self, text: LanguageModel, urgency: int) -> None:
         """Let somebody speak over a text of the cache; those that are equally urgent share their passes."""
         self._speaking[text] = urgency
+        self._reached.clear()
 
     def leave(self, text: LanguageModel) -> None:
         """Let somebody fall silent; who does not speak may leave too."""
         self._speaking.pop(text, None)
+        self._reached.clear()
 
     def size(self, text: Companion, widest: int) -> int:
         """Return how many of those who can share a pass with a text do best in one of at most so many tokens."""
-        most = min(self._within_reach(text), widest)
-        return max(range(1, most + 1), key=lambda size: size / self.curve.seconds(size), default=1)
+        if (reached := self._reached.get(text)) is None:
+            reached = self._reached[text] = self._within_reach(text)
+        return max(range(1, min(reached, widest) + 1), key=lambda size: size / self.curve.seconds(size), default=1)
 
     def _within_reach(self, text: Companion) -> int:
         """Return the length of the chain of those who speak, one beside the next: beyond a gap nobody shares."""
@@ -64,6 +70,7 @@ class BatchingController:
         self._text = text
         self._widest = widest
         self._size = 1
+        self._may_leave = False
 
     def begin(self) -> None:
         """Start an answer, and speak from now on."""
@@ -71,11 +78,16 @@ class BatchingController:
         self._inner.begin()
 
     def limit(self) -> int:
-        """Return the most tokens to check, alone; a shared pass has no room for any."""
+        """Return the most tokens to check, alone; a shared pass has no room for any.
+
+        Where not even a draft that is right throughout would be worth leaving, one free guess shows how a copy goes on.
+        """
         self._size = self._batch.size(self._text, self._widest)
         # Without a draft nothing is trimmed.
         self._join(shares=self._size > 1)
-        return self._inner.limit()
+        longest = self._inner.limit()
+        self._may_leave = self._size == 1 or self._gain_alone([1.0] * longest) > MARGIN
+        return longest if self._may_leave else min(longest, 0 if self._has_model else 1)
 
     def trim(self, draft: Draft, room: int) -> Draft:
         """Return what is worth checking of a draft in a pass of its own, or nothing in a shared one."""
@@ -90,16 +102,26 @@ class BatchingController:
         self._inner.observe(round_)
 
     def _leaves(self, draft: Draft) -> bool:
-        """Tell whether a draft is worth more in a pass of its own, though that of the others then comes on top."""
-        inner, others, curve = self._inner, self._size - 1, self._batch.curve
-        if not isinstance(inner, Adaptive) or not draft.tokens:
+        """Tell whether a draft is worth more in a pass of its own than in none."""
+        if not isinstance(self._inner, Adaptive) or not draft.tokens:
             return False
+        # What was drawn must not decide whether it is checked.
         if draft.probs is not None:
-            # What was drawn must not decide whether it is checked.
             return True
+        return self._may_leave and self._gain_alone(self._inner.trusted(draft)) > MARGIN
+
+    def _gain_alone(self, chances: Sequence[float]) -> float:
+        """Return what a draft gains in a pass of its own, in tokens, though that of the others then comes on top."""
+        inner, others, curve = self._inner, self._size - 1, self._batch.curve
+        if not isinstance(inner, Adaptive):
+            return 0.0
         price = inner.price_among(others)
         split = price * (curve.seconds(1) + curve.seconds(others) - curve.seconds(1 + others))
-        return best_length(inner.trusted(draft), inner.curve, price)[1] - split > MARGIN
+        return best_length(chances, inner.curve, price)[1] - split
+
+    @property
+    def _has_model(self) -> bool:
+        return isinstance(self._inner, Adaptive) and self._inner.model is not None
 
     def _join(self, *, shares: bool) -> None:
         self.bounds = Bounds(self._text, self._size) if shares else None

@@ -23,7 +23,7 @@ _NEVER_EXACT = (
     "near-tie between two tokens can resolve differently. For text that is equal to the last bit use -np 1."
 )
 _WORTH = 1.1
-"""How much dearer two passes must be than one for both, or llama.cpp's change from text to text takes up the gain."""
+"""How much dearer passes must be than one for them all, or llama.cpp's change from text to text takes up the gain."""
 
 
 def further_slots(
@@ -75,13 +75,18 @@ def shared_batch(loader: Loader, target: LanguageModel, slots: int) -> SharedBat
     exact = loader.exact_width(target)
     widest = usable_width(exact, target.max_rows, allow_rounding=loader.plan.allow_rounding)
     curve = VerifyCurve(loader.curve(target, [width for width in QUICK_WIDTHS if width <= widest]))
-    if widest < 2 or 2 * curve.seconds(1) < _WORTH * curve.seconds(2):
+    if not any(_saves(curve, size) for size in range(2, min(slots, widest) + 1)):
         return None
     if exact == 1:
         loader.notes.append(_NEVER_EXACT)
     if isinstance(target, LlamaModel):
         target.reopen(replace(target.options, texts=slots))
     return SharedBatch(curve, exact)
+
+
+def _saves(curve: VerifyCurve, size: int) -> bool:
+    """Tell whether so many answers gain by one pass: two may not where four do, as kernels work in blocks."""
+    return size * curve.seconds(1) >= _WORTH * curve.seconds(size)
 
 
 def bring_together(slots: Sequence[Slot], shared: SharedBatch | None) -> None:

@@ -165,6 +165,22 @@ def test_what_is_learnt_of_a_copy_does_not_depend_on_whether_it_was_checked() ->
     assert adaptive.acceptance.counts["suffix"].guessed_at[0] == before + 1
 
 
+def test_where_even_a_draft_that_is_right_throughout_would_stay_one_guess_is_watched_and_none_weighed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decides = batching(FLAT, 7)
+    asked: list[Draft] = []
+    monkeypatch.setattr(Adaptive, "trusted", lambda _, draft: asked.append(draft) or [])
+    assert decides.limit() == 1
+    assert decides.trim(copied(1), 1) == NO_DRAFT
+    assert asked == []
+    adaptive = decides._inner
+    assert isinstance(adaptive, Adaptive)
+    before = adaptive.acceptance.counts["suffix"].guessed_at[0]
+    decides.observe(Round(NO_DRAFT, Verdict(0, 0, is_bonus=True), (0,), 10, 0.0, 1.0, 0.0, None, 1, others=7))
+    assert adaptive.acceptance.counts["suffix"].guessed_at[0] == before + 1
+
+
 def test_what_was_drawn_is_checked_whole_and_alone() -> None:
     decides = batching(FLAT, 3)
     limit = decides.limit()

@@ -398,12 +398,22 @@ def test_lanes_with_caches_of_their_own_take_turns(monkeypatch: pytest.MonkeyPat
     worker.close()
 
 
-@pytest.mark.parametrize(("curve", "shares"), [({1: 1.0, 2: 1.7}, True), ({1: 1.0, 2: 1.95}, False)])
-def test_where_two_passes_cost_hardly_more_than_one_for_both_each_answer_has_its_own(
-    monkeypatch: pytest.MonkeyPatch, curve: dict[int, float], shares: bool
+@pytest.mark.parametrize(
+    ("curve", "slots", "shares"),
+    [
+        ({1: 1.0, 2: 1.7}, 2, True),
+        ({1: 1.0, 2: 1.95}, 2, False),
+        ({1: 1.0, 2: 1.95, 3: 2.9, 4: 3.0}, 4, True),
+        ({1: 1.0, 2: 1.95, 3: 2.9, 4: 3.0}, 3, False),
+        ({1: 1.0, 2: 1.95, 3: 2.9, 4: 3.9}, 4, False),
+    ],
+    ids=["two", "two dear", "four in a block", "no fourth", "none"],
+)
+def test_where_passes_cost_hardly_more_than_one_for_all_each_answer_has_its_own(
+    monkeypatch: pytest.MonkeyPatch, curve: dict[int, float], slots: int, shares: bool
 ) -> None:
     monkeypatch.setattr(Loader, "curve", lambda *_: curve)
-    assert (shared_batch(loader("off"), ToyModel(), 2) is not None) is shares
+    assert (shared_batch(loader("off"), ToyModel(), slots) is not None) is shares
 
 
 def test_one_lane_checked_settings_and_a_memory_that_can_t_go_back_share_nothing() -> None:
