@@ -120,11 +120,12 @@ class SuffixDrafter:
 
     @property
     def size(self) -> int:
-        """Tokens indexed, and one more for each border between texts."""
-        return len(self._index.tokens)
+        """Tokens in the index or soon there, and one more for each border between texts."""
+        return len(self._index.tokens) + len(self._unread)
 
     def learn(self, tokens: Sequence[int]) -> None:
         """Add a text to copy from, such as a file; of one too long, the end. For between answers."""
+        self._catch_up()
         kept = tokens[-max(1, self._most_tokens // 2) :]
         if self.size + len(kept) > self._most_tokens:
             self._drop_oldest()
@@ -135,6 +136,7 @@ class SuffixDrafter:
 
     def begin(self, prompt: Sequence[int], sampler: Sampler) -> None:  # noqa: ARG002
         """Index a prompt, or only its new end when it begins like the latest text; nothing older is forgotten."""
+        self._catch_up()
         same = common_prefix(self._latest, prompt)
         continues = same == len(self._latest) and self.size > 0
         # What two texts share is in the index once. A little of it is repeated, so that a match can reach back there.
@@ -150,16 +152,22 @@ class SuffixDrafter:
 
     def propose(self, context: Sequence[int], limit: int) -> Draft:  # noqa: ARG002
         """Return up to `limit` tokens that followed the longest match, or those after a change if likelier."""
+        self._catch_up()
         match = self._index.longest_match()
         return self._copier.draft(match, self._index.length[match], limit)
 
     def accept(self, emitted: Sequence[int], accepted: int) -> None:  # noqa: ARG002
-        """Index the emitted tokens, and follow what they copy."""
+        """Take note of the emitted tokens, which are indexed before they are needed."""
         self._latest += emitted
-        for token in emitted:
+        self._unread += emitted
+
+    def _catch_up(self) -> None:
+        """Index what was emitted since the last look, and follow what it copies."""
+        for token in self._unread:
             self._index.extend((token,))
             match = self._index.longest_match()
             self._pointer.follow(token, self._index.length[match], self._index.latest[match])
+        self._unread.clear()
 
     def close(self) -> None:
         """Forget everything."""
@@ -169,6 +177,7 @@ class SuffixDrafter:
         self._copier = Copier(self.name, self._is_end)
         self._index, self._pointer = self._copier.index, self._copier.pointer
         self._latest = []
+        self._unread: list[int] = []
 
     def _drop_oldest(self) -> None:
         kept = self._index.tokens[max(0, self.size - self._most_tokens // 2) :]

@@ -32,8 +32,11 @@ def free(length: int, sure: float = 0.9) -> Draft:
 
 
 def played(adaptive: Adaptive, draft: Draft = NO_DRAFT, right: int = 0, draft_seconds: float = 0.0) -> Round:
-    """Let a round happen: `right` tokens of a draft come true, and its pass takes what the curve says."""
-    checked = adaptive.trim(draft, ROOM)
+    """Let a round happen: `right` tokens of a draft come true, and its pass takes what the curve says.
+
+    As in the loop, nobody is asked for a draft where none is wanted.
+    """
+    checked = adaptive.trim(draft, ROOM) if draft.tokens or adaptive.limit() > 0 else NO_DRAFT
     accepted = min(right, len(checked.tokens))
     next_token = draft.tokens[accepted] if right > accepted else -1
     seconds = adaptive.curve.seconds(len(checked.tokens) + 1)

@@ -16,6 +16,7 @@ from operator import mul
 from app.engine.acceptance import Acceptance
 from app.engine.calibrate import VerifyCurve
 from app.engine.control import with_siblings
+from app.engine.looks import Looks
 from app.engine.model_cost import SMALLEST_WINDOW, WINDOWS, ModelCost
 from app.engine.passes import Bounds
 from app.engine.round import Round
@@ -24,7 +25,6 @@ from app.engine.value import Seconds, affordable, best_length, best_siblings, no
 from drafters.base import NO_DRAFT, Draft
 from drafters.draft_model import Hindsight
 from drafters.hybrid import Ask, Wish, checked_source, looks_back
-from models.base import common_prefix
 
 _MEMORY = 0.93
 """Weight of the past in the achieved rate, a round."""
@@ -65,8 +65,9 @@ class Adaptive:
         self._rounds = self._said = 0
         self._at_stake = Stake()
         self._credit = 0.0
-        self._guess = NO_DRAFT
-        self._run = 0
+        self._guess: Draft | None = None
+        """What was guessed in this round, cut or not; None: nobody was asked."""
+        self._looks = Looks()
         self._expected_draft_seconds = 0.0
         self._caught_up = False
         self._unread = 1
@@ -77,9 +78,9 @@ class Adaptive:
         self._emitted = self._seconds = 0.0
         self._rounds = self._said = 0
         self._at_stake.begin()
+        self._looks.begin()
         # The last answer may have been stopped inside a round.
-        self._guess = NO_DRAFT
-        self._run = 0
+        self._guess = None
         self._pending = 1
         self._caught_up = False
 
@@ -98,7 +99,9 @@ class Adaptive:
         if self.curve.one_is_due and not self.others:
             return 0
         longest = self.longest - (self._pending - 1)
-        return longest if self.model else min(longest, self._longest_copy())
+        if self.model:
+            return longest
+        return min(longest, self._longest_copy()) if self._looks.is_due else 0
 
     def worth(self, draft: Draft) -> float:
         """Return what the best beginning of a draft is worth, in tokens; 0 for one not worth checking."""
@@ -189,9 +192,7 @@ class Adaptive:
 
     def observe(self, round_: Round) -> None:
         """Learn what the passes cost, what they emit, and which guesses came true."""
-        # A copy does not break off in a round that was not to draft.
-        if self._guess.tokens or self.limit() > 0:
-            self._observe_run(round_.emitted)
+        guess, self._guess = self._guess, None
         verify_seconds = self.curve.observe(round_.width + round_.others, round_.verify_seconds)
         self._pending = 1 if round_.verdict.sibling is None else 2
         seconds = round_.draft_seconds + verify_seconds + round_.host_seconds
@@ -204,9 +205,10 @@ class Adaptive:
         saved = len(round_.emitted) * self.curve.seconds(1) - seconds if drafted else -round_.draft_seconds
         self._at_stake.end_round(seconds, saved)
         self._credit += _PROBE_SHARE * seconds
-        self.acceptance.observe(self._guess, round_.emitted)
-        self._observe_draft_seconds(round_.draft_seconds)
-        self._guess = NO_DRAFT
+        self._looks.observe(round_, guess, self.price)
+        if guess is not None:
+            self.acceptance.observe(guess, round_.emitted)
+            self._observe_draft_seconds(guess, round_.draft_seconds)
         self._caught_up = False
 
     def rounds_to_next_try(self) -> int | None:
@@ -243,13 +245,17 @@ class Adaptive:
         """Return the chances of as much of a draft as may be checked at all."""
         longest, proof = len(draft.tokens), 0.0
         if self.model is None or not draft.source.startswith(self.model.name):
-            longest, proof = min(longest, self._longest_copy()), run_trust(self._run)
+            longest, proof = min(longest, self._longest_copy()), run_trust(self._looks.run)
         floors = self.acceptance.floors(draft)[:longest]
         return self.acceptance.chances(draft)[: self._affordable_length(longest, no_time, floors, proof)]
 
+    def proved(self, draft: Draft) -> list[float]:
+        """Return the same chances as far as they are proved."""
+        return self.acceptance.floors(draft)[: len(self.trusted(draft))]
+
     def _longest_copy(self) -> int:
         # A long copy shows by being copied: what is left of a phrase just met again breaks off together.
-        return max(_FIRST_LENGTH, _GROWTH * self._run)
+        return max(_FIRST_LENGTH, _GROWTH * self._looks.run)
 
     def _affordable_length(
         self, longest: int, draft_seconds: Seconds, floors: Sequence[float], proof: float = 0.0
@@ -285,12 +291,7 @@ class Adaptive:
         """Tell whether a draft that is always right would be worth its time."""
         return best_length([1.0] * self.longest, self.curve, self.price, draft_seconds)[0] > 0
 
-    def _observe_run(self, emitted: tuple[int, ...]) -> None:
-        right = common_prefix(self._guess.tokens, emitted)
-        unbroken = right > 0 and right in (len(emitted), len(self._guess.tokens))
-        self._run = self._run + right if unbroken else right // 2
-
-    def _observe_draft_seconds(self, seconds: float) -> None:
-        if self.model is not None and self._expected_draft_seconds > 0 and self._guess.tokens and not self._caught_up:
-            steps = (len(self._guess.tokens) - 1) * self.model.curve.seconds(1)
+    def _observe_draft_seconds(self, guess: Draft, seconds: float) -> None:
+        if self.model is not None and self._expected_draft_seconds > 0 and guess.tokens and not self._caught_up:
+            steps = (len(guess.tokens) - 1) * self.model.curve.seconds(1)
             self.model.curve.rescale(seconds / (self._expected_draft_seconds + steps))

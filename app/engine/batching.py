@@ -102,13 +102,13 @@ class BatchingController:
         self._inner.observe(round_)
 
     def _leaves(self, draft: Draft) -> bool:
-        """Tell whether a draft is worth more in a pass of its own than in none."""
+        """Tell whether a draft is worth more in a pass of its own: only what is proved counts, as others pay for it."""
         if not isinstance(self._inner, Adaptive) or not draft.tokens:
             return False
         # What was drawn must not decide whether it is checked.
         if draft.probs is not None:
             return True
-        return self._may_leave and self._gain_alone(self._inner.trusted(draft)) > MARGIN
+        return self._may_leave and self._gain_alone(self._inner.proved(draft)) > MARGIN
 
     def _gain_alone(self, chances: Sequence[float]) -> float:
         """Return what a draft gains in a pass of its own, in tokens, though that of the others then comes on top."""

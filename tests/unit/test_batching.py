@@ -89,7 +89,7 @@ def knowing(curve: dict[int, float], longest: int = 16) -> Adaptive:
     """Return a controller whose guesses were right again and again, after the first round of an answer."""
     adaptive = Adaptive(VerifyCurve(curve), longest)
     adaptive.begin()
-    for _ in range(12):
+    for _ in range(60):
         played(adaptive, adaptive.trim(copied(8), 16))
     adaptive.begin()
     played(adaptive, NO_DRAFT)
@@ -147,6 +147,17 @@ def test_a_sure_copy_leaves_where_little_is_shared_and_stays_where_much_is() -> 
     assert (length, bounds is None) == (0, False)
 
 
+def test_who_has_proved_nothing_leaves_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    cheap = {1: 1.0, 2: 1.9, 16: 2.0, 32: 2.0}
+    assert decided(batching(cheap, 1), copied(4, 0.99))[1] is None
+    stranger = replace(copied(4, 0.99), source="stranger")
+    length, bounds = decided(batching(cheap, 1), stranger)
+    assert (length, bounds is None) == (0, False)
+    # Broken on purpose: what it says of itself counts.
+    monkeypatch.setattr(Adaptive, "proved", Adaptive.trusted)
+    assert decided(batching(cheap, 1), stranger)[1] is None
+
+
 def test_the_more_there_are_the_less_is_drafted() -> None:
     """A cheap pass of several: a copy is worth less and less beside all the others that it would keep waiting."""
     shared = [decided(batching(FLAT, others), copied(8))[1] for others in (0, 1, 3, 7)]
@@ -170,7 +181,7 @@ def test_where_even_a_draft_that_is_right_throughout_would_stay_one_guess_is_wat
 ) -> None:
     decides = batching(FLAT, 7)
     asked: list[Draft] = []
-    monkeypatch.setattr(Adaptive, "trusted", lambda _, draft: asked.append(draft) or [])
+    monkeypatch.setattr(Adaptive, "proved", lambda _, draft: asked.append(draft) or [])
     assert decides.limit() == 1
     assert decides.trim(copied(1), 1) == NO_DRAFT
     assert asked == []

@@ -181,6 +181,32 @@ def test_an_answer_may_go_past_the_most_tokens_and_the_next_prompt_pays() -> Non
     assert drafter.propose(prompt, 2) == NO_DRAFT
 
 
+@given(st.lists(st.integers(0, 4), min_size=30, max_size=90), st.integers(2, 9))
+def test_who_is_asked_seldom_guesses_as_one_who_is_asked_after_every_token(text: list[int], pause: int) -> None:
+    often, seldom = SuffixDrafter(is_end), SuffixDrafter(is_end)
+    for drafter in (often, seldom):
+        drafter.begin(text[:20], SAMPLER)
+    for place in range(20, len(text)):
+        wanted = often.propose(text[:place], 8)
+        if place % pause == 0:
+            assert seldom.propose(text[:place], 8) == wanted
+        for drafter in (often, seldom):
+            drafter.accept(text[place : place + 1], 0)
+    assert seldom.size == often.size
+    for drafter in (often, seldom):
+        drafter.begin([*text, 1], SAMPLER)
+    assert seldom.propose([*text, 1], 8) == often.propose([*text, 1], 8)
+
+
+def test_a_reference_comes_after_what_was_said_before_it() -> None:
+    drafter = SuffixDrafter(is_end)
+    drafter.begin([1, 2, 3], SAMPLER)
+    drafter.accept([4, 5], 0)
+    drafter.learn([7, 8])
+    drafter.begin([2, 3], SAMPLER)
+    assert drafter.propose([2, 3], 2).tokens == (4, 5)
+
+
 def test_a_reference_makes_room_for_itself() -> None:
     drafter = SuffixDrafter(is_end, most_tokens=40)
     for start in range(100, 1000, 100):

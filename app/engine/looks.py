@@ -1,0 +1,59 @@
+"""How often a free draft is looked for: in every round, or where that costs time and finds nothing, less often.
+
+To index what was said and look for how it goes on takes some tenths of a millisecond: nothing beside a pass of a large
+model, and two or three hundredths of one of a tiny model, or of a pass that several answers share. The longer nothing
+was worth checking, the longer the pause, so that a copy is noticed after a share of the time that there was none.
+"""
+
+from app.engine.round import Round
+from drafters.base import Draft
+from models.base import common_prefix
+
+_SHARE = 0.01
+"""Tokens' time that a look may take and be had in every round."""
+_IN_VAIN, _LONGEST = 8, 8
+"""Looks in vain that make the pause a round longer, and the longest: rounds from one look to the next."""
+_NEW = 0.1
+"""Weight of the latest look in the price of one."""
+
+
+class Looks:
+    """What looking for drafts cost and found, and whether it is time to look again."""
+
+    def __init__(self) -> None:
+        self.run = 0
+        """Guesses that came true one after the other, checked or not."""
+        self._seconds = 0.0
+        self._in_vain = 0
+        self._rounds, self._pause = _LONGEST, 1
+        self._follows = False
+
+    def begin(self) -> None:
+        """Start an answer, with a look: another text, of which half of what was seen tells something."""
+        self._in_vain //= 2
+        self._rounds, self._follows, self.run = _LONGEST, False, 0
+
+    @property
+    def is_due(self) -> bool:
+        """Tell whether to look in this round: after a guess that came true at once."""
+        return self._follows or self._rounds >= self._pause
+
+    def observe(self, round_: Round, guess: Draft | None, price: float) -> None:
+        """Count a round, at so many tokens a second, and what was guessed in it, checked or not; None: no look.
+
+        A copy does not break off in a round that was not to draft.
+        """
+        if guess is None:
+            self._rounds += 1
+            return
+        right = common_prefix(guess.tokens, round_.emitted)
+        unbroken = right > 0 and right in (len(round_.emitted), len(guess.tokens))
+        self.run = self.run + right if unbroken else right // 2
+        worth = len(round_.draft.tokens) > 0
+        self._in_vain = 0 if worth else self._in_vain + 1
+        if not worth:
+            # What a draft that is checked costs is part of what it gains.
+            self._seconds += (round_.draft_seconds - self._seconds) * (_NEW if self._seconds else 1.0)
+        dear = self._seconds * price > _SHARE
+        self._pause = min(_LONGEST, 1 + self._in_vain // _IN_VAIN) if dear else 1
+        self._rounds, self._follows = 1, right > 0

@@ -1,0 +1,101 @@
+"""How often a free draft is looked for: always where it costs nothing to speak of, else seldom where it is in vain."""
+
+from itertools import pairwise
+
+import pytest
+from adapting import FLAT, free, new, played
+
+import app.engine.looks
+from app.engine.looks import Looks
+from app.engine.round import Round
+from app.engine.verify import Verdict
+from drafters.base import NO_DRAFT, Draft
+
+PRICE = 100.0
+"""Tokens a second."""
+CHEAP, DEAR = 0.00009, 0.0002
+"""Seconds of a look: .9 and 2 hundredths of a token's time."""
+
+
+def seen(looks: Looks, guess: Draft | None, emitted: tuple[int, ...] = (-1,), seconds: float = DEAR) -> None:
+    """Let a round go by in which a guess was made and not checked; None: none was looked for."""
+    verdict = Verdict(0, emitted[0], is_bonus=True)
+    looks.observe(Round(NO_DRAFT, verdict, emitted, 10, seconds, 0.01, 0.0, None, 1), guess, PRICE)
+
+
+def looked(looks: Looks, rounds: int, seconds: float = DEAR, guess: Draft = NO_DRAFT) -> list[bool]:
+    """Return for each round whether there was a look, all of them in vain."""
+    found = []
+    for _ in range(rounds):
+        found.append(looks.is_due)
+        seen(looks, guess if looks.is_due else None, seconds=seconds)
+    return found
+
+
+@pytest.mark.parametrize("guess", [NO_DRAFT, free(4)])
+def test_a_look_that_costs_nothing_to_speak_of_is_had_in_every_round(guess: Draft) -> None:
+    assert all(looked(Looks(), 200, CHEAP, guess))
+
+
+@pytest.mark.parametrize("guess", [NO_DRAFT, free(4)])
+def test_the_longer_dear_looks_are_in_vain_the_longer_the_pause(guess: Draft) -> None:
+    looks = Looks()
+    looks.begin()
+    found = looked(looks, 400, guess=guess)
+    places = [place for place, look in enumerate(found) if look]
+    pauses = [after - before for before, after in pairwise(places)]
+    assert places[0] == 0
+    assert pauses == sorted(pauses)
+    assert [pauses.count(pause) for pause in range(1, 8)] == [7, *[8] * 6]
+    assert set(pauses[7 * 8 - 1 :]) == {8}
+
+
+def test_what_looks_in_vain_cost_is_a_small_share_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sum(looked(Looks(), 2000)) * DEAR < 0.004 * 2000 / PRICE
+    # Broken on purpose: nothing is too dear.
+    monkeypatch.setattr(app.engine.looks, "_SHARE", float("inf"))
+    assert sum(looked(Looks(), 2000)) * DEAR > 0.015 * 2000 / PRICE
+
+
+def test_a_draft_worth_checking_is_followed_by_looks_in_every_round() -> None:
+    looks = Looks()
+    looked(looks, 300)
+    draft = free(2)
+    looks.observe(Round(draft, Verdict(0, 9, is_bonus=False), (9,), 10, DEAR, 0.01, 0.0, None, 3), draft, PRICE)
+    assert looked(looks, 8) == [True] * 8
+
+
+def test_a_guess_that_comes_true_is_followed_by_a_look_and_a_run_goes_on_over_rounds_without_one() -> None:
+    looks = Looks()
+    looked(looks, 300)
+    while not looks.is_due:
+        seen(looks, None)
+    guess = free(1)
+    seen(looks, guess, guess.tokens)
+    assert (looks.is_due, looks.run) == (True, 1)
+    seen(looks, None)
+    seen(looks, guess, guess.tokens)
+    assert looks.run == 2
+    seen(looks, guess)
+    assert (looks.is_due, looks.run) == (False, 0)
+
+
+def test_an_answer_begins_with_a_look() -> None:
+    looks = Looks()
+    looked(looks, 300)
+    seen(looks, NO_DRAFT)
+    assert not looks.is_due
+    looks.begin()
+    assert looks.is_due
+
+
+def test_a_controller_asks_for_no_draft_in_a_pause_and_a_draft_model_never_pauses() -> None:
+    adaptive = new(FLAT)
+    for _ in range(200):
+        played(adaptive, draft_seconds=0.5)
+    limits = [played(adaptive, draft_seconds=0.5 * (adaptive.limit() > 0)) and adaptive.limit() for _ in range(80)]
+    assert 8 <= sum(limit > 0 for limit in limits) <= 12
+    with_model = new(FLAT, step=0.1)
+    for _ in range(200):
+        played(with_model, draft_seconds=0.5)
+    assert all(played(with_model, draft_seconds=0.5) and with_model.limit() > 0 for _ in range(20))
