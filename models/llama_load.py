@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,6 +15,7 @@ from models.bindings import llama_cpp, recent_errors
 from models.errors import Cancelled, MemoryLimitError, ModelFileError
 from models.gguf import check_file, parts_of
 from models.machine import available_memory, physical_cores
+from models.parameter_count import parameter_count
 
 _SIGNS_OF_A_CUT = ("failed to read", "failed to seek", "exceeds remaining file size", "not within the file bounds")
 """What llama.cpp says of a file that ends too early: in its header, between header and weights, in its weights."""
@@ -79,9 +81,11 @@ def load_weights(
 
 def description_of(weights: Any) -> str:
     """Return architecture, parameters and quantisation, in a few words."""
-    buffer = ctypes.create_string_buffer(128)
-    llama_cpp().llama_model_desc(weights, buffer, len(buffer))
-    return buffer.value.decode("utf-8", errors="replace")
+    buffer, api = ctypes.create_string_buffer(128), llama_cpp()
+    api.llama_model_desc(weights, buffer, len(buffer))
+    described = buffer.value.decode("utf-8", errors="replace")
+    # llama.cpp goes by the number of layers, and takes a model of 135M for one of 256M.
+    return re.sub(r" (\?B|[\d.]+[KMB]) ", f" {parameter_count(api.llama_model_n_params(weights))} ", described, count=1)
 
 
 def template_of(weights: Any) -> str | None:

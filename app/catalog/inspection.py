@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from app.catalog.pairs import taken_apart
-from app.catalog.words import in_a_line, memory_row, parameters, plain, size
+from app.catalog.words import in_a_line, memory_row, plain, size
 from app.columns import table
 from app.context_size import AUTO, Asked
 from app.terminal import Terminal
@@ -17,6 +17,7 @@ from models.gguf import check_file
 from models.machine import available_memory
 from models.memory import MemoryPlan, Need, Room, fit_context, largest_context, room_for
 from models.model_info import ModelInfo, model_info
+from models.parameter_count import parameter_count
 
 _MEMORY = ("context", "weights", "cache", "buffers", "together")
 _SHORTEST = 256
@@ -83,7 +84,7 @@ def _about(info: ModelInfo) -> list[str]:
         "file": plain(str(info.path)) + (f" and {info.files - 1} more" if info.files > 1 else ""),
         "title": plain(info.title) or "none",
         "model": in_a_line(info),
-        "parameters": f"{parameters(info.parameters)} ({info.parameters:,})",
+        "parameters": f"{parameter_count(info.parameters)} ({info.parameters:,})",
         "layers": f"{info.layers}, {info.heads} heads, {info.kv_heads} of them cached{_window(info)}",
         "vocabulary": f"{info.vocabulary:,} tokens, tokenizer {info.tokenizer}",
         "special tokens": special or "none named",

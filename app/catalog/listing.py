@@ -6,12 +6,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from app.catalog.words import parameters, plain, size
+from app.catalog.words import plain, size
 from app.columns import table
 from app.paths import cache_folder
 from app.terminal import Terminal
 from models.local import LocalModel, local_models
 from models.machine import available_memory
+from models.parameter_count import parameter_count
 from models.stores import own_folders
 
 _HEAD = ("NAME", "ARCHITECTURE", "PARAMETERS", "QUANT", "SIZE", "CONTEXT", "FIM", "MEMORY", "FITS")
@@ -56,7 +57,7 @@ def _row(model: LocalModel) -> list[str]:
     return [
         plain(model.name),
         plain(info.architecture),
-        parameters(info.parameters),
+        parameter_count(info.parameters),
         info.quantisation,
         size(info.size),
         f"{info.context:,}",

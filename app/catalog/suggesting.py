@@ -9,7 +9,7 @@ from typing import Any
 from app.catalog.candidates import Candidate, Candidates, Suggestion
 from app.catalog.foreseen import acceptance_words, passes_words, prediction_record, range_words
 from app.catalog.listing import headers_file, tell_missing_folders
-from app.catalog.words import in_a_line, parameters, plain, size
+from app.catalog.words import in_a_line, plain, size
 from app.columns import table, wrapped
 from app.engine.predict import WORTH
 from app.paths import machine_memory
@@ -19,6 +19,7 @@ from models.local import LocalModel, local_models
 from models.machine import available_memory
 from models.memory import plan_memory
 from models.model_info import model_info
+from models.parameter_count import parameter_count
 
 _HEAD = ("DRAFT", "PARAMETERS", "QUANT", "STEP", "SPEED-UP", "TOGETHER", "FITS")
 _FLUSH_LEFT = {0, 2, 3, 6}
@@ -89,7 +90,7 @@ def _row(each: Candidate) -> list[str]:
     fits = {True: "yes", False: "no", None: "not here"}[each.fits]
     return [
         plain(each.name),
-        parameters(each.parameters),
+        parameter_count(each.parameters),
         info.quantisation if info else "",
         step,
         range_words(each.foreseen),

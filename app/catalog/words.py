@@ -1,23 +1,14 @@
-"""Figures of models in words: sizes, parameters, and names that may come from anywhere."""
+"""Figures of models in words: sizes, and names that may come from anywhere."""
 
 from app.history.safe_text import visible
 from models.memory import MemoryPlan
 from models.model_info import ModelInfo
-
-_UNITS = ((1e9, "B"), (1e6, "M"), (1e3, "K"))
+from models.parameter_count import parameter_count
 
 
 def size(count: float) -> str:
     """Return bytes as a person reads them."""
     return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
-
-
-def parameters(count: int) -> str:
-    """Return a number of weights as models are named by it, such as "1.78B"."""
-    for unit, letter in _UNITS:
-        if count >= unit:
-            return f"{count / unit:.3g}{letter}"
-    return str(count)
 
 
 def plain(text: str) -> str:
@@ -28,7 +19,7 @@ def plain(text: str) -> str:
 def in_a_line(info: ModelInfo) -> str:
     """Return the model in a few words."""
     files = f" in {info.files} files" if info.files > 1 else ""
-    what = f"{plain(info.architecture)} {parameters(info.parameters)} {info.quantisation}"
+    what = f"{plain(info.architecture)} {parameter_count(info.parameters)} {info.quantisation}"
     return f"{what}, {size(info.size)}{files}, trained on {info.context:,} tokens"
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from app.number_types import FiniteRange
+from app.number_types import FiniteRange, TokenLimit
 from app.options import (
     ALLOW_ROUNDING,
     DRAFT_MAX,
@@ -25,6 +25,7 @@ _COMPLETION, _SAMPLING, _OUTPUT = "Completion", "Sampling", "Output"
 _ACCEPT = click.Choice(["coupled", "residual", "block", "typical"])
 _SECONDS = FiniteRange(min=0, min_open=True)
 _CURSOR_HELP = "What marks the cursor in piped text; must occur exactly once."
+_COUNT_HELP = "Maximum tokens; -1: no limit."
 _CONTEXT_HELP = "Another file for context, such as one that is imported. Repeatable; put the most relevant last."
 _TIME_HELP = (
     "Time to generate. The first line is always completed; a later one that is cut off is dropped. "
@@ -37,9 +38,7 @@ _OPTIONS = (
     option(_PLACE, "--suffix-file", type=click.Path(), help="Text after the cursor."),
     option(_PLACE, "--cursor", default=CURSOR, metavar="TEXT", help=_CURSOR_HELP),
     option(_PLACE, "--context", multiple=True, type=click.Path(), metavar="FILE", help=_CONTEXT_HELP),
-    option(
-        _COMPLETION, "-n", "--n-predict", "predict", default=128, type=click.IntRange(min=1), help="Maximum tokens."
-    ),
+    option(_COMPLETION, "-n", "--n-predict", "predict", default=128, type=TokenLimit(), help=_COUNT_HELP),
     option(_COMPLETION, "--max-lines", type=click.IntRange(min=1), help="Maximum lines, not counting empty ones."),
     option(_COMPLETION, "--time-limit", type=_SECONDS, metavar="SECONDS", help=_TIME_HELP),
     option(

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from app import __version__
 from app.catalog.pairs import is_card_name, name_in_card, remember_place, store_card
-from app.catalog.words import parameters
 from app.engine.known_costs import KnownCosts
 from app.engine.predict import Prediction, predict
 from app.engine.provenance import processor_name
@@ -22,6 +21,7 @@ from models.home import at_home
 from models.machine import machine_id, physical_cores
 from models.model_info import model_info
 from models.pair_card import CardModel, CardSettings, Made, PairCard, read_card
+from models.parameter_count import parameter_count
 
 _ATTENTION: Mapping[bool | None, str] = {None: "auto", True: "on", False: "off"}
 _LONGEST = 45
@@ -90,7 +90,7 @@ def write_card(wanted: CardWanted, target: Path, tuned: Tuned, draft: Path, tune
 
 def _model(name: str, path: Path) -> CardModel:
     info, print_ = model_info(path), fingerprint(path)
-    about = f"{info.architecture} {parameters(info.parameters)} {info.quantisation}"
+    about = f"{info.architecture} {parameter_count(info.parameters)} {info.quantisation}"
     return CardModel(_shown(name_in_card(name, path)), print_.size, print_.digest, _shown(about))
 
 

@@ -126,6 +126,9 @@ def test_limits_on_lines_and_time(answered: Answered) -> None:
     assert two["text"] == "\n".join(whole.split("\n")[: two["text"].count("\n") + 1])
     assert len([line for line in two["text"].split("\n") if line.strip()]) == 2
     assert two["finish"] == "stop"
+    endless = answered(*hot, "-n", "-1", stdin=MARKED)
+    assert endless["text"].startswith(whole)
+    assert endless["usage"]["completion_tokens"] > 128
     hurried = answered(*hot, "--time-limit", "0.000001", stdin=MARKED)
     assert hurried["finish"] == "time"
     assert whole.startswith(hurried["text"].rstrip())

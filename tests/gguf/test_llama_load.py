@@ -9,6 +9,7 @@ from typing import Any
 
 import psutil
 import pytest
+from gguf import GGUFReader
 from tiny_gguf import (
     IM_START,
     write_hybrid,
@@ -28,6 +29,7 @@ from models.errors import Cancelled, LocalspecError, MemoryLimitError, ModelFile
 from models.llama import LlamaModel
 from models.llama_context import cache_bytes
 from models.llama_load import LlamaOptions, load_weights
+from models.parameter_count import parameter_count
 
 ONE_THREAD = LlamaOptions(threads=1)
 
@@ -68,8 +70,8 @@ def freed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_model_describes_itself(path: Path) -> None:
     model = LlamaModel(path, LlamaOptions(context_size=256, batch_size=32, max_rows=5, threads=1))
     assert (model.name, model.path) == ("tiny", path)
-    assert model.description.startswith("llama")
-    assert "F32" in model.description
+    weights = sum(int(tensor.n_elements) for tensor in GGUFReader(path).tensors)
+    assert model.description == f"llama {parameter_count(weights)} all F32"
     assert (model.context_size, model.batch_size, model.max_rows) == (256, 32, 5)
     assert (model.length, model.vocab.bos) == (0, None)
     assert 200_000 < model.size_bytes <= path.stat().st_size
