@@ -1,6 +1,6 @@
 """Load on running servers: N clients at once, every answer compared with the one that its question got alone.
 
-    localspec serve MODEL --strict --port 8080 & localspec serve MODEL --draft off --port 8081 &
+    localspec serve MODEL --port 8080 & localspec serve MODEL --draft off --port 8081 &
     python tests/serve_load.py http://127.0.0.1:8080 --against http://127.0.0.1:8081 --minutes 5 > load.json
 
 With --against, short windows go in turns to both (ABBA), with the same questions in the same order for both windows of
@@ -12,7 +12,8 @@ asked, as long as there are any (`fresh` tells), and the right answers are asked
 Without --against there is one window of --minutes for each number of clients; the right answers are asked before.
 
 At temperature 0 an answer that differs was mixed with another's, or forked at a near-tie: `--strict` rules the second
-out. One request in three is called off after a few words. Exit code 1 for an answer that differs, or an error.
+out, and lets no passes be shared, so that both servers want it or neither. One request in three is called off after a
+few words. Exit code 1 for an answer that differs, or an error.
 """
 
 import argparse
