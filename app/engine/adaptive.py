@@ -1,9 +1,9 @@
 """The controller: measured costs, learnt chances, one rule. It needs no setting, and never drafts for long at a loss.
 
-A free guess (the suffix index) is asked for in every round, checked or not: what was cut off still shows how often it
-would have been right, so nothing has to be tried at a loss to be learnt. A draft model has a price even before it is
-checked: it must be expected to pay for its passes and for reading what it has not seen, and when it does not, it is
-tried again only as often as a hundredth of the time allows.
+A free guess (the suffix index) is asked for in every round, or as often as a look is worth its time, checked or not:
+what was cut off still shows how often it would have been right, so nothing has to be tried at a loss to be learnt. A
+draft model has a price even before it is checked: it must be expected to pay for its passes and for reading what it has
+not seen, and when it does not, it is tried again only as often as a hundredth of the time allows.
 """
 
 import math

@@ -86,7 +86,7 @@ class BatchingController:
         # Without a draft nothing is trimmed.
         self._join(shares=self._size > 1)
         longest = self._inner.limit()
-        self._may_leave = self._size == 1 or self._gain_alone([1.0] * longest) > MARGIN
+        self._may_leave = self._size == 1 or (longest > 0 and self._gain_alone([1.0] * longest) > MARGIN)
         return longest if self._may_leave else min(longest, 0 if self._has_model else 1)
 
     def trim(self, draft: Draft, room: int) -> Draft:
