@@ -20,12 +20,13 @@ from app.engine.tuned import Setting, TunedDraft
 from models.errors import Cancelled, LocalspecError
 from models.llama_load import LlamaOptions
 
-KINDS = {"Q4_0": "Q4_0", "Q4_K_M": "Q4_K - Medium"}
-"""Quantisations to try, with the words by which llama.cpp describes a file that has one already."""
+KINDS = {"Q4_K_M": "Q4_K - Medium", "IQ4_NL": "IQ4_NL", "Q4_0": "Q4_0"}
+"""Quantisations to try, the one that loses least first, with the words by which llama.cpp describes a file that has one
+already."""
 _GAIN = 0.03
 _GAIN_OF_A_COPY = 0.05
-_BYTES_A_SECOND = 40e6
-"""Of the source, on few cores: a guess that only decides whether to begin."""
+_BYTES_A_SECOND = {"Q4_K_M": 40e6, "IQ4_NL": 4e6, "Q4_0": 40e6}
+"""Of the source, on few cores: a guess that only decides whether to begin. IQ4_NL tries many scales for each block."""
 _UNFINISHED = "unfinished-"
 _STALE = 24 * 3600.0
 Requantise = Callable[[Path, Path, str], None]
@@ -86,9 +87,10 @@ class DraftTuner:
         finally:
             model.close()
         quickest = quickest_row(self.findings.rows, _GAIN)
-        kinds = [kind for kind, words in KINDS.items() if words not in description]
+        # The last one first: it is the quickest on most machines, and there may be no time for all.
+        kinds = [kind for kind, words in reversed(KINDS.items()) if words not in description]
         copies = [row for kind in kinds if (row := self._copy(path, kind, options, quickest)) is not None]
-        chosen = quickest_row([quickest, *copies], _GAIN_OF_A_COPY)
+        chosen = quickest_row([quickest, *reversed(copies)], _GAIN_OF_A_COPY)
         kept = self._kept(path, chosen.kind) if chosen.kind else None
         if kept is not None and not kept.is_file():
             self.findings.notes.append(_worth_keeping(chosen, quickest))
@@ -129,16 +131,16 @@ class DraftTuner:
         kept = self._kept(path, kind)
         if kept.is_file():
             return self._measure_copy(kept, kind, options, quickest)
-        if not self._keep and path.stat().st_size / _BYTES_A_SECOND > self._timer.left:
-            self.findings.notes.append(f"There was no time to try a {kind} copy of it: give more --seconds, or --keep.")
+        if not self._keep and path.stat().st_size / _BYTES_A_SECOND[kind] > self._timer.left:
+            self.findings.notes.append(f"There was no time for a copy of it in {kind}: give more --seconds, or --keep.")
             return None
-        self._tell(f"{path.stem}: writing a {kind} copy")
+        self._tell(f"{path.stem}: writing a copy in {kind}")
         try:
             return self._measure_new(path, kind, options, quickest)
         except Cancelled:
             raise
         except (LocalspecError, OSError) as error:
-            self.findings.notes.append(f"No {kind} copy of it was tried: {error}".replace("\n", " "))
+            self.findings.notes.append(f"No copy of it in {kind} was tried: {error}".replace("\n", " "))
             return None
 
     def _measure_new(self, path: Path, kind: str, options: LlamaOptions, quickest: DraftMeasure) -> DraftMeasure:
@@ -178,10 +180,9 @@ class DraftTuner:
 
 
 def quickest_row(rows: Sequence[DraftMeasure], gain: float) -> DraftMeasure:
-    """Return the quickest of the rows over the depths they share, or the first if none gains more than `gain`."""
-    first = rows[0]
-    quickest = min(rows, key=lambda row: _relative(row, first))
-    return quickest if _relative(quickest, first) < 1 - gain else first
+    """Return the first of the rows over which the quickest gains no more than `gain`, at the depths they share."""
+    quickest = min(rows, key=lambda row: _relative(row, rows[0]))
+    return next(row for row in rows if _relative(quickest, row) >= 1 - gain)
 
 
 def clear_unfinished(folder: Path) -> None:
@@ -201,6 +202,6 @@ def _relative(row: DraftMeasure, first: DraftMeasure) -> float:
 def _worth_keeping(copy: DraftMeasure, quickest: DraftMeasure) -> str:
     gain = 1 - _relative(copy, quickest)
     return (
-        f"A {copy.kind} copy of the draft model ({copy.size / 2**20:,.0f} MiB) would be {gain:.0%} faster: "
+        f"A copy of the draft model in {copy.kind} ({copy.size / 2**20:,.0f} MiB) would be {gain:.0%} faster: "
         "--keep keeps it in the cache folder, and later runs use it. The text stays the same."
     )

@@ -13,6 +13,7 @@ from run_here import localspec_here
 from run_localspec import ROOT, environment, localspec
 from tiny_gguf import write_llama
 
+from app.engine.tune_draft import KINDS
 from models.remembered import Remembered
 
 QUICK = ("-t", "1", "--seconds", "2")
@@ -73,7 +74,7 @@ def test_json_is_one_object_with_every_figure(tmp_path: Path, model: Path) -> No
 def test_a_copy_is_kept_only_on_request(tmp_path: Path, model: Path) -> None:
     arguments = ("tune", str(model), "--draft", str(model), "-t", "1", "--json", "--seconds", "20")
     found = json.loads(localspec_here(*arguments, home=tmp_path).stdout)
-    assert {row["kind"] for row in found["draft"]["rows"]} == {"", "Q4_0", "Q4_K_M"}
+    assert {row["kind"] for row in found["draft"]["rows"]} == {"", *KINDS}
     assert list(tmp_path.rglob("*Q4*")) == []
     found = json.loads(localspec_here(*arguments, "--keep", home=tmp_path).stdout)
     kept = found["draft"]["tuned"]["copy"]

@@ -10,6 +10,7 @@ from tiny_gguf import LlamaFileType, write_llama, write_truncated
 
 from models.abort import AbortFlag
 from models.errors import Cancelled, LocalspecError, ModelFileError
+from models.gguf_header import read_header
 from models.llama import LlamaModel
 from models.llama_load import LlamaOptions
 from models.requantise import KINDS, requantise
@@ -38,16 +39,26 @@ def test_a_copy_is_smaller_speaks_the_same_tokens_and_runs(tmp_path: Path, kind:
     assert [place.name for place in copy.parent.iterdir()] == ["copy.gguf"]
     assert all(0 <= share <= 1 for share in shares)
     original, model = LlamaModel(source, ONE_THREAD), LlamaModel(copy, ONE_THREAD)
-    assert {"Q4_0": "Q4_0", "Q4_K_M": "Q4_K"}[kind] in model.description
+    assert kind.removesuffix("_M") in model.description
     assert [model.vocab.text(token) for token in range(270)] == [original.vocab.text(token) for token in range(270)]
     assert model.decode([1, 2, 3], rows=1).shape == (1, original.vocab.size)
     original.close()
     model.close()
 
 
-def test_widths_that_a_k_quantisation_can_not_hold_take_another(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_output_matrix_takes_four_bits(tmp_path: Path, kind: str) -> None:
+    """llama.cpp by itself gives it six or eight. In this model, as in most small ones, it is the embedding too."""
+    source, copy = write_llama(tmp_path / "tiny.gguf", n_embd=256, n_layer=1), tmp_path / "copy.gguf"
+    requantise(source, copy, kind)
+    types = {tensor.name: tensor.type for tensor in read_header(copy).tensors}
+    assert types["token_embd.weight"] == ("IQ4_NL" if kind == "IQ4_NL" else "Q4_0")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_widths_that_a_k_quantisation_can_not_hold_take_another(tmp_path: Path, kind: str) -> None:
     copy = tmp_path / "copy.gguf"
-    requantise(write_llama(tmp_path / "narrow.gguf", n_embd=64), copy, "Q4_K_M")
+    requantise(write_llama(tmp_path / "narrow.gguf", n_embd=64), copy, kind)
     model = LlamaModel(copy, ONE_THREAD)
     assert model.decode([1], rows=1).shape[0] == 1
     model.close()

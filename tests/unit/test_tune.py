@@ -1,6 +1,6 @@
 """Tuning in virtual time: a model whose passes cost what a test says, on a clock that only they move."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +8,7 @@ import pytest
 
 from app.engine import tune_threads
 from app.engine.tune import CURVE, Tuner, affordable, measure_curve
-from app.engine.tune_draft import DraftTuner, clear_unfinished
+from app.engine.tune_draft import KINDS, DraftTuner, clear_unfinished
 from app.engine.tune_threads import ThreadPrice, quickest_threads, spread, starved
 from app.engine.tune_timer import Timer, price
 from app.engine.tuned import Setting
@@ -263,21 +263,27 @@ def test_the_toy_has_a_curve() -> None:
 
 
 def draft_tuner(
-    folder: Path, *, keep: bool, copy_speed: float = 0.5, seconds: float = 600.0, fails: bool = False
+    folder: Path,
+    *,
+    keep: bool,
+    copy_speed: float = 0.5,
+    seconds: float = 600.0,
+    fails: bool = False,
+    speeds: Mapping[str, float] | None = None,
 ) -> DraftTuner:
     clock = Clock()
+    speeds = speeds or dict.fromkeys(KINDS, copy_speed)
 
     def cost(speed: float) -> Cost:
         return lambda options, width, depth: speed * usual(options, width, depth)
 
     def open_model(path: Path, options: LlamaOptions) -> PricedModel:
-        copied = path.read_text() == "copy"
-        return PricedModel(clock, options, cost(copy_speed if copied else 1.0), lambda *_: 1, -1)
+        return PricedModel(clock, options, cost(speeds.get(path.read_text(), 1.0)), lambda *_: 1, -1)
 
-    def requantise(_: Path, destination: Path, __: str) -> None:
+    def requantise(_: Path, destination: Path, kind: str) -> None:
         if fails:
             raise LocalspecError("no room")
-        destination.write_text("copy")
+        destination.write_text(kind)
 
     return DraftTuner(Timer(clock, seconds), open_model, lambda _: None, requantise, folder, keep=keep)
 
@@ -333,7 +339,7 @@ def test_a_copy_that_is_stored_stays_until_another_choice_is(tmp_path: Path, dra
     again.forget_replaced(used)
     assert copies(tmp_path / "drafts") == [used.name], "runs with other threads use it"
     again.forget_replaced()
-    assert (copies(tmp_path / "drafts"), len(others)) == ([], 1)
+    assert (copies(tmp_path / "drafts"), len(others)) == ([], len(KINDS) - 1)
 
 
 def test_a_copy_that_is_hardly_quicker_is_not_kept(tmp_path: Path, draft: Path) -> None:
@@ -341,6 +347,27 @@ def test_a_copy_that_is_hardly_quicker_is_not_kept(tmp_path: Path, draft: Path) 
     tune.run(draft, SEVERAL, 0)
     assert tune.findings.tuned is not None
     assert (tune.findings.tuned.copy, copies(tmp_path / "drafts")) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("speeds", "chosen"),
+    [
+        ((0.62, 0.61, 0.60), "Q4_K_M"),
+        ((0.70, 0.62, 0.60), "IQ4_NL"),
+        ((0.70, 0.65, 0.60), "Q4_0"),
+        ((0.98, 0.97, 0.96), None),
+    ],
+)
+def test_of_copies_as_quick_as_each_other_the_one_that_loses_least_is_taken(
+    tmp_path: Path, draft: Path, speeds: tuple[float, ...], chosen: str | None
+) -> None:
+    tune = draft_tuner(tmp_path / "drafts", keep=True, speeds=dict(zip(KINDS, speeds, strict=True)))
+    tune.run(draft, SEVERAL, 0)
+    tune.forget_replaced()
+    assert tune.findings.tuned is not None
+    kept = tune.findings.tuned.copy
+    assert (kept.read_text() if kept else None) == chosen
+    assert copies(tmp_path / "drafts") == ([kept.name] if kept else [])
 
 
 def test_a_copy_that_can_not_be_made_is_said_and_the_rest_stands(tmp_path: Path, draft: Path) -> None:
