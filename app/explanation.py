@@ -7,6 +7,7 @@ from app.engine.explain import Explanation, SourceAccount
 
 _PLACES_SHOWN = 8
 _NOBODY = "No drafter: plain decoding."
+_TUNE = "localspec tune MODEL --draft DRAFT --keep looks for the best settings and a faster copy"
 _LEFT_OUT = "It is left out of this answer; the next one tries it again."
 
 
@@ -36,6 +37,8 @@ def explanation_text(explanation: Explanation | None) -> str:
         lines.append(_fixed(explanation))
     elif _is_untried(explanation):
         lines.append(f"  {explanation.model}: {_not_tried(explanation)}")
+    if not explanation.model_tuned:
+        lines.append(f"  {explanation.model} may run faster: {_TUNE}")
     return "\n".join(lines)
 
 
@@ -72,6 +75,7 @@ def explanation_record(explanation: Explanation) -> dict[str, Any]:
         "failure": explanation.failure or None,
         "pass_seconds": {str(cost.width): cost.seconds for cost in explanation.widths},
         "model_step_ratio": explanation.model_step_ratio,
+        "model_tuned": explanation.model_tuned if explanation.model else None,
         "next_try_in_rounds": explanation.next_try,
         "sources": [
             {

@@ -53,6 +53,8 @@ class Explanation:
     """Whether it decides at all; else every draft of a fixed length is checked, and nothing is learnt."""
     failure: str = ""
     """What went wrong with the draft model in this answer, which goes on without it."""
+    model_tuned: bool = True
+    """Whether the fastest way to run the draft model was looked for, or there is no other; True without one."""
 
 
 def explain(adaptive: Adaptive, *, adapts: bool = True, failure: str = "") -> Explanation:
@@ -72,6 +74,7 @@ def explain(adaptive: Adaptive, *, adapts: bool = True, failure: str = "") -> Ex
         adaptive.rounds_to_next_try() if adapts else None,
         adapts,
         failure,
+        model is None or model.tuned,
     )
 
 

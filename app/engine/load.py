@@ -126,7 +126,7 @@ class Loader:
             exact = self.exact_width(target)
             widest = usable_width(exact, WIDEST, allow_rounding=self.plan.allow_rounding)
             curve = VerifyCurve(self.curve(target, [width for width in QUICK_WIDTHS if width <= widest]))
-            cost = ModelCost(model.name, self.draft_curve(model.model)) if model else None
+            cost = ModelCost(model.name, self.draft_curve(model.model), self._is_tuned(spec.model)) if model else None
         except BaseException:
             if model:
                 model.close()
@@ -250,6 +250,9 @@ class Loader:
         path = self._found(name)
         tuned = load_tuned_draft(self.plan.memory, path, self.plan.options)
         return tuned.copy if tuned and tuned.copy else path, apply_tuned(options, tuned)
+
+    def _is_tuned(self, draft: str) -> bool:
+        return draft == TOY or load_tuned_draft(self.plan.memory, self._found(draft), self.plan.options) is not None
 
     def _fitted(self, path: Path, options: LlamaOptions) -> LlamaOptions:
         """Return the options with a context that fits, if so asked: the draft model has one as long, and counts too."""

@@ -20,6 +20,8 @@ class ModelCost:
     """Its source in drafts."""
     curve: VerifyCurve
     """Seconds of its passes by tokens read."""
+    tuned: bool = True
+    """Whether it was looked for the fastest way to run it, or there is no other."""
 
     def reading(self, tokens: int) -> float:
         """Return the seconds to read tokens it has not seen."""

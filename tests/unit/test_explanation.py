@@ -111,6 +111,14 @@ def test_where_nothing_is_decided_nothing_is_said_of_tries_and_pauses(model: str
     assert lines(fixed)[3:] == [f"  --no-adapt: {line}"]
 
 
+def test_a_draft_model_that_was_never_tuned_is_told() -> None:
+    untuned = replace(KNOWN, model=MODEL, sources=(DRAFT_MODEL,), model_step_ratio=0.3, model_tuned=False)
+    assert lines(untuned)[-1].startswith("  model:small may run faster: localspec tune MODEL --draft DRAFT --keep")
+    assert lines(replace(untuned, model_tuned=True)) == lines(untuned)[:-1]
+    assert explanation_record(untuned)["model_tuned"] is False
+    assert explanation_record(KNOWN)["model_tuned"] is None
+
+
 def test_the_record_has_the_same_numbers_and_is_json() -> None:
     explanation = replace(KNOWN, sources=(SUFFIX, DRAFT_MODEL), model=MODEL, model_step_ratio=0.3, next_try=12)
     assert json.loads(json.dumps(explanation_record(explanation))) == {
@@ -121,6 +129,7 @@ def test_the_record_has_the_same_numbers_and_is_json() -> None:
         "failure": None,
         "pass_seconds": {"1": 0.05, "4": 0.075},
         "model_step_ratio": 0.3,
+        "model_tuned": True,
         "next_try_in_rounds": 12,
         "sources": [
             {"name": "suffix", "guessed_at": [10, 8, 4], "right_at": [8, 4, 4], "chance": 0.81, "needed": 0.32},
