@@ -100,7 +100,8 @@ def run(context: click.Context, /, model: str | None, prompt: tuple[str, ...], *
       localspec run -C                                continue the last conversation
       localspec run -m coder.gguf --edit main.py:12   edit, with completions at the cursor
 
-    MODEL is a .gguf file, or "starter". Same seed, same text: a drafter changes the speed and nothing else.
+    MODEL is a .gguf file, or a name that `localspec models ls` shows. Same seed, same text: a drafter changes the speed
+    and nothing else.
 
     The rules of --accept other than "coupled" accept drafts at random. "residual" and "block" preserve the model's
     distribution, but another draft gives another text; "typical" accepts what is plausible, and is approximate.

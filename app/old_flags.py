@@ -1,6 +1,6 @@
 """Flags of other llama.cpp programs: translated where they mean something here, and never in silence."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 _RENAMED = {
     "--draft-n": "--draft-max",
@@ -47,8 +47,14 @@ _VALUES_WITHOUT_EFFECT = {
 }
 
 
-def translate(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return (arguments in today's spelling, one note for each old one); what follows "--" stays as it is."""
+def translate(
+    arguments: Sequence[str], known: Collection[str] = (), valued: Collection[str] = ()
+) -> tuple[list[str], list[str]]:
+    """Return (arguments in today's spelling, one note for each old one); what follows "--" stays as it is.
+
+    Of the flags of today, `known` are all and `valued` those that take a value: what follows one is not a flag, however
+    it looks.
+    """
     result: list[str] = []
     notes: list[str] = []
     rest = list(arguments)
@@ -56,19 +62,23 @@ def translate(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         argument = rest.pop(0)
         if argument == "--":
             return [*result, argument, *rest], notes
-        flag, equals, value = argument.partition("=")
-        if flag == "--predict" and (value if equals else rest[0] if rest else "").removeprefix("-").isdigit():
-            notes.append("--predict with a number is spelled -n here.")
-            result.append("--n-predict" + equals + value)
-        elif flag in _RENAMED:
-            notes.append(f"{flag} is spelled {_RENAMED[flag]} here.")
-            result.append(_RENAMED[flag] + equals + value)
-        elif flag in _FLAGS_WITHOUT_EFFECT:
-            notes.append(f"{flag} has no effect: {_FLAGS_WITHOUT_EFFECT[flag]}.")
-        elif flag in _VALUES_WITHOUT_EFFECT:
-            notes.append(f"{flag} has no effect: {_VALUES_WITHOUT_EFFECT[flag]}.")
-            if not equals and rest:
-                rest.pop(0)
-        else:
-            result.append(argument)
+        today, note = _today(argument, rest[0] if rest else "")
+        result += [] if today is None else [today]
+        notes += [note] if note else []
+        if today in valued:
+            result += rest[:1]
+            del rest[:1]
+        elif argument in _VALUES_WITHOUT_EFFECT and rest and rest[0] not in known:
+            rest.pop(0)
     return result, notes
+
+
+def _today(argument: str, following: str) -> tuple[str | None, str]:
+    """Return an argument in today's spelling, None for one without effect, and what to say about it."""
+    flag, equals, value = argument.partition("=")
+    if flag == "--predict" and (value if equals else following).removeprefix("-").isdigit():
+        return "--n-predict" + equals + value, "--predict with a number is spelled -n here."
+    if flag in _RENAMED:
+        return _RENAMED[flag] + equals + value, f"{flag} is spelled {_RENAMED[flag]} here."
+    reason = _FLAGS_WITHOUT_EFFECT.get(flag) or _VALUES_WITHOUT_EFFECT.get(flag)
+    return (None, f"{flag} has no effect: {reason}.") if reason else (argument, "")

@@ -63,7 +63,10 @@ class SectionedCommand(click.Command):
 
     def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
         """Translate old spellings and parse; then say what was translated, and NOTES, unless quiet."""
-        arguments, notes = translate(arguments)
+        options = [each for each in self.get_params(context) if isinstance(each, click.Option)]
+        known = {name for option in options for name in option.opts}
+        valued = {name for option in options if not (option.is_flag or option.count) for name in option.opts}
+        arguments, notes = translate(arguments, known, valued)
         try:
             rest = super().parse_args(context, arguments)
         finally:

@@ -14,6 +14,7 @@ _SAMPLING = {
     {"temperature": "temp", "penalty_window": "repeat-last-n"}.get(entry.name, entry.name.replace("_", "-")): entry.name
     for entry in fields(SamplingParams)
 }
+_LONGEST_DRAFT, _MOST_TOKENS = 64, 2**31 - 1
 
 
 def setting_values(settings: Question) -> Mapping[str, object]:
@@ -22,8 +23,8 @@ def setting_values(settings: Question) -> Mapping[str, object]:
     longest = settings.draft_length
     return {
         **sampling,
-        "draft-max": -1 if longest is None else longest,
-        "predict": settings.max_tokens,
+        "draft-max": "-1 (as many as pay off)" if longest is None else longest,
+        "predict": "-1 (no limit)" if settings.max_tokens is None else settings.max_tokens,
         "accept": f"{settings.accept} ({settings.accept.claim})",
     }
 
@@ -37,9 +38,9 @@ def with_setting(settings: Question, name: str, value: str) -> Question:
         return replace(settings, accept=_rule(value))
     try:
         if name == "draft-max":
-            return replace(settings, draft_length=int(value) if int(value) >= 0 else None)
+            return replace(settings, draft_length=_count(name, int(value), range(_LONGEST_DRAFT + 1)))
         if name == "predict":
-            return replace(settings, max_tokens=int(value) if int(value) > 0 else None)
+            return replace(settings, max_tokens=_count(name, int(value), range(1, _MOST_TOKENS + 1)))
         attribute = _SAMPLING[name]
         wanted = type(getattr(settings.sampling, attribute))(value)
         if name == "seed" and wanted < 0:
@@ -54,6 +55,14 @@ def draft_length_text(settings: Question) -> str:
     if not settings.adapt:
         return f"{FIXED_LENGTH if settings.draft_length is None else settings.draft_length} tokens"
     return "as many tokens as pay off" if settings.draft_length is None else f"at most {settings.draft_length} tokens"
+
+
+def _count(name: str, value: int, allowed: range) -> int | None:
+    """Return a number of tokens, None for -1; raises UsageError for one that its flag would refuse."""
+    if value != -1 and value not in allowed:
+        hint = f"Expected {allowed[0]} to {allowed[-1]:,}, or -1 for no limit."
+        raise UsageError(f"{name} can't be {value}.", hint=hint)
+    return None if value == -1 else value
 
 
 def _rule(value: str) -> Accept:

@@ -60,11 +60,11 @@ class SamplingParams:
             ("frequency_penalty", abs(self.frequency_penalty) <= 1e3, "from -1000 to 1000"),
             ("presence_penalty", abs(self.presence_penalty) <= 1e3, "from -1000 to 1000"),
             ("penalty_window", self.penalty_window >= -1, "-1 or more"),
-            ("temperature", _is_temperature(self.temperature), "at most 0, or 0.001 or more"),
+            ("temperature", _is_temperature(self.temperature), "finite, and at most 0, or 0.001 or more"),
         )
         for name, right, wanted in limits:
             if not right:
-                flag = name.replace("_", "-")
+                flag = "repeat-last-n" if name == "penalty_window" else name.replace("_", "-")
                 raise UsageError(f"{flag} is {getattr(self, name)}", hint=f"{flag} must be {wanted}.")
 
     @property

@@ -18,8 +18,13 @@ def read_prompts(path: str | None) -> list[BenchPrompt]:
         return _parse(resources.files("app.bench").joinpath(_BUILT_IN).read_text(encoding="utf-8"), _BUILT_IN)
     try:
         text = at_home(path, "--prompts").read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--prompts {path} can't be read.", cause=str(error), hint="Check the path.") from error
+    except OSError as error:
+        raise UsageError(
+            f"--prompts {path} can't be read.", cause=str(error.strerror), hint="Check the path."
+        ) from error
+    except UnicodeDecodeError as error:
+        hint = "A prompt file is UTF-8 text, one JSON object per line."
+        raise UsageError(f"--prompts {path} is not text.", cause=str(error), hint=hint) from error
     return _parse(text, path)
 
 

@@ -101,7 +101,7 @@ def parsed(source: Source) -> dict[str, Any]:
         if source.path.stat().st_size > _LARGEST:
             raise UsageError(f"{source.path} is too large for a settings file.", hint="Move it away.")
         text = source.path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{source.path} can't be read.", cause=str(error), hint="Fix it, or move it away.") from error

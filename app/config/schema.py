@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
+from math import isfinite
 from typing import Any
 
 import click
@@ -165,6 +166,8 @@ def _lacking(parameter: click.Parameter, value: Any) -> str:
     each = value if isinstance(value, list) else [value]
     if any(isinstance(one, bool | list | dict) or _is_huge(one) for one in each):
         return "a value"
+    if any(isinstance(one, float) and not isfinite(one) for one in each):
+        return "a finite number"
     # 100 would be the name of a file, and is meant for another flag of this name.
     is_file = isinstance(parameter.type, click.Path)
     return "the name of a file, in quotes" if is_file and not all(isinstance(one, str) for one in each) else ""

@@ -143,7 +143,9 @@ def judge(arm: Result, plain: Result) -> Verdict:
         against.append(f"{len(arm.forks)} of {arm.answers} answers differ")
     if arm.speed_up is None or arm.speed_up < LEAST_SPEED_UP:
         against.append(f"{speed}, {LEAST_SPEED_UP} needed")
-    if arm.gap_p95 is None or plain.gap_p95 is None or arm.gap_p95 >= plain.gap_p95:
+    if arm.gap_p95 is None or plain.gap_p95 is None:
+        against.append("no p95 gap: answers are too short")
+    elif arm.gap_p95 >= plain.gap_p95:
         against.append(f"{gap}: not better")
     if not arm.coverage:
         against.append("nothing was drafted")

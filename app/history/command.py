@@ -63,7 +63,7 @@ def search_conversations(words: Sequence[str], *, limit: int, as_json: bool) -> 
 def export_conversations(prefix: str, *, everything: bool, as_json: bool) -> None:
     """Print a conversation, or all of them, as Markdown or as lines of JSON."""
     if prefix and everything:
-        raise UsageError("export needs an id or --all.", hint=_IDS)
+        raise UsageError("export takes an id or --all, not both.", hint="Leave out one of the two.")
     with _opened() as (store, terminal):
         chosen = [summary.conversation for summary in store.latest()] if everything else [store.find(prefix)]
         for place, conversation in enumerate(chosen):
@@ -92,7 +92,9 @@ def remove_conversations(prefixes: Sequence[str], *, everything: bool, ask: bool
 
 
 def _check_asked(prefixes: Sequence[str], *, everything: bool) -> None:
-    if everything == bool(prefixes):
+    if everything and prefixes:
+        raise UsageError("rm takes ids or --all, not both.", hint="Leave out one of the two.")
+    if not everything and not prefixes:
         raise UsageError("rm needs ids or --all.", hint=_IDS)
     if "" in prefixes:
         raise UsageError("An id is empty.", hint=_IDS)

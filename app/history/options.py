@@ -6,16 +6,25 @@ _LIMIT = click.option(
     "-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 1_000_000), help="Maximum to show."
 )
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-_ID = click.argument("conversation", required=False, default="", metavar="[ID]")
+
+
+def _not_empty(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
+    """Return an id, "" for none; raises click.BadParameter for one that is empty: it would mean the last."""
+    if value == "":
+        raise click.BadParameter("the id is empty; is a variable of the shell unset?", context, parameter)
+    return value or ""
+
+
+_ID = click.argument("conversation", required=False, metavar="[ID]", callback=_not_empty)
 
 
 @click.group(short_help="List, search, export or remove conversations.")
 def history() -> None:
     """List, read, search, export or remove saved conversations.
 
-    `localspec run` saves chats and answers to `run MODEL PROMPT` as they happen, but not those of `run --json`, in a
-    file that only you can read and that never leaves this machine. Undone and regenerated messages are kept as other
-    branches. `localspec run -C` continues the last conversation, --resume ID another one.
+    `localspec run` saves chats and answers to `run MODEL PROMPT` as they happen, in a file that only you can read and
+    that never leaves this machine; those of `run --json` only with -C or --resume. Undone and regenerated messages are
+    kept as other branches. `localspec run -C` continues the last conversation, --resume ID another one.
 
     `localspec run --no-history`, or LOCALSPEC_NO_HISTORY=1, saves nothing. The first digits of an ID are enough;
     without one, show and export take the last conversation.

@@ -16,6 +16,8 @@ class Protocol(LanguageServerProtocol):
 
     on_exit: Callable[[], None]
     """Called when the editor says that the process should end."""
+    _counts_from_0 = False
+    """Whether the editor's client numbers the kinds of triggers as VS Code does."""
 
     @property
     def asked_to_stop(self) -> bool:
@@ -53,12 +55,27 @@ class Protocol(LanguageServerProtocol):
 
     def structure_message(self, data: dict[str, Any]) -> Any:
         """Return a message as a value; a request that makes no sense is answered, for its editor waits."""
+        if data.get("method") == types.TEXT_DOCUMENT_INLINE_COMPLETION:
+            self._as_specified(data.get("params"))
         try:
             return super().structure_message(data)
         except JsonRpcException as error:
             if "id" in data and "method" in data:
                 self._send_response(data["id"], error=error.to_response_error())
             raise
+
+    def _as_specified(self, params: Any) -> None:
+        """Correct what VS Code's client up to version 9 sends as the editor has it: kinds from 0, ranges as pairs."""
+        context = params.get("context") if isinstance(params, dict) else None
+        if not isinstance(context, dict):
+            return
+        kind, chosen = context.get("triggerKind"), context.get("selectedCompletionInfo")
+        # Until it first asks with 0, its 1 can't be told from that of others; all it costs is the pause before.
+        self._counts_from_0 |= kind == 0
+        if self._counts_from_0 and isinstance(kind, int):
+            context["triggerKind"] = kind + 1
+        if isinstance(chosen, dict) and isinstance(chosen.get("range"), list):
+            chosen["range"] = dict(zip(("start", "end"), chosen["range"], strict=False))
 
     def handle_message(self, message: Any) -> None:
         """Answer a request at the wrong time with the error that the specification has for it, and take all others."""

@@ -39,10 +39,13 @@ class Settings:
     """Characters after which the editor should ask for a plain completion by itself. Read at the start alone."""
 
 
+_NAMES = [field.name for field in fields(Settings)]
+
+
 def with_settings(settings: Settings, given: object) -> tuple[Settings, list[str]]:
     """Return the settings with those that an editor gives, and what is wrong with the others, a sentence each.
 
-    They may be in a table "localspec", which then is all that is looked at.
+    They may be in a table "localspec", which then is all that is looked at; tables of other names are of other servers.
     """
     table = given.get(SECTION, given) if isinstance(given, Mapping) else given
     if table is None:
@@ -52,6 +55,8 @@ def with_settings(settings: Settings, given: object) -> tuple[Settings, list[str
     changes: dict[str, Any] = {}
     wrong = []
     for name, value in table.items():
+        if isinstance(value, Mapping) and name not in _NAMES:
+            continue
         if (reason := _wrong(name, value)) is None:
             changes[name] = tuple(value) if isinstance(value, list) else value
         else:
@@ -61,10 +66,9 @@ def with_settings(settings: Settings, given: object) -> tuple[Settings, list[str
 
 def _wrong(name: str, value: object) -> str | None:
     """Return what is wrong with a setting; None for nothing."""
-    names = [field.name for field in fields(Settings)]
-    if name not in names:
-        near = get_close_matches(str(name), names, n=1)
-        hint = f"Did you mean '{near[0]}'?" if near else f"The settings are: {', '.join(names)}."
+    if name not in _NAMES:
+        near = get_close_matches(str(name), _NAMES, n=1)
+        hint = f"Did you mean '{near[0]}'?" if near else f"The settings are: {', '.join(_NAMES)}."
         return f"Unknown setting '{name}'. {hint}"
     wanted = _wanted(name, value)
     return f"The setting '{name}' can't be {value!r}; expected {wanted}." if wanted else None

@@ -64,7 +64,7 @@ class Asking:
         return JSONResponse(replies if len(replies) > 1 else replies[0])
 
     async def _all(self, asked: Sequence[Asked]) -> list[Outcome]:
-        return [await self._service.whole(one) for one in asked]
+        return [await self._service.whole(one, further=place > 0) for place, one in enumerate(asked)]
 
     async def _fields(self, request: Request) -> Fields:
         """Read the body; raises Refused, first of all where nothing is loaded."""

@@ -73,9 +73,12 @@ def _door(flags: dict[str, Any]) -> Door:
     from app.serve.hosts import is_loopback
 
     host, key = flags["host"], flags["api_key"] or ""
+    if flags["api_key"] == "":
+        hint = "Is a variable of the shell unset? Without the flag, anybody on this machine may send requests."
+        raise UsageError("--api-key is empty.", hint=hint)
     if not key and not is_loopback(host):
         raise UsageError(
-            f"--host {host} can be reached from other machines, but no key is set.",
+            f"--host '{host}' can be reached from other machines, but no key is set.",
             hint="Choose one with --api-key, or in LOCALSPEC_API_KEY; clients must then send it.",
         )
     port = flags["port"]

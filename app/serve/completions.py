@@ -44,7 +44,7 @@ class CompletionsRequest:
             base["usage"] = None
         outcomes: list[Outcome] = []
         for place, asked in enumerate(self.asked):
-            async with aclosing(first if place == 0 else service.speak(asked)) as speech:
+            async with aclosing(first if place == 0 else service.speak(asked, further=True)) as speech:
                 async for said in speech:
                     if isinstance(said, Outcome):
                         outcomes.append(said)

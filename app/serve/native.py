@@ -112,7 +112,7 @@ async def events_of(
 ) -> AsyncGenerator[bytes]:
     """Yield the answers to several requests, one after the other; the first has begun."""
     for place, one in enumerate(requests):
-        speech = first if place == 0 else service.speak(one.asked)
+        speech = first if place == 0 else service.speak(one.asked, further=True)
         async with aclosing(one.events(speech, service.loaded)) as events:
             async for said in events:
                 yield said

@@ -18,7 +18,7 @@ from app.serve.metrics import Metrics
 from app.serve.prompt_reuse import PromptReuse
 from app.serve.settings import ServePlan
 from models.base import Vocab
-from models.errors import Cancelled, LocalspecError
+from models.errors import BusyError, Cancelled, LocalspecError
 from models.fim import FimFormat, Hole
 
 T = TypeVar("T")
@@ -77,10 +77,11 @@ class Service:
         _ = self.loaded
         return await self._desk.look(lambda worker: job(worker.vocab))
 
-    async def speak(self, asked: Asked) -> AsyncGenerator[str | Outcome]:
+    async def speak(self, asked: Asked, *, further: bool = False) -> AsyncGenerator[str | Outcome]:
         """Yield the text of an answer as it becomes certain, "" while its prompt is read, and last how it ended.
 
-        Raises Refused. Closing the generator calls the answer off within a round.
+        Raises Refused, but not because a `further` prompt of a request has to wait: what was said to those before it
+        would be lost. Closing the generator calls the answer off within a round.
         """
         size = self.loaded.ready.context_size
         asked = _sized(asked, size)
@@ -88,9 +89,9 @@ class Service:
             # Refused, it would be shown as an error; its editor sends the next one anyway.
             yield Outcome("", "", Finish.CANCELLED, Stats().snapshot(), 0.0)
             return
-        with self._admission(asked), self.metrics.meter(asked.kind) as meter:
+        with self._admission(asked, further=further), self.metrics.meter(asked.kind) as meter:
             answer = Answer(asked, lambda: meter.prompt_seconds)
-            wait = self.settings.limits.seconds
+            wait = None if further else self.settings.limits.seconds
             try:
                 async with aclosing(self._desk.answer(asked.question, asked.urgency, wait)) as messages:
                     async for message in messages:
@@ -103,27 +104,27 @@ class Service:
                 self.metrics.cancelled(asked.kind, answer.stats, warms=asked.warms)
                 raise
             except LocalspecError as error:
-                if not (asked.warms and isinstance(error, Cancelled)):
+                if not (asked.warms and isinstance(error, Cancelled | BusyError)):
                     raise refusal(error, size) from error
-                # It made room for somebody who does wait.
+                # It made room for somebody who does wait, or waited too long itself.
                 answer.end("", Finish.CANCELLED)
             outcome = answer.outcome
             assert outcome is not None, "the engine's last message is the end"
             meter.ended(outcome, warms=asked.warms)
             yield outcome
 
-    async def whole(self, asked: Asked) -> Outcome:
-        """Return a whole answer; raises Refused."""
-        async with aclosing(self.speak(asked)) as speech:
+    async def whole(self, asked: Asked, *, further: bool = False) -> Outcome:
+        """Return a whole answer, to a `further` prompt however long it waits; raises Refused."""
+        async with aclosing(self.speak(asked, further=further)) as speech:
             async for said in speech:
                 if isinstance(said, Outcome):
                     return said
         raise AssertionError("an answer ends with an outcome")
 
     @contextmanager
-    def _admission(self, asked: Asked) -> Iterator[None]:
+    def _admission(self, asked: Asked, *, further: bool) -> Iterator[None]:
         """Let in as many as may be answered or wait; raises Refused."""
-        if not asked.warms and self._admitted >= self.loaded.ready.slots + self.settings.limits.waiting:
+        if not (asked.warms or further) and self._admitted >= self.loaded.ready.slots + self.settings.limits.waiting:
             raise Refused(503, "Too many requests are waiting.", code="busy")
         self._warming += asked.warms
         self._admitted += not asked.warms

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 from starlette.responses import Response
@@ -46,13 +46,21 @@ class EventStream(Response):
         except Refused as refused:
             # The status is out: a client learns of it by the event.
             self._refused(refused.status)
-            await _write(send, event(refused.body))
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await _end(send, event(refused.body))
+        else:
+            await _end(send, b"")
 
     async def _send(self, send: Send) -> None:
         async with aclosing(self._events) as events:
             async for one in events:
                 await _write(send, one)
+
+
+async def _end(send: Send, data: bytes) -> None:
+    """Send the last of it; who does not take it in time goes without."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_SECONDS):
+            await send({"type": "http.response.body", "body": data, "more_body": False})
 
 
 async def _write(send: Send, data: bytes) -> None:

@@ -24,7 +24,7 @@ _FAR = 1 << 30
 """A column that no line has."""
 _JOINERS = "\u200c\u200d"
 """Of no width, but words and emoji fall apart without them; terminals leave them in peace."""
-_PLACE = re.compile(r"(.+?):(\d+)(?::(\d+))?:?")
+_PLACE = re.compile(r"(.+?):(\d{1,9})(?::(\d{1,9}))?:?")
 
 
 @dataclass(frozen=True, slots=True)

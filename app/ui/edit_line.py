@@ -7,7 +7,7 @@ from textual import on
 from textual.message import Message
 from textual.widgets import Input
 
-_LINE = re.compile(r"\s*(\d+)\s*(?:[:,]\s*(\d+)\s*)?")
+_LINE = re.compile(r"\s*(\d{1,9})\s*(?:[:,]\s*(\d{1,9})\s*)?")
 
 
 class WantedLine(Input):

@@ -20,8 +20,8 @@ from app.ui.edit_actions import ACTIONS
 from app.ui.edit_asking import QUICK, Asking
 from app.ui.edit_file import TextFile
 from app.ui.edit_line import WantedLine
-from app.ui.edit_status import TitleLine, file_notes, seconds_words, told
-from app.ui.failures import survived
+from app.ui.edit_status import TitleLine, file_notes, seconds_words
+from app.ui.failures import survived, told
 from app.ui.flow import Flow
 from app.ui.ghost_area import GhostArea
 from app.ui.panel import SpeculationPanel

@@ -1,20 +1,14 @@
 """What the editor's lines say: the file above the text, and of the answers what the panel has no place for."""
 
-import logging
-import traceback
-
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 from textual.widget import Widget
 
 from app.ui.bars import fit, shown
 from app.ui.edit_file import TextFile
-from app.ui.failures import unexpected
-from models.errors import LocalspecError
 
 _SHORTEST_NAME = 20
 """Columns that a name has where there are as many."""
-_log = logging.getLogger("localspec.ui")
 
 
 class TitleLine(Widget):
@@ -67,11 +61,3 @@ def seconds_words(seconds: float) -> str:
     if seconds >= 1:
         return f"{seconds:.1f} s"
     return f"{seconds * 1000:.0f} ms" if seconds >= 0.001 else "<1 ms"
-
-
-def told(error: Exception) -> LocalspecError:
-    """Return an error as it is shown; one that nobody foresaw is in the log too."""
-    if isinstance(error, LocalspecError):
-        return error
-    _log.error("%s", "".join(traceback.format_exception(error)))
-    return unexpected(error)

@@ -40,7 +40,7 @@ def told(error: Exception) -> LocalspecError:
 def unexpected(error: BaseException) -> LocalspecError:
     """Return a failure of this program as an error to be shown."""
     return LocalspecError(
-        "Internal error in localspec; the chat continues.",
+        "Internal error in localspec; you can go on.",
         cause=f"{type(error).__name__}: {error}",
         hint=f"See {log_file()} for details, and please report it.",
     )

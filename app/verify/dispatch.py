@@ -47,6 +47,9 @@ def _check_apply(given: Mapping[str, str], *, audits: bool, counts: bool) -> Non
     for parameter, flag in given.items():
         if audits and parameter not in _OF_SERVERS:
             raise UsageError(f"{flag} has no effect with --audit.", hint="Leave out one of the two.")
+        if counts and parameter == "predict":
+            # As many tokens are drawn as are counted.
+            raise UsageError(f"{flag} has no effect with --statistics.", hint="Leave out one of the two.")
         check = _ONLY.get(parameter)
         if (check == "--audit" and not audits) or (check == "--statistics" and not counts):
             raise UsageError(f"{flag} has an effect only with {check}.", hint=f"Leave it out, or add {check}.")

@@ -15,16 +15,17 @@ _LONGEST = 86400
 _RULES = click.Choice([rule.value for rule in Accept])
 _ARMS_HELP = (
     "Drafters to compare, separated by commas: auto, lookup, suffix, model; the last three also with a draft length, "
-    "as in lookup:7.  [default: auto,lookup:2,suffix:5; with a draft model also model:3]"
+    "as in lookup:7.  [default: auto,lookup:2,suffix:5; with a draft model also model:3; with --statistics suffix, or "
+    "model]"
 )
-_LIMIT_HELP = "Maximum prompts per class.  [default: 1; with --prompts, all of the file]"
+_LIMIT_HELP = "Maximum prompts per class.  [default: 1; with --prompts all of the file, except with --statistics]"
 _DRAFT_MAX_HELP = "Draft length of arms that do not name one."
 _ACCEPT_HELP = "How drafts are accepted; above temperature 0, only coupled allows comparing tokens."
 _ROUNDING_HELP = (
     "Allow drafts longer than this machine verifies bit-exactly; near-ties may then fork, and are explained."
 )
 _STRICT_HELP = "Use only settings and pass widths that a check at startup finds bit-identical."
-_TEMPERATURE_HELP = "Temperatures, separated by commas.  [default: 0,0.8]"
+_TEMPERATURE_HELP = "Temperatures, separated by commas.  [default: 0,0.8; with --statistics 1]"
 _STATISTICS_HELP = "Above temperature 0: check the distribution of the generated tokens, not the tokens themselves."
 _AUDIT_HELP = "Query an OpenAI-compatible server (URL or URL#MODEL) instead of a model; with two, find where they fork."
 _KEY_HELP = "API key to send to the servers."

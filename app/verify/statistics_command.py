@@ -10,7 +10,7 @@ from app.engine.distribution_places import Guesser
 from app.engine.load import Loader
 from app.engine.row_cache import KnownCache, RowCache
 from app.engine.usable_width import usable_width
-from app.exit_codes import INTERRUPTED
+from app.exit_codes import FAILURE, INTERRUPTED
 from app.interrupt import run_interruptible
 from app.terminal import Terminal, bar, time_left
 from app.verify.statistics_report import Checked, Conditions, record, report
@@ -43,7 +43,9 @@ def run_statistics(model: str | None, flags: dict[str, Any]) -> int:
         terminal.clear_progress()
     _show(checked, terminal)
     checked.check()
-    return INTERRUPTED if checked.interrupted else 0
+    if checked.interrupted:
+        return INTERRUPTED
+    return FAILURE if checked.shows_nothing else 0
 
 
 def _check(checked: Checked, abort: AbortFlag, terminal: Terminal) -> None:

@@ -61,6 +61,13 @@ class Checked:
     skipped: list[Skipped] = field(default_factory=list)
     interrupted: bool = False
 
+    @property
+    def shows_nothing(self) -> bool:
+        """Whether there is a verdict, and it is that too little was drawn for one."""
+        if self.findings is None or self.interrupted or self.request.accept is Accept.TYPICAL:
+            return False
+        return not (self.findings.deviating or (self.findings.found.fits and self.findings.guessed))
+
     def check(self) -> None:
         """Raise DivergedError for a deviation."""
         if self.findings is None or not self.findings.deviating:
@@ -86,7 +93,7 @@ def verdict(checked: Checked) -> str:
         return f"DEVIATES from the target's own distribution: {'; '.join(findings.deviating)}."
     if checked.interrupted:
         return "Stopped, so there is no verdict; the bounds hold for what was drawn."
-    if not findings.found.fits or not findings.guessed:
+    if checked.shows_nothing:
         return "Nothing is shown: too few answers, or too few of them drafted, to compare token frequencies."
     if findings.suspicious:
         return f"{_FITS_TEXT} What looked suspicious at first did not recur: {'; '.join(findings.suspicious)}."

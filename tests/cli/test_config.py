@@ -151,6 +151,7 @@ def test_path_prints_the_users_file(tmp_path: Path) -> None:
         ('prompt = "hi"', "unknown setting 'prompt'"),
         ('temp = "warm"', "'warm' is not a valid float"),
         ("temp = true", "temp is true"),
+        ("temp = nan", "Expected a finite number"),
         ("top-k = [1, 2]", "top-k is a list"),
         ("[run]\ntemp = [1, 2]", "[run]: temp is a list"),
         ("[run.temp]\na = 1", "temp is a table"),

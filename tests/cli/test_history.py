@@ -248,8 +248,10 @@ FAILURES = {
     "none of this id to show": (["history", "show", "zz"], 2, "id begins with 'zz'"),
     "no word": (["history", "search", "*"], 2, "no word in '*'"),
     "rm of nothing": (["history", "rm"], 2, "rm needs ids or --all"),
-    "rm of both": (["history", "rm", "--all", "zz"], 2, "rm needs ids or --all"),
-    "export of both": (["history", "export", "--all", "zz"], 2, "export needs an id or --all"),
+    "rm of both": (["history", "rm", "--all", "zz"], 2, "rm takes ids or --all, not both"),
+    "export of both": (["history", "export", "--all", "zz"], 2, "export takes an id or --all, not both"),
+    "export of an empty id": (["history", "export", ""], 2, "the id is empty; is a variable of the shell unset?"),
+    "show of an empty id": (["history", "show", ""], 2, "the id is empty; is a variable of the shell unset?"),
     "rm of none": (["history", "rm", "zz"], 2, "id begins with 'zz'"),
     "rm of an empty id": (["history", "rm", ""], 2, "id is empty"),
 }

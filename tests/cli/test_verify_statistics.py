@@ -78,7 +78,7 @@ def test_typical_is_called_approximate_and_never_exact(tmp_path: Path, *, as_jso
 
 def test_too_few_answers_are_not_said_to_fit(tmp_path: Path) -> None:
     done = localspec_here(*SHORT, *FEW, "--samples", "3", home=tmp_path)
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert "Nothing is shown: too few answers" in done.stdout
     assert "Fits" not in done.stdout
 

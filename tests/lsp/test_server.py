@@ -212,6 +212,23 @@ def test_a_key_calls_off_what_has_not_begun_and_it_is_answered_at_once() -> None
     run(story())
 
 
+def test_the_numbers_and_ranges_of_vs_codes_client_up_to_9_are_understood() -> None:
+    async def story() -> None:
+        line = opened({"debounce_ms": 60_000})
+        params = {"textDocument": {"uri": URI}, "position": {"line": 1, "character": 3}}
+        pair = [{"line": 1, "character": 0}, {"line": 1, "character": 3}]
+        chosen = {"triggerKind": 0, "selectedCompletionInfo": {"range": pair, "text": "ret"}}
+        line.send("textDocument/inlineCompletion", {**params, "context": chosen}, 1)
+        assert "error" not in await line.answered(1)
+        line.send("textDocument/inlineCompletion", {**params, "context": {"triggerKind": 0}}, 2)
+        assert (await line.answered(2))["result"]["items"]
+        line.send("textDocument/inlineCompletion", {**params, "context": {"triggerKind": 1}}, 3)
+        await asyncio.sleep(0.05)
+        assert not [one for one in line.received if one.get("id") == 3], "its 1 is automatic, and waits for the keys"
+
+    run(story())
+
+
 class Patient(Remembering):
     """A completer that says "more" when it is let."""
 

@@ -23,6 +23,15 @@ def test_the_flag_for_time_is_in_seconds_as_that_of_complete(given: tuple[str, .
     assert _settings(lsp.make_context("lsp", [*given]).params).time_limit_ms == limit
 
 
+def test_tables_of_other_servers_are_theirs() -> None:
+    assert with_settings(BASE, {"pylsp": {"plugins": {}}, "gopls": {}, "max_lines": 5}) == (
+        Settings(debounce_ms=20, max_lines=5),
+        [],
+    )
+    _, [wrong] = with_settings(BASE, {"max_lines": {}})
+    assert "'max_lines'" in wrong
+
+
 @pytest.mark.parametrize("given", [None, {}, {"localspec": None}, {"localspec": {}}])
 def test_an_editor_may_give_none(given: object) -> None:
     assert with_settings(BASE, given) == (BASE, [])

@@ -12,7 +12,7 @@ from serving import plan_of, served
 
 from app.serve.server import listen
 from app.serve.settings import Door
-from models.errors import LocalspecError
+from models.errors import LocalspecError, UsageError
 
 FIRST, SECOND, ELSEWHERE = "127.0.0.1", "127.0.0.2", "192.0.2.1"
 """The last is nobody's: it stands in documents."""
@@ -102,6 +102,11 @@ def test_all_addresses_are_those_of_ipv4_too(tmp_path: Path, host: str) -> None:
     (listener,) = listen(plan_of(tmp_path, "toy", "--host", host, "--port", "0", "--api-key", "k").door)
     with listener:
         socket.create_connection((FIRST, listener.getsockname()[1]), timeout=5).close()
+
+
+def test_an_empty_key_is_refused_where_it_would_mean_none(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--api-key is empty"):
+        plan_of(tmp_path, "toy", "--api-key", "")
 
 
 def test_a_plain_address_is_one_socket(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +17,7 @@ import httpx2
 import pytest
 from serving import Terminal, plan_of, serve_here
 
-from app.serve import connection
+from app.serve import connection, stream
 from app.serve.server import serve
 from models.errors import LocalspecError, ModelFileError
 from models.toy import ToyModel
@@ -128,6 +129,29 @@ def test_no_answer_waits_for_the_clients_acknowledgement(tmp_path: Path, monkeyp
     monkeypatch.setattr(connection.Connection, "connection_made", making)
     assert serve_here(tmp_path, "toy", asks=lambda url: httpx2.get(f"{url}/health").status_code) == 200
     assert seen == [1]
+
+
+def test_a_client_that_reads_all_but_the_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "_SECONDS", 0.05)
+    sent: list[Any] = []
+
+    async def events() -> AsyncGenerator[bytes]:
+        yield b"data: 1\n\n"
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+        if message.get("more_body") is False:
+            await asyncio.Event().wait()
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    async def answer() -> None:
+        reply = stream.EventStream(events(), asyncio.Event(), lambda _: None)
+        await asyncio.wait_for(reply({}, receive, send), timeout=5)
+
+    asyncio.run(answer())
+    assert [message.get("body") for message in sent] == [None, b"data: 1\n\n", b""]
 
 
 def test_the_oldest_silent_connection_makes_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import pytest
 from click import BadParameter
 from serving import Served, plan_of, served
 
+from app.engine.ending import Finish
 from app.serve.asked import Asked, Kind
 from app.serve.errors import Refused
 from app.serve.hosts import is_loopback, name_of
@@ -246,16 +247,23 @@ def test_who_waits_too_long_is_told_to_come_again(tmp_path: Path) -> None:
     impatient = plan_of(tmp_path, "toy", "--timeout", "0.01").limits
     with served(tmp_path, "toy", "-np", "1", "-c", "32768") as one:
 
-        async def ask() -> list[object]:
+        async def ask() -> list[Any]:
             async with aclosing(one.service.speak(question(one, 30_000))) as running:
                 await anext(running)
                 # Only now: the first would be too late for it too.
                 one.service.settings = replace(one.service.settings, limits=impatient)
                 waiting = [one.service.whole(question(one, 300)) for _ in range(2)]
-                return await asyncio.gather(*waiting, return_exceptions=True)
+                warms = Asked(replace(question(one, 1).question, max_tokens=0), Kind.INFILL)
+                further = asyncio.ensure_future(one.service.whole(question(one, 2), further=True))
+                ended = await asyncio.gather(*waiting, one.service.whole(warms), return_exceptions=True)
+            # What goes on where another prompt of its request ended waits as long as it takes.
+            return [*ended, await further]
 
         assert one.client.portal is not None
-        refused = [error for error in one.client.portal.call(ask) if isinstance(error, Refused)]
+        *ended, warmed, further = one.client.portal.call(ask)
+        assert (warmed.text, warmed.finish) == ("", Finish.CANCELLED), "a warm-up is never refused"
+        assert further.stats.emitted == 2
+        refused = [error for error in ended if isinstance(error, Refused)]
         assert [(error.status, error.code) for error in refused] == [(503, "busy")] * 2
         assert refused[0].response().headers["retry-after"]
 

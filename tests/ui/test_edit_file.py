@@ -265,6 +265,11 @@ def test_a_place_is_read_off_a_name(
     assert parse_place(named) == (Path(name), *where)
 
 
+def test_a_number_too_long_for_a_place_belongs_to_the_name() -> None:
+    name = "a.py:" + "9" * 5000
+    assert parse_place(name) == (Path(name), 0, 0)
+
+
 def test_a_line_without_a_column_is_its_end() -> None:
     path, line, column = parse_place("a.py:12")
     assert (path, line) == (Path("a.py"), 11)

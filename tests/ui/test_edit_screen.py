@@ -263,7 +263,9 @@ def test_finding_and_going_to_a_line(path: Path) -> None:
             assert (editor.area.selected_text, editor.area.cursor_location) == ("return", (5, 10))
             await editor.press("ctrl+a", "delete", *"nowhere", "enter")
             assert "Not found." in editor.shown
-            await editor.press("escape", "ctrl+l", *"6:12", "enter", "X")
+            await editor.press("escape", "ctrl+l")
+            editor.app.post_message(events.Paste("9" * 5000))
+            await editor.press("enter", "ctrl+a", *"6:12", "enter", "X")
             assert "    return Xwidth" in editor.area.text
 
     drive(steps())

@@ -10,10 +10,10 @@ from app.engine.ending import Finish
 from app.engine.messages import Ended
 from app.engine.question import Question
 from app.engine.stats import Stats
-from app.settings import with_setting
+from app.settings import setting_values, with_setting
 from app.terminal import Terminal
 from models.accept import Accept
-from models.errors import LocalspecError
+from models.errors import LocalspecError, UsageError
 from models.prompts import Message
 from models.sampling import SamplingParams
 
@@ -77,6 +77,18 @@ def test_a_seed_below_0_asks_for_a_new_one_as_the_flag_does() -> None:
     assert min(asked) >= 0
     assert len({*asked}) > 1
     assert with_setting(Question((), SamplingParams()), "seed", "7").sampling.seed == 7
+
+
+@pytest.mark.parametrize(("name", "most"), [("draft-max", "64"), ("predict", "2147483647")])
+def test_numbers_of_tokens_have_the_limits_of_their_flags(name: str, most: str) -> None:
+    asked = Question((), SamplingParams())
+    assert str(setting_values(with_setting(asked, name, most))[name]) == most
+    assert str(setting_values(with_setting(asked, name, "-1"))[name]).startswith("-1 (")
+    for wrong in ("-5", str(int(most) + 1), "9" * 30, "many"):
+        with pytest.raises(UsageError, match=f"{name} can't be"):
+            with_setting(asked, name, wrong)
+    with pytest.raises(UsageError, match="predict can't be 0"):
+        with_setting(asked, "predict", "0")
 
 
 @pytest.mark.parametrize("broken", [("", Finish.CANCELLED), LocalspecError("no")])

@@ -145,6 +145,15 @@ def test_what_looks_like_a_path_and_is_no_file_is_refused(text: str, folder: Pat
     assert str(folder) in error.cause
 
 
+def test_lines_that_a_file_lacks_are_told_with_those_it_has(folder: Path) -> None:
+    (folder / "two.py").write_text("a\nb\n")
+    (folder / "empty.py").write_text("")
+    error = refused("@two.py:9-40", folder)
+    assert (error.title, error.cause) == ("two.py has no lines 9 to 40.", "It has 2.")
+    assert error.hint == "Try @two.py:1-2."
+    assert "It is empty" in (refused("@empty.py:1-2", folder).hint or "")
+
+
 def test_what_is_no_text_to_be_read_is_refused_with_a_way_out(folder: Path) -> None:
     (folder / "data.bin").write_bytes(b"a\0b")
     (folder / "latin.txt").write_bytes(b"\xe9t\xe9")

@@ -94,6 +94,7 @@ def test_a_model_that_is_a_default_says_nothing_about_servers() -> None:
         ({"audit": (ONE,)}, {"samples": "--samples"}, "--samples has no effect with --audit"),
         ({}, {"samples": "--samples"}, "--samples has an effect only with --statistics"),
         ({}, {"timeout": "--timeout"}, "--timeout has an effect only with --audit"),
+        ({"statistics": True}, {"predict": "--n-predict"}, "--n-predict has no effect with --statistics"),
         ({"statistics": True}, {"api_key": "--api-key"}, "--api-key has an effect only with --audit"),
     ],
 )
