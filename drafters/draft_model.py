@@ -21,6 +21,8 @@ from models.errors import PairError
 from models.pair import check_pair
 from models.sampling import Guess, Sampler, SamplingParams, share
 
+FEWEST_SEEN = 32
+"""Tokens of a prompt that are worth reading it anew for, where most of it was skipped."""
 GoesOn = Callable[[tuple[float, ...]], bool]
 """Hears how sure each guess so far was; tells whether another is wanted."""
 
@@ -61,10 +63,11 @@ class DraftModel:
     def begin(self, prompt: Sequence[int], sampler: Sampler) -> None:
         """Rewind to what this prompt has in common with the last; the rest is read at the first `propose`."""
         self._sampler = sampler
-        same = common_prefix(self._cached, self._view(prompt))
-        if same <= self._head:
-            # Another text, which may be shorter than what was skipped of the last.
-            self.skipped = 0
+        view = self._view(prompt)
+        same = common_prefix(self._cached, view)
+        if self.skipped and (same <= self._head or len(view) < self._head + FEWEST_SEEN):
+            # Another text, or the beginning of this one, of which hardly anything is left after what was skipped.
+            self.skipped, same = 0, min(same, self._head)
         del self._cached[same:]
         self.model.rewind(same)
 

@@ -13,6 +13,7 @@ from itertools import chain
 
 from drafters.base import Draft
 from drafters.draft_model import Hindsight
+from models.base import common_prefix
 
 _PRIOR = 4.0
 """Observations that a drafter's own word, or hope, counts for."""
@@ -27,6 +28,8 @@ _SURENESS = (0.15, 0.3, 0.45, 0.6, 0.7, 0.8, 0.88, 0.94, 0.975, 0.99)
 """Borders between cells: finer near 1, where long drafts are decided."""
 _PLACES = (1, 2, 4, 8)
 """First places, after place 0, of the groups that share a cell."""
+_FOLLOWED = 12
+"""Guesses of an unchecked draft that are followed: some of each group, in not too many rounds."""
 _NO_OPINION = 0.5
 _SECOND_GUESS = 0.4
 """Chance of a second guess where the first was wrong, before any was seen."""
@@ -77,9 +80,12 @@ class Acceptance:
         self._by_evidence: defaultdict[tuple[str, int, int], _Cell] = defaultdict(_Cell)
         self._by_place: defaultdict[tuple[str, int], _Cell] = defaultdict(_Cell)
         self._second: defaultdict[str, _Cell] = defaultdict(_Cell)
+        self._followed: Draft | None = None
+        self._since: list[int] = []
 
     def begin(self) -> None:
         """Start an answer: what earlier ones taught counts half."""
+        self._followed = None
         for cell in (*self._by_evidence.values(), *self._by_place.values()):
             cell.fade(_BETWEEN_ANSWERS)
 
@@ -132,8 +138,22 @@ class Acceptance:
                 self._by_evidence[source, bisect_right(_SURENESS, sure), group].observe(right)
                 self._by_place[source, group].observe(right)
 
+    def follow(self, draft: Draft, emitted: Sequence[int]) -> None:
+        """Learn from a draft that was not checked once the text has decided it; until then no other is looked at.
+
+        A shared pass emits one token: of the later guesses it says nothing, and they would never be proved.
+        """
+        if self._followed is None and draft.tokens:
+            self._followed, self._since = draft.shortened(_FOLLOWED), []
+        if (followed := self._followed) is not None:
+            self._since += emitted
+            right = common_prefix(followed.tokens, self._since)
+            if right < len(self._since) or right == len(followed.tokens):
+                self.observe(followed, self._since)
+
     def observe(self, draft: Draft, emitted: Sequence[int]) -> None:
         """Learn about every guess that the emitted tokens decide, whether it was checked or not."""
+        self._followed = None
         if not draft.tokens:
             return
         decided: list[_Cell] = []

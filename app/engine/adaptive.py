@@ -206,9 +206,9 @@ class Adaptive:
         self._at_stake.end_round(seconds, saved)
         self._credit += _PROBE_SHARE * seconds
         self._looks.observe(round_, guess, self.price)
-        if guess is not None:
-            self.acceptance.observe(guess, round_.emitted)
-            self._observe_draft_seconds(guess, round_.draft_seconds)
+        learn = self.acceptance.follow if self.others and not drafted else self.acceptance.observe
+        learn(guess or NO_DRAFT, round_.emitted)
+        self._observe_draft_seconds(guess or NO_DRAFT, round_.draft_seconds)
         self._caught_up = False
 
     def rounds_to_next_try(self) -> int | None:
@@ -292,6 +292,8 @@ class Adaptive:
         return best_length([1.0] * self.longest, self.curve, self.price, draft_seconds)[0] > 0
 
     def _observe_draft_seconds(self, guess: Draft, seconds: float) -> None:
-        if self.model is not None and self._expected_draft_seconds > 0 and guess.tokens and not self._caught_up:
+        # Once a draft model has failed nobody says anew what to expect of it.
+        expected, self._expected_draft_seconds = self._expected_draft_seconds, 0.0
+        if self.model is not None and expected > 0 and guess.source == self.model.name and not self._caught_up:
             steps = (len(guess.tokens) - 1) * self.model.curve.seconds(1)
-            self.model.curve.rescale(seconds / (self._expected_draft_seconds + steps))
+            self.model.curve.rescale(seconds / (expected + steps))

@@ -50,7 +50,7 @@ class Looks:
         unbroken = right > 0 and right in (len(round_.emitted), len(guess.tokens))
         self.run = self.run + right if unbroken else right // 2
         worth = len(round_.draft.tokens) > 0
-        self._in_vain = 0 if worth else self._in_vain + 1
+        self._in_vain = 0 if worth else min(self._in_vain + 1, _IN_VAIN * (_LONGEST - 1))
         if not worth:
             # What a draft that is checked costs is part of what it gains.
             self._seconds += (round_.draft_seconds - self._seconds) * (_NEW if self._seconds else 1.0)

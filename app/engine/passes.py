@@ -38,9 +38,12 @@ class Pass:
         self._count = rows
         self._parents = parents
         self._rows: Logits | None = None
+        self._error: Exception | None = None
 
     def rows(self) -> Logits:
         """Return the rows, shape (rows, vocab.size), doing the pass if nobody has; raises as `decode` does."""
+        if self._error is not None:
+            raise self._error
         if self._rows is None:
             return self.target.decode(self.tokens, self._count, self._parents)
         return self._rows
@@ -51,6 +54,10 @@ class Pass:
         They are overwritten by the next pass over any of its texts.
         """
         self._rows, self.others, self.seconds = rows, others, seconds
+
+    def fail(self, error: Exception) -> None:
+        """Take what went wrong with a pass that was shared: `rows` raises it."""
+        self._error = error
 
 
 def gathered(waiting: Iterable[Pass]) -> list[Pass]:

@@ -48,8 +48,7 @@ class Session:
         Stopping early keeps what was read and said. Raises ContextFullError before anything is decoded.
         """
         started = self._clock()
-        yield from self._reading(prompt)
-        self.stats.prompt_seconds = self._clock() - started
+        yield from self.read(prompt)
         begun = self._begin(sampler)
         events = rounds_and_passes(self.target, self.drafter, sampler, self.tokens, ending, controller, self._clock)
         for event in events:

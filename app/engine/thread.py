@@ -12,7 +12,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from enum import Enum, IntEnum
 from itertools import count
 from queue import SimpleQueue
@@ -216,9 +215,14 @@ class Engine:
         passes = gathered(waiting)
         if len(passes) > 1:
             self._begin_shared()
-            # What can't be done together is done alone, and fails where it fails.
-            with suppress(LocalspecError):
+            try:
                 together(passes, worker.clock)
+            except LocalspecError:
+                pass  # what can't be done together is done alone, and fails where it fails
+            except Exception as error:
+                # Each tells it as if its own pass had failed: what is decoded of it nobody knows.
+                for one in passes:
+                    one.fail(error)
         for ticket in [waiting[one] for one in passes]:
             with self._changed:
                 self._turn_of(ticket)

@@ -11,6 +11,7 @@ from ui_edit import CODE, drive, editing, filled, told
 
 from app.ui.edit_asking import PATIENT
 from app.ui.edit_dialogs import EditHelpScreen
+from app.ui.edit_line import WantedLine
 from app.ui.edit_screen import EditScreen
 from app.ui.panel import SpeculationPanel
 from models.errors import LocalspecError
@@ -264,8 +265,11 @@ def test_finding_and_going_to_a_line(path: Path) -> None:
             await editor.press("ctrl+a", "delete", *"nowhere", "enter")
             assert "Not found." in editor.shown
             await editor.press("escape", "ctrl+l")
-            editor.app.post_message(events.Paste("9" * 5000))
-            await editor.press("enter", "ctrl+a", *"6:12", "enter", "X")
+            line = editor.screen.query_one(WantedLine)
+            line.value = "9" * 5000
+            await editor.press("enter")
+            line.value = ""
+            await editor.press(*"6:12", "enter", "X")
             assert "    return Xwidth" in editor.area.text
 
     drive(steps())

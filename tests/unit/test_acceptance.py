@@ -156,6 +156,34 @@ def test_what_was_guessed_but_not_checked_teaches_as_far_as_the_text_decides_it(
     assert acceptance.counts["suffix"] == SourceCount([2], [1])
 
 
+def test_a_draft_that_is_followed_teaches_all_its_places_once_the_text_decides_them() -> None:
+    acceptance = Acceptance()
+    for token in (1, 2, 3):
+        # Each round guesses anew how the copy goes on, and only the first of them is followed.
+        acceptance.follow(draft(*range(token, token + 3)), [token])
+    assert acceptance.counts["suffix"] == SourceCount([1, 1, 1], [1, 1, 1])
+    acceptance.follow(draft(4, 5, 6), [4])
+    acceptance.follow(NO_DRAFT, [9])
+    assert acceptance.counts["suffix"] == SourceCount([2, 2, 1], [2, 1, 1])
+
+
+@pytest.mark.parametrize("between", ["begin", "observe"])
+def test_what_is_followed_is_forgotten_where_the_text_was_not_seen_to_go_on(between: str) -> None:
+    acceptance = Acceptance()
+    acceptance.follow(draft(1, 2), [1])
+    acceptance.begin() if between == "begin" else acceptance.observe(NO_DRAFT, [7])
+    acceptance.follow(NO_DRAFT, [2])
+    assert not acceptance.counts
+
+
+def test_long_drafts_are_followed_as_far_as_there_is_something_to_learn() -> None:
+    acceptance = Acceptance()
+    for token in range(40):
+        acceptance.follow(draft(*range(token, 60)), [token])
+    assert acceptance.proved("suffix", 16)[15] > 0.3
+    assert acceptance.counts["suffix"].guessed_at[0] == 3
+
+
 tokens = st.integers(0, 2)
 rounds = st.lists(
     st.tuples(

@@ -176,6 +176,24 @@ def test_what_is_learnt_of_a_copy_does_not_depend_on_whether_it_was_checked() ->
     assert adaptive.acceptance.counts["suffix"].guessed_at[0] == before + 1
 
 
+def test_who_copies_in_company_proves_it_and_leaves() -> None:
+    """Nothing is checked in a shared pass, and one token of each decides only a draft's first guess."""
+    cheap = {1: 1.0, 2: 1.5, 16: 2.0, 32: 2.0}
+    decides = BatchingController(Adaptive(VerifyCurve(cheap), 16), among(cheap, 1), ANSWER, TEXTS[-1], 32)
+    decides.begin()
+    shared = Round(NO_DRAFT, Verdict(0, 0, is_bonus=True), (0,), 10, 0.0, 1.5, 0.0, None, 1, others=1)
+    left = []
+    for place in range(60):
+        limit = decides.limit()
+        ahead = Draft(tuple(range(place, place + limit)), confidence=(0.98,) * limit, source="suffix")
+        left.append(len(decides.trim(ahead, limit).tokens))
+        if left[-1]:
+            break
+        decides.observe(replace(shared, verdict=Verdict(0, place, is_bonus=True), emitted=(place,)))
+    assert not any(left[:3]), "a stranger has proved nothing"
+    assert left[-1] > 0
+
+
 def test_where_even_a_draft_that_is_right_throughout_would_stay_one_guess_is_watched_and_none_weighed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -169,6 +169,17 @@ def test_a_new_text_that_is_shorter_than_what_was_skipped_is_read_whole() -> Non
     assert drafter.propose(other, 4).tokens == fresh_draft(other, 4, unlikeness=0.3)
 
 
+def test_the_beginning_of_a_text_whose_end_alone_was_read_is_read_whole() -> None:
+    """Asked again, a prompt ends soon after what was skipped: a few tokens are left of it, and say nothing."""
+    drafter, prompt = new_drafter(), PROMPT * 6
+    context = [*prompt, *range(30)]
+    drafter.begin(prompt, SAMPLER)
+    drafter.focus(context, 32)
+    drafter.extend(context, (), 1, lambda _: True)
+    drafter.begin(prompt, SAMPLER)
+    assert (drafter.skipped, drafter.unread(prompt)) == (0, len(prompt))
+
+
 def test_a_conversation_that_goes_on_goes_on_skipping() -> None:
     drafter = new_drafter()
     context = PROMPT * 6

@@ -289,6 +289,21 @@ def test_a_pass_that_can_t_be_shared_is_done_alone_and_nothing_is_lost(monkeypat
     assert answers(told) == texts_alone("off", QUESTIONS)
 
 
+def test_what_nobody_foresaw_in_a_shared_pass_is_told_to_each_and_the_engine_lives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def breaks(_: Counted, parts: Sequence[Part]) -> list[Logits]:
+        raise ValueError(f"{len(parts)} parts")
+
+    monkeypatch.setattr(Counted, "decode_together", breaks)
+    # Each hears how it ended, or this waits in vain.
+    told = Party("off").ask(QUESTIONS)
+    failed = [messages[-1] for messages in told if isinstance(messages[-1], Failed)]
+    assert len(failed) >= 2
+    assert all("Internal error" in one.error.title for one in failed)
+    assert len(failed) + len(answers(told)) == len(QUESTIONS)
+
+
 def test_one_that_fails_alone_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     party = Party("off")
     real, broken = Counted.decode, []
