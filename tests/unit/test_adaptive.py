@@ -254,6 +254,17 @@ def test_what_a_prompt_takes_to_read_says_nothing_about_a_step(unread: int, slow
 # --- pause, and trying again ------------------------------------------------------------------------------------------
 
 
+def test_a_draft_model_that_has_failed_is_not_priced_by_what_others_guess() -> None:
+    adaptive = new(FLAT, step=0.05)
+    played(adaptive)
+    assert adaptive.wish(NO_DRAFT, 1, ROOM).ask is Ask.DRAFT
+    # It fails now, and nobody asks for a wish again in this answer.
+    for _ in range(20):
+        played(adaptive, free(1), draft_seconds=0.0003)
+    assert adaptive.model is not None
+    assert adaptive.model.curve.seconds(1) == pytest.approx(0.05)
+
+
 def paused(step: float = 0.3, curve: dict[int, float] = EVEN) -> Adaptive:
     """Return a controller that has seen its draft model err, again and again."""
     adaptive = new(curve, step)
