@@ -38,7 +38,7 @@ class Guard:
             self._check(Headers(scope=scope), scope["path"], scope["method"])
         except Refused as refused:
             self._metrics.refused(refused.status)
-            await refused.response(_challenge(refused))(scope, receive, send)
+            await refused.response(_challenge(refused, Headers(scope=scope).get("origin")))(scope, receive, send)
             return
         try:
             await self._app(scope, receive, send)
@@ -67,5 +67,9 @@ class Guard:
         return hmac.compare_digest(given.encode("latin-1", "replace"), self._key)
 
 
-def _challenge(refused: Refused) -> dict[str, str]:
-    return {"WWW-Authenticate": "Bearer"} if refused.status == 401 else {}
+def _challenge(refused: Refused, origin: str | None) -> dict[str, str]:
+    """Return the headers of a refusal for want of a key; a page that was let in as far as here may read it."""
+    if refused.status != 401:
+        return {}
+    page = {"Access-Control-Allow-Origin": origin, "Vary": "Origin"} if origin else {}
+    return {"WWW-Authenticate": "Bearer", **page}
