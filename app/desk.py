@@ -43,15 +43,20 @@ class Desk:
         raise AssertionError("a load ends with Ready or fails")
 
     async def answer(
-        self, question: Question, urgency: Urgency = Urgency.ANSWER, wait: float | None = None
+        self,
+        question: Question,
+        urgency: Urgency = Urgency.ANSWER,
+        wait: float | None = None,
+        on_end: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[AnswerMessage]:
         """Yield what is said to a question; raises LocalspecError, and BusyError if it did not begin in `wait` seconds.
 
+        `on_end` is called in the loop when the engine is through with it, however much is still to be fetched here.
         Cancelling the task, or closing the iterator (use `contextlib.aclosing`), calls the answer off within a round;
         what it read stays in the cache.
         """
         job = _answering(question, urgency)
-        async with aclosing(self._messages(job, Claim.SLOT, urgency, wait)) as messages:
+        async with aclosing(self._messages(job, Claim.SLOT, urgency, wait, on_end)) as messages:
             async for message in messages:
                 if isinstance(message, Reading | Said | Watched | Ended):
                     yield message
@@ -82,11 +87,22 @@ class Desk:
         """Stop everything and free the models."""
         self._engine.close()
 
-    async def _messages(self, job: Job, claim: Claim, urgency: Urgency, wait: float | None) -> AsyncGenerator[Message]:
+    async def _messages(
+        self,
+        job: Job,
+        claim: Claim,
+        urgency: Urgency,
+        wait: float | None,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> AsyncGenerator[Message]:
         loop, queue = asyncio.get_running_loop(), asyncio.Queue[Message | None]()
-        ticket = self._engine.submit(
-            job, lambda message: _post(loop, queue.put_nowait, message), claim=claim, urgency=urgency, wait=wait
-        )
+
+        def hear(message: Message | None) -> None:
+            _post(loop, queue.put_nowait, message)
+            if message is None:
+                _post(loop, on_end)
+
+        ticket = self._engine.submit(job, hear, claim=claim, urgency=urgency, wait=wait)
         over = False
         try:
             while (message := await queue.get()) is not None:

@@ -102,6 +102,7 @@ class RecordedDesk(Desk):
         question: Question,
         urgency: Urgency = Urgency.ANSWER,
         wait: float | None = None,  # noqa: ARG002
+        on_end: Callable[[], None] = lambda: None,  # noqa: ARG002
     ) -> AsyncGenerator[AnswerMessage]:
         self.asked.append(question)
         if self.failure is not None:

@@ -38,6 +38,8 @@ class Round:
     """Other answers, a token each, in the same pass."""
     counts: bool = True
     """Whether this round is the one, of those that shared a pass, by which the pass is counted."""
+    wait_seconds: float = 0.0
+    """Time in none of the others, since the round before: others' turns, and whoever hears of this one."""
 
     @property
     def accepted(self) -> int:

@@ -49,15 +49,19 @@ class Session:
         """
         started = self._clock()
         yield from self.read(prompt)
-        begun = self._begin(sampler)
+        begun, waited = self._begin(sampler), 0.0
         events = rounds_and_passes(self.target, self.drafter, sampler, self.tokens, ending, controller, self._clock)
         for event in events:
             if isinstance(event, Round):
-                event, begun = replace(event, draft_seconds=event.draft_seconds + begun), 0.0
+                event = replace(event, draft_seconds=event.draft_seconds + begun, wait_seconds=waited)
+                begun = waited = 0.0
                 self.stats.observe(event)
                 if self.stats.first_token_seconds is None:
                     self.stats.first_token_seconds = self._clock() - started
+            left = self._clock()
             yield event
+            # A pass that was shared was done meanwhile, and is the round's own time.
+            waited += self._clock() - left - (event.seconds or 0.0 if isinstance(event, Pass) else 0.0)
 
     def read(self, prompt: Sequence[int]) -> Iterator[Reading]:
         """Read a prompt up to its last token, and say nothing; raises as `answer` does."""

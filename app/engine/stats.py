@@ -37,6 +37,8 @@ class Stats:
     """Tokens of the first round, whose time belongs to the first token."""
     first_seconds: float = 0.0
     """Time of the first round."""
+    wait_seconds: float = 0.0
+    """Time between the rounds after the first, in which others were answered."""
     emitted_when_drafted: int = 0
     """Tokens emitted by rounds that drafted."""
 
@@ -45,6 +47,8 @@ class Stats:
         seconds = round_.draft_seconds + round_.verify_seconds + round_.host_seconds
         if self.rounds == 0:
             self.first_emitted, self.first_seconds = len(round_.emitted), seconds
+        else:
+            self.wait_seconds += round_.wait_seconds
         self.rounds += 1
         self.emitted += len(round_.emitted)
         self.draft_seconds += round_.draft_seconds
@@ -74,8 +78,8 @@ class Stats:
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Emitted tokens over the time of the rounds, without the first round and its time."""
-        return ratio(self.emitted - self.first_emitted, self.seconds - self.first_seconds)
+        """Emitted tokens over the time from the first round to the last, both without the first: a clock's rate."""
+        return ratio(self.emitted - self.first_emitted, self.seconds - self.first_seconds + self.wait_seconds)
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -100,6 +104,7 @@ class Stats:
             tuple(self.drafted_at), tuple(self.accepted_at),
             self.draft_seconds, self.verify_seconds, self.host_seconds,
             self.tokens_per_second, self.acceptance_rate, self.mean_acceptance_length, self.coverage,
+            self.wait_seconds,
         )  # fmt: skip
 
 
@@ -125,6 +130,7 @@ class Snapshot:
     acceptance_rate: float | None
     mean_acceptance_length: float | None
     coverage: float | None
+    wait_seconds: float = 0.0
 
 
 def ratio(part: float, whole: float) -> float | None:

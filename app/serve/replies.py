@@ -17,7 +17,7 @@ def timings(outcome: Outcome) -> dict[str, float]:
     """Return the times and counts of an answer, in llama.cpp's names."""
     stats = outcome.stats
     read, said = stats.prompt_tokens - stats.reused_tokens, stats.emitted
-    spoken = stats.draft_seconds + stats.verify_seconds + stats.host_seconds
+    spoken = stats.draft_seconds + stats.verify_seconds + stats.host_seconds + stats.wait_seconds
     return {
         "cache_n": stats.reused_tokens,
         **_speed("prompt", read, outcome.prompt_seconds),

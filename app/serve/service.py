@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import ExitStack, aclosing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -89,11 +89,13 @@ class Service:
             # Refused, it would be shown as an error; its editor sends the next one anyway.
             yield Outcome("", "", Finish.CANCELLED, Stats().snapshot(), 0.0)
             return
-        with self._admission(asked, further=further), self.metrics.meter(asked.kind) as meter:
+        with ExitStack() as place, self.metrics.meter(asked.kind) as meter:
+            # Whoever reads slowly keeps nobody out: the place is free when the engine is.
+            place.enter_context(self._admission(asked, further=further))
             answer = Answer(asked, lambda: meter.prompt_seconds)
             wait = None if further else self.settings.limits.seconds
             try:
-                async with aclosing(self._desk.answer(asked.question, asked.urgency, wait)) as messages:
+                async with aclosing(self._desk.answer(asked.question, asked.urgency, wait, place.close)) as messages:
                     async for message in messages:
                         meter.heard(token=isinstance(message, Said))
                         if (said := answer.hear(message)) is not None:

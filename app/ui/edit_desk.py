@@ -26,12 +26,16 @@ class WatchedDesk(Desk):
         self._drawn = drawn
 
     async def answer(
-        self, question: Question, urgency: Urgency = Urgency.ANSWER, wait: float | None = None
+        self,
+        question: Question,
+        urgency: Urgency = Urgency.ANSWER,
+        wait: float | None = None,
+        on_end: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[AnswerMessage]:
         """Yield what is said to a question; see `Desk.answer`."""
         begun, heard = False, urgency is not Urgency.IDLE
         try:
-            async with aclosing(super().answer(replace(question, watch=heard), urgency, wait)) as messages:
+            async with aclosing(super().answer(replace(question, watch=heard), urgency, wait, on_end)) as messages:
                 async for message in messages:
                     if heard and not begun:
                         self._flow.begin()

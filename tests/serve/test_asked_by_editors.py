@@ -1,7 +1,7 @@
 """What editors send with each key: limits of time, warm-ups one after the other, and more text than fits anywhere."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
@@ -60,10 +60,10 @@ def questions(monkeypatch: pytest.MonkeyPatch) -> list[Question]:
     answer = Desk.answer
 
     def listen(
-        self: Desk, question: Question, urgency: Urgency = Urgency.ANSWER, wait: float | None = None
+        self: Desk, question: Question, urgency: Urgency, wait: float | None, on_end: Callable[[], None]
     ) -> AsyncGenerator[AnswerMessage]:
         heard.append(question)
-        return answer(self, question, urgency, wait)
+        return answer(self, question, urgency, wait, on_end)
 
     monkeypatch.setattr(Desk, "answer", listen)
     return heard
@@ -102,12 +102,13 @@ def end(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     answer = Desk.answer
 
     async def hold(
-        self: Desk, question: Question, urgency: Urgency = Urgency.ANSWER, wait: float | None = None
+        self: Desk, question: Question, urgency: Urgency, wait: float | None, on_end: Callable[[], None]
     ) -> AsyncGenerator[AnswerMessage]:
         async with aclosing(answer(self, question, urgency, wait)) as messages:
             async for message in messages:
                 if isinstance(message, Ended):
                     await end.wait()
+                    on_end()
                 yield message
 
     monkeypatch.setattr(Desk, "answer", hold)

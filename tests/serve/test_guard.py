@@ -245,6 +245,30 @@ def test_only_so_many_may_wait(tmp_path: Path) -> None:
         assert one.post(CHAT, **HELLO)["choices"], "when they are gone, others may come"
 
 
+def test_who_reads_slowly_keeps_no_place(tmp_path: Path) -> None:
+    with served(tmp_path, "toy", "-np", "1", "--queue", "0") as one:
+
+        async def ask() -> list[Any]:
+            async with aclosing(one.service.speak(question(one, 300))) as slow:
+                told = [await anext(slow)]
+                with pytest.raises(Refused):
+                    await one.service.whole(question(one, 2))
+                for _ in range(1000):
+                    # The engine is through with it long before anybody has read it.
+                    await asyncio.sleep(0.01)
+                    if one.service._admitted == 0:
+                        break
+                quick = await one.service.whole(question(one, 2))
+                told += [said async for said in slow]
+            return [quick, *told]
+
+        assert one.client.portal is not None
+        quick, *told, outcome = one.client.portal.call(ask)
+        assert (quick.stats.emitted, outcome.stats.emitted) == (2, 300)
+        assert outcome.text == "".join(told) + outcome.rest
+        assert one.service._admitted == 0
+
+
 def test_who_waits_too_long_is_told_to_come_again(tmp_path: Path) -> None:
     impatient = plan_of(tmp_path, "toy", "--timeout", "0.01").limits
     with served(tmp_path, "toy", "-np", "1", "-c", "32768") as one:

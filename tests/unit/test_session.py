@@ -8,6 +8,7 @@ from fakes import Answer, Case, FakeClock, OracleDrafter, ScriptedDrafter, Stopp
 
 from app.engine.control import FixedLength
 from app.engine.ending import Ending, Finish
+from app.engine.passes import Bounds, Pass
 from app.engine.round import Round
 from app.engine.session import Reading, Session
 from drafters.base import Drafter, NullDrafter
@@ -22,6 +23,14 @@ QUESTION = VOCAB.tokenize("what did the cat do? ")
 FOLLOW_UP = VOCAB.tokenize(" and then? ")
 LONG = VOCAB.tokenize("the cat sat on the mat. ") * 8
 SAMPLING = SamplingParams(seed=9)
+
+
+class Sharing(FixedLength):
+    """Drafts nothing, and waits to share each pass."""
+
+    def __init__(self, text: ToyModel) -> None:
+        super().__init__(0)
+        self.bounds = Bounds(text, 9)
 
 
 def session_of(target: ToyModel | None = None, drafter: Drafter | None = None) -> Session:
@@ -284,3 +293,26 @@ def test_times_are_those_of_the_clock_and_reading_is_apart_from_answering() -> N
     assert stats.tokens_per_second == 1
     again = ask(session, LONG).stats
     assert (again.prompt_seconds, again.first_token_seconds) == (0, 1)
+
+
+def test_the_rate_is_that_of_the_clock_when_others_have_their_turn_between_rounds() -> None:
+    clock = VirtualClock()
+    session = Session(TimedToy(clock), NullDrafter(), clock)
+    for event in session.answer(QUESTION, Sampler(SAMPLING), Ending(VOCAB, budget=5), FixedLength(0)):
+        if isinstance(event, Round):
+            clock.now += 3
+    stats = session.stats.snapshot()
+    assert (stats.verify_seconds, stats.wait_seconds) == (5, 4 * 3), "who waits after the last has the answer"
+    assert stats.tokens_per_second == 4 / (4 + 4 * 3)
+
+
+def test_a_pass_that_was_shared_is_its_rounds_time_and_only_the_turns_around_it_are_waited_for() -> None:
+    clock, target = VirtualClock(), ToyModel()
+    session = Session(target, NullDrafter(), clock)
+    for event in session.answer(QUESTION, Sampler(SAMPLING), Ending(VOCAB, budget=3), Sharing(target)):
+        if isinstance(event, Pass):
+            clock.now += 2 + 7
+            event.done(target.decode(event.tokens, 1), others=1, seconds=2)
+    stats = session.stats.snapshot()
+    assert (stats.verify_seconds, stats.wait_seconds) == (3 * 2, 2 * 7), "the first token is told apart"
+    assert stats.tokens_per_second == 2 / (2 * 2 + 2 * 7)
