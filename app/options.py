@@ -145,6 +145,7 @@ def option(section: str, *names: str, **settings: Any) -> Callable[[Command], Co
 
 
 THREADS = click.IntRange(0, 1024)
+GPU_LAYERS = click.IntRange(min=-1)
 _CACHE = click.Choice(CACHE_TYPES)
 _FLASH = click.Choice(["auto", "on", "off"])
 _ACCEPT = click.Choice(["coupled", "residual", "block", "typical"])
@@ -184,7 +185,7 @@ MODEL_OPTIONS = (
     option(_MODEL, "-c", "--ctx-size", default=0, type=ContextSize(), metavar="N|auto", help=CONTEXT_HELP),
     option(_MODEL, "-t", "--threads", default=0, type=THREADS, help="Threads; 0: one per physical core."),
     option(_MODEL, "-tb", "--threads-batch", default=0, type=THREADS, help=_BATCH_THREADS_HELP),
-    option(_MODEL, "-ngl", "--gpu-layers", "--n-gpu-layers", default=-1, type=int, help=GPU_HELP),
+    option(_MODEL, "-ngl", "--gpu-layers", "--n-gpu-layers", default=-1, type=GPU_LAYERS, help=GPU_HELP),
     option(
         _MODEL, "-fa", "--flash-attn", default="auto", type=_FLASH, help="Flash attention; auto: on where it works."
     ),

@@ -1,7 +1,7 @@
 """The flags of `tune`."""
 
 from app.number_types import FiniteRange
-from app.options import GPU_HELP, THREADS, Command, ModelName, add_options, option
+from app.options import GPU_HELP, GPU_LAYERS, THREADS, Command, ModelName, add_options, option
 
 _WHAT, _CHOICE, _OUTPUT = "What to measure", "What to choose", "Output"
 _SECONDS_HELP = "Seconds to spend; measurements that do not fit are skipped, and listed."
@@ -22,7 +22,7 @@ _OPTIONS = (
         help="The draft model: a small GGUF of the same family.",
     ),
     option(_WHAT, "-t", "--threads", default=0, type=THREADS, help=_THREADS_HELP),
-    option(_WHAT, "-ngl", "--gpu-layers", "--n-gpu-layers", default=-1, type=int, help=GPU_HELP),
+    option(_WHAT, "-ngl", "--gpu-layers", "--n-gpu-layers", default=-1, type=GPU_LAYERS, help=GPU_HELP),
     option(_WHAT, "--seconds", default=55.0, type=FiniteRange(min=0.1, max=3600), help=_SECONDS_HELP),
     option(_CHOICE, "--allow-rounding", is_flag=True, help=_ROUNDING_HELP),
     option(_CHOICE, "--keep", "--requantise-draft", "keep", is_flag=True, help=_KEEP_HELP),

@@ -138,6 +138,7 @@ FAILURES = {
     "an empty id": (["run", "toy", "hi", "--resume", ""], 2, "--resume is empty"),
     "no tokens": (["run", "toy", "hi", "-n", "0"], 2, "not in the range"),
     "a number of nines": (["complete", "m.py:" + 5000 * "9"], 2, "is not a place"),
+    "fewer layers than none": (["run", "toy", "hi", "-ngl", "-7"], 2, "-7 is not in the range"),
     "more lines than there are": (["history", "ls", "-n", 23 * "9"], 2, "not in the range"),
     "no time limit": (["serve", "toy", "--grace", "nan"], 2, "not a finite number"),
     "no size": (["serve", "toy", "--max-body", "nan"], 2, "not a finite number"),
