@@ -1,6 +1,5 @@
 """`localspec complete`: from flags to a place, and what is missing there on stdout."""
 
-import re
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -10,7 +9,7 @@ from typing import Any
 from app.complete.asking import hole_at
 from app.complete.completer import WHOLE
 from app.complete.enough import is_enough
-from app.complete.place import Place
+from app.complete.place import NAMED, Place
 from app.complete.ring import chunks_of
 from app.complete.settings import CompletionSettings
 from app.complete.tidy import Around, shown
@@ -28,8 +27,6 @@ from models.catalog import STARTER
 from models.errors import UsageError
 from models.fim import Chunk, Hole
 
-# Python refuses to read a number of thousands of digits.
-_AT = re.compile(r"(.+?):(\d{1,9})(?::(\d{1,9}))?:?")
 _RECORDED = ("finish", "usage", "timings", "speculation")
 
 
@@ -73,7 +70,7 @@ def read_place(at: str | None, flags: dict[str, Any]) -> Place:
 
 
 def _named(at: str) -> Place:
-    match = _AT.fullmatch(at)
+    match = NAMED.fullmatch(at)
     if match is None:
         raise UsageError(f"{at} is not a place.", hint="Write it as FILE:LINE:COL, such as main.py:12:5.")
     name, line, column = match.groups()

@@ -3,11 +3,15 @@
 A line ends with a newline, with or without a carriage return before it, and with nothing else: editors count so.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from models.errors import UsageError
 
+# Python refuses to read a number of thousands of digits.
+NAMED = re.compile(r"(.+?):(\d{1,9})(?::(\d{1,9}))?:?")
+"""FILE:LINE:COL, both from 1, as compilers print it; the column may be left out."""
 _AROUND = 1024
 """Lines on each side of a cursor that are enough for all that is looked at: see `Windows`, and `asking`."""
 

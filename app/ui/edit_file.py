@@ -6,13 +6,13 @@ a sign, and is itself again in the file.
 
 import codecs
 import os
-import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from app.complete.place import NAMED
 from app.ui.edit_writing import write_whole
 from models.errors import LocalspecError, UsageError
 
@@ -24,7 +24,6 @@ _FAR = 1 << 30
 """A column that no line has."""
 _JOINERS = "\u200c\u200d"
 """Of no width, but words and emoji fall apart without them; terminals leave them in peace."""
-_PLACE = re.compile(r"(.+?):(\d{1,9})(?::(\d{1,9}))?:?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ def parse_place(named: str) -> tuple[Path, int, int]:
 
     Without a column it is the end of the line: there is more to propose than at its beginning.
     """
-    found = _PLACE.fullmatch(named)
+    found = NAMED.fullmatch(named)
     if found is None or Path(named).exists():
         return Path(named), 0, 0
     name, line, column = found.groups()
