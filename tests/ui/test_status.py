@@ -15,8 +15,8 @@ from app.ui.status import StatusLine, status_parts, status_text
 from models.accept import Accept
 
 PARTS = [
-    "0.71x",
-    "67.0 tok/s",
+    "0.69x",
+    "44.7 tok/s",
     "58% accepted",
     "context 22%",
     "suffix+model:toy-0",
@@ -31,15 +31,15 @@ def test_the_most_important_comes_first() -> None:
 
 def test_what_does_not_fit_is_left_out_from_the_right() -> None:
     assert [status_text(PARTS, width) for width in (200, 67, 66, 47, 46, 33, 32, 20, 5)] == [
-        "0.71x · 67.0 tok/s · 58% accepted · context 22% · suffix+model:toy-0",
-        "0.71x · 67.0 tok/s · 58% accepted · context 22%",
-        "0.71x · 67.0 tok/s · 58% accepted · context 22%",
-        "0.71x · 67.0 tok/s · 58% accepted · context 22%",
-        "0.71x · 67.0 tok/s · 58% accepted",
-        "0.71x · 67.0 tok/s · 58% accepted",
-        "0.71x · 67.0 tok/s",
-        "0.71x · 67.0 tok/s",
-        "0.71x",
+        "0.69x · 44.7 tok/s · 58% accepted · context 22% · suffix+model:toy-0",
+        "0.69x · 44.7 tok/s · 58% accepted · context 22%",
+        "0.69x · 44.7 tok/s · 58% accepted · context 22%",
+        "0.69x · 44.7 tok/s · 58% accepted · context 22%",
+        "0.69x · 44.7 tok/s · 58% accepted",
+        "0.69x · 44.7 tok/s · 58% accepted",
+        "0.69x · 44.7 tok/s",
+        "0.69x · 44.7 tok/s",
+        "0.69x",
     ]
 
 
