@@ -39,7 +39,7 @@ class Round:
     counts: bool = True
     """Whether this round is the one, of those that shared a pass, by which the pass is counted."""
     wait_seconds: float = 0.0
-    """Time in none of the others, since the round before: others' turns, and whoever hears of this one."""
+    """Time since the round before that is in none of the times above: others' turns, and telling of a round."""
 
     @property
     def accepted(self) -> int:

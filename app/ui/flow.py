@@ -159,7 +159,7 @@ class Flow:
 
     @property
     def rate_now(self) -> float | None:
-        """Tokens a second in the last two seconds of rounds; None: no answer runs, or only its first round did."""
+        """Tokens a second in the last two seconds, by the clock; None: no answer runs, or only its first round did."""
         if not self.running or len(self._recent) < 2:
             return None
         (before, start), (emitted, end) = self._recent[0], self._recent[-1]
@@ -239,7 +239,7 @@ class Flow:
 
     def _count_now(self) -> None:
         recent = self._recent
-        recent.append((self._stats.emitted, self._stats.seconds))
+        recent.append((self._stats.emitted, self._stats.seconds + self._stats.wait_seconds))
         while len(recent) > 2 and recent[-1][1] - recent[1][1] >= NOW_SECONDS:
             recent.popleft()
 

@@ -11,6 +11,10 @@ import pytest
 from serving import Served, served
 
 from app.engine import load
+from app.engine.ending import Finish
+from app.engine.stats import Stats
+from app.serve.asked import Outcome
+from app.serve.replies import timings
 from models.toy import ToyModel
 
 PATH = "/infill"
@@ -41,6 +45,12 @@ def test_a_hole_is_filled_and_every_figure_told(server: Served) -> None:
     assert (timings["prompt_n"] + timings["cache_n"], timings["predicted_n"]) == (16, 12)
     assert timings["predicted_per_second"] == pytest.approx(12000 / timings["predicted_ms"])
     assert timings["predicted_per_token_ms"] == pytest.approx(timings["predicted_ms"] / 12)
+
+
+def test_speeds_count_the_turns_of_others_between_the_rounds() -> None:
+    stats = Stats(emitted=8, draft_seconds=0.25, verify_seconds=0.5, host_seconds=0.25, wait_seconds=3.0)
+    told = timings(Outcome("", "", Finish.LENGTH, stats.snapshot(), 1.0))
+    assert (told["predicted_ms"], told["predicted_per_second"]) == (4000, 2)
 
 
 def test_the_prompt_is_the_beginning_of_what_fills_the_hole(server: Served) -> None:
