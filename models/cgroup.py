@@ -1,4 +1,4 @@
-"""What a container, or another group of processes with a limit, has left of its memory: Linux control groups."""
+"""What a container, or another group of processes with a limit, may use of memory and cores: Linux control groups."""
 
 from pathlib import Path
 
@@ -11,19 +11,28 @@ def spare_in_group(root: Path = Path("/")) -> int | None:
 
     `root` is where the system's own folders are. Pages of files count as left: they are given back on demand.
     """
-    spares = [spare for folder in _folders(root) if (spare := _spare(folder)) is not None]
+    spares = [spare for folder in _folders(root, "memory") if (spare := _spare(folder)) is not None]
     return min(spares, default=None)
 
 
-def _folders(root: Path) -> list[Path]:
-    """Return the folders of this process's groups and of those around them."""
+def cores_in_group(root: Path = Path("/")) -> int | None:
+    """Return how many cores the tightest quota of time is that this process is under, rounded up; None for no quota.
+
+    More threads than that would be stopped for the rest of each period, and all others wait for those.
+    """
+    quotas = [quota for folder in _folders(root, "cpu") if (quota := _quota(folder)) is not None]
+    return min(quotas, default=None)
+
+
+def _folders(root: Path, controller: str) -> list[Path]:
+    """Return the folders of this process's groups under a controller, and of those around them."""
     mounted = root / "sys/fs/cgroup"
     found = []
     for line in _lines(root / "proc/self/cgroup"):
         _, _, rest = line.partition(":")
         controllers, _, group = rest.partition(":")
-        if controllers in ("", "memory"):
-            base = mounted / controllers
+        if controllers == "" or controller in controllers.split(","):
+            base = mounted / (controllers and controller)
             # In a container the group's path may be one outside of it: then the mount itself is the group.
             inner = base.joinpath(*[part for part in Path(group).parts if part not in ("/", "..")])
             found += [folder for folder in (inner, *inner.parents) if folder.is_relative_to(base)]
@@ -39,6 +48,14 @@ def _spare(folder: Path) -> int | None:
         if most is not None and now is not None and most < _UNLIMITED:
             return max(0, most - max(0, now - _page_cache(folder / "memory.stat", pages)))
     return None
+
+
+def _quota(folder: Path) -> int | None:
+    # Version 2 has both numbers in one file, and "max" for no quota, which version 1 writes as -1.
+    files = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
+    said = [word for name in files for line in _lines(folder / name)[:1] for word in line.split()]
+    quota, period = (int(word) if word.isdigit() else 0 for word in (*said, "", "")[:2])
+    return -(-quota // period) if quota and period else None
 
 
 def _page_cache(path: Path, key: str) -> int:

@@ -8,14 +8,17 @@ from pathlib import Path
 
 import psutil
 
-from models.cgroup import spare_in_group
+from models.cgroup import cores_in_group, spare_in_group
 
 
-def physical_cores() -> int:
-    """Return the number of physical cores this process may use; decoding on hyper-threads only adds waiting."""
+def physical_cores(root: Path = Path("/")) -> int:
+    """Return the number of physical cores this process may use; decoding on hyper-threads only adds waiting.
+
+    `root` is where the system's own folders are.
+    """
     cores = psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
-    return max(1, min(cores, allowed))
+    return max(1, min(cores, allowed, cores_in_group(root) or cores))
 
 
 def available_memory(root: Path = Path("/")) -> int:

@@ -22,7 +22,7 @@ _CLOSE = "Close other programs."
 def machine_findings(root: Path = Path("/")) -> Iterator[Finding]:
     """Yield what there is to say of processor and memory; `root` is where the system's own folders are."""
     yield _system()
-    yield _cores()
+    yield _cores(root)
     yield _memory()
     if (spare := spare_in_group(root)) is not None:
         yield _group(spare)
@@ -34,8 +34,8 @@ def _system() -> Finding:
     return _machine("system", " ".join(named.values()), values={**named})
 
 
-def _cores() -> Finding:
-    usable, physical, logical = physical_cores(), psutil.cpu_count(logical=False), os.cpu_count()
+def _cores(root: Path) -> Finding:
+    usable, physical, logical = physical_cores(root), psutil.cpu_count(logical=False), os.cpu_count()
     values = {"usable": usable, "physical": physical, "logical": logical}
     fact = f"{usable} usable physical cores" if usable > 1 else "one usable physical core"
     less = f"; the machine has {physical}, but this process may not use all" if physical and physical > usable else ""

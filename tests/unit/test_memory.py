@@ -7,11 +7,11 @@ import pytest
 from raw_gguf import Array, Weights, write_raw
 
 from models import shape as shapes
-from models.cgroup import spare_in_group
+from models.cgroup import cores_in_group, spare_in_group
 from models.devices import Device, Kind
 from models.errors import MemoryLimitError
 from models.gguf_header import read_model
-from models.machine import available_memory
+from models.machine import available_memory, physical_cores
 from models.memory import Need, Room, default_context, fit_context, largest_context, plan_memory, room_for
 from models.shape import Shape, shape_of
 
@@ -74,6 +74,7 @@ def test_compressed_attention_keeps_one_key_and_no_value(tmp_path: Path) -> None
     about = {"attention.key_length_mla": 192, "attention.key_length": 576, "attention.head_count_kv": 1}
     found = shape(tmp_path, llama(**about))
     assert (found.keys, found.values) == (4 * 576, 0)
+    assert plan_memory(found, 256, ("auto", "f16")).cache == 256 * 4 * 576 * 2
 
 
 def test_a_recurrent_model_has_states_and_no_cache(tmp_path: Path) -> None:
@@ -349,3 +350,34 @@ def test_what_is_no_limit_limits_nothing(tmp_path: Path, files: dict[str, str]) 
 
 def test_a_group_that_is_over_its_limit_has_nothing_left(tmp_path: Path) -> None:
     assert spare_in_group(group(tmp_path, "0::/a", {"a/memory.max": "500", "a/memory.current": "900"})) == 0
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "cores"),
+    [
+        ("0::/a", {"a/cpu.max": "200000 100000"}, 2),
+        ("0::/a", {"a/cpu.max": "150000 100000"}, 2),
+        ("0::/a", {"a/cpu.max": "5000 100000"}, 1),
+        ("0::/a/b", {"a/cpu.max": "100000 100000", "a/b/cpu.max": "max 100000"}, 1),
+        ("0::/../../elsewhere", {"cpu.max": "300000 100000"}, 3),
+        ("4:cpu,cpuacct:/b", {"cpu/b/cpu.cfs_quota_us": "400000", "cpu/b/cpu.cfs_period_us": "100000"}, 4),
+        ("4:cpu,cpuacct:/b", {"cpu/b/cpu.cfs_quota_us": "-1", "cpu/b/cpu.cfs_period_us": "100000"}, None),
+        ("4:cpuset:/b", {"cpu/b/cpu.cfs_quota_us": "400000", "cpu/b/cpu.cfs_period_us": "100000"}, None),
+        ("0::/a", {"a/cpu.max": "max 100000"}, None),
+        ("0::/a", {"a/cpu.max": "nonsense"}, None),
+        ("0::/a", {"a/cpu.max": "100000"}, None),
+        ("0::/a", {"a/cpu.max": ""}, None),
+        ("0::/a", {"a/memory.max": "500"}, None),
+    ],
+)
+def test_a_quota_of_time_is_a_number_of_cores(
+    tmp_path: Path, groups: str, files: dict[str, str], cores: int | None
+) -> None:
+    assert cores_in_group(group(tmp_path, groups, files)) == cores
+
+
+def test_no_more_cores_are_used_than_the_quota_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("models.machine.psutil.cpu_count", lambda logical: 64 if logical else 32)
+    monkeypatch.setattr("models.machine.os.sched_getaffinity", lambda _: range(64), raising=False)
+    assert physical_cores(tmp_path) == 32
+    assert physical_cores(group(tmp_path, "0::/a", {"a/cpu.max": "350000 100000"})) == 4
