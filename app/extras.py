@@ -3,6 +3,8 @@
 import re
 from importlib import metadata
 
+from models.installing import pip_command
+
 _EXTRA = re.compile(r"""\s*;\s*extra\s*==\s*['"]([\w-]+)['"]""")
 
 
@@ -22,4 +24,4 @@ def extras() -> dict[str, list[str]]:
 def install_command(name: str) -> str:
     """Return the command that brings what an optional part needs."""
     # By the libraries' own names: who installed from a checkout has no index in which localspec could be found again.
-    return " ".join(["pip install", *(f'"{wanted}"' for wanted in extras().get(name, [f"localspec[{name}]"]))])
+    return pip_command("install", *(f'"{wanted}"' for wanted in extras().get(name, [f"localspec[{name}]"])))

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from models.errors import LocalspecError
+from models.installing import rebuild_command
 
 VERSION = "0.3.36"
 """The one release of llama-cpp-python whose structs this code was checked against."""
@@ -87,7 +88,7 @@ def _refuse_other_abi(bindings: ModuleType, version: str) -> None:
 
 
 def _unusable(cause: str) -> LocalspecError:
-    hint = f"Reinstall it: uv sync --reinstall-package llama-cpp-python, or pip install llama-cpp-python=={VERSION}"
+    hint = f"Build it anew: {rebuild_command(VERSION)}"
     return LocalspecError("The engine, llama-cpp-python, can't be used.", cause=cause, hint=hint)
 
 

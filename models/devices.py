@@ -16,8 +16,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from models.bindings import ggml_function, library_folder, llama_cpp
+from models.bindings import VERSION, ggml_function, library_folder, llama_cpp
 from models.errors import LocalspecError
+from models.installing import rebuild_command
 
 _SECONDS = 20.0
 _FEATURE = re.compile(r"(\w+) = (\w+) \|")
@@ -25,7 +26,6 @@ _WITHOUT_A_GPU = ("ggml", "ggml-base", "ggml-blas", "ggml-rpc")
 _PROCESSORS = "ggml-cpu"
 """One library, or one for each kind of processor."""
 _METAL = ("MTL", "Metal")
-_MEND = "uv sync --reinstall-package llama-cpp-python"
 
 
 class Kind(IntEnum):
@@ -130,7 +130,8 @@ def build_of(said: dict[str, Any]) -> Build:
     )
 
 
-def _broken(cause: str, hint: str = f"Rebuild it on this machine: {_MEND}") -> LocalspecError:
+def _broken(cause: str, hint: str = "") -> LocalspecError:
+    hint = hint or f"Rebuild it on this machine: {rebuild_command(VERSION)}"
     return LocalspecError("The engine, llama-cpp-python, can't be used.", cause=cause, hint=hint)
 
 

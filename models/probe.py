@@ -15,7 +15,9 @@ from pathlib import Path
 
 from models.bindings import VERSION, library_folder, llama_cpp
 from models.errors import Cancelled, LocalspecError, MemoryLimitError, ModelFileError
+from models.installing import rebuild_command
 from models.machine import machine_id
+from models.model_info import model_info
 from models.remembered import Remembered
 
 _SECONDS = 600
@@ -56,13 +58,15 @@ def try_decode(
     """Decode a little with this model in a child, or remember how that went.
 
     `memory` is the file of remembered results. `command` starts the child; by default it is this module. With the
-    folder of the engine's files as `library` this process need not load it. Raises LocalspecError with the remedy when
-    the engine can't decode at all on this machine, MemoryLimitError when the child was killed, and Cancelled when it
-    was stopped.
+    folder of the engine's files as `library` this process need not load it. Raises ModelFileError for a file that does
+    not write text, or is damaged, LocalspecError with the remedy when the engine can't decode at all on this machine,
+    MemoryLimitError when the child was killed, and Cancelled when it was stopped.
     """
     known, key = Remembered(memory), f"extra buffers {identity(path, library)}"
     if (good := known.get(key)) is not None:
         return FirstDecode(bool(good))
+    # Some of what this refuses would end the child as a bad build does. Only here, since it takes a tenth of a second.
+    model_info(path)
     # -P: without it a folder "models" in the user's own project would be imported, and run, in place of this one.
     command = command or (sys.executable, "-P", "-m", "models.probe")
     for extra in (True, False):
@@ -75,7 +79,7 @@ def try_decode(
     raise LocalspecError(
         "The engine crashes on this processor.",
         cause=f"A test decode of {path.name} in a child process died of signal {-code} (4 is an illegal instruction).",
-        hint="Rebuild it on this machine: uv sync --reinstall-package llama-cpp-python",
+        hint=f"Rebuild it on this machine: {rebuild_command(VERSION)}",
     )
 
 

@@ -12,6 +12,7 @@ from models.catalog import STARTER, find_model
 from models.devices import Build, Device, Kind, in_use
 from models.errors import LocalspecError
 from models.gguf import check_file
+from models.installing import rebuild_command
 from models.machine import processor_flags
 from models.probe import FirstDecode, try_decode
 
@@ -24,7 +25,7 @@ _FLAG_OF = {
 }  # fmt: skip
 """What Linux calls a processor's ability, by llama.cpp's name for a build that uses it."""
 _AMX, _AMX_FLAG = "AMX_INT8", "amx_int8"
-_AGAIN = "uv sync --reinstall-package llama-cpp-python"
+_AGAIN = rebuild_command(VERSION)
 _REBUILD = f"Rebuild the engine on this machine: {_AGAIN}"
 _WITH_AMX = f"With GCC it can be built in: CMAKE_ARGS='-DCMAKE_C_FLAGS=-fno-dse -DCMAKE_CXX_FLAGS=-fno-dse' {_AGAIN}"
 _NAMES = {"MTL": "Metal"}

@@ -10,6 +10,7 @@ from app import __version__
 from app.doctor.findings import Finding, Mark
 from app.extras import extras, install_command
 from models.bindings import VERSION
+from models.installing import rebuild_command
 
 _version = partial(Finding, "versions")
 _NAME = re.compile(r"[\w.-]+")
@@ -29,7 +30,7 @@ def _engine() -> Finding:
     values = {"version": found, "wanted": VERSION}
     if found == VERSION:
         return _version("llama-cpp-python", found, values=values)
-    fact, remedy = f"{found or 'not installed'}; {VERSION} is needed", f"pip install llama-cpp-python=={VERSION}"
+    fact, remedy = f"{found or 'not installed'}; {VERSION} is needed", f"Build it: {rebuild_command(VERSION)}"
     return _version("llama-cpp-python", fact, Mark.PROBLEM, remedy, values)
 
 
