@@ -2,14 +2,18 @@
 
 import errno
 import re
+import shlex
 from pathlib import Path
 
 from models.errors import ModelFileError
 
-_MAGIC = b"GGUF"
+MAGIC = b"GGUF"
+"""What every such file begins with."""
 _SHORTEST = 24
 """Bytes of the fixed header: magic, version, tensor count, metadata count."""
 _PART = re.compile(r"(?P<stem>.+)-(?P<part>\d{5})-of-(?P<parts>\d{5})\.gguf")
+_IN_HUB = re.compile(r"/models--(?P<owner>[^/]+?)--(?P<name>[^/]+)/snapshots/[^/]+/(?P<file>.+)")
+"""The path of a file in the hub's cache."""
 _MOST_PARTS = 1000
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
 
@@ -19,16 +23,25 @@ def check_file(path: Path) -> None:
     head = _head(path)
     if not head:
         raise ModelFileError(f"{path.name} is empty.", hint="Fetch it again.")
-    if head[:4] != _MAGIC:
+    if head[:4] != MAGIC:
         raise ModelFileError(
-            f"{path.name} is not a GGUF file: it starts with {head[:4]!r}, not {_MAGIC!r}.",
+            f"{path.name} is not a GGUF file: it starts with {head[:4]!r}, not {MAGIC!r}.",
             hint="localspec runs GGUF models; other formats have to be converted first.",
         )
     if len(head) < _SHORTEST:
         raise ModelFileError(f"{path.name} is cut short: {len(head)} bytes.", hint="Fetch it again.")
     missing = next((part for part in parts_of(path) if not is_there(part)), None)
     if missing is not None:
-        raise ModelFileError(f"{missing.name} is missing: {path.name} is only one part.", hint=f"Put it beside {path}.")
+        raise ModelFileError(f"{missing.name} is missing: {path.name} is only one part.", hint=_way_to_part(path))
+
+
+def _way_to_part(path: Path) -> str:
+    """Return how a part of a model comes to the others: in the hub's cache nobody puts files by hand."""
+    match = _IN_HUB.search(path.as_posix())
+    if match is None:
+        return f"Put it beside {path}."
+    name = f"hf://{match['owner']}/{match['name']}/{match['file']}"
+    return f"`localspec models pull {shlex.quote(name)}` fetches it."
 
 
 def _head(path: Path) -> bytes:

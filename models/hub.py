@@ -4,7 +4,6 @@ The only part of `models` that uses the network, and only when it is called. Its
 that did not come to its end, so the bytes are read here; names, tokens, errors and locks are the library's.
 """
 
-import errno
 import hashlib
 import os
 import re
@@ -16,8 +15,9 @@ from typing import Any, BinaryIO, TypeVar
 from urllib.parse import quote
 
 from models.errors import LocalspecError
-from models.hub_errors import Trouble, other_bytes, told, unusable
-from models.hub_files import HubFile, Repository, is_checksum, is_commit, is_safe, link
+from models.gguf import MAGIC
+from models.hub_errors import Trouble, not_written, other_bytes, told, unusable
+from models.hub_files import HubFile, Repository, file_of, is_commit, link
 from models.names import MAIN
 
 _HOME = "https://huggingface.co"
@@ -32,7 +32,6 @@ _LONGEST_WAIT = 120.0
 _WHOLE, _PARTIAL = 200, 206
 """The status of an answer that is the whole file, and of one that begins where it was asked to."""
 _FROM = re.compile(r"bytes (\d+)-")
-_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 _Result = TypeVar("_Result")
 Progress = Callable[[int], None]
 """Takes the bytes that are here."""
@@ -78,7 +77,7 @@ class Hub:
                 hint="Check HF_ENDPOINT if it is set, and whether this network requires you to log in first.",
             )
         name = said["id"] if isinstance(said.get("id"), str) and said["id"].lower() == repo.lower() else repo
-        files = (_file(name, commit, revision, sibling) for sibling in siblings)
+        files = (file_of(name, commit, revision, sibling) for sibling in siblings)
         return Repository(name, commit, tuple(sorted(filter(None, files), key=lambda file: file.name)))
 
     def beginning(self, file: HubFile, start: int, end: int) -> bytes:
@@ -110,25 +109,29 @@ class Hub:
                     self._receive(file, progress)
                 link(file)
         except OSError as error:
-            raise _not_written(file, error) from error
+            raise not_written(file, error) from error
         return file.path
 
     def _receive(self, file: HubFile, progress: Progress) -> None:
         file.partial.parent.mkdir(parents=True, exist_ok=True)
-        with file.partial.open("ab", buffering=0) as target:
-            if target.tell() > file.size:
+        file.partial.touch()
+        # Not "ab": where locks do nothing, as on some network disks, two programs write the same bytes to one place.
+        with file.partial.open("r+b", buffering=0) as target:
+            if not MAGIC.startswith(target.read(len(MAGIC))) or target.seek(0, 2) > file.size:
                 target.truncate(0)
             self._patiently(file.repo, lambda: self._go_on(file, target, progress), lambda: target.seek(0, 2))
-        with file.partial.open("rb") as source:
-            found = hashlib.file_digest(source, "sha256").hexdigest()
+            target.seek(0)
+            found = hashlib.file_digest(target, "sha256").hexdigest()
         if found != file.sha256:
-            file.partial.unlink()
+            file.partial.unlink(missing_ok=True)
             raise LocalspecError(
                 f"{file.name} arrived damaged and was removed.",
                 cause=f"Its SHA-256 is {found}; the hub says {file.sha256}.",
                 hint="Fetch it again; if this repeats, something on the network changes it.",
             )
-        file.partial.replace(file.blob)
+        # Without locks the other program may have been first.
+        if not file.has_blob:
+            file.partial.replace(file.blob)
 
     def _go_on(self, file: HubFile, target: BinaryIO, progress: Progress) -> None:
         """Receive the rest of a file; raises what `_patiently` tries again after."""
@@ -137,10 +140,9 @@ class Hub:
         if here == file.size:
             return
         with self._bytes(file, here, file.size) as response:
-            # Where the whole of it comes, what is here goes: a partial file is only ever added to at its end.
+            # Where the whole of it comes, it is written over what is here: the same bytes.
             here = target.seek(self._begins(file, here, response))
-            target.truncate()
-            for piece in response.iter_bytes():
+            for piece in self._pieces(file, here, response):
                 here += _write(target, piece[: file.size - here])
                 progress(here)
         if here < file.size:
@@ -152,13 +154,23 @@ class Hub:
         That is the place that was asked for, or 0 from a server that sends nothing but whole files.
         """
         status, headers = response.status_code, response.headers
-        place, size = (headers.get(name, "") for name in ("Content-Range", "Content-Length"))
-        found = _FROM.match(place)
+        found = _FROM.match(headers.get("Content-Range", ""))
         if status == _PARTIAL and found and int(found[1]) == asked:
             return asked
-        if status == _WHOLE and size in ("", str(file.size)):
+        if status == _WHOLE and headers.get("Content-Length", "") in ("", str(file.size)):
             return 0
-        raise other_bytes(self._endpoint, file.name, f"bytes from {asked:,} on of {file.size:,}", status, place, size)
+        raise other_bytes(self._endpoint, file.name, f"bytes from {asked:,} on of {file.size:,}", status, headers)
+
+    def _pieces(self, file: HubFile, start: int, response: Any) -> Iterator[bytes]:
+        """Yield an answer's bytes; raises LocalspecError before the first of them for a page in place of a model."""
+        pieces, first = response.iter_bytes(), b""
+        while start == 0 and len(first) < len(MAGIC) and (piece := next(pieces, b"")):
+            first += piece
+        if not MAGIC.startswith(first[: len(MAGIC)]):
+            status, headers = response.status_code, response.headers
+            raise other_bytes(self._endpoint, file.name, f"all {file.size:,} bytes", status, headers, first)
+        yield first
+        yield from pieces
 
     @contextmanager
     def _bytes(self, file: HubFile, start: int, end: int) -> Iterator[Any]:
@@ -169,19 +181,29 @@ class Hub:
             with self._settings() as session:
                 headers |= self._headers()
                 response = stack.enter_context(session.stream("GET", url, headers=headers, timeout=_PATIENCE))
-            self._library.hf_raise_for_status(response)
+            self._check(response)
             yield response
 
     def _json(self, url: str) -> dict[str, Any]:
         with self._settings() as session:
             response = session.get(url, params={"blobs": True}, headers=self._headers(), timeout=_PATIENCE)
-        self._library.hf_raise_for_status(response)
+        self._check(response)
         # What asks guests of a network to log in answers with a page of its own.
         with suppress(ValueError):
             said = response.json()
             if isinstance(said, dict):
                 return said
         return {}
+
+    def _check(self, response: Any) -> None:
+        """Raise an `HTTPError` for an answer whose status is an error."""
+        try:
+            self._library.hf_raise_for_status(response)
+        except self._library.httpx.HTTPError:
+            raise
+        except (ValueError, AttributeError, TypeError):
+            # The library looks for words in the body, and trips over one in another encoding, or a list.
+            response.raise_for_status()
 
     @contextmanager
     def _settings(self) -> Iterator[Any]:
@@ -220,10 +242,10 @@ class Hub:
 
     def _trouble(self, error: Any, repo: str) -> Trouble:
         httpx = self._library.httpx
-        if isinstance(error, self._library.HfHubHTTPError):
+        if isinstance(error, (self._library.HfHubHTTPError, httpx.HTTPStatusError)):
             headers, status = error.response.headers, error.response.status_code
             wait = headers.get("Retry-After", "")
-            said = error.server_message or f"HTTP status {status}"
+            said = getattr(error, "server_message", None) or f"HTTP status {status}"
             code = headers.get("X-Error-Code", "")
             return Trouble(repo, self._endpoint, said, status, code, float(wait) if wait.isdecimal() else None)
         cut = isinstance(error, (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError))
@@ -261,39 +283,9 @@ def _library() -> Any:
     return library
 
 
-def _file(repo: str, commit: str, revision: str, said: object) -> HubFile | None:
-    """Return what the hub says of one file; None for what is no model file, or can't be checked."""
-    if not isinstance(said, dict):
-        return None
-    name, lfs = said.get("rfilename"), said.get("lfs")
-    if (
-        not isinstance(name, str)
-        or not name.lower().endswith(".gguf")
-        or not is_safe(name)
-        or not isinstance(lfs, dict)
-    ):
-        return None
-    size, checksum = lfs.get("size"), lfs.get("sha256")
-    if not isinstance(size, int) or size <= 0 or not is_checksum(checksum):
-        return None
-    return HubFile(repo, commit, revision, name, size, str(checksum))
-
-
 def _write(target: BinaryIO, data: bytes) -> int:
     """Write all of it: a disk that is nearly full takes a part, and says so the next time."""
     left = memoryview(data)
     while left:
         left = left[target.write(left) :]
     return len(data)
-
-
-def _not_written(file: HubFile, error: OSError) -> LocalspecError:
-    if error.errno in _FULL:
-        return LocalspecError(
-            f"The disk is full: {file.fetched:,} bytes of {file.size:,} of {file.name} are here.",
-            cause=str(error),
-            hint=f"Make room on the disk of {file.folder.parent}; the same command then resumes.",
-        )
-    return LocalspecError(
-        f"{file.name} can't be put into {file.folder}.", cause=str(error), hint="Check the folder's permissions."
-    )

@@ -1,21 +1,30 @@
 """What can go wrong between here and the hub, told to a person; and what is worth another attempt."""
 
+import errno
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from models.errors import LocalspecError, ModelFileError
+from models.hub_files import HubFile
+from models.installing import pip_command
 
 _PASSING = (408, 429, 500, 502, 503, 504)
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _TOO_MANY, _BROKEN = 401, 403, 404, 429, 500
 _TOKEN = "Set HF_TOKEN to a token that may read it, or log in with `hf auth login`."
+_OTHER_TOKEN = "Invalid credentials"
+"""What the hub says first to a token that it does not know, whether or not there is such a repository."""
 _KEPT = "What has arrived is kept, and the same command resumes."
 _PROXIES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
 _SECRET = ("HF_TOKEN", *_PROXIES)
 """Variables whose values are not shown: a proxy's may have a password in it."""
+_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
+_SHOWN = 16
+"""Bytes of an answer in place of a file's."""
 _FILES = ("SSL_CERT_FILE", "SSLKEYLOGFILE", "HF_TOKEN_PATH")
 _OTHERS = ("HF_ENDPOINT", "HF_HUB_DOWNLOAD_TIMEOUT", "HF_HUB_ETAG_TIMEOUT", *_PROXIES)
 _READ: tuple[tuple[type[Exception], tuple[str, ...], str], ...] = (
-    (ImportError, _PROXIES, "A SOCKS proxy needs another package: pip install socksio."),
+    (ImportError, _PROXIES, f"A SOCKS proxy needs another package: {pip_command('install', 'socksio')}."),
     (UnicodeError, ("HF_TOKEN", "HF_ENDPOINT"), "A token that `hf auth login` stored counts as well."),
     (OSError, _FILES, "Each names a file, which must be there and readable."),
     (Exception, _OTHERS, "Unset what is not needed."),
@@ -66,6 +75,9 @@ def told(trouble: Trouble) -> LocalspecError:
         return _missing(f"{repo} has no such revision.", trouble, "Leave it out to get the newest one.")
     if code == "EntryNotFound":
         return _missing(f"A file of {repo} is not there.", trouble, "Its owner may be changing it; try again later.")
+    if status == _UNAUTHORIZED and trouble.said.startswith(_OTHER_TOKEN):
+        hint = "It may have expired or been revoked: unset HF_TOKEN, or log in again with `hf auth login`."
+        return LocalspecError(f"{trouble.address} does not accept your token.", cause=trouble.said, hint=hint)
     # The hub does not tell those who may not see a repository whether there is one.
     if code == "RepoNotFound" or status == _NOT_FOUND or (status == _UNAUTHORIZED and not code):
         hint = f"Check its spelling. If it is private: {_TOKEN}"
@@ -85,12 +97,32 @@ def unusable(error: Exception) -> LocalspecError:
     return LocalspecError("The hub can't be asked with the settings of this environment.", cause=cause, hint=hint)
 
 
-def other_bytes(address: str, name: str, wanted: str, status: int, place: str, size: str) -> LocalspecError:
-    """Return the error for an answer with other bytes than those of a file that were wanted, by its own headers."""
+def other_bytes(
+    address: str, name: str, wanted: str, status: int, headers: Mapping[str, str], first: bytes = b""
+) -> LocalspecError:
+    """Return the error for an answer with other bytes than those of a file that were wanted.
+
+    It is told by its own headers, and by its first bytes where they are given.
+    """
+    place, size = headers.get("Content-Range", "none"), headers.get("Content-Length", "unknown")
+    begun = f", and begins with {first[:_SHOWN]!r}" if first else ""
     return LocalspecError(
         f"{address} sends something other than {name}.",
-        cause=f"Asked for {wanted}, it answers with status {status}, range {place or 'none'}, {size or 'no'} bytes.",
+        cause=f"Asked for {wanted}, it answers with status {status}, range {place}, length {size}{begun}.",
         hint=f"Check HF_ENDPOINT if it is set, and whether this network requires you to log in first. {_KEPT}",
+    )
+
+
+def not_written(file: HubFile, error: OSError) -> LocalspecError:
+    """Return the error for a file whose bytes could not be kept."""
+    if error.errno in _FULL:
+        return LocalspecError(
+            f"The disk is full: {file.fetched:,} bytes of {file.size:,} of {file.name} are here.",
+            cause=str(error),
+            hint=f"Make room on the disk of {file.folder.parent}; the same command then resumes.",
+        )
+    return LocalspecError(
+        f"{file.name} can't be put into {file.folder}.", cause=str(error), hint="Check the folder's permissions."
     )
 
 

@@ -97,6 +97,24 @@ def is_safe(name: str) -> bool:
     return not any(part in ("", ".", "..") for part in name.split("/")) and not re.search(r"[\\:\0]", name)
 
 
+def file_of(repo: str, commit: str, revision: str, said: object) -> HubFile | None:
+    """Return what the hub says of one file; None for what is no model file, or can't be checked."""
+    if not isinstance(said, dict):
+        return None
+    name, lfs = said.get("rfilename"), said.get("lfs")
+    if (
+        not isinstance(name, str)
+        or not name.lower().endswith(".gguf")
+        or not is_safe(name)
+        or not isinstance(lfs, dict)
+    ):
+        return None
+    size, checksum = lfs.get("size"), lfs.get("sha256")
+    if not isinstance(size, int) or size <= 0 or not is_checksum(checksum):
+        return None
+    return HubFile(repo, commit, revision, name, size, str(checksum))
+
+
 def link(file: HubFile) -> None:
     """Let a blob be found in its snapshot, and its revision under the name it was asked for; raises OSError."""
     file.path.parent.mkdir(parents=True, exist_ok=True)

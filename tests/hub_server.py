@@ -27,6 +27,7 @@ class Refusal:
     status: int
     code: str = ""
     headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b"{}"
 
 
 @dataclass
@@ -49,6 +50,8 @@ class HubState:
     """What the CDN sends in place of any file, unless it is empty."""
     ranges: bool = True
     """Whether the CDN understands ranges."""
+    lengths: bool = True
+    """Whether the CDN says how long its answers are."""
     content_range: str | None = None
     """What the CDN says of the place of its bytes, unless it is the truth; "" for nothing."""
     gate: threading.Event | None = None
@@ -87,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
         state.requests.append((self.command, self.path, headers))
         if state.refusals:
             refusal = state.refusals.pop(0)
-            return self._answer(refusal.status, b"{}", {"X-Error-Code": refusal.code, **refusal.headers})
+            return self._answer(refusal.status, refusal.body, {"X-Error-Code": refusal.code, **refusal.headers})
         if path.startswith("/blob/"):
             return self._blob(path.removeprefix("/blob/"))
         if state.token and headers.get("authorization") != f"Bearer {state.token}":
@@ -134,7 +137,8 @@ class _Handler(BaseHTTPRequestHandler):
         place = f"bytes {start}-{end - 1}/{len(data)}" if state.content_range is None else state.content_range
         if asked and place:
             self.send_header("Content-Range", place)
-        self.send_header("Content-Length", str(end - start))
+        if state.lengths:
+            self.send_header("Content-Length", str(end - start))
         self.end_headers()
         return self._send(data, start, end)
 
@@ -148,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
             state.gate.wait(20)
             start = half
         self.wfile.write(data[start:stop])
-        self.close_connection = stop < end
+        self.close_connection = stop < end or not state.lengths
 
     def _answer(self, status: int, body: bytes, headers: dict[str, str]) -> None:
         self.send_response(status)

@@ -6,6 +6,7 @@ import random
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,9 @@ from models.hub_files import HubFile, is_safe, unlink
 
 REPO, NAME = "user/repo-GGUF", "inner/m-Q4_0.gguf"
 SIZE = 400_000
-DATA = random.Random(5).randbytes(SIZE)
+DATA = b"GGUF" + random.Random(5).randbytes(SIZE - 4)
+PAGE = b"<html>Log in first</html>"
+REVOKED = {"X-Error-Message": "Invalid credentials in Authorization header"}
 
 
 class Stopped(BaseException):
@@ -165,11 +168,30 @@ def test_an_answer_of_another_length_takes_nothing_away(hub: HubState) -> None:
     file, hub.ranges, hub.damaged = begun(), False, b"no"
     with pytest.raises(LocalspecError, match=f"sends something other than {NAME}") as failure:
         opened().fetch(file)
-    assert "status 200, range none, 2 bytes" in failure.value.cause
+    assert "status 200, range none, length 2" in failure.value.cause
     assert "is kept" in failure.value.hint
     assert file.partial.read_bytes() == DATA[: SIZE // 2]
     hub.damaged = b""
     assert opened().fetch(file).read_bytes() == DATA
+
+
+@pytest.mark.parametrize("here", [0, SIZE // 2])
+def test_a_page_of_unknown_length_takes_nothing_away_and_leaves_nothing(hub: HubState, here: int) -> None:
+    file, hub.ranges, hub.lengths, hub.damaged = begun(), False, False, PAGE
+    file.partial.write_bytes(DATA[:here])
+    with pytest.raises(LocalspecError, match=f"sends something other than {NAME}") as failure:
+        opened().fetch(file)
+    assert "status 200, range none, length unknown, and begins with b'<html>Log in fir'" in failure.value.cause
+    assert file.partial.read_bytes() == DATA[:here]
+    hub.damaged = b""
+    assert opened().fetch(file).read_bytes() == DATA
+
+
+def test_what_begins_like_no_model_is_begun_anew(hub: HubState) -> None:
+    file = begun()
+    file.partial.write_bytes(PAGE)
+    assert opened().fetch(file).read_bytes() == DATA
+    assert hub.ranges_asked() == [f"bytes=0-{SIZE - 1}"]
 
 
 @pytest.mark.parametrize("said", ["", "bytes 0-9/10", f"bytes {SIZE // 2 + 1}-{SIZE - 1}/{SIZE}", "bytes */10"])
@@ -207,7 +229,7 @@ def test_a_blob_that_another_program_left_short_is_fetched_again() -> None:
 
 @pytest.mark.parametrize("place", [0, SIZE // 2])
 def test_damaged_bytes_are_told_and_removed(hub: HubState, place: int) -> None:
-    file, hub.damaged = only_file(), bytes(SIZE)
+    file, hub.damaged = only_file(), b"GGUF" + bytes(SIZE - 4)
     if place:
         file.partial.parent.mkdir(parents=True)
         file.partial.write_bytes(DATA[:place])
@@ -228,6 +250,8 @@ def test_damaged_bytes_are_told_and_removed(hub: HubState, place: int) -> None:
         (Refusal(404, "RevisionNotFound"), ModelFileError, "no such revision"),
         (Refusal(404, "EntryNotFound"), ModelFileError, "is not there"),
         (Refusal(401, "GatedRepo"), LocalspecError, "users its owner has approved"),
+        (Refusal(401, headers=REVOKED), LocalspecError, "does not accept your token"),
+        (Refusal(401, "RepoNotFound", REVOKED), LocalspecError, "does not accept your token"),
         (Refusal(403), LocalspecError, "does not let you read"),
         (Refusal(416), LocalspecError, "error 416"),
     ],
@@ -250,6 +274,17 @@ def test_the_wait_that_the_hub_asks_for_is_kept(hub: HubState) -> None:
     assert opened(waits, told).repository(REPO).commit == COMMIT
     assert waits == [7.0, 2.0, 4.0]
     assert "asks for fewer requests. Trying again in 7 s." in told[0]
+
+
+@pytest.mark.parametrize("body", ["caf\xe9".encode("latin-1"), b"[]", b'"busy"', b'{"errors": [1]}'])
+def test_an_error_whose_body_is_of_any_kind_is_told_and_tried_again(hub: HubState, body: bytes) -> None:
+    file, waits = only_file(), list[float]()
+    hub.refusals = [Refusal(503, headers={"Retry-After": "7"}, body=body)]
+    assert opened(waits).fetch(file).read_bytes() == DATA
+    hub.refusals = [Refusal(503, body=body), Refusal(403, "GatedRepo", body=body)]
+    with pytest.raises(LocalspecError, match="users its owner has approved"):
+        opened(waits).repository(REPO)
+    assert waits == [7.0, 1.0]
 
 
 def test_a_wait_of_an_hour_is_told_instead(hub: HubState) -> None:
@@ -390,6 +425,26 @@ def test_two_downloads_of_one_file_at_once_are_one(hub: HubState) -> None:
     assert len(hub.asked("/blob/")) == 1
 
 
+def test_two_downloads_of_one_file_where_locks_do_nothing_write_the_same_bytes(
+    hub: HubState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Hub, "_alone", lambda *_: nullcontext())
+    file, hub.gate = only_file(), threading.Event()
+    paths: list[Path] = []
+    first, second = (threading.Thread(target=lambda: paths.append(opened().fetch(file))) for _ in range(2))
+    first.start()
+    while file.fetched < SIZE // 2:
+        first.join(0.01)
+    second.start()
+    while file.fetched < SIZE * 3 // 4:
+        second.join(0.01)
+    hub.gate.set()
+    first.join()
+    second.join()
+    assert [path.read_bytes() == DATA for path in paths] == [True, True]
+    assert hub.ranges_asked() == [f"bytes={place}-{SIZE - 1}" for place in (0, SIZE // 2)]
+
+
 # --- away again -------------------------------------------------------------------------------------------------------
 
 
@@ -402,7 +457,7 @@ def test_removing_leaves_nothing_where_nothing_else_was() -> None:
 
 
 def test_removing_leaves_what_other_snapshots_and_programs_have(hub: HubState, tmp_path: Path) -> None:
-    hub.add(REPO, "other.gguf", b"x" * 100)
+    hub.add(REPO, "other.gguf", b"GGUF" * 25)
     older = next(file for file in opened().repository(REPO).files if file.name == NAME)
     opened().fetch(older)
     hub.commits["main"] = NEWER
@@ -411,7 +466,7 @@ def test_removing_leaves_what_other_snapshots_and_programs_have(hub: HubState, t
         opened().fetch(file)
     assert unlink([files[NAME]]) == 0
     assert older.path.read_bytes() == DATA
-    assert files["other.gguf"].path.read_bytes() == b"x" * 100
+    assert files["other.gguf"].path.read_bytes() == b"GGUF" * 25
     assert not files[NAME].path.exists()
     assert not scan_cache_dir(tmp_path).warnings
     assert (unlink([older]), files["other.gguf"].is_here) == (SIZE, True)
