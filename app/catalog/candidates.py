@@ -12,7 +12,7 @@ from models.gguf_header import read_model
 from models.gguf_pair import ReadModel, check_read, read
 from models.gguf_strings import KnownStrings
 from models.local import LocalModel
-from models.memory import default_context, plan_memory
+from models.memory import Room, default_context, plan_memory
 from models.model_info import ModelInfo
 
 _PADDING = 4096
@@ -61,11 +61,11 @@ class Suggestion:
 class Candidates:
     """Finds candidates among the models of this machine; reads each header once, and only where it may matter."""
 
-    def __init__(self, here: Sequence[LocalModel], memory: Path, free: int) -> None:
-        """Take the models, the file of what was measured here, and the bytes that are free."""
+    def __init__(self, here: Sequence[LocalModel], memory: Path, room: Room) -> None:
+        """Take the models, the file of what was measured here, and where models go."""
         self._here = [model for model in here if model.info is not None]
         self._memory = memory
-        self._free = free
+        self._room = room
         self._read: dict[Path, ReadModel | None] = {}
         self._strings = KnownStrings()
 
@@ -114,8 +114,9 @@ class Candidates:
         read_by_target, read_by_draft = self._bytes(target), self._bytes(draft)
         foreseen = foresee_file(self._memory, known, read_by_target, draft.path, read_by_draft)
         context = default_context(target.info.shape)
-        need = sum(plan_memory(info.shape, context).total for info in (target.info, draft.info))
-        return Candidate(draft.name, draft, draft.info.parameters, foreseen, need, need <= self._free)
+        shapes, on_gpu = (target.info.shape, draft.info.shape), self._room.on_gpu
+        need = sum(plan_memory(shape, context, on_gpu=on_gpu).total for shape in shapes)
+        return Candidate(draft.name, draft, draft.info.parameters, foreseen, need, need <= self._room.free)
 
     def _to_fetch(self, target: LocalModel, known: KnownCosts | None, found: Sequence[Candidate]) -> list[Candidate]:
         sibling = _sibling(target)

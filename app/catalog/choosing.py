@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from app.catalog.words import size
+from app.catalog.words import free_in, size
 from models.errors import MemoryLimitError, ModelFileError
 from models.gguf import is_later_part, parts_of
 from models.gguf_header import Header
 from models.hub_files import HubFile, Repository
 from models.hub_header import HubHeaders
-from models.memory import MemoryPlan, plan_memory
+from models.memory import MemoryPlan, Room, plan_memory
 from models.model_info import ModelInfo, info_of
 from models.names import MAIN, HubName
 from models.stores import choose, label_of
@@ -50,25 +50,26 @@ class Choice:
         return sum(file.fetched for file in self.files)
 
 
-def choose_model(repository: Repository, wanted: HubName, headers: HubHeaders, free: int) -> Choice:
+def choose_model(repository: Repository, wanted: HubName, headers: HubHeaders, room: Room) -> Choice:
     """Return the model that a name means; raises ModelFileError where there is no such one.
 
-    With no file and no quantisation named it is Q4_K_M if that fits in so many bytes, else the largest that does;
-    raises MemoryLimitError when none does.
+    With no file and no quantisation named it is Q4_K_M if there is room for that, else the largest that fits; raises
+    MemoryLimitError when none does.
     """
     models = _models(repository)
     if wanted.file or wanted.label or len(models) == 1:
         files = _named(repository, models, wanted)
-        return _read(repository, files, "" if wanted.file or wanted.label else "the only model there", headers)
-    return _for_memory(repository, models, headers, free)
+        reason = "" if wanted.file or wanted.label else "the only model there"
+        return _read(repository, files, reason, headers, on_gpu=room.on_gpu)
+    return _for_memory(repository, models, headers, room)
 
 
-def choose_draft(repository: Repository, headers: HubHeaders) -> Choice:
+def choose_draft(repository: Repository, headers: HubHeaders, *, on_gpu: bool) -> Choice:
     """Return the model of a repository that guesses fastest."""
     models = _models(repository)
     found = (_labelled(models, label) for label in _FOR_DRAFTS)
     files = next((files for files in found if files), min(models, key=_bytes))
-    return _read(repository, files, "", headers)
+    return _read(repository, files, "", headers, on_gpu=on_gpu)
 
 
 def _models(repository: Repository) -> list[Parts]:
@@ -103,18 +104,18 @@ def _named(repository: Repository, models: list[Parts], wanted: HubName) -> Part
     return files
 
 
-def _for_memory(repository: Repository, models: list[Parts], headers: HubHeaders, free: int) -> Choice:
+def _for_memory(repository: Repository, models: list[Parts], headers: HubHeaders, room: Room) -> Choice:
     common = [files for files in models if label_of(files[0].name) not in _FULL_WIDTH] or models
     usual = _labelled(common, USUAL)
-    base = _read(repository, usual or min(common, key=_bytes), "", headers)
+    base = _read(repository, usual or min(common, key=_bytes), "", headers, on_gpu=room.on_gpu)
     if base.plan is None:
         return replace(base, reason="the usual choice" if usual else "the smallest")
-    if usual and base.plan.total <= free:
+    if usual and base.plan.total <= room.free:
         return replace(base, reason="the usual choice, and it fits")
     plans = {files: _scaled(base.plan, _bytes(files) / base.size) for files in sorted(common, key=_bytes, reverse=True)}
-    best = next((files for files, plan in plans.items() if plan.total <= free), None)
+    best = next((files for files, plan in plans.items() if plan.total <= room.free), None)
     if best is None:
-        raise _none_fits(repository, models, plans, free)
+        raise _none_fits(repository, models, plans, room)
     instead = f"; {USUAL} would need {size(base.plan.total)}" if usual else ""
     name, reason = _name(repository, models, best), f"the largest that fits{instead}"
     return replace(
@@ -123,20 +124,20 @@ def _for_memory(repository: Repository, models: list[Parts], headers: HubHeaders
 
 
 def _none_fits(
-    repository: Repository, models: list[Parts], plans: dict[Parts, MemoryPlan], free: int
+    repository: Repository, models: list[Parts], plans: dict[Parts, MemoryPlan], room: Room
 ) -> MemoryLimitError:
     smallest, plan = list(plans.items())[-1]
     return MemoryLimitError(
         f"No quantisation of {repository.repo} fits in memory now.",
-        cause=f"The smallest, {_described(smallest)}, needs {size(plan.total)}; {size(free)} are free.",
+        cause=f"The smallest, {_described(smallest)}, needs {size(plan.total)}; {free_in(room)}.",
         hint=f"Choose a smaller model, or name one to fetch it all the same: {_name(repository, models, smallest)}.",
     )
 
 
-def _read(repository: Repository, files: Parts, reason: str, headers: HubHeaders) -> Choice:
+def _read(repository: Repository, files: Parts, reason: str, headers: HubHeaders, *, on_gpu: bool) -> Choice:
     header = headers.read(files)
     info = info_of(header) if header else None
-    plan = plan_memory(info.shape) if info else None
+    plan = plan_memory(info.shape, on_gpu=on_gpu) if info else None
     return Choice(_name(repository, _models(repository), files), files, reason, header, info, plan)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from app.catalog.pairs import taken_apart
-from app.catalog.words import in_a_line, memory_row, plain, size
+from app.catalog.words import free_in, in_a_line, memory_row, plain
 from app.columns import table
 from app.context_size import AUTO, Asked
 from app.terminal import Terminal
@@ -103,6 +103,5 @@ def _window(info: ModelInfo) -> str:
 def _memory(plan: MemoryPlan, room: Room, largest: int) -> list[str]:
     lines = table(_MEMORY, [memory_row(f"{plan.context:,}", plan)], 0, ())
     verdict = "It fits" if plan.total <= room.free else "It does not fit"
-    where = " on the GPU" if room.on_gpu else ""
     longest = f"The longest context that fits is {largest:,}." if largest else "No context is short enough."
-    return [*lines, "", f"{verdict}: {size(room.free)} are free{where}. {longest}"]
+    return [*lines, "", f"{verdict}: {free_in(room)}. {longest}"]

@@ -1,6 +1,7 @@
 """`localspec models pull`: what will be fetched, whether it fits, then the download."""
 
 import json
+import shlex
 import shutil
 import sys
 import time
@@ -14,10 +15,11 @@ import click
 from app.catalog.choosing import Choice, choose_draft, choose_model
 from app.catalog.fetch_progress import FetchProgress, duration
 from app.catalog.pulled import remember
-from app.catalog.words import in_a_line, plain, size
+from app.catalog.words import free_in, in_a_line, plain, size
 from app.columns import wrapped
 from app.terminal import Terminal
 from models.catalog import find_model
+from models.devices import gpus
 from models.errors import Cancelled, LocalspecError, ModelFileError, UsageError
 from models.families import small_sibling
 from models.gguf import check_file, is_there
@@ -26,6 +28,7 @@ from models.hub import Hub, is_offline, switched_on
 from models.hub_files import HubFile
 from models.hub_header import HubHeaders
 from models.machine import available_memory
+from models.memory import Room, room_for
 from models.names import MAIN, HubName, hub_name
 from models.stores import hub_folder
 
@@ -98,16 +101,18 @@ def _way_online() -> str:
 
 
 def _pull(terminal: Terminal, hub: Hub, request: PullRequest, wanted: HubName) -> int:
-    free = available_memory()
+    # Without flags all of a model goes to the GPUs, where there are some.
+    room = room_for([], available_memory(), gpus())
     with HubHeaders(hub) as headers:
         terminal.progress(f"Looking at {plain(wanted.repo)}")
-        target = choose_model(hub.repository(wanted.repo, wanted.revision), wanted, headers, free)
-        draft = _draft(terminal, hub, target, headers) if request.with_draft else None
+        target = choose_model(hub.repository(wanted.repo, wanted.revision), wanted, headers, room)
+        draft = _draft(terminal, hub, target, headers, room) if request.with_draft else None
     choices = [target, draft] if draft else [target]
     missing = sum(choice.size - choice.fetched for choice in choices)
-    _show(terminal, "model", target, free)
+    _show(terminal, "model", target, room)
     if draft:
-        _show(terminal, "draft", draft, free - (target.plan.total if target.plan else 0))
+        taken = target.plan.total if target.plan else 0
+        _show(terminal, "draft", draft, replace(room, free=max(room.free - taken, 0)))
     _check_disk(terminal, missing)
     if missing and request.ask and sys.stdin.isatty() and not click.confirm(f"Fetch {size(missing)}?", err=True):
         terminal.show("Nothing was fetched.")
@@ -118,7 +123,7 @@ def _pull(terminal: Terminal, hub: Hub, request: PullRequest, wanted: HubName) -
     return 0
 
 
-def _draft(terminal: Terminal, hub: Hub, target: Choice, headers: HubHeaders) -> Choice | None:
+def _draft(terminal: Terminal, hub: Hub, target: Choice, headers: HubHeaders, room: Room) -> Choice | None:
     """Return the small sibling if it is a pair with the target; say why not."""
     repo = target.files[0].repo
     sibling = small_sibling(repo)
@@ -126,7 +131,7 @@ def _draft(terminal: Terminal, hub: Hub, target: Choice, headers: HubHeaders) ->
         terminal.warn(f"no smaller model of {plain(repo)}'s family is known; drafts can still be copied from the text.")
         return None
     try:
-        draft = choose_draft(hub.repository(sibling), headers)
+        draft = choose_draft(hub.repository(sibling), headers, on_gpu=room.on_gpu)
     except LocalspecError as error:
         terminal.warn(f"the draft model {sibling} can't be fetched. {error.title}")
         return None
@@ -146,7 +151,7 @@ def _no_pair(target: Choice, draft: Choice) -> str:
     return "" if 2 * found.draft.parameters <= found.target.parameters else "the model itself is as small"
 
 
-def _show(terminal: Terminal, role: str, choice: Choice, free: int) -> None:
+def _show(terminal: Terminal, role: str, choice: Choice, room: Room) -> None:
     """Say what will be fetched, and whether it fits in memory."""
     files = f"{len(choice.files)} files, " if len(choice.files) > 1 else ""
     here = f", of which {size(choice.fetched)} are here" if choice.fetched else ""
@@ -154,18 +159,18 @@ def _show(terminal: Terminal, role: str, choice: Choice, free: int) -> None:
         role: f"{plain(choice.name)}{f' ({choice.reason})' if choice.reason else ''}",
         "file": plain(choice.files[0].name) + (f": {in_a_line(choice.info)}" if choice.info else ""),
         "size": f"{files}{size(choice.size)}{here}",
-        "memory": _memory(choice, free),
+        "memory": _memory(choice, room),
     }
     for key, text in lines.items():
         for line in wrapped(f"{key:<{_KEY}}{text}", 0, _KEY):
             terminal.show(line)
 
 
-def _memory(choice: Choice, free: int) -> str:
+def _memory(choice: Choice, room: Room) -> str:
     if choice.plan is None:
         return "not known until it is here"
-    fits = "it fits" if choice.plan.total <= free else "it does not fit now"
-    return f"{size(choice.plan.total)} with a context of {choice.plan.context:,}; {size(max(free, 0))} are free: {fits}"
+    fits = "it fits" if choice.plan.total <= room.free else "it does not fit now"
+    return f"{size(choice.plan.total)} with a context of {choice.plan.context:,}; {free_in(room)}: {fits}"
 
 
 def _check_disk(terminal: Terminal, missing: int) -> None:
@@ -183,7 +188,8 @@ def _check_disk(terminal: Terminal, missing: int) -> None:
 
 
 def _fetch(terminal: Terminal, hub: Hub, choice: Choice) -> None:
-    files = [file for file in choice.files if not file.is_here]
+    # The first part last: by it a model is found, so what is stopped before that hides no older copy that is whole.
+    files = [file for file in (*choice.files[1:], choice.files[0]) if not file.is_here]
     if not files:
         return
     try:
@@ -205,7 +211,7 @@ def _stopped(choice: Choice, files: Sequence[HubFile]) -> Cancelled:
     here = sum(file.fetched for file in files)
     return Cancelled(
         f"Stopped: {size(here)} of {size(sum(file.size for file in files))} are here.",
-        hint=f"The same command resumes; `localspec models rm {choice.name}` removes them.",
+        hint=f"The same command resumes; `localspec models rm {shlex.quote(choice.name)}` removes them.",
     )
 
 
@@ -224,5 +230,5 @@ def _say(terminal: Terminal, record: dict[str, Any], *, as_json: bool) -> None:
         terminal.say(json.dumps(record) + "\n")
         return
     verb = "Ready" if record["fetched"] else "Here already"
-    draft = f" --draft {record['draft']['name']}" if "draft" in record else ""
-    terminal.say(f"{verb}: localspec run {plain(record['name'] + draft)}\n")
+    draft = ["--draft", record["draft"]["name"]] if "draft" in record else []
+    terminal.say(f"{verb}: {plain(shlex.join(['localspec', 'run', record['name'], *draft]))}\n")

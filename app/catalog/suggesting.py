@@ -15,9 +15,10 @@ from app.engine.predict import WORTH
 from app.paths import machine_memory
 from app.terminal import Terminal
 from models.catalog import STARTER, find_model
+from models.devices import gpus
 from models.local import LocalModel, local_models
 from models.machine import available_memory
-from models.memory import plan_memory
+from models.memory import room_for
 from models.model_info import model_info
 from models.parameter_count import parameter_count
 
@@ -32,16 +33,17 @@ _LEGEND = (
 
 def suggest(name: str | None, folders: Sequence[Path], *, as_json: bool) -> None:
     """Print who could guess for a model, or for each that has somebody here; raises ModelFileError."""
-    terminal, free = Terminal(), available_memory()
+    # Without flags all of a model goes to the GPUs, where there are some.
+    terminal, room = Terminal(), room_for([], available_memory(), gpus())
     tell_missing_folders(terminal)
     # What lies beside the target is the first that comes to mind.
     beside = [find_model(name).parent] if name is not None and name != STARTER else []
     here = local_models([*folders, *beside], known=headers_file())
-    finder = Candidates(here, machine_memory(), free)
+    finder = Candidates(here, machine_memory(), room)
     found = [finder.suggest(target) for target in _targets(name, here, finder)]
     if as_json:
-        record = {"type": "suggestions", "available": free, "targets": [_record(each) for each in found]}
-        terminal.say(json.dumps(record) + "\n")
+        record = {"type": "suggestions", "available": room.free, "on_gpu": room.on_gpu}
+        terminal.say(json.dumps(record | {"targets": [_record(each) for each in found]}) + "\n")
     elif found:
         terminal.say("\n".join(_lines(found, alone=name is not None)) + "\n")
     else:
@@ -59,11 +61,10 @@ def _named(name: str, here: Sequence[LocalModel]) -> LocalModel:
     """Return the model that a name stands for, under that name; raises ModelFileError."""
     path = find_model(name)
     info = model_info(path)
-    need = plan_memory(info.shape).total
     same = next(
         (model.path for model in here if model.path.exists() and path.exists() and model.path.samefile(path)), path
     )
-    return LocalModel(name, same, info, need=need)
+    return LocalModel(name, same, info)
 
 
 def _lines(found: Sequence[Suggestion], *, alone: bool) -> list[str]:

@@ -1,7 +1,7 @@
 """Figures of models in words: sizes, and names that may come from anywhere."""
 
 from app.history.safe_text import visible
-from models.memory import MemoryPlan
+from models.memory import MemoryPlan, Room
 from models.model_info import ModelInfo
 from models.parameter_count import parameter_count
 
@@ -9,6 +9,11 @@ from models.parameter_count import parameter_count
 def size(count: float) -> str:
     """Return bytes as a person reads them."""
     return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
+
+
+def free_in(room: Room) -> str:
+    """Return how much is free where models go."""
+    return f"{size(room.free)} are free{' on the GPU' if room.on_gpu else ''}"
 
 
 def plain(text: str) -> str:

@@ -7,12 +7,12 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hub_server import HubState, Refusal
+from hub_server import NEWER, HubState, Refusal
 from huggingface_hub import close_session
 from pseudo_terminal import PseudoTerminal
 from pulling import MIB, REPO, cached, hub_with_models, model, path_of, pull, remove, split_part
@@ -22,6 +22,9 @@ from run_localspec import ROOT, environment, localspec
 
 from app.catalog.fetch_progress import FetchProgress, duration
 from app.terminal import Terminal
+from models.devices import Device, Kind
+from models.hub import Hub
+from models.hub_files import HubFile
 
 SIBLING = "Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF"
 
@@ -110,6 +113,22 @@ def test_a_hint_for_a_model_that_is_not_here_is_the_command_that_fetches_it(tmp_
 
 
 @pytest.mark.parametrize(
+    ("free", "main", "fits"), [(1 << 40, 0, "are free on the GPU: it fits"), (0, 1 << 40, "No quantisation of")]
+)
+def test_where_models_go_to_a_gpu_its_memory_counts(
+    hub: HubState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, main: int, fits: str
+) -> None:
+    with_memory(monkeypatch, main)
+    card = Device("CUDA", "CUDA0", "a card", Kind.GPU, free, 1 << 40)
+    monkeypatch.setattr("app.catalog.pulling.gpus", lambda: (card,))
+    done = pull(tmp_path, REPO)
+    assert fits in done.stderr
+    assert "free on the GPU" in done.stderr
+    assert cached(tmp_path) == (["m-Q4_K_M.gguf"] if free else [])
+    assert len(hub.asked("/api/")) == 1
+
+
+@pytest.mark.parametrize(
     ("free", "label", "reason"),
     [
         (1 << 40, "Q4_K_M", "the usual choice, and it fits"),
@@ -157,6 +176,47 @@ def test_a_model_in_parts_comes_whole(hub: HubState, tmp_path: Path) -> None:
     assert cached(tmp_path) == [f"m-Q4_0-{part:05}-of-00003.gguf" for part in (1, 2, 3)]
     assert path_of(tmp_path, "user/split:Q4_0").name == "m-Q4_0-00001-of-00003.gguf"
     assert remove(tmp_path, "user/split:Q4_0").stdout == "Removed user/split:Q4_0: 3 MiB are free again.\n"
+
+
+def test_a_model_in_parts_that_is_stopped_hides_no_older_one_that_is_whole(
+    hub: HubState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for part in (1, 2):
+        hub.add("user/split", f"m-Q4_0-{part:05}-of-00002.gguf", split_part(part, 2))
+    pull(tmp_path, "user/split")
+    older, fetch, fetched = path_of(tmp_path, "user/split:Q4_0"), Hub.fetch, list[HubFile]()
+
+    def stop_before_the_last(self: Hub, file: HubFile, progress: Callable[[int], None]) -> Path:
+        if fetched:
+            raise KeyboardInterrupt
+        fetched.append(file)
+        return fetch(self, file, progress)
+
+    hub.commits["main"] = NEWER
+    for part in (1, 2):
+        hub.add("user/split", f"m-Q4_0-{part:05}-of-00002.gguf", split_part(part, 2) + b"newer")
+    with monkeypatch.context() as patch:
+        patch.setattr(Hub, "fetch", stop_before_the_last)
+        assert pull(tmp_path, "user/split").returncode == 130
+    assert path_of(tmp_path, "user/split:Q4_0") == older
+    assert pull(tmp_path, "user/split").returncode == 0
+    assert path_of(tmp_path, "user/split:Q4_0").parent.name == NEWER
+
+
+def test_a_name_with_a_space_is_quoted_in_what_is_to_be_typed_next(
+    hub: HubState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.add(REPO, "my model.gguf", model())
+    quoted = f"'hf://{REPO}/my model.gguf'"
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Hub, "fetch", stop)
+        stopped = pull(tmp_path, f"hf://{REPO}/my model.gguf")
+    assert f"`localspec models rm {quoted}` removes them" in stopped.stderr
+    assert pull(tmp_path, f"hf://{REPO}/my model.gguf").stdout == f"Ready: localspec run {quoted}\n"
 
 
 def test_what_is_no_model_for_text_is_refused_before_it_is_fetched(hub: HubState, tmp_path: Path) -> None:
@@ -246,6 +306,10 @@ def test_offline_a_model_that_lacks_a_part_is_not_here(hub: HubState, tmp_path: 
     assert (done.returncode, done.stdout) == (3, "")
     assert "user/split is incomplete on this machine" in done.stderr
     assert "m-Q4_0-00002-of-00002.gguf is missing" in done.stderr
+    used = localspec_here("models", "path", "user/split", home=tmp_path)
+    assert "`localspec models pull hf://user/split/m-Q4_0-00001-of-00002.gguf` fetches it." in used.stderr
+    assert pull(tmp_path, "hf://user/split/m-Q4_0-00001-of-00002.gguf").returncode == 0
+    assert path.with_name("m-Q4_0-00002-of-00002.gguf").exists()
 
 
 def test_offline_a_revision_is_looked_for_at_that_revision(hub: HubState, tmp_path: Path) -> None:

@@ -11,7 +11,10 @@ from run_localspec import localspec
 
 from app.catalog import candidates, suggesting
 from app.catalog.suggesting import suggest
+from models.devices import Device, Kind
 from models.errors import ModelFileError
+from models.memory import plan_memory
+from models.model_info import model_info
 from models.probe import identity
 from models.remembered import Remembered
 
@@ -102,6 +105,20 @@ def test_a_draft_that_does_not_fit_is_not_the_best(
     (found,) = suggested(capsys, target=big)["targets"]
     assert (found["best"], found["drafts"][0]["fits"]) == (None, False)
     assert "what would pay off does not fit in memory beside it" in found["reason"]
+
+
+@pytest.mark.parametrize(("missing", "best"), [(0, True), (1, False)])
+def test_where_models_go_to_a_gpu_its_memory_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, missing: int, best: bool
+) -> None:
+    big, small = write(tmp_path / "big.gguf", 400), write(tmp_path / "small.gguf", 20)
+    need = sum(plan_memory(model_info(path).shape, on_gpu=True).total for path in (big, small))
+    card = Device("CUDA", "CUDA0", "a card", Kind.GPU, need - missing, 1 << 40)
+    monkeypatch.setattr(suggesting, "gpus", lambda: (card,))
+    monkeypatch.setattr(suggesting, "available_memory", lambda: 0)
+    said = suggested(capsys, target=big)
+    assert (said["available"], said["on_gpu"]) == (need - missing, True)
+    assert said["targets"][0]["best"] == (str(small) if best else None)
 
 
 def test_the_sibling_of_a_family_is_named_with_the_way_to_fetch_it(
