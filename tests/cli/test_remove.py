@@ -1,13 +1,16 @@
 """`localspec models rm`, against a hub on loopback: a name removes the model that it leads to, if that was pulled."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hub_server import HubState
-from pulling import REPO, cached, hub_with_models, model, path_of, pull, remove
+from pulling import REPO, cached, hub_with_models, model, path_of, pull, remove, split_part
 from raw_gguf import write_raw
+
+from models.hub import Hub
+from models.hub_files import HubFile
 
 
 @pytest.fixture
@@ -94,6 +97,44 @@ def test_what_others_have_stays_and_it_is_told_whose_it_is(hub: HubState, tmp_pa
     # Nothing is removed when one of several names is refused.
     assert cached(tmp_path) == ["m-Q2_K.gguf", "m-Q8_0.gguf"]
     assert hub.repos[REPO]
+
+
+def test_a_part_that_was_here_before_stays(hub: HubState, tmp_path: Path) -> None:
+    for part in (1, 2):
+        hub.add("user/split", f"m-Q4_0-{part:05}-of-00002.gguf", split_part(part, 2))
+    folder = tmp_path / ".cache/huggingface/hub/models--user--split/snapshots" / ("c" * 40)
+    theirs = folder / "m-Q4_0-00001-of-00002.gguf"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_bytes(split_part(1, 2))
+    for _ in range(2):
+        pull(tmp_path, "user/split")
+        # What is fetched again was still fetched by it, whatever else is here then.
+        theirs.with_name("m-Q4_0-00002-of-00002.gguf").unlink()
+    pull(tmp_path, "user/split")
+    assert remove(tmp_path, "user/split:Q4_0").stdout == "Removed user/split:Q4_0: 1 MiB are free again.\n"
+    assert cached(tmp_path) == [theirs.name]
+
+
+def test_what_an_attempt_fetched_is_removed_though_another_finished_it(
+    hub: HubState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for part in (1, 2):
+        hub.add("user/split", f"m-Q4_0-{part:05}-of-00002.gguf", split_part(part, 2))
+    fetch, fetched = Hub.fetch, list[HubFile]()
+
+    def stop_before_the_last(self: Hub, file: HubFile, progress: Callable[[int], None]) -> Path:
+        if fetched:
+            raise KeyboardInterrupt
+        fetched.append(file)
+        return fetch(self, file, progress)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Hub, "fetch", stop_before_the_last)
+        pull(tmp_path, "user/split")
+    pull(tmp_path, "user/split")
+    assert len(cached(tmp_path)) == 2
+    assert remove(tmp_path, "user/split:Q4_0").stdout == "Removed user/split:Q4_0: 2 MiB are free again.\n"
+    assert cached(tmp_path) == []
 
 
 @pytest.mark.starter
