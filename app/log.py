@@ -9,6 +9,13 @@ from app.paths import log_file
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
+class _LogFile(RotatingFileHandler):
+    """A log that can't be written, as on a full disk or in a folder of another user, is left out."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - named by the library
+        """Say nothing: the library would print a traceback on the terminal for each line."""
+
+
 def open_log() -> None:
     """Send the log to its file, at the level that LOCALSPEC_LOG names (warning without it)."""
     logger = logging.getLogger("localspec")
@@ -16,7 +23,7 @@ def open_log() -> None:
     logger.propagate = False
     try:
         log_file().parent.mkdir(parents=True, exist_ok=True)
-        handler = RotatingFileHandler(log_file(), maxBytes=1_000_000, backupCount=1, encoding="utf-8", delay=True)
+        handler = _LogFile(log_file(), maxBytes=1_000_000, backupCount=1, encoding="utf-8", delay=True)
     except OSError:
         # No place to write is no reason not to run. Without any handler a warning would go to the terminal.
         logger.addHandler(logging.NullHandler())
