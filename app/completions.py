@@ -18,16 +18,25 @@ SHELLS = ("bash", "zsh", "fish", "powershell")
 
 _BASH = """\
 %(complete_func)s() {
-    local kind value
+    local IFS=$'\\n' kind value file place
     COMPREPLY=()
     while IFS=, read -r kind value; do
         case $kind in
             plain) COMPREPLY+=("$value") ;;
             dir) compopt -o dirnames ;;
-            file) compopt -o default ;;
+            file)
+                # It does nothing where there are names: then files are looked for here.
+                compopt -o default
+                [[ ${COMPREPLY[*]} ]] && while read -r file; do
+                    [[ $IFS${COMPREPLY[*]}$IFS == *"$IFS$file$IFS"* ]] || COMPREPLY+=("$file")
+                done < <(compgen -f -- "$value") ;;
         esac
     done < <(env LOCALSPEC_LINE="${COMP_LINE:0:COMP_POINT}" LOCALSPEC_BREAKS="$COMP_WORDBREAKS" \\
         %(complete_var)s=bash_complete "$1")
+    # Between quotes nothing else is to be quoted.
+    [[ ${COMP_WORDS[COMP_CWORD]} == [\\'\\"]* ]] || for place in "${!COMPREPLY[@]}"; do
+        printf -v "COMPREPLY[place]" %%q "${COMPREPLY[place]}"
+    done
 }
 
 complete -o nosort -F %(complete_func)s %(prog_name)s
@@ -62,16 +71,20 @@ class BashComplete(click.shell_completion.BashComplete):
         if "LOCALSPEC_LINE" not in os.environ:
             # A script that an earlier version wrote into a file.
             return super().get_completion_args()
-        line = os.environ["LOCALSPEC_LINE"]
-        words = split_arg_string(line)[1:]
-        return (words, "") if line.endswith(" ") or not words else (words[:-1], words[-1])
+        # A letter after it all shows whether a space at the end has ended a word, or is part of one in quotes.
+        *words, word = split_arg_string(f"{os.environ['LOCALSPEC_LINE']}.")[1:] or ["."]
+        return words, word[:-1]
 
     def format_completion(self, item: CompletionItem) -> str:
         """Return kind and value; of a name what bash replaces, which is what follows the last colon typed."""
         value = item.value
         if ":" in os.environ.get("LOCALSPEC_BREAKS", ""):
             typed = self.get_completion_args()[1]
-            value = value.removeprefix(typed[typed.find("=") + 1 : typed.rfind(":") + 1])
+            before = typed[typed.find("=") + 1 : typed.rfind(":") + 1]
+            if before and item.type == "file":
+                # Of a file bash would look for what follows the colon alone.
+                return "none,"
+            value = value.removeprefix(before)
         return f"{item.type},{value}"
 
 

@@ -126,18 +126,25 @@ def test_bash_completes_commands_flags_and_drafters(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "words", "offered"),
     [
-        ("localspec run st", ["localspec", "run", "st"], ["starter"]),
+        ("localspec run st", ["localspec", "run", "st"], ["starter", r"start\ here.gguf"]),
+        ("localspec run 'st", ["localspec", "run", r"\'st"], ["starter", "start here.gguf"]),
+        ("localspec run own/m", ["localspec", "run", "own/m"], [r"own/my\ model.gguf", "own/mine.txt"]),
+        (r"localspec run own/my\ ", ["localspec", "run", r"own/my\\\ "], [r"own/my\ model.gguf"]),
         ("localspec run pair:b", ["localspec", "run", "pair", ":", "b"], ["big"]),
         ("localspec run pair:", ["localspec", "run", "pair", ":"], ["big"]),
         ("localspec run --draft=lo", ["localspec", "run", "--draft", "=", "lo"], ["lookup"]),
     ],
 )
-def test_a_real_bash_offers_names_with_colons_too(
+def test_a_real_bash_offers_names_with_colons_and_files_with_spaces_too(
     tmp_path: Path, line: str, words: list[str], offered: list[str]
 ) -> None:
     pairs = tmp_path / "settings" / "localspec" / "pairs"
     pairs.mkdir(parents=True)
     (pairs / "big.toml").write_text("")
+    here = tmp_path / "here"
+    (here / "own").mkdir(parents=True)
+    for name in ("start here.gguf", "own/my model.gguf", "own/mine.txt"):
+        (here / name).write_text("")
     program = tmp_path / "localspec"
     program.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m app "$@"\n')
     program.chmod(0o755)
@@ -147,9 +154,11 @@ def test_a_real_bash_offers_names_with_colons_too(
         f"_localspec_completion {program} 2> {os.devnull}; "
         'printf "%s\\n" "${COMPREPLY[@]}"'
     )
-    variables = environment(tmp_path, {"XDG_CONFIG_HOME": str(tmp_path / "settings")})
-    done = subprocess.run(["bash", "--norc", "-c", asked], env=variables, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == offered
+    variables = environment(tmp_path, {"XDG_CONFIG_HOME": str(tmp_path / "settings"), "LOCALSPEC_MODELS": "own"})
+    done = subprocess.run(
+        ["bash", "--norc", "-c", asked], cwd=here, env=variables, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == offered
 
 
 def test_models_of_this_machine_are_completed(tmp_path: Path) -> None:
