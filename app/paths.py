@@ -47,7 +47,7 @@ def project_folder() -> Path:
 
     Home and what lies above it are no project, .git or not: who keeps dotfiles that way has not put all work in one.
     """
-    here, home = Path.cwd(), Path.home()
+    here, home = Path.cwd(), Path.home().resolve()
     for folder in (here, *here.parents):
         if folder == home or folder in home.parents:
             break

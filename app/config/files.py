@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 import click
@@ -95,13 +96,14 @@ def _said(source: Source, group: click.Group) -> dict[str, dict[str, Any]]:
 def parsed(source: Source) -> dict[str, Any]:
     """Return what a file says, in TOML's types; nothing where there is no file.
 
-    Raises UsageError for one that can't be read or is no TOML, RecursionError for one that nests too deeply.
+    Raises UsageError for one that can't be read, is no TOML, or was named and is not there; RecursionError for one that
+    nests too deeply.
     """
     try:
-        if source.path.stat().st_size > _LARGEST:
-            raise UsageError(f"{source.path} is too large for a settings file.", hint="Move it away.")
-        text = source.path.read_text(encoding="utf-8-sig")
-    except (FileNotFoundError, NotADirectoryError):
+        text = _content(source).decode("utf-8-sig")
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if source.origin == "user" and os.environ.get(_VARIABLE):
+            raise _not_there(source.path) from error
         return {}
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{source.path} can't be read.", cause=str(error), hint="Fix it, or move it away.") from error
@@ -112,6 +114,25 @@ def parsed(source: Source) -> dict[str, Any]:
         raise UsageError(
             f"{source.path} is not valid TOML.", cause=str(error), hint="Lines look like: temp = 0.2"
         ) from error
+
+
+def _content(source: Source) -> bytes:
+    """Read a file as far as one of settings may go; raises OSError, UsageError for what is larger or no file at all."""
+    # A link in a project may lead to a device or a pipe, which may have no end; what the user names is the user's own.
+    if source.origin != "user" and not S_ISREG(source.path.stat().st_mode):
+        cause, hint = "It is no regular file.", "Move it away."
+        raise UsageError(f"{source.path} can't be read.", cause=cause, hint=hint)
+    with source.path.open("rb") as file:
+        content = file.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise UsageError(f"{source.path} is too large for a settings file.", hint="Move it away.")
+    return content
+
+
+def _not_there(path: Path) -> UsageError:
+    return UsageError(
+        f"{_VARIABLE} names {path}, which is not there.", hint=f"Create that file, or change {_VARIABLE}."
+    )
 
 
 def read_all(group: click.Group) -> dict[str, dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Settings from files: who wins, what is refused, and what `config show` says of it."""
 
 import json
+import os
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -265,6 +266,43 @@ def test_a_file_below_nobodys_home_is_told_with_its_variable(tmp_path: Path) -> 
     assert localspec_here("run", "--help", home=tmp_path, extra=extra).returncode == 0
 
 
+def test_a_file_that_is_named_and_not_there_is_told_with_its_variable(tmp_path: Path) -> None:
+    extra = {"LOCALSPEC_CONFIG": str(tmp_path / "c.tmol")}
+    for command in (("run", "toy", "hi"), ("config", "show")):
+        done = localspec_here(*command, home=tmp_path, extra=extra)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"LOCALSPEC_CONFIG names {tmp_path / 'c.tmol'}, which is not there." in done.stderr
+    assert localspec_here("run", "--help", home=tmp_path, extra=extra).returncode == 0
+    assert localspec_here("config", "show", home=tmp_path, extra={"LOCALSPEC_CONFIG": os.devnull}).returncode == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such files")
+@pytest.mark.parametrize("kind", ["device", "pipe", "folder"])
+def test_a_project_s_file_that_is_none_is_refused_unread(tmp_path: Path, kind: str) -> None:
+    project = tmp_path / "work"
+    (project / ".git").mkdir(parents=True)
+    os.mkfifo(tmp_path / "pipe")
+    (project / ".localspec.toml").symlink_to({"device": "/dev/zero", "pipe": "../pipe", "folder": ".git"}[kind])
+    done = run_in(project, "run", "toy", "hi", home=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{project / '.localspec.toml'} can't be read. It is no regular file." in " ".join(done.stderr.split())
+
+
+def test_a_user_s_file_without_an_end_is_too_large(tmp_path: Path) -> None:
+    done = localspec_here("run", "toy", "hi", home=tmp_path, extra={"LOCALSPEC_CONFIG": "/dev/zero"})
+    assert (done.returncode, "/dev/zero is too large" in done.stderr) == (2, True)
+
+
+def test_home_is_no_project_under_another_name_either(tmp_path: Path) -> None:
+    (tmp_path / "real" / ".git").mkdir(parents=True)
+    (tmp_path / "real" / "below").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    (tmp_path / "real" / ".localspec.toml").write_text("temp = 0.4\n")
+    done = run_in(tmp_path / "link" / "below", "config", "show", "--json", home=tmp_path / "link")
+    assert shown(done) == {}
+    assert run_in(tmp_path / "real" / "below", "config", "show", "--json", home=tmp_path).stdout.count("0.4") > 0
+
+
 def test_keys_have_a_table_of_their_own_and_each_is_a_setting(tmp_path: Path) -> None:
     project = tmp_path / "work"
     (project / ".git").mkdir(parents=True)
@@ -290,6 +328,14 @@ def test_a_key_that_nothing_has_is_refused_with_the_nearest(tmp_path: Path) -> N
     assert done.returncode == 2
     assert "chat.pannel=f12" in done.stderr
     assert "Did you mean 'chat.panel'?" in done.stderr
+
+
+def test_a_known_key_without_a_value_is_not_taken_for_a_wrong_name(tmp_path: Path) -> None:
+    done = localspec_here("run", "toy", "hi", "--key", "chat.panel=", home=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--key chat.panel= can't be used." in done.stderr
+    assert "It is NAME=KEY,KEY" in done.stderr
+    assert "Did you mean" not in done.stderr
 
 
 def test_a_key_for_clients_is_shown_nowhere(tmp_path: Path) -> None:
