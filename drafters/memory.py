@@ -175,7 +175,7 @@ def _latest(texts: Sequence[bytes], room: int) -> Iterable[bytes]:
 def _make_room(folder: Path) -> None:
     """Remove the files unchanged for longest, so that one more is not too many."""
     files = sorted(folder.glob(f"*{_ENDING}"), key=lambda path: path.stat().st_mtime)
-    for path in files[: len(files) - MOST_FILES + 1]:
+    for path in files[: max(0, len(files) - MOST_FILES + 1)]:
         path.unlink()
 
 

@@ -151,6 +151,14 @@ def test_of_many_projects_those_unchanged_for_longest_are_forgotten(
     assert [bool(memory(one).texts()) for one in places] == [False, False, True, True, True]
 
 
+def test_no_project_is_forgotten_while_there_is_room(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_FILES", 6)
+    places = [Place(place.folder, place.project / str(number)) for number in range(6)]
+    for one in places:
+        memory(one).keep(text(100), 0)
+    assert [memory(one).texts() for one in places] == [[text(100)]] * 6
+
+
 def test_forgetting_a_project_leaves_the_others_and_counts_what_went(place: Place) -> None:
     other = Place(place.folder, place.project / "inner")
     kept(place, text(100), text(200))
