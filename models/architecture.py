@@ -44,6 +44,11 @@ def continues_text(architecture: str) -> bool:
     return architecture not in _NO_TEXT
 
 
+def keeps_keys_only(architecture: str, compressed: int) -> bool:
+    """Tell whether values are part of the cached keys, `compressed` being the key length of compressed attention."""
+    return compressed > 0 or architecture == "deepseek4"
+
+
 def memory_kind(architecture: str, window: int) -> MemoryKind:
     """Say how far this architecture's memory goes back, `window` being its sliding window; 0 for none."""
     if architecture in RECURRENT | HYBRID:

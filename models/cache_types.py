@@ -23,19 +23,31 @@ def summed_in_parts(types: CacheTypes) -> bool:
     return types in (("f16", "f16"), ("f32", "f32"))
 
 
-def resolved(chosen: CacheTypes, head: int, *, exact: bool) -> CacheTypes:
+def resolved(chosen: CacheTypes, head: int, *, exact: bool, keys_only: bool = False) -> CacheTypes:
     """Return the types that a choice stands for: for "auto" one for which passes of all widths agree, if there is one.
 
     `head` is the number of values of one head, 0 where it is not known; `exact` says that flash attention runs on a
     processor. Keys are multiplied quickest as q8_0. Values are not q8_0: to unpack them for every row takes longer than
-    all the rest of attention, deep in a text.
+    all the rest of attention, deep in a text. With `keys_only` the values are part of the keys, and llama.cpp refuses
+    two types: what is chosen for one of them then goes for both.
     """
     keys, values = chosen
-    if not exact or head == 0:
-        return ("f16" if keys == "auto" else keys), ("f16" if values == "auto" else values)
+    exact = exact and head > 0
+    if keys == "auto" and keys_only:
+        keys = values
     if keys == "auto":
-        keys = "q8_0" if head % _BLOCK == 0 else "bf16"
+        keys = _keys(head) if exact else "f16"
+    if values == "auto" and keys_only:
+        values = keys
     if values == "auto":
-        # f32 keys are read as f16.
-        values = "f16" if head % _STEP == 0 and keys not in ("f16", "f32") else "bf16"
+        values = _values(head, keys) if exact else "f16"
     return keys, values
+
+
+def _keys(head: int) -> str:
+    return "q8_0" if head % _BLOCK == 0 else "bf16"
+
+
+def _values(head: int, keys: str) -> str:
+    # f32 keys are read as f16.
+    return "f16" if head % _STEP == 0 and keys not in ("f16", "f32") else "bf16"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from models.abort import AbortFlag
+from models.architecture import keeps_keys_only
 from models.bindings import llama_cpp, recent_errors
 from models.cache_types import BYTES_OF, CacheTypes, resolved
 from models.errors import LocalspecError, MemoryLimitError
@@ -22,6 +23,8 @@ _SNAPSHOTS = 8
 """States that a recurrent memory keeps to go back to: each is as large as the memory itself."""
 _DEFAULT_CONTEXT = 8192
 """Context when the user names none: the model's own, but no more, since a cache is paid in memory at once."""
+_SPARSE = "minimax-m3"
+"""Its attention would be dense, and its text another, where sequences share cells."""
 _TYPE_IDS = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8}
 
 
@@ -78,6 +81,8 @@ def takes_guests(model: Any, texts: int) -> bool:
 
 def _shares_cells(model: Any) -> bool:
     api = llama_cpp()
+    if _architecture(model) == _SPARSE:
+        return False
     return not (api.llama_model_is_recurrent(model) or api.llama_model_is_hybrid(model))
 
 
@@ -94,7 +99,7 @@ def cache_types(model: Any, options: LlamaOptions) -> CacheTypes:
     """Return the types of cached keys and values that these options stand for, "auto" resolved."""
     flash_on_processor = options.flash_attention is not False and not has_gpu(options)
     chosen = options.cache_type_k, options.cache_type_v
-    return resolved(chosen, _head_width(model), exact=flash_on_processor)
+    return resolved(chosen, _head_width(model), exact=flash_on_processor, keys_only=_keeps_keys_only(model))
 
 
 def padding_room(multiple: int) -> PaddingRoom:
@@ -116,6 +121,8 @@ def _context_params(model: Any, options: LlamaOptions) -> Any:
         _make_room_for_texts(params, options)
     else:
         params.n_rs_seq = min(options.max_rows - 1, _SNAPSHOTS)
+        # llama.cpp bounds a pass by the context before it rounds that up to 256.
+        params.n_ctx = max(params.n_ctx, _SNAPSHOTS + 2)
     params.n_threads, params.n_threads_batch = threads_of(options)
     params.type_k, params.type_v = (_TYPE_IDS[kind] for kind in cache_types(model, options))
     params.flash_attn_type = _flash_attention(options)
@@ -157,8 +164,20 @@ def _head_width(model: Any) -> int:
     """Return the values of one head's key, or value if that is wider."""
     api = llama_cpp()
     even = api.llama_model_n_embd(model) // max(1, api.llama_model_n_head(model))
-    kind = _metadata(model, "general.architecture")
-    return max(int(_metadata(model, f"{kind}.attention.{part}_length") or even) for part in ("key", "value"))
+    return max(_attention_number(model, f"{part}_length") or even for part in ("key", "value"))
+
+
+def _keeps_keys_only(model: Any) -> bool:
+    return keeps_keys_only(_architecture(model), _attention_number(model, "key_length_mla"))
+
+
+def _attention_number(model: Any, name: str) -> int:
+    """Return a whole number of the model's attention; 0 where the file does not say."""
+    return int(_metadata(model, f"{_architecture(model)}.attention.{name}") or 0)
+
+
+def _architecture(model: Any) -> str:
+    return _metadata(model, "general.architecture")
 
 
 def _metadata(model: Any, key: str) -> str:

@@ -122,7 +122,8 @@ def plan_memory(
     """Return what a model takes with this context, 0 for the default; types of keys and values as the loader's."""
     context = context or default_context(shape)
     cells = context + -context % _CELLS
-    keys, values = (BYTES_OF[kind] for kind in resolved(cache_types, shape.head, exact=flash and not on_gpu))
+    kinds = resolved(cache_types, shape.head, exact=flash and not on_gpu, keys_only=shape.keys_only)
+    keys, values = (BYTES_OF[kind] for kind in kinds)
     cache = cells * (shape.keys * keys + shape.values * values) + shape.states
     tokens = _PASS_ON_GPU if on_gpu else _PASS
     return MemoryPlan(context, shape.weights, int(cache), _buffers(shape, cells, tokens, flash=flash))

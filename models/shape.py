@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from models.architecture import HYBRID, RECURRENT, memory_kind
+from models.architecture import HYBRID, RECURRENT, keeps_keys_only, memory_kind
 from models.gguf_header import Header, Tensor
 from models.machine import has_amx
 
@@ -57,6 +57,11 @@ class Shape:
     trained: int
     """Tokens of the longest text it was trained on; 0 where it does not say."""
 
+    @property
+    def keys_only(self) -> bool:
+        """Whether the cache keeps no values, or nothing: then keys and values have one type."""
+        return self.values == 0
+
 
 def shape_of(header: Header) -> Shape:
     """Return the numbers of a model that memory depends on; those a file does not say are 0."""
@@ -66,7 +71,7 @@ def shape_of(header: Header) -> Shape:
     return Shape(
         weights=_weights(header.tensors),
         keys=sum(heads * size for heads, size in layers.cached("key")),
-        values=0 if layers.compressed else sum(heads * size for heads, size in layers.cached("value")),
+        values=0 if layers.keys_only else sum(heads * size for heads, size in layers.cached("value")),
         states=len(layers.stateful) * layers.state_bytes(width),
         head=max(layers.head_size("key"), layers.head_size("value")),
         heads=max(layers.heads, default=0),
@@ -88,7 +93,7 @@ class _Layers:
         self.heads = self._each("attention.head_count", [0])
         self.stateful = self._stateful()
         # Attention that keeps one compressed key for all heads, and no values.
-        self.compressed = bool(self.number("attention.key_length_mla"))
+        self.keys_only = keeps_keys_only(self._architecture, self.number("attention.key_length_mla"))
 
     def key(self, name: str) -> str:
         """Return the key under which this architecture keeps a number."""

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from itertools import count
 from math import sqrt
 from pathlib import Path
+from string import ascii_lowercase
 
 import numpy as np
 from gguf import GGMLQuantizationType, GGUFWriter, LlamaFileType, TokenType
@@ -55,6 +56,10 @@ TOKENS: tuple[str, ...] = (*_LETTERS, *(merge.replace(" ", "") for merge in _MER
 """The vocabulary of every file here: the bytes, the merged tokens (up to 40 spaces), the control tokens."""
 IM_START, IM_END, END_OF_TEXT = (TOKENS.index(token) for token in _CONTROLS)
 
+PIECES: tuple[str, ...] = ("<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", *ascii_lowercase)
+"""A vocabulary as SentencePiece makes it: text gets a space before it, and no letters are merged."""
+_PIECE_TYPES = {"<unk>": TokenType.UNKNOWN, "<s>": TokenType.CONTROL, "</s>": TokenType.CONTROL}
+
 
 class _TinyFile:
     """One file in the making: writes the keys and draws the weights."""
@@ -92,6 +97,11 @@ class _TinyFile:
     def values(self, name: str, values: NDArray[np.float32]) -> None:
         """Add a tensor by its full name, with these values."""
         self.keys.add_tensor(name, values.astype(np.float32))
+
+    def matrices(self, name: str, count: int, rows: int, columns: int) -> None:
+        """Add several such matrices as one tensor."""
+        blocks = quantize(self._random((count, rows, columns), 1 / sqrt(columns)), self._block_type)
+        self.keys.add_tensor(f"{name}.weight", blocks, raw_dtype=self._block_type)
 
     def norm(self, name: str, size: int, gain: float = 1.0) -> None:
         """Add the weights of a normalization."""
@@ -141,6 +151,14 @@ def _tokenizer(keys: GGUFWriter, tokens: Sequence[str] = TOKENS, *, add_bos: boo
     keys.add_add_bos_token(add_bos)
 
 
+def _sentence_pieces(keys: GGUFWriter) -> None:
+    keys.add_tokenizer_model("llama")
+    keys.add_token_list(PIECES)
+    byte = {token: TokenType.BYTE for token in PIECES if token.startswith("<0x")}
+    keys.add_token_types([(_PIECE_TYPES | byte).get(token, TokenType.NORMAL) for token in PIECES])
+    keys.add_token_scores([0.0] * len(PIECES))
+
+
 def _attention(file: _TinyFile, layer: str, n_embd: int) -> None:
     n_kv = n_embd // _HEADS * _HEADS_KV
     file.norm(f"{layer}.attn_norm", n_embd)
@@ -171,11 +189,13 @@ def write_llama(
     n_embd: int = 64,
     chat_template: str | None = None,
     file_type: LlamaFileType = LlamaFileType.ALL_F32,
+    pieces: bool = False,
 ) -> Path:
     """Write a llama with grouped-query attention; return `path`.
 
     `noise` shifts the weights that `seed` draws: a draft with 0.05 agrees with noise 0 on about two tokens of three.
-    `rename` respells tokens by id, `extra_vocab` appends unused rows such as "[PAD274]".
+    `rename` respells tokens by id, `extra_vocab` appends unused rows such as "[PAD274]". With `pieces` its vocabulary
+    is `PIECES`, whatever else is said of it.
     """
     tokens = [(rename or {}).get(token, text) for token, text in enumerate(vocab)]
     tokens += [f"[PAD{token}]" for token in range(len(tokens), len(tokens) + extra_vocab)]
@@ -184,7 +204,11 @@ def write_llama(
         file.heads()
         file.keys.add_feed_forward_length(2 * n_embd)
         file.keys.add_rope_dimension_count(n_embd // _HEADS)
-        _tokenizer(file.keys, tokens, add_bos=add_bos)
+        if pieces:
+            tokens = list(PIECES)
+            _sentence_pieces(file.keys)
+        else:
+            _tokenizer(file.keys, tokens, add_bos=add_bos)
         if chat_template is not None:
             file.keys.add_chat_template(chat_template)
         for layer in (f"blk.{index}" for index in range(n_layer)):
@@ -210,6 +234,59 @@ def write_swa(path: Path, *, seed: int = 0, n_ctx: int = 2048, n_layer: int = 2,
             file.norm(f"{layer}.post_ffw_norm", n_embd)
         file.ends(len(TOKENS), n_embd, gain=1)  # gemma itself multiplies the embedding by sqrt(n_embd)
     return path
+
+
+_KEPT, _ROTATED, _QUERY, _WIDTH = 64, 32, 32, 32
+"""Numbers of a compressed key, of its rotated rest, of a compressed query, and of one head before and after."""
+
+
+def write_compressed(
+    path: Path,
+    *,
+    seed: int = 0,
+    n_ctx: int = 512,
+    n_layer: int = 2,
+    n_embd: int = 64,
+    file_type: LlamaFileType = LlamaFileType.ALL_F32,
+) -> Path:
+    """Write a deepseek2, which keeps one compressed key for all heads, and no values; return `path`."""
+    with _tiny_file(path, "deepseek2", seed=seed, file_type=file_type) as file:
+        file.sizes(n_ctx, n_layer, n_embd)
+        file.heads(1)
+        file.keys.add_feed_forward_length(2 * n_embd)
+        _compressed_sizes(file.keys, n_layer)
+        _tokenizer(file.keys)
+        for layer in (f"blk.{index}" for index in range(n_layer)):
+            _compressed_attention(file, layer, n_embd)
+            _feed_forward(file, layer, n_embd)
+        file.ends(len(TOKENS), n_embd, gain=sqrt(n_embd))
+    return path
+
+
+def _compressed_sizes(keys: GGUFWriter, n_layer: int) -> None:
+    keys.add_q_lora_rank(_QUERY)
+    keys.add_kv_lora_rank(_KEPT)
+    keys.add_rope_dimension_count(_ROTATED)
+    keys.add_key_length(_KEPT + _ROTATED)
+    keys.add_value_length(_KEPT)
+    keys.add_key_length_mla(_WIDTH + _ROTATED)
+    keys.add_value_length_mla(_WIDTH)
+    # llama.cpp asks about experts, also where no layer has any.
+    keys.add_leading_dense_block_count(n_layer)
+    keys.add_expert_feed_forward_length(_WIDTH)
+    keys.add_expert_shared_count(1)
+
+
+def _compressed_attention(file: _TinyFile, layer: str, n_embd: int) -> None:
+    file.norm(f"{layer}.attn_norm", n_embd)
+    file.matrix(f"{layer}.attn_q_a", _QUERY, n_embd)
+    file.norm(f"{layer}.attn_q_a_norm", _QUERY)
+    file.matrix(f"{layer}.attn_q_b", _HEADS * (_WIDTH + _ROTATED), _QUERY, gain=2)
+    file.matrix(f"{layer}.attn_kv_a_mqa", _KEPT + _ROTATED, n_embd)
+    file.norm(f"{layer}.attn_kv_a_norm", _KEPT)
+    file.matrices(f"{layer}.attn_k_b", _HEADS, _KEPT, _WIDTH)
+    file.matrices(f"{layer}.attn_v_b", _HEADS, _WIDTH, _KEPT)
+    file.matrix(f"{layer}.attn_output", n_embd, _HEADS * _WIDTH, gain=2)
 
 
 def write_recurrent(path: Path, *, seed: int = 0, n_ctx: int = 512, n_layer: int = 2, n_embd: int = 32) -> Path:

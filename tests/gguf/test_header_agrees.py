@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tiny_gguf import TOKENS, write_hybrid, write_llama, write_recurrent, write_swa
+from tiny_gguf import TOKENS, write_compressed, write_hybrid, write_llama, write_recurrent, write_swa
 
 from drafters.draft_model import DraftModel
 from models.catalog import find_model
@@ -22,7 +22,13 @@ from models.model_info import model_info
 from models.pair import check_pair
 
 SIZE = re.compile(r"(model|KV|RS|compute|output) buffer size = +([\d.]+) MiB")
-WRITERS = {"llama": write_llama, "swa": write_swa, "recurrent": write_recurrent, "hybrid": write_hybrid}
+WRITERS = {
+    "llama": write_llama,
+    "swa": write_swa,
+    "compressed": write_compressed,
+    "recurrent": write_recurrent,
+    "hybrid": write_hybrid,
+}
 
 
 class Sizes(logging.Handler):
@@ -84,6 +90,7 @@ def test_vocabulary_and_memory_are_those_of_the_loaded_model(tmp_path: Path, nam
     [
         {},
         {"context_size": 300, "cache_type_k": "f16", "cache_type_v": "f16"},
+        {"cache_type_v": "bf16"},
         {"context_size": 2048, "extra_buffers": False},
     ],
 )

@@ -12,6 +12,7 @@ import pytest
 from gguf import GGUFReader
 from tiny_gguf import (
     IM_START,
+    write_compressed,
     write_hybrid,
     write_llama,
     write_recurrent,
@@ -27,7 +28,7 @@ from models.base import RewindSupport
 from models.bindings import _log_callback, llama_cpp
 from models.errors import Cancelled, LocalspecError, MemoryLimitError, ModelFileError
 from models.llama import LlamaModel
-from models.llama_context import cache_bytes
+from models.llama_context import cache_bytes, takes_guests
 from models.llama_load import LlamaOptions, load_weights
 from models.parameter_count import parameter_count
 
@@ -83,6 +84,7 @@ def test_a_model_describes_itself(path: Path) -> None:
     [
         (write_llama, RewindSupport(None, "attention cache")),
         (write_swa, RewindSupport(None, "attention cache with a sliding window of 16, kept whole")),
+        (write_compressed, RewindSupport(None, "attention cache")),
         (write_recurrent, RewindSupport(0, "recurrent memory with no snapshots, so it can't go back")),
         (write_hybrid, RewindSupport(8, "hybrid memory with 8 snapshots")),
     ],
@@ -127,6 +129,15 @@ def test_a_pass_may_be_wider_than_the_snapshots_whatever_the_batch_size(tmp_path
     model.close()
 
 
+@pytest.mark.parametrize("context_size", [1, 2, 9, 10])
+def test_a_context_may_be_shorter_than_the_snapshots(tmp_path: Path, context_size: int) -> None:
+    # llama.cpp asserts that too.
+    model = LlamaModel(write_hybrid(tmp_path / "tiny.gguf"), LlamaOptions(context_size=context_size, threads=1))
+    assert model.decode([1] * model.batch_size, 1).shape[0] == 1
+    assert model.batch_size > (model.rewind_support.limit or 0)
+    model.close()
+
+
 def test_narrow_and_wide_passes_have_their_own_threads(path: Path) -> None:
     api = llama_cpp()
     for options, expected in (
@@ -142,6 +153,34 @@ def test_a_quantised_cache_turns_flash_attention_on(tmp_path: Path) -> None:
     options = LlamaOptions(cache_type_k="q8_0", cache_type_v="q8_0", threads=1)
     model = LlamaModel(write_llama(tmp_path / "tiny.gguf", n_embd=128), options)
     assert model.decode([IM_START, 1], 2).shape[0] == 2
+    model.close()
+
+
+@pytest.mark.parametrize("flash_attention", [None, False])
+@pytest.mark.parametrize("chosen", [("auto", "auto"), ("f16", "auto"), ("auto", "bf16")])
+def test_a_cache_of_compressed_keys_has_one_type(
+    tmp_path: Path, chosen: tuple[str, str], flash_attention: bool | None
+) -> None:
+    # llama.cpp refuses two.
+    options = LlamaOptions(
+        cache_type_k=chosen[0], cache_type_v=chosen[1], flash_attention=flash_attention, threads=1, gpu_layers=0
+    )
+    model = LlamaModel(write_compressed(tmp_path / "tiny.gguf"), options)
+    assert model.cache_types[0] == model.cache_types[1]
+    assert all(wanted in ("auto", got) for wanted, got in zip(chosen, model.cache_types, strict=True))
+    assert model.decode([1, 2, 3], 3).shape[0] == 3
+    model.close()
+
+
+def test_sparse_attention_that_needs_a_cache_of_its_own_gets_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # llama.cpp would attend to everything, and only log that it does.
+    model = LlamaModel(path, ONE_THREAD)
+    assert takes_guests(model._model, 1)
+    monkeypatch.setattr(models.llama_context, "_architecture", lambda _: "minimax-m3")
+    assert not takes_guests(model._model, 1)
+    model.reopen(LlamaOptions(texts=3, threads=1))
+    assert (model.max_branches, model.rewind_support.limit) == (0, None)
+    assert not model.can_join(model.twin())
     model.close()
 
 

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gguf import LlamaFileType
-from tiny_gguf import WINDOW, write_hybrid, write_llama, write_recurrent, write_swa
+from tiny_gguf import WINDOW, write_compressed, write_hybrid, write_llama, write_recurrent, write_swa
 
 from models.abort import AbortFlag
 from models.base import Logits
@@ -61,10 +62,13 @@ def gap_between_widths(path: Path, **options: Any) -> float:
     return worst
 
 
-@pytest.mark.parametrize("head", [32, 80, 128])
-def test_a_pass_of_any_width_gives_the_same_bits(tmp_path: Path, head: int) -> None:
-    path = tmp_path / "tiny.gguf"
-    write_llama(path, n_layer=1, n_embd=4 * head, file_type=LlamaFileType.MOSTLY_Q8_0)
+@pytest.mark.parametrize(
+    "write",
+    [*(partial(write_llama, n_embd=4 * head) for head in (32, 80, 128)), write_compressed],
+    ids=["32", "80", "128", "compressed"],
+)
+def test_a_pass_of_any_width_gives_the_same_bits(tmp_path: Path, write: Callable[..., Path]) -> None:
+    path = write(tmp_path / "tiny.gguf", n_layer=1, file_type=LlamaFileType.MOSTLY_Q8_0)
     if llama_cpp().llama_supports_gpu_offload() or gap_between_widths(path, flash_attention=False) > 0:
         pytest.skip("on this machine products of matrices differ with their width, whatever attention does")
     assert gap_between_widths(path) == 0

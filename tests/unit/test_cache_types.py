@@ -30,6 +30,16 @@ def test_beside_a_type_that_was_chosen_the_other_leaves_one_way_too(head: int, c
     assert not {keys, values} <= {"f16", "f32"}
 
 
+@pytest.mark.parametrize(("head", "kind"), [(576, "q8_0"), (80, "bf16"), (0, "f16")])
+def test_where_values_are_part_of_the_keys_both_have_one_type(head: int, kind: str) -> None:
+    assert resolved(AUTO, head, exact=True, keys_only=True) == (kind, kind)
+    assert resolved(AUTO, head, exact=False, keys_only=True) == ("f16", "f16")
+    for one in BYTES_OF:
+        for chosen in ((one, "auto"), ("auto", one)):
+            assert resolved(chosen, head, exact=True, keys_only=True) == (one, one)
+            assert resolved(chosen, head, exact=False, keys_only=True) == (one, one)
+
+
 def test_what_was_chosen_stays() -> None:
     every = [(keys, values) for keys in BYTES_OF for values in BYTES_OF]
     assert [resolved(types, 128, exact=exact) for types in every for exact in (True, False)] == [
