@@ -24,9 +24,9 @@ _GOES_BACK = _words(
 """Recurrent and hybrid ones that keep snapshots."""
 _NO_TEXT = _words(
     "clip bert modern-bert nomic-bert nomic-bert-moe neo-bert jina-bert-v2 jina-bert-v3 eurobert gemma-embedding "
-    "llama-embed t5encoder wavtokenizer-dec dream llada llada-moe rnd1 qwen3tts pockettts"
+    "llama-embed t5 t5encoder wavtokenizer-dec dream llada llada-moe rnd1 qwen3tts pockettts"
 )
-"""They embed, see, hear or fill whole texts at once, and never say one token after another."""
+"""They embed, see, hear, fill whole texts at once or answer what an encoder has read, and never continue a text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from raw_gguf import Array, Value, write_raw
 from run_here import localspec_here
 from run_localspec import ROOT, environment, localspec
 from tiny_gguf import write_llama, write_truncated, write_unknown_architecture
@@ -174,6 +175,26 @@ def test_files_that_are_no_models_are_refused_with_3(tmp_path: Path) -> None:
         done = localspec_here("run", str(path), "hi", home=tmp_path)
         assert done.returncode == 3, words
         assert words in done.stderr
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"general.architecture": "bert"},
+        {"general.architecture": "t5"},
+        {"general.type": "adapter"},
+        {"tokenizer.ggml.model": "no_vocab"},
+        {"tokenizer.ggml.tokens": Array(["a", "b", "a", "<end>"])},
+    ],
+    ids=["embeds", "has an encoder", "adapter", "no vocabulary", "two tokens alike"],
+)
+def test_what_models_info_refuses_is_refused_in_the_same_words(tmp_path: Path, values: dict[str, Value]) -> None:
+    odd = str(write_raw(tmp_path / "odd.gguf", values))
+    told = localspec_here("models", "info", odd, home=tmp_path).stderr
+    assert "odd.gguf" in told
+    for arguments in ([odd], ["toy", "--draft", odd]):
+        done = localspec_here("run", *arguments, "-p", "hi", home=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (3, "", told)
 
 
 def test_a_draft_model_of_another_vocabulary_is_refused_with_4(tmp_path: Path) -> None:
