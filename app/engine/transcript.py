@@ -26,6 +26,7 @@ class Transcript:
         """Compile the model's chat template; raises LocalspecError when it is broken."""
         self._vocab = model.vocab
         self._template = ChatTemplate.of(model)
+        self._adds_space = self._bytes_of(self._vocab.tokenize("a", special=False)).startswith(b" ")
         # Each goes on from those before it: whole texts would take the square of a long conversation.
         self._known: list[_Stretch] = []
         self._asked = 0, _Stretch("", [])
@@ -50,8 +51,21 @@ class Transcript:
         text = render_plain(messages) if raw or self._template is None else self._template.render(messages)
         # A prompt that has no answer in it may begin as one that was asked before, and be split elsewhere.
         known, read = self._common(text, sum(message.role == "assistant" for message in messages))
-        tokens = self._vocab.tokenize(text[read:])
-        return known, _Stretch(text[read:], tokens if known else self._without_second_bos(self._leading() + tokens))
+        if known:
+            return known, _Stretch(text[read:], self._going_on(text[read:]))
+        return 0, _Stretch(text, self._without_second_bos(self._leading() + self._vocab.tokenize(text)))
+
+    def _going_on(self, text: str) -> list[int]:
+        """Return the tokens of a text that others come before: it gets no space that a vocabulary puts before a first.
+
+        So it is read as the second line of a text, and the tokens of the line before it are left out.
+        """
+        if self._adds_space:
+            tokens = self._vocab.tokenize(f"\n{text}")
+            for place in (1, 2):
+                if self._bytes_of(tokens[:place]) == b" \n":
+                    return tokens[place:]
+        return self._vocab.tokenize(text)
 
     def _common(self, text: str, most: int) -> tuple[int, int]:
         """Return how many of the first known answers a text begins with, and how many characters these are."""
@@ -68,9 +82,8 @@ class Transcript:
     def keep(self, answer: str, emitted: Sequence[int]) -> None:
         """Remember the tokens of an answer to the last prompt; an end token is no part of it."""
         tokens = [token for token in emitted if not self._vocab.is_end(token)]
-        spelled = b"".join(self._vocab.piece(token) for token in tokens)
         # Cut inside a character or by a stop string, tokens and text disagree: then the text counts.
-        if spelled == answer.encode():
+        if self._bytes_of(tokens) == answer.encode():
             known, asked = self._asked
             self._known[known:] = [_Stretch(asked.text + answer, asked.tokens + tokens)]
 
@@ -85,6 +98,9 @@ class Transcript:
             if all(0 <= token < self._vocab.size for token in tokens):
                 self.prompt(messages[:place], raw=raw)
                 self.keep(messages[place].text, tokens)
+
+    def _bytes_of(self, tokens: Sequence[int]) -> bytes:
+        return b"".join(self._vocab.piece(token) for token in tokens)
 
     def _leading(self) -> list[int]:
         return [] if self._vocab.bos is None else [self._vocab.bos]

@@ -21,6 +21,7 @@ from app.engine.load import LoadPlan
 from app.engine.messages import Ended, Ready
 from app.engine.question import Question
 from app.engine.session import Session
+from app.engine.transcript import Transcript
 from app.engine.verify import verify
 from app.engine.worker import Worker
 from drafters.base import Drafter, NullDrafter
@@ -67,6 +68,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
         "more tokens": tiny_gguf.write_llama(folder / "more.gguf", vocab=more),
         "hybrid": tiny_gguf.write_hybrid(folder / "hybrid.gguf"),
         "swa": tiny_gguf.write_swa(folder / "swa.gguf"),
+        "compressed": tiny_gguf.write_compressed(folder / "compressed.gguf"),
         "recurrent": tiny_gguf.write_recurrent(folder / "recurrent.gguf"),
     }
 
@@ -155,6 +157,8 @@ def drafter_of(kind: str, target: LlamaModel, opened: Open, answer: Answer) -> D
         ("hybrid", "llama", 0.0),
         ("swa", "swa*", 0.99),
         ("swa", "some right", 0.3),
+        ("compressed", "compressed*", 0.99),
+        ("compressed", "some right", 0.3),
     ],
 )
 def test_drafted_text_is_the_plain_text(
@@ -182,7 +186,7 @@ def test_a_target_that_can_not_go_back_is_not_drafted_for_and_says_the_same(open
         assert drafter.limits == []
 
 
-@pytest.mark.parametrize("name", ["llama", "hybrid", "swa"])
+@pytest.mark.parametrize("name", ["llama", "hybrid", "swa", "compressed"])
 def test_stop_strings_and_the_end_of_the_context_cut_where_plain_decoding_does(opened: Open, name: str) -> None:
     target = opened(name)
     case = endless_case(target)
@@ -198,7 +202,7 @@ def test_stop_strings_and_the_end_of_the_context_cut_where_plain_decoding_does(o
             assert stopped.stops[0] not in got.text
 
 
-@pytest.mark.parametrize("name", ["llama", "hybrid", "swa"])
+@pytest.mark.parametrize("name", ["llama", "hybrid", "swa", "compressed"])
 def test_later_turns_of_a_conversation_are_those_of_a_new_session(opened: Open, name: str) -> None:
     target = opened(name)
     session = Session(target, PromptLookup(target.vocab.is_end, shortest=1), FakeClock())
@@ -217,6 +221,32 @@ def test_later_turns_of_a_conversation_are_those_of_a_new_session(opened: Open, 
         reused.append(got.stats.reused_tokens)
     assert reused[0] == 0
     assert 0 < reused[1] < reused[2]
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for m in messages %}### {{ m['role'] }}:{{ m['content'] }}\n\n{% endfor %}### assistant:",
+        "{% for m in messages %}{% if m['role'] == 'user' %}{{ '<s>[i] ' + m['content'] + ' [/i]' }}"
+        "{% else %}{{ ' ' + m['content'].strip() + ' </s>' }}{% endif %}{% endfor %}",
+        "{% for m in messages %}{% if m['role'] == 'user' %}{{ '<s>u' + m['content'] + 'a' }}"
+        "{% else %}{{ m['content'] + '</s>' }}{% endif %}{% endfor %}",
+    ],
+    ids=["a line end follows", "a space follows", "a control token follows"],
+)
+def test_a_vocabulary_that_puts_a_space_before_a_text_puts_none_behind_an_answer(tmp_path: Path, template: str) -> None:
+    path = tiny_gguf.write_llama(tmp_path / "tiny.gguf", pieces=True, chat_template=template)
+    model = LlamaModel(path, OPTIONS)
+    transcript, answer = Transcript(model), " yes" if "strip" in template else "yes"
+    # A token is a letter, so an answer has the same ones alone and in its text, but for the space before it.
+    emitted = model.vocab.tokenize(answer)[1:]
+    talk = [Turn("user", "hi"), Turn("assistant", answer), Turn("user", "so")]
+    asked = transcript.prompt(talk[:1])
+    transcript.keep(answer, emitted)
+    prompt = transcript.prompt(talk)
+    assert prompt[: len(asked) + len(emitted)] == [*asked, *emitted]
+    assert prompt == Transcript(model).prompt(talk)
+    model.close()
 
 
 def test_a_broken_loop_is_noticed_on_a_real_model(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,7 +305,7 @@ def raise_flag_when(go: threading.Event, flag: AbortFlag) -> threading.Thread:
     return thread
 
 
-@pytest.mark.parametrize("name", ["llama", "hybrid", "swa"])
+@pytest.mark.parametrize("name", ["llama", "hybrid", "swa", "compressed"])
 @pytest.mark.parametrize("after", [1, 4, 9])
 def test_after_a_stop_from_another_thread_the_next_answer_is_that_of_a_new_session(
     files: Files, name: str, after: int

@@ -53,6 +53,17 @@ class WordVocab(ToyVocab):
         return ids
 
 
+class SpacedVocab(ToyVocab):
+    """Puts a space before each text, as SentencePiece does; `line` is what it reads for the end of a line."""
+
+    def __init__(self, line: str) -> None:
+        super().__init__()
+        self._line = line
+
+    def tokenize(self, text: str, *, special: bool = True) -> list[int]:
+        return super().tokenize(" " + text.replace("\n", self._line), special=special)
+
+
 def transcript_of(template: str | None = TEMPLATE, bos: int | None = None) -> Transcript:
     model = ToyModel()
     model.vocab = WordVocab(bos)
@@ -251,6 +262,21 @@ def test_without_a_template_the_bare_text_is_sent() -> None:
     assert transcript.prompt(conversation("hi")) == tokens_of("hi")
     transcript.keep("th", [T, H])
     assert transcript.prompt(conversation("hi", "th", "so")) == tokens_of("hi\nth\nso")
+
+
+@pytest.mark.parametrize(("line", "between"), [("\n", ""), ("  ", " ")])
+def test_what_follows_an_answer_gets_no_space_if_the_vocabulary_tells_where_its_line_begins(
+    line: str, between: str
+) -> None:
+    model = ToyModel()
+    model.vocab, model.chat_template = SpacedVocab(line), TEMPLATE
+    transcript = Transcript(model)
+    first = transcript.prompt(conversation("hi"))
+    assert first == BARE.tokenize(" u.hi<end>a.")
+    transcript.keep("the", [T, H, E])
+    assert transcript.prompt(conversation("hi", "the", "so")) == [
+        *first, T, H, E, *BARE.tokenize(f"{between}<end>u.so<end>a.")
+    ]  # fmt: skip
 
 
 def test_raw_text_passes_the_template_by() -> None:
