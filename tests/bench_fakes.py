@@ -85,13 +85,13 @@ def answer(arm: str, prompt: str, rounds: Sequence[tuple[float, int]], **changed
     return replace(made, **changed)  # type: ignore[arg-type]
 
 
-def failing_at_the_third_turn(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> list[str]:
+def failing_at_the_second_prompt(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> list[str]:
     """Let a run fail in the middle; return the list that the ids of the prompts asked will be in."""
     turn, asked = Bench._turn, list[str]()
 
     def failing(self: Bench, prompt: BenchPrompt, *arguments: Any) -> Any:
         asked.append(prompt.id)
-        if len(asked) == 3:
+        if prompt.id != asked[0]:
             raise error
         return turn(self, prompt, *arguments)
 

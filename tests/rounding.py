@@ -24,6 +24,21 @@ class RoundingToy(ToyModel):
         return logits
 
 
+class RoundingHistory(ToyModel):
+    """Moves logits by the widths of all passes that read the text, as where the cells of a cache are rounded."""
+
+    amplitude = 0.15
+    _widths: tuple[int, ...] = ()
+
+    def decode(self, tokens: Sequence[int], rows: int, parents: Sequence[int] = ()) -> Logits:
+        self._widths = (*self._widths[: self.length], *[len(tokens)] * len(tokens))
+        logits = super().decode(tokens, rows, parents)
+        for end, row in enumerate(logits, start=len(self._widths) - rows + 1):
+            label = (*self._widths[:end], int(row.view(np.uint32).sum()))
+            row += np.float32(self.amplitude) * np.random.default_rng(label).normal(size=len(row))
+        return logits
+
+
 class OffByOne(ToyModel):
     """Returns the rows of a pass over several tokens one place too late."""
 

@@ -127,13 +127,20 @@ class Bench:
         max_tokens: int,
         on_answer: OnAnswer,
         accept: Accept = Accept.COUPLED,
+        *,
+        apart: bool = False,
     ) -> None:
-        """Take the target, the most tokens of an answer, and how drafts are judged."""
+        """Take the target, the most tokens of an answer, and how drafts are judged.
+
+        With `apart` each arm holds a conversation by itself, so that its later turns go on from what its own passes
+        left in the cache: as in a chat. Otherwise all arms answer a turn before the next, which compares speeds better.
+        """
         self._target = target
         self._clock = clock
         self._max_tokens = max_tokens
         self._on_answer = on_answer
         self._accept = accept
+        self._apart = apart
         self._session = Session(target, NullDrafter(), clock)
         self._transcript = Transcript(target)
 
@@ -158,10 +165,24 @@ class Bench:
                 asked.add(prompt.opening)
                 order = arms if number % 2 == 0 else arms[::-1]
                 # Another seed for each prompt: the same noise would make all answers begin alike.
-                yield from self._conversation(prompt, order, replace(sampling, seed=sampling.seed + number))
+                hold = self._conversation_apart if self._apart else self._conversation
+                yield from hold(prompt, order, replace(sampling, seed=sampling.seed + number))
         finally:
             for arm in arms:
                 arm.drafter.close()
+
+    def _conversation_apart(
+        self, prompt: BenchPrompt, order: Sequence[Arm], sampling: SamplingParams
+    ) -> Iterator[Turn | Skipped]:
+        """Let each arm hold the whole conversation; a turn has the arms that were asked the same as plain decoding."""
+        held = [list(self._conversation(prompt, [arm], sampling)) for arm in order]
+        plain, *others = held if order[0].name == PLAIN else held[::-1]
+        for number, turn in enumerate(plain):
+            if isinstance(turn, Skipped):
+                yield turn
+                continue
+            theirs = [one for each in others for turns in each[number : number + 1] for one in _answers(turns)]
+            yield _compared([turn[0], *(one for one in theirs if one.asked == turn[0].asked)])
 
     def _conversation(
         self, prompt: BenchPrompt, order: Sequence[Arm], sampling: SamplingParams
@@ -202,15 +223,7 @@ class Bench:
         for arm in order:
             self._on_answer(prompt, arm.name)
             answers.append(self._answer(prompt, number, tokens, arm, sampling))
-        # Who found the prompt in the cache read nothing; without rewinding each arm has to read it.
-        read = [answer.stats.prompt_seconds for answer in answers if answer.stats.reused_tokens < len(tokens) - 1]
-        reading = median(read) if read else 0.0
-        if answers[0].arm != PLAIN:
-            answers.reverse()
-        plain = answers[0]
-        return tuple(
-            replace(answer, reading_seconds=reading, fork=first_fork(plain.tokens, answer.tokens)) for answer in answers
-        )
+        return _compared(answers if order[0].name == PLAIN else answers[::-1])
 
     def _answer(
         self, prompt: BenchPrompt, number: int, tokens: list[int], arm: Arm, sampling: SamplingParams
@@ -250,6 +263,19 @@ class Bench:
             widths=tuple(round_.width for round_ in rounds),
             trees=tuple(bool(round_.draft.siblings) for round_ in rounds),
         )
+
+
+def _answers(event: Turn | Skipped) -> Turn:
+    return () if isinstance(event, Skipped) else event
+
+
+def _compared(answers: Sequence[Answer]) -> Turn:
+    """Return the answers to one prompt, plain first, with what is known only when all are there."""
+    # Who found the prompt in the cache read nothing; without rewinding each arm has to read it.
+    read = [one.stats.prompt_seconds for one in answers if one.stats.reused_tokens < len(one.asked) - 1]
+    reading = median(read) if read else 0.0
+    plain = answers[0].tokens
+    return tuple(replace(one, reading_seconds=reading, fork=first_fork(plain, one.tokens)) for one in answers)
 
 
 def first_fork(plain: Sequence[int], other: Sequence[int]) -> int | None:

@@ -97,9 +97,14 @@ class BenchRun:
         max_tokens: int,
         on_answer: OnAnswer,
         accept: Accept = Accept.COUPLED,
+        *,
+        apart: bool = False,
     ) -> Iterator[Turn | Skipped]:
-        """Yield every turn that all arms have answered; raises Cancelled when the abort flag goes up."""
-        bench = Bench(self.target, self._clock, max_tokens, on_answer, accept)
+        """Yield every turn that all arms have answered; raises Cancelled when the abort flag goes up.
+
+        With `apart` each arm holds its conversations by itself, see `Bench`.
+        """
+        bench = Bench(self.target, self._clock, max_tokens, on_answer, accept, apart=apart)
         for sampling in samplings:
             yield from bench.run(prompts, self._arms, sampling)
 

@@ -47,6 +47,8 @@ class Tally:
     temperature: float
     arm: str
     answers: int
+    drafting: int
+    """Answers in which something was drafted: of the others all arms are plain decoding."""
     tokens: int
     """Tokens compared: of an answer that forks, those before the fork."""
     drafted: int
@@ -88,18 +90,25 @@ class Certification:
 
         `samplings` are alike but for the temperature.
         """
-        for event in self._run.run(prompts, samplings, max_tokens, on_answer, accept):
+        conversation: list[Turn] = []
+        # Apart, since a fault in what a drafted answer leaves in the cache shows in the next turn alone.
+        for event in self._run.run(prompts, samplings, max_tokens, on_answer, accept, apart=True):
             if isinstance(event, Skipped):
                 yield event
                 continue
-            plain, *drafted = event
-            params = replace(samplings[0], temperature=plain.temperature, seed=plain.seed)
-            forks = []
-            for answer in drafted:
-                if differs(plain, answer):
-                    on_fork(answer)
-                    forks.append(explain(self._run.target, plain, answer, params))
-            yield Compared(event, tuple(forks))
+            conversation = [*conversation[: event[0].turn], event]
+            params = replace(samplings[0], temperature=event[0].temperature, seed=event[0].seed)
+            yield Compared(event, tuple(self._forks(conversation, params, on_fork)))
+
+    def _forks(self, conversation: Sequence[Turn], params: SamplingParams, on_fork: OnFork) -> Iterator[Fork]:
+        """Yield the forks of a conversation's last turn, explained."""
+        *before, (plain, *drafted) = conversation
+        for answer in drafted:
+            if differs(plain, answer):
+                on_fork(answer)
+                # Who was asked this turn as plain decoding was has said the same before.
+                earlier = [(turn[0], next(one for one in turn if one.arm == answer.arm)) for turn in before]
+                yield explain(self._run.target, plain, answer, params, earlier)
 
     def close(self) -> None:
         """Free the models; calling it twice is fine."""
@@ -128,6 +137,7 @@ def _tally(compared: Sequence[Compared], temperature: float, arm: str) -> Tally:
         temperature=temperature,
         arm=arm,
         answers=len(mine),
+        drafting=sum(answer.stats.drafted > 0 for answer in mine),
         tokens=sum(len(answer.tokens) if answer.fork is None else answer.fork for answer in mine),
         drafted=sum(answer.stats.drafted for answer in mine),
         accepted=sum(answer.stats.accepted for answer in mine),

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.bench import Answer
-from app.engine.rescore import Rescorer
+from app.engine.rescore import Rescorer, spoken_places
 from models.base import LanguageModel, Vocab
 from models.noise import gumbel
 from models.sampling import Sampler, SamplingParams, serve
@@ -38,6 +38,7 @@ _FARTHEST = 1e6
 _HALVINGS = 30
 _LARGEST_EXPONENT = 700.0
 """Beyond it a float overflows."""
+Earlier = Sequence[tuple[Answer, Answer]]
 Row = NDArray[np.float32]
 """Logits after one text, shape (vocabulary,)."""
 
@@ -94,9 +95,12 @@ def differs(plain: Answer, drafted: Answer) -> bool:
     return drafted.fork is not None or (plain.text, plain.finish) != (drafted.text, drafted.finish)
 
 
-def explain(target: LanguageModel, plain: Answer, drafted: Answer, params: SamplingParams) -> Fork:
+def explain(
+    target: LanguageModel, plain: Answer, drafted: Answer, params: SamplingParams, earlier: Earlier = ()
+) -> Fork:
     """Say why an answer differs from the plain one, sampled as `params` say; leaves the cache empty.
 
+    `earlier` are both sides' answers to the turns before, the same texts, whose passes may have rounded otherwise.
     Reads the text up to the fork once, and twice more for each width. Raises Cancelled when it is stopped.
     """
     place = len(plain.tokens) if drafted.fork is None else drafted.fork
@@ -105,8 +109,10 @@ def explain(target: LanguageModel, plain: Answer, drafted: Answer, params: Sampl
     if tokens[0] is None or tokens[1] is None:
         return here
     try:
-        rescorer = Rescorer(target, plain.asked, plain.tokens[:place], plain.tokens[place:])
-        readings = _readings(rescorer, here.widths, used_widths(drafted, place, trees=True))
+        spoken = spoken_places(plain.asked, [(one.asked, one.tokens) for one, _ in earlier])
+        rescorer = Rescorer(target, plain.asked, plain.tokens[:place], plain.tokens[place:], spoken)
+        widths = {*here.widths, *(width for _, one in earlier for width in one.widths)}
+        readings = _readings(rescorer, sorted(widths), used_widths(drafted, place, trees=True))
         scale = _Scale(params, (*plain.asked, *plain.tokens[:place]))
         return _measured(here, rescorer.row(1, 0), readings, scale)
     finally:

@@ -5,7 +5,22 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from models.base import LanguageModel
+from models.base import LanguageModel, common_prefix
+
+
+def spoken_places(
+    asked: Sequence[int], earlier: Sequence[tuple[Sequence[int], Sequence[int]]]
+) -> list[tuple[int, int]]:
+    """Return where a prompt holds the answers to earlier turns, each given as its prompt and what was said.
+
+    They are in the cache as rounds left them: from the prompt's last token on, and without their own last one.
+    """
+    places = []
+    for prompt, said in earlier:
+        text = [*prompt, *said]
+        first = min(len(prompt), len(asked)) - 1
+        places.append((first, max(first, min(common_prefix(text, asked), len(text) - 1, len(asked) - 1))))
+    return places
 
 
 class Rescorer:
@@ -14,16 +29,27 @@ class Rescorer:
     The cache is never cut, only emptied: a memory that goes back wrongly would pass for rounding.
     """
 
-    def __init__(self, target: LanguageModel, asked: Sequence[int], said: Sequence[int], after: Sequence[int]) -> None:
-        """Take the prompt's tokens, those of the answer, and what could come next; only the answer may be empty."""
+    def __init__(
+        self,
+        target: LanguageModel,
+        asked: Sequence[int],
+        said: Sequence[int],
+        after: Sequence[int],
+        spoken: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        """Take the prompt's tokens, those of the answer, and what could come next; only the prompt must not be empty.
+
+        `spoken` are the places of the prompt, (first, behind the last), that came as answers to earlier turns.
+        """
         self._target = target
         self._asked = list(asked[:-1])
         self._said = [asked[-1], *said]
         self._after = list(after)
+        self._spoken = spoken
         self._room = target.context_size - len(asked) - len(said)
 
     def row(self, width: int, place: int) -> NDArray[np.float32]:
-        """Return the logits after the text, shape (vocabulary,), with the answer read in passes over `width` tokens.
+        """Return the logits after the text, shape (vocabulary,), with all answers read in passes over `width` tokens.
 
         The text's last token stands at `place` in its pass, from 0 to width - 1, and what could come next is behind it:
         kernels do not treat all rows of a pass alike. Both are cut to what the text, the context and the target allow.
@@ -31,7 +57,7 @@ class Rescorer:
         width = min(width, self._target.max_rows, self._target.batch_size)
         place = min(place, width - 1, len(self._said) - 1)
         before = len(self._said) - 1 - place
-        self._read_prompt()
+        self._read_prompt(width)
         self._read_wide(self._said[:before], width)
         behind = (self._after * width)[: min(width - 1 - place, self._room)]
         row: NDArray[np.float32] = self._read(self._said[before:] + behind)[place]
@@ -46,7 +72,7 @@ class Rescorer:
         chain = (self._after * width)[: max(0, min(width - 2, self._room))]
         if len(self._said) < 2 or not chain or self._target.max_branches == 0:
             return None
-        self._read_prompt()
+        self._read_prompt(width)
         self._read_wide(self._said[:-2], width)
         tokens, parents = [self._said[-2], *chain, self._said[-1]], [*range(-1, len(chain) - 1), -1]
         row: NDArray[np.float32] = self._target.decode(tokens, len(tokens), parents)[-1]
@@ -57,12 +83,19 @@ class Rescorer:
         for start in range(len(tokens) % width - width, len(tokens), width):
             self._read(tokens[max(0, start) : start + width])
 
-    def _read_prompt(self) -> None:
-        """Read all but the last token of the prompt in passes as wide as a session's."""
+    def _read_prompt(self, width: int) -> None:
+        """Read all but the last token of the prompt: earlier answers in passes so wide, the rest as a session does."""
         self._target.rewind(0)
+        done = 0
+        for first, behind in (*self._spoken, (len(self._asked), len(self._asked))):
+            self._read_batches(self._asked[done:first])
+            self._read_wide(self._asked[first:behind], width)
+            done = behind
+
+    def _read_batches(self, tokens: Sequence[int]) -> None:
         size = self._target.batch_size
-        for start in range(0, len(self._asked), size):
-            self._target.decode(self._asked[start : start + size], rows=0)
+        for start in range(0, len(tokens), size):
+            self._target.decode(tokens[start : start + size], rows=0)
 
     def _read(self, tokens: Sequence[int]) -> NDArray[np.float32]:
         """Read tokens as a round does, with a row for each; none is fine."""

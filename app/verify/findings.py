@@ -1,5 +1,6 @@
 """What a comparison has found so far: complete or not, it can be shown."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.engine.bench import Skipped
@@ -63,16 +64,17 @@ class Findings:
         drafted, accepted = sum(tally.drafted for tally in counts), sum(tally.accepted for tally in counts)
         match self.outcome():
             case Outcome.EXACT:
+                drafting = sum(tally.drafting for tally in counts)
                 return (
-                    f"Exact: all {tokens:,} tokens of {answers} drafted answers are those of plain decoding. "
-                    f"{drafted:,} tokens were drafted, {accepted:,} of them accepted."
+                    f"Exact: all {tokens:,} tokens of {answers} answers are those of plain decoding. {drafting} of "
+                    f"them drafted {drafted:,} tokens, {accepted:,} of which were accepted.{_idle(counts)}"
                 )
             case Outcome.ROUNDING:
-                forks = f"{len(self.forks)} of {answers} drafted answers diverge from plain decoding"
+                forks = f"{len(self.forks)} of {answers} answers diverge from plain decoding"
                 return f"No bug: {forks}. {self._ties()}"
             case Outcome.BUG:
                 return (
-                    f"BUG: {len(self.bugs)} of {answers} drafted answers diverge from plain decoding where rounding "
+                    f"BUG: {len(self.bugs)} of {answers} answers diverge from plain decoding where rounding "
                     "does not explain it. Please report it, with this certificate."
                 )
             case Outcome.NOTHING:
@@ -103,3 +105,9 @@ class Findings:
             f"{text} Drafts kept to the width that was measured as exact, and at these places it is not: "
             "--strict checks the widths that are used."
         )
+
+
+def _idle(counts: Sequence[Tally]) -> str:
+    """Name the arms of which nothing is shown."""
+    arms = [f"{tally.arm} at temperature {tally.temperature:g}" for tally in counts if not tally.drafted]
+    return f" Nothing was drafted by {', nor by '.join(arms)}: of that nothing is shown." if arms else ""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_fakes import failing_at_the_third_turn
+from bench_fakes import failing_at_the_second_prompt
 from checking import caught
 from run_here import Done, localspec_here
 from run_localspec import ROOT, environment, localspec, shared_folder
@@ -192,7 +192,7 @@ def test_the_starter_says_the_same_with_every_arm(tmp_path: Path) -> None:
 def test_what_was_done_before_an_error_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    asked = failing_at_the_third_turn(monkeypatch, error)
+    asked = failing_at_the_second_prompt(monkeypatch, error)
     done = localspec_here(*SHORT, "--json", home=tmp_path)
     assert done.returncode == (1 if isinstance(error, LocalspecError) else 130)
     found = json.loads(done.stdout)

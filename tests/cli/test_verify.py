@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_fakes import failing_at_the_third_turn
+from bench_fakes import failing_at_the_second_prompt
 from checking import caught
 from rounding import with_amplitude
 from run_here import Done, localspec_here
@@ -124,8 +124,8 @@ def test_ctrl_c_prints_what_is_done_and_leaves_with_130(tmp_path: Path) -> None:
     )
     os.close(terminal)
     shown = b""
-    # Two arms have answered the first turn when the third answer begins.
-    while b" 2/" not in shown:
+    # Two arms have held the first conversation, of two turns, when the fifth answer begins.
+    while b" 4/" not in shown:
         shown += os.read(leader, 1024)
     program.send_signal(signal.SIGINT)
     text = program.communicate(timeout=60)[0].decode()
@@ -222,7 +222,7 @@ def test_the_starter_says_the_same_with_every_drafter(tmp_path: Path) -> None:
 def test_what_was_done_before_an_error_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    asked = failing_at_the_third_turn(monkeypatch, error)
+    asked = failing_at_the_second_prompt(monkeypatch, error)
     done = localspec_here(*SHORT, "--json", home=tmp_path)
     assert done.returncode == (1 if isinstance(error, LocalspecError) else 130)
     found = json.loads(done.stdout)

@@ -8,18 +8,19 @@ from pathlib import Path
 
 import pytest
 from bench_fakes import COLD, PROMPTS
-from rounding import RoundingToy, with_amplitude
+from rounding import RoundingHistory, RoundingToy, with_amplitude
 
 import app.engine.load
 from app.engine import speculate
-from app.engine.bench import Answer, Skipped
+from app.engine.bench import Answer, BenchPrompt, Skipped
 from app.engine.bench_arms import parse_arms
 from app.engine.certify import Certification, Compared, Outcome, outcome, tallies
 from app.engine.fork import ForkKind
 from app.engine.load import Loader, LoadPlan
 from app.engine.provenance import file_hash, processor_name
+from app.engine.session import Session
 from app.engine.verify import Verdict
-from drafters.base import Draft
+from drafters.base import Draft, NullDrafter
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.accept import Accept
@@ -30,13 +31,21 @@ from models.sampling import Sampler
 from models.toy import ToyModel
 
 ARMS = ("auto", "lookup:2", "suffix:5", "model:3")
+TALK = tuple(replace(prompt, turns=(*prompt.turns, "and then? ")) for prompt in PROMPTS)
 WARM = replace(COLD, temperature=0.8)
 
 
 class Trial:
     """A comparison on the toy, whatever class that is at the moment."""
 
-    def __init__(self, arms: Sequence[str] = ARMS, *, allow_rounding: bool = False) -> None:
+    def __init__(
+        self,
+        arms: Sequence[str] = ARMS,
+        *,
+        allow_rounding: bool = False,
+        prompts: Sequence[BenchPrompt] = PROMPTS,
+    ) -> None:
+        self._prompts = prompts
         self.abort = AbortFlag()
         plan = LoadPlan("toy", parse_drafter("toy"), LlamaOptions(), Path("never used"))
         loader = Loader(plan, self.abort, time.perf_counter, lambda _, __: None)
@@ -47,7 +56,7 @@ class Trial:
 
     def compared(self, *samplings: object, tokens: int = 40) -> list[Compared]:
         events = self.certification.run(
-            PROMPTS, samplings or (COLD, WARM), tokens, Accept.COUPLED, lambda _, __: None, self.forks.append
+            self._prompts, samplings or (COLD, WARM), tokens, Accept.COUPLED, lambda _, __: None, self.forks.append
         )  # type: ignore[arg-type]
         found = [event for event in events if not isinstance(event, Skipped)]
         self.certification.close()
@@ -92,6 +101,48 @@ def test_where_wide_passes_round_differently_every_fork_is_a_near_tie(
     assert outcome(compared) is Outcome.ROUNDING
     assert sum(tally.near_ties for tally in tallies(compared)) == len(forks)
     assert sum(tally.bugs for tally in tallies(compared)) == 0
+
+
+def test_a_fault_that_shows_in_the_next_turn_alone_is_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut = Session._rewind_to_common
+
+    def leaves_a_wrong_token(session: Session, prompt: Sequence[int]) -> int:
+        same = cut(session, prompt)
+        if same and not isinstance(session.drafter, NullDrafter) and same < len(prompt) - 1:
+            session.target.decode([prompt[same] ^ 1], rows=0)
+        return same
+
+    monkeypatch.setattr(Session, "_rewind_to_common", leaves_a_wrong_token)
+    compared = Trial(prompts=TALK).compared()
+    assert outcome(compared) is Outcome.BUG
+    assert {fork.turn for one in compared for fork in one.forks} == {1}
+
+
+def test_later_turns_go_on_from_what_the_arm_itself_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app.engine.load, "ToyModel", RoundingToy)
+    compared = Trial(allow_rounding=True, prompts=TALK).compared()
+    turns = {turn: [one for one in compared if one.turn[0].turn == turn] for turn in (0, 1)}
+    assert len(turns[0]) == len(turns[1]) == 2 * len(TALK)
+    for first, second in zip(turns[0], turns[1], strict=True):
+        same = {one.arm for one in first.turn if one.fork is None}
+        assert {one.arm for one in second.turn} == same
+        assert all(one.asked == second.turn[0].asked for one in second.turn)
+    assert {fork.kind for one in compared for fork in one.forks} == {ForkKind.NEAR_TIE}
+
+
+def test_what_earlier_answers_left_rounded_explains_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app.engine.load, "ToyModel", RoundingHistory)
+    compared = Trial(allow_rounding=True, prompts=TALK).compared(tokens=12)
+    forks = [fork for one in compared for fork in one.forks]
+    assert {fork.turn for fork in forks} == {0, 1}
+    assert {fork.kind for fork in forks} == {ForkKind.NEAR_TIE}
+
+
+def test_on_the_toy_conversations_are_exact_too() -> None:
+    compared = Trial(prompts=TALK).compared()
+    assert outcome(compared) is Outcome.EXACT
+    assert [one.turn[0].turn for one in compared] == [0, 1, 0, 1, 0, 1] * 2
+    assert all([answer.arm for answer in one.turn] == ["off", *ARMS] for one in compared)
 
 
 def test_tokens_after_a_fork_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:

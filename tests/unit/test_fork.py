@@ -15,7 +15,6 @@ from app.engine.bench import Answer, Arm, Bench, BenchPrompt, Skipped
 from app.engine.control import FixedLength
 from app.engine.ending import Finish
 from app.engine.fork import Fork, ForkKind, differs, explain, used_widths
-from app.engine.rescore import Rescorer
 from app.engine.verify import Verdict, verify
 from drafters.base import Draft
 from drafters.draft_model import DraftModel
@@ -428,60 +427,13 @@ def test_a_stop_leaves_an_empty_cache() -> None:
     assert target.length == 0
 
 
-@pytest.mark.parametrize("width", [1, 2, 3, 5, 40])
-def test_the_same_row_comes_from_every_width_and_place(width: int) -> None:
-    target, asked, said = ToyModel(), [*range(20)] * 4, [5, 6, 7, 8, 9, 10, 11]
-    target.decode([0], rows=1)
-    rescorer = Rescorer(target, asked, said, [1, 2, 3])
-    wanted = rescorer.row(1, 0)
-    text = [*asked, *said]
-    target.rewind(0)
-    target.decode(text[:60], rows=0)
-    assert np.array_equal(target.decode(text[60:], rows=1)[0], wanted)
-    for place in range(width):
-        assert np.array_equal(rescorer.row(width, place), wanted)
-
-
-def test_passes_are_as_wide_as_asked_for_and_the_odd_one_comes_first() -> None:
-    target = ToyModel()
+def test_a_fork_is_measured_in_the_widths_of_earlier_turns_too() -> None:
+    target = RoundingToy()
+    _, plain, drafted = forks_of(target, COLD)[0]
+    narrow = replace(drafted, widths=(1,) * len(drafted.widths))
     passes = passes_of(target)
-    rescorer = Rescorer(target, [1] * 70, [2] * 7, [3] * 9)
-    rescorer.row(3, 1)
-    # 69 tokens of the prompt; then its last token, and the answer's seven.
-    assert passes == [(64, 0), (5, 0), (3, 3), (3, 3), (3, 3)]
-    passes.clear()
-    rescorer.row(4, 3)
-    assert passes == [(64, 0), (5, 0), (4, 4), (4, 4)]
-    passes.clear()
-    rescorer.row(3, 0)
-    assert passes == [(64, 0), (5, 0), (1, 1), (3, 3), (3, 3), (3, 3)]
-
-
-def test_what_could_come_next_never_goes_past_the_context() -> None:
-    target = ToyModel(context_size=10)
-    passes = passes_of(target)
-    assert len(Rescorer(target, [1] * 4, [2] * 5, [3] * 9).row(6, 0)) == target.vocab.size
-    assert passes[-1] == (2, 2)
-
-
-def test_the_row_of_a_sibling_is_the_same_row() -> None:
-    target, asked, said = ToyModel(), [1, 2, 3, 4], [5, 6, 7]
-    rescorer = Rescorer(target, asked, said, [8])
-    wanted = rescorer.row(1, 0)
-    passes = passes_of(target)
-    for width in (3, 5, 40):
-        passes.clear()
-        found = rescorer.branch_row(width)
-        assert found is not None
-        assert np.array_equal(found, wanted)
-        assert passes[-1] == (min(width, target.max_rows),) * 2
-        assert target.length == len(asked) + len(said) - 1 + passes[-1][0] - 2
-
-
-@pytest.mark.parametrize(
-    ("target", "said"),
-    [(ToyModel(rewind_limit=4), [5, 6]), (ToyModel(context_size=6), [5, 6]), (ToyModel(), [])],
-    ids=("takes no branches", "context is full", "nothing was said"),
-)
-def test_where_no_sibling_can_be_there_is_no_row(target: ToyModel, said: list[int]) -> None:
-    assert Rescorer(target, [1, 2, 3, 4], said, [8]).branch_row(4) is None
+    assert explain(target, plain, narrow, COLD).kind is ForkKind.BUG
+    assert {tokens for tokens, rows in passes if rows} == {1}
+    earlier = replace(drafted, asked=plain.asked[:2], tokens=plain.asked[2:6])
+    assert explain(target, plain, narrow, COLD, [(earlier, earlier)]).kind is ForkKind.NEAR_TIE
+    assert {tokens for tokens, rows in passes if rows} >= set(drafted.widths)

@@ -8,6 +8,7 @@ from verify_fakes import compared, findings, fork
 
 from app.engine.bench import Skipped
 from app.engine.fork import ForkKind
+from app.engine.stats import Stats
 from app.verify.findings import Findings
 from app.verify.record import record
 from app.verify.report import report
@@ -52,16 +53,29 @@ def test_the_table_counts_tokens_up_to_a_fork() -> None:
 @pytest.mark.parametrize(
     ("found", "said", "outcome"),
     [
-        (findings(compared()), "Exact: all 36 tokens of 3 drafted answers are those of plain decoding. 36", "exact"),
+        (
+            findings(compared()),
+            "Exact: all 36 tokens of 3 answers are those of plain decoding. 3 of them drafted 36",
+            "exact",
+        ),
         (findings(compared(drafted=False)), "Nothing is shown: no token was drafted", "nothing"),
-        (findings(compared(fork())), "No bug: 1 of 3 drafted answers diverge from plain decoding.", "rounding"),
-        (findings(compared(fork(), BUG)), "BUG: 1 of 3 drafted answers diverge from plain decoding where", "bug"),
+        (findings(compared(fork())), "No bug: 1 of 3 answers diverge from plain decoding.", "rounding"),
+        (findings(compared(fork(), BUG)), "BUG: 1 of 3 answers diverge from plain decoding where", "bug"),
     ],
 )
 def test_the_last_line_is_a_verdict_in_plain_words(found: Findings, said: str, outcome: str) -> None:
     last = report(found).split("\n\n")[-1]
     assert words(last).startswith(said)
     assert (record(found)["outcome"], record(found)["verdict"]) == (outcome, found.verdict())
+
+
+def test_an_arm_that_drafted_nothing_is_not_said_to_be_exact() -> None:
+    found = findings(compared())
+    turn = tuple(replace(one, stats=Stats().snapshot()) if one.arm == "auto" else one for one in found.compared[0].turn)
+    found.compared = [replace(found.compared[0], turn=turn)]
+    assert "2 of them drafted 24 tokens" in found.verdict()
+    assert found.verdict().endswith("Nothing was drafted by auto at temperature 0: of that nothing is shown.")
+    assert "nothing is shown" not in findings(compared()).verdict()
 
 
 def test_long_lists_of_widths_are_cut_and_a_machine_that_is_never_exact_is_said() -> None:
