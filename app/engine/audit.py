@@ -10,6 +10,7 @@ the lead that `a` has on the one side and the lead that `b` has on the other, to
 by d at most, so it explains a fork up to 2 d (a near-tie), and none beyond.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,6 +20,7 @@ LEAST_FLOOR = 1 / 64
 """The step of a half-precision number between 16 and 32, where the logits of likely tokens are; natural log."""
 MOST_FLOOR = 1.0
 """A floor is taken for no more: passes of different widths differ by up to .8, and a fault must not excuse itself."""
+_END = re.compile(rb"(<\|[^<>]*\|>|</s>|<eos>|<end_of_turn>)?")
 _BEFORE = 40
 _AFTER = 24
 
@@ -247,10 +249,15 @@ def _side(tokens: Sequence[ServedToken], others: Sequence[ServedToken], place: i
     if token.logprob is None or len(token.best) < 2:
         return Side(said)
     gap = token.best[0][1] - token.best[1][1]
-    # How the other's end is spelled is not known, and it can't be nearer than the likeliest of the others.
     rivals = [pair for pair in token.best if pair[0] != token.data]
-    wanted = others[place].data if place < len(others) else rivals[0][0]
-    known = dict(token.best)
-    if wanted in known:
-        return Side(said, gap=gap, lead=token.logprob - known[wanted])
+    known = [
+        logprob for data, logprob in rivals if (data == others[place].data if place < len(others) else _ends(data))
+    ]
+    if known:
+        return Side(said, gap=gap, lead=token.logprob - known[0])
     return Side(said, gap=gap, lead=token.logprob - rivals[-1][1], at_least=True)
+
+
+def _ends(data: bytes) -> bool:
+    """Tell whether a listed token may be what ends an answer: one without bytes, or spelled as such tokens are."""
+    return _END.fullmatch(data) is not None

@@ -173,11 +173,19 @@ def test_an_answer_that_ends_earlier_forks_there() -> None:
     found = fork(answer("a", token("b", -0.5, c=-0.51), finish="length"), answer("a"))
     assert (found.token, found.character) == (1, 1)
     assert [side.ended for side in found.sides] == [False, True]
-    # How the end is spelled is not known; it is no likelier than the likeliest of the others.
-    assert found.sides[0].lead == pytest.approx(0.01)
-    assert threshold([]).kind(found) is ForkKind.NEAR_TIE
+    # The end is not listed beside b, so it may be far below: a tie of b with c does not excuse it.
+    assert (found.sides[0].lead, found.at_least) == (pytest.approx(0.01), True)
+    assert threshold([]).kind(found) is ForkKind.UNEXPLAINED
     by_text = fork(untold("ab"), untold("a"))
     assert (by_text.character, [side.ended for side in by_text.sides]) == (1, [False, True])
+
+
+@pytest.mark.parametrize("end", ["", "<|im_end|>", "<|eot_id|>", "</s>", "<end_of_turn>"])
+def test_a_near_tie_with_the_end_is_seen_where_the_end_is_listed(end: str) -> None:
+    listed = token("b", -0.5, **{end: -0.51, "c": -4.0})
+    found = fork(answer("a", listed, finish="length"), answer("a"))
+    assert (found.sides[0].lead, found.at_least) == (pytest.approx(0.01), False)
+    assert threshold([]).kind(found) is ForkKind.NEAR_TIE
 
 
 def test_an_end_token_that_one_server_lists_is_no_fork() -> None:
