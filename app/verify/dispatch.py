@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from models.errors import UsageError
+from models.names import PAIR
 
 _FEW = 1
 """Built-in prompts of each class that are asked without --limit: there are many classes."""
@@ -59,6 +60,11 @@ def read_limit(flags: dict[str, Any]) -> int:
     """Return how many prompts of a class to ask: without --limit a whole file, and a few of the built-in ones."""
     limit: int | None = flags["limit"]
     return limit or (_FEW if flags["prompts"] is None else sys.maxsize)
+
+
+def has_draft(model: str | None, flags: Mapping[str, Any]) -> bool:
+    """Tell whether a draft model is named, by itself or as one of a pair."""
+    return bool(flags["draft"]) or (flags["model_option"] or model or "").startswith(PAIR)
 
 
 def read_urls(model: str | None, flags: dict[str, Any], *, named: bool = True) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.bench.request import BenchRequest, read_bench
-from app.verify.dispatch import read_limit
+from app.verify.dispatch import has_draft, read_limit
 from models.accept import Accept
 from models.errors import UsageError
 
@@ -26,7 +26,7 @@ class VerifyRequest:
 
 def read_verify(model: str | None, flags: dict[str, Any]) -> VerifyRequest:
     """Read the argument and flags of `verify`; raises UsageError."""
-    arms = _ARMS_WITH_DRAFT if flags["draft"] else _ARMS
+    arms = _ARMS_WITH_DRAFT if has_draft(model, flags) else _ARMS
     chosen = {"temp": flags["temp"] or _TEMPERATURES, "vs": flags["vs"] or arms, "limit": read_limit(flags)}
     asked = read_bench(model, {**flags, **chosen, "plot": None})
     if len(asked.arms) == 1:

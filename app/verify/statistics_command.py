@@ -39,6 +39,9 @@ def run_statistics(model: str | None, flags: dict[str, Any]) -> int:
     abort = AbortFlag()
     try:
         run_interruptible(lambda: _check(checked, abort, terminal), abort)
+    except BaseException:
+        _save(checked, terminal)
+        raise
     finally:
         terminal.clear_progress()
     _show(checked, terminal)
@@ -120,6 +123,13 @@ def _guesser(kind: str, target: LanguageModel, draft: LanguageModel | None, memo
     assert draft is not None, "the command line asks for a draft model first"
     drafter = DraftModel(RowCache(KnownCache(draft), memory), target.vocab)
     return Guesser(drafter.name, lambda: drafter, copies=False)
+
+
+def _save(checked: Checked, terminal: Terminal) -> None:
+    """Show what was drawn before an error, or a second Ctrl-C."""
+    checked.interrupted = True
+    if checked.findings is not None:
+        _show(checked, terminal)
 
 
 def _show(checked: Checked, terminal: Terminal) -> None:

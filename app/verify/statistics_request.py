@@ -6,6 +6,7 @@ from typing import Any
 from app.bench.request import BenchRequest, read_bench
 from app.engine.bench import PLAIN
 from app.engine.bench_arms import ArmSpec
+from app.verify.dispatch import has_draft
 from models.accept import Accept
 from models.errors import UsageError
 from models.sampling import SamplingParams
@@ -37,7 +38,7 @@ class StatisticsRequest:
 
 def read_statistics(model: str | None, flags: dict[str, Any]) -> StatisticsRequest:
     """Read the argument and flags; raises UsageError."""
-    drafter = ("model",) if flags["draft"] else ("suffix",)
+    drafter = ("model",) if has_draft(model, flags) else ("suffix",)
     chosen = {"temp": flags["temp"] or _TEMPERATURE, "vs": flags.get("vs") or drafter, "plot": None}
     asked = read_bench(model, {**flags, **chosen})
     _check_temperature(asked)

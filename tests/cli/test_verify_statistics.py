@@ -6,6 +6,7 @@ import pty
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from run_here import Done, localspec_here
 from run_localspec import ROOT, environment, localspec
 
 from app.engine import verify
-from app.engine.distribution_check import Progress
+from app.engine.bench import BenchPrompt
+from app.engine.distribution_check import DistributionCheck, Progress
 from app.verify.statistics_command import TimeLeft
+from models.errors import ContextFullError
 
 SHORT = ("verify", "toy", "--statistics", "-c", "2048", "--samples", "300", "--class", "chat,qa")
 FEW = ("--accept", "residual", "--samples", "100", "--class", "qa")
@@ -177,3 +180,18 @@ def test_the_time_left_follows_the_pace_and_counts_the_places_to_come() -> None:
     assert at(3.5, 0, 0) is None
     # The first place took 3.5 s, of which there is none to come.
     assert at(4.5, 50, 0) == pytest.approx(1.0)
+
+
+def test_an_error_in_the_middle_shows_what_was_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = DistributionCheck.run
+
+    def broken(self: DistributionCheck, prompts: Sequence[BenchPrompt]) -> Iterator[Progress]:
+        for number, progress in enumerate(whole(self, prompts)):
+            if number == 3:
+                raise ContextFullError("The context is full.")
+            yield progress
+
+    monkeypatch.setattr(DistributionCheck, "run", broken)
+    done = localspec_here(*SHORT, *FEW, "--samples", "4000", home=tmp_path)
+    assert (done.returncode, "The context is full." in done.stderr) == (1, True)
+    assert "Stopped, so there is no verdict" in done.stdout
