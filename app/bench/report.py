@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from app.bench.findings import Findings
-from app.engine.bench_results import Overall, Result
+from app.engine.bench_results import Overall, Result, milliseconds
 from app.engine.bench_run import Conditions
 
 _WIDTH = 100
@@ -92,7 +92,7 @@ def _cells(result: Result, class_name: str) -> list[str]:
         _number(result.speed_up, 2),
         "" if plain else _interval(result.interval),
         "" if plain or result.worst is None else f"{result.worst[1]:.2f}",
-        f"{_milliseconds(result.gap_p50)}/{_milliseconds(result.gap_p95)} ms",
+        f"{milliseconds(result.gap_p50)}/{milliseconds(result.gap_p95)} ms",
         "-" if result.first_token_seconds is None else f"{result.first_token_seconds:.2f} s",
         "" if plain else _number(result.mean_acceptance_length, 2),
         "" if plain else _percent(result.coverage),
@@ -146,10 +146,6 @@ def _verdicts(results: Sequence[Result]) -> Iterable[str]:
 
 def _interval(bounds: tuple[float, float] | None) -> str:
     return "-" if bounds is None else f"{bounds[0]:.2f}-{bounds[1]:.2f}"
-
-
-def _milliseconds(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds * 1000:.3g}"
 
 
 def _percent(share: float | None) -> str:

@@ -16,6 +16,8 @@ from app.engine.stats import ratio
 
 LEAST_SPEED_UP = 0.95
 """Throughput, as a share of plain, that an arm may not fall below."""
+_A_SECOND = 0.9995
+"""Seconds that are "1000" in milliseconds of three digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,7 @@ def _of_classes(speed_ups: Iterable[dict[str, float]]) -> Steady | None:
 def judge(arm: Result, plain: Result) -> Verdict:
     """Return the verdict of a canary: the 95th percentile of the gaps better, speed kept, the same tokens."""
     speed = f"speed {_number(arm.speed_up)} of plain"
-    gap = f"p95 gap {_milliseconds(arm.gap_p95)} ms, plain {_milliseconds(plain.gap_p95)}"
+    gap = f"p95 gap {milliseconds(arm.gap_p95)} ms, plain {milliseconds(plain.gap_p95)}"
     against = []
     if arm.forks:
         against.append(f"{len(arm.forks)} of {arm.answers} answers differ")
@@ -250,5 +252,9 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _milliseconds(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds * 1000:.3g}"
+def milliseconds(seconds: float | None) -> str:
+    """Return a time between tokens in as few digits as tell something; "-" for none."""
+    if seconds is None:
+        return "-"
+    # The format "g" would write a second as 1e+03.
+    return f"{seconds * 1000:.3g}" if seconds < _A_SECOND else f"{seconds * 1000:.0f}"

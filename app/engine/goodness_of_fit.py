@@ -188,6 +188,12 @@ def binomial_tail(hits: int, trials: int, chance: float) -> float:
     return 0.0 if hits > trials else beta_share(chance, hits, trials - hits + 1)
 
 
+def student_width(freedom: int) -> float:
+    """Return how many standard errors of either side hold 95 % of Student's t distribution."""
+    share = _root(lambda x: beta_share(x, freedom / 2, 0.5) - 0.05)
+    return math.sqrt(freedom * (1 - share) / share)
+
+
 def _root(rising: Callable[[float], float]) -> float:
     low, high = 0.0, 1.0
     for _ in range(60):

@@ -13,7 +13,7 @@ from app.bench.record import record
 from app.bench.report import report
 from app.bench.request import read_bench
 from app.engine.bench import Answer, Skipped
-from app.engine.bench_results import Oracle
+from app.engine.bench_results import Oracle, milliseconds
 from app.engine.bench_run import Conditions
 from app.engine.calibrate import VerifyCurve
 from app.engine.stats import Stats
@@ -65,6 +65,12 @@ def test_the_tables_fit_a_hundred_columns_and_say_everything() -> None:
     assert measured == usual[0] == ["all", "lookup:3", "2.00", "2.00-2.00"]
     assert usual[1] == ["all", "auto", "0.67", "0.67-0.67"]
     assert "Speed-up with every pass at its usual cost, and the worst prompt\nchat       lookup:3" in text
+
+
+def test_a_pace_of_seconds_keeps_its_column() -> None:
+    assert [milliseconds(seconds) for seconds in (None, 0.0123, 0.0986, 0.118, 0.9999, 1.05, 12.3)] == [
+        "-", "12.3", "98.6", "118", "1000", "1050", "12300",
+    ]  # fmt: skip
 
 
 def test_without_a_curve_there_are_no_usual_prices() -> None:

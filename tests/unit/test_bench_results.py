@@ -22,7 +22,8 @@ def test_a_speed_up_is_the_geometric_mean_over_prompts_of_the_same_prompts_ratio
     assert (off.speed_up, off.tokens_per_second, off.verdict) == (1, pytest.approx(24 / 36), None)
     assert arm.speed_up == pytest.approx(2**0.5), "twice on p, 1 on q"
     assert arm.worst == ("q", pytest.approx(1))
-    assert arm.interval == (pytest.approx(1), pytest.approx(2))
+    assert arm.interval is not None
+    assert arm.interval[0] < 1 < 2 < arm.interval[1], "two prompts say little"
     assert (arm.prompts, arm.answers, arm.tokens) == (2, 2, 24)
 
 

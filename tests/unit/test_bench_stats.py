@@ -3,6 +3,7 @@
 import math
 from itertools import product
 
+import numpy as np
 import pytest
 
 from app.engine.bench_stats import gaps, geometric_mean, interval, oracle_speed_up, quantile
@@ -26,13 +27,25 @@ def test_a_ratio_to_nothing_is_none() -> None:
     assert ratio(3, 0) is None
 
 
-def test_the_interval_is_that_of_all_resamples() -> None:
+def test_the_interval_is_that_of_all_resamples_stretched_for_their_small_number() -> None:
     ratios = [1.0, 1.2, 2.0]
-    means = sorted(math.exp(sum(map(math.log, drawn)) / 3) for drawn in product(ratios, repeat=3))
+    means = sorted(sum(map(math.log, drawn)) / 3 for drawn in product(ratios, repeat=3))
     low, high = interval([ratios], resamples=20_000) or (0, 0)
+    middle, stretch = sum(map(math.log, ratios)) / 3, 4.30265 / 1.96 * math.sqrt(3 / 2)
     # All 27 resamples are equally likely: the extreme ones have 1/27 each, more than the 2.5 % cut off.
-    assert (low, high) == (pytest.approx(means[0]), pytest.approx(means[-1]))
+    ends = [math.exp(middle + stretch * (mean - middle)) for mean in (means[0], means[-1])]
+    assert [low, high] == pytest.approx(ends, rel=1e-4)
     assert interval([ratios]) == interval([ratios]), "the same ratios give the same interval"
+
+
+@pytest.mark.parametrize(("groups", "size"), [(1, 4), (1, 12), (9, 4)])
+def test_about_95_of_100_intervals_hold_the_mean(groups: int, size: int) -> None:
+    dice = np.random.default_rng(7)
+    held = 0
+    for _ in range(400):
+        low, high = interval(np.exp(dice.normal(0.2, 0.3, (groups, size))).tolist(), resamples=400) or (0, 0)
+        held += low <= math.exp(0.2) <= high
+    assert 0.92 <= held / 400 <= 0.99
 
 
 def test_the_interval_narrows_with_more_prompts_and_has_the_mean_inside() -> None:

@@ -6,6 +6,7 @@ import pytest
 from bench_fakes import answer
 
 from app.engine.bench import Answer
+from app.engine.bench_stats import interval
 from app.engine.bench_steady import steady, steady_speed_ups
 
 PLAIN = [answer("off", "p", [(1.0, 1)] * 12), answer("off", "q", [(2.0, 1)] * 12)]
@@ -67,5 +68,5 @@ def test_a_class_has_a_mean_an_interval_and_a_worst_prompt() -> None:
     found = steady({"p": 1.0, "q": 4.0})
     assert found is not None
     assert found.speed_up == pytest.approx(2)
-    assert found.interval == (pytest.approx(1), pytest.approx(4))
+    assert found.interval == interval([[1.0, 4.0]])
     assert found.worst == ("p", 1.0)

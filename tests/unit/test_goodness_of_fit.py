@@ -26,6 +26,7 @@ from app.engine.goodness_of_fit import (
     goodness,
     holm,
     pooled,
+    student_width,
 )
 
 
@@ -275,3 +276,8 @@ def test_40_000_answers_at_one_place_catch_a_bias_of_2_percent() -> None:
     assert power(40_000, 0.02) >= 0.97
     # The claim is not for nothing: a quarter of the answers does not do.
     assert power(10_000, 0.02) < 0.5
+
+
+@pytest.mark.parametrize(("freedom", "width"), [(1, 12.7062), (3, 3.18245), (11, 2.20099), (10**6, 1.95997)])
+def test_the_middle_95_of_100_of_student_s_distribution_are_those_of_the_tables(freedom: int, width: float) -> None:
+    assert student_width(freedom) == pytest.approx(width, rel=1e-5)
