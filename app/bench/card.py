@@ -9,6 +9,7 @@ from app.engine.load import TOY
 from models.catalog import find_model
 from models.errors import LocalspecError
 from models.fingerprint import fingerprint
+from models.llama_load import LlamaOptions
 from models.machine import machine_id
 from models.pair_card import read_card
 
@@ -19,12 +20,14 @@ _ARM = "auto"
 def note_in_cards(findings: Findings) -> list[Path]:
     """Write the measured speed-up into this machine's cards of the pair; return those that were changed.
 
-    It is that of `auto`, at the first temperature; nothing is written of a benchmark that was
-    stopped, or whose texts differ from plain decoding.
+    It is that of `auto`, at the first temperature. Nothing is written of a benchmark that was stopped, that ran
+    otherwise than the pair does by itself, or whose texts differ from plain decoding.
     """
     plan = findings.request.plan
     gain = next((each.speed_up for each in findings.overall() if each.arm == _ARM), None)
     if gain is None or TOY in (plan.model, plan.drafter.model) or not plan.drafter.model or findings.interrupted:
+        return []
+    if findings.request.allow_rounding or not _is_usual(plan.options):
         return []
     if any(answer.fork is not None for answer in findings.answers):
         return []
@@ -33,10 +36,18 @@ def note_in_cards(findings: Findings) -> list[Path]:
     return [path for path in card_files() if _noted(path, pair, gain, prompts)]
 
 
+def _is_usual(options: LlamaOptions) -> bool:
+    """Tell whether no flag changes how the models run; how long the context is makes no difference to a short one."""
+    return replace(options, context_size=0, max_rows=0) == LlamaOptions(context_size=0, max_rows=0)
+
+
 def _noted(path: Path, pair: tuple[str, ...], gain: float, prompts: int) -> bool:
     try:
         card = read_card(path)
         if (card.target.fingerprint, card.draft.fingerprint) != pair or card.made.machine_id != machine_id():
+            return False
+        if (card.measured_prompts or 0) > prompts:
+            # A look at a single class says less.
             return False
         store_card(path, replace(card, measured_speed_up=round(gain, 3), measured_prompts=prompts))
     except LocalspecError:

@@ -19,6 +19,7 @@ from models.machine import machine_id
 from models.names import PAIR, find_named, hub_name
 from models.pair_card import CardModel, PairCard, card_text, read_card
 from models.remembered import Remembered
+from models.whole_file import SHARED, write_whole
 
 _ENDING = ".toml"
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)
@@ -111,11 +112,9 @@ def name_in_card(given: str, path: Path) -> str:
 
 def store_card(path: Path, card: PairCard) -> None:
     """Write a card, and make the folder for it; raises UsageError where that can't be."""
-    partial = path.with_name(f".{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(card_text(card), encoding="utf-8")
-        partial.replace(path)
+        write_whole(path, card_text(card), SHARED)
     except OSError as error:
         cause, hint = str(error), "Make room for it, or name another place."
         raise UsageError(f"The pair card {path} can't be written.", cause=cause, hint=hint) from error

@@ -16,9 +16,11 @@ from app.bench.card import note_in_cards
 from app.bench.findings import Findings
 from app.bench.request import read_bench
 from app.catalog.pairs import store_card
-from app.cli import bench, run
+from app.cli import bench, run, verify
 from app.paths import pairs_folder
 from app.request import read_plan
+from app.verify.request import read_verify
+from app.verify.statistics_request import read_statistics
 from models.fingerprint import fingerprint
 from models.machine import machine_id
 from models.pair_card import CardModel, Made, PairCard, read_card
@@ -67,6 +69,12 @@ def test_of_another_machines_card_it_is_said_that_the_pair_alone_is_taken(capsys
     assert "only the pair is used, not its settings" in " ".join(capsys.readouterr().err.split())
 
 
+def test_verify_compares_the_draft_model_of_a_pair() -> None:
+    flags = {"vs": (), "temp": (), "classes": (), "limit": 1, "accept": "coupled"}
+    assert "model:3" in map(str, read_verify("pair:mine", defaults(verify, **flags)).asked.arms)
+    assert read_statistics("pair:mine", defaults(verify, **flags)).arm.kind == "model"
+
+
 def findings(arm: str, speed_up: float, **changes: Any) -> Findings:
     request = read_bench("pair:mine", defaults(bench, vs=(), temp=("0",), classes=(), limit=1))
     plain = [answer("off", prompt, [(1.0, 4)]) for prompt in ("a", "b")]
@@ -79,12 +87,19 @@ def test_a_benchmark_is_written_into_the_card_of_its_pair() -> None:
     assert (read_card(card()).measured_speed_up, read_card(card()).measured_prompts) == (1.25, 2)
 
 
-@pytest.mark.parametrize("reason", ["another arm", "a fork", "a stop", "another machine", "another draft"])
+@pytest.mark.parametrize(
+    "reason", ["another arm", "a fork", "a stop", "another machine", "another draft", "other flags", "fewer prompts"]
+)
 def test_a_benchmark_that_says_nothing_of_the_pair_changes_no_card(reason: str, tmp_path: Path) -> None:
     found = findings(
         "lookup:3" if reason == "another arm" else "auto", 1.25, **{"fork": 3} if reason == "a fork" else {}
     )
     found.interrupted = reason == "a stop"
+    if reason == "other flags":
+        flags = defaults(bench, vs=(), temp=("0",), classes=(), limit=1, flash_attn="off")
+        found.request = read_bench("pair:mine", flags)
+    if reason == "fewer prompts":
+        store_card(card(), replace(read_card(card()), measured_speed_up=1.3, measured_prompts=3))
     if reason == "another machine":
         store_card(card(), replace(read_card(card()), made=replace(MADE, machine_id="f" * 16)))
     if reason == "another draft":
