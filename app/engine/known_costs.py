@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from app.engine.usable_width import usable_width
+from models.machine import physical_cores
 from models.probe import identity
 
 _LONGEST = 3600.0
@@ -20,7 +21,7 @@ _LONGEST = 3600.0
 CURVE_KEY, EXACT_KEY, TUNED_KEY = "curve ", "exact width ", "tuned 2, "
 """How the keys of the records begin. The number changes when a tuned one means something else than before."""
 _EXACT = re.compile(rf"{EXACT_KEY}\d+ (deep )?")
-_TUNED = re.compile(rf"{TUNED_KEY}(target|draft), \d")
+_TUNED = re.compile(rf"{TUNED_KEY}(target|draft), (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,16 @@ def _known(memory: Path, path: Path) -> list[KnownCosts]:
         return []
     # The engine is found without importing it, which would take longer than reading both headers of a pair.
     end = identity(path, Path(engine.origin).parent / "lib")
-    return list(_measured({key: value for key, value in records.items() if key.endswith(end)}))
+    mine = {key: value for key, value in records.items() if key.endswith(end)}
+    usual = {key: value for key, value in mine.items() if _is_usual(key)}
+    return list(_measured(usual)) or list(_measured(mine))
+
+
+def _is_usual(key: str) -> bool:
+    """Tell whether a record is of the cores there are now, and of no flag that makes other widths exact."""
+    if (tuned := _TUNED.match(key)) is not None:
+        return key.startswith(f"{tuned[0]} cores, ") and int(tuned[2]) == physical_cores()
+    return f") {physical_cores()} cores " in key and "flash_attention=False" not in key
 
 
 def _measured(records: Mapping[str, Any]) -> Iterator[KnownCosts]:
@@ -92,7 +102,10 @@ def _of_tuned(role: str, record: Mapping[str, Any]) -> dict[int, float]:
     """Return the curve of a target; of a draft model its step in a short context."""
     if role == "target":
         return _seconds(record.get("verify"))
-    steps = _seconds(record.get("one_token"))
+    steps, copy = _seconds(record.get("one_token")), record.get("copy")
+    if isinstance(copy, str) and not Path(copy).is_file():
+        # Deleted since, and then the model itself drafts, which takes longer.
+        return {}
     return {1: steps[min(steps)]} if steps else {}
 
 

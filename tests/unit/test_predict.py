@@ -13,6 +13,7 @@ from app.engine.tuned import Setting, Tuned, TunedDraft, store_tuned, store_tune
 from models.bytes_read import bytes_a_token
 from models.gguf_header import read_model
 from models.llama_load import LlamaOptions
+from models.machine import physical_cores
 from models.probe import identity
 from models.remembered import Remembered
 
@@ -139,3 +140,29 @@ def test_a_token_reads_the_experts_that_it_uses(tmp_path: Path) -> None:
     sizes = {"llama.expert_count": 8, "llama.expert_used_count": 2}
     assert read_by_a_token(tmp_path / "mixed.gguf", tensors, **sizes) == (32 + 128 / 4) * 4
     assert read_by_a_token(tmp_path / "silent.gguf", tensors) == (32 + 128) * 4
+
+
+def test_records_of_other_flags_and_other_cores_do_not_count_where_there_are_usual_ones(
+    memory: Path, file: Path
+) -> None:
+    known, cores = Remembered(memory), physical_cores()
+    places = {
+        f"Options(flash_attention=None) {cores} cores": (1.0, 3),
+        f"Options(flash_attention=False) {cores} cores": (0.9, 1),
+        f"Options(flash_attention=None) {cores + 1} cores": (0.5, 1),
+    }
+    for place, (first, widest) in places.items():
+        known.put(f"curve {place} {identity(file)}", {"1": first, "2": 2.0})
+        known.put(f"exact width 32 {place} {identity(file)}", widest)
+    assert known_target(memory, file) == KnownCosts({1: 1.0, 2: 2.0}, 3)
+
+
+def test_a_tuned_copy_that_was_deleted_says_nothing_of_the_draft_model(
+    memory: Path, file: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.gguf"
+    copy.write_bytes(b"GGUF")
+    store_tuned_draft(memory, file, LlamaOptions(), TunedDraft(Setting(2, 2), {0: 0.2}, copy))
+    assert known_draft(memory, file) == KnownCosts({1: 0.2}, None)
+    copy.unlink()
+    assert known_draft(memory, file) is None
