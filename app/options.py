@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from app.context_size import CONTEXT_HELP, ContextSize
-from app.number_types import TokenLimit
+from app.number_types import LayerCount, TokenLimit
 from app.old_flags import translate
 from app.terminal import Terminal
 from app.themes import THEMES
@@ -145,11 +145,11 @@ def option(section: str, *names: str, **settings: Any) -> Callable[[Command], Co
 
 
 THREADS = click.IntRange(0, 1024)
-GPU_LAYERS = click.IntRange(min=-1)
+GPU_LAYERS = LayerCount()
 _CACHE = click.Choice(CACHE_TYPES)
 _FLASH = click.Choice(["auto", "on", "off"])
 _ACCEPT = click.Choice(["coupled", "residual", "block", "typical"])
-GPU_HELP = "Layers to put on the GPU, if the build supports one; -1: all, 0: none."
+GPU_HELP = "Layers to put on the GPU, if the build supports one; -1 or all: every one; 0: none."
 _BATCH_THREADS_HELP = "Threads for prompts and verification; 0: same as -t."
 _ROUNDING_HELP = "Allow drafts longer than this machine verifies bit-exactly; near-ties may then resolve differently."
 _STRICT_HELP = (

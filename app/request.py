@@ -32,6 +32,7 @@ from models.sampling import SamplingParams
 
 _STORES = ("ollama:", "lmstudio:", "hf://", "hf.co/", PAIR)
 """What begins like this is meant as a model, there or not."""
+_ORIGINS = "Leave out one of the two; localspec config show tells what a settings file says."
 _FLASH = {"auto": None, "on": True, "off": False}
 
 
@@ -109,11 +110,11 @@ def _check_edits_alone(words: tuple[str, ...], flags: dict[str, Any]) -> None:
 def read_plan(model: str, flags: dict[str, Any]) -> LoadPlan:
     """Read what to load, and how; raises UsageError, and ModelFileError for a pair whose models are not here."""
     if flags["flash_attn"] == "off" and flags["cache_type_v"] == "q8_0":
-        raise UsageError("-ctv q8_0 needs flash attention, but -fa is off.", hint="Leave out one of the two.")
+        raise UsageError("-ctv q8_0 needs flash attention, but -fa is off.", hint=_ORIGINS)
     if flags["allow_rounding"] and flags.get("strict", False):
-        raise UsageError("--strict and --allow-rounding contradict each other.", hint="Leave out one of the two.")
+        raise UsageError("--strict and --allow-rounding contradict each other.", hint=_ORIGINS)
     terminal = Terminal(quiet=flags.get("quiet", False))
-    _tell_excess(max(flags["threads"], flags["threads_batch"]), terminal)
+    tell_excess(max(flags["threads"], flags["threads_batch"]), terminal)
     fits = flags["ctx_size"] == AUTO
     options = LlamaOptions(
         context_size=0 if fits else flags["ctx_size"],
@@ -132,7 +133,8 @@ def read_plan(model: str, flags: dict[str, Any]) -> LoadPlan:
     return LoadPlan(named.target, drafter, options, memory, rounding, flags.get("strict", False), fit_context=fits)
 
 
-def _tell_excess(threads: int, terminal: Terminal) -> None:
+def tell_excess(threads: int, terminal: Terminal) -> None:
+    """Say so where more threads are asked for than the machine can run at once."""
     # They wait for each other: with some dozen times the cores, a token takes seconds.
     if threads > (cores := os.cpu_count() or threads):
         terminal.warn(f"{threads} threads are more than this machine's {cores} logical cores, and make it slower.")
@@ -254,11 +256,15 @@ def _keys(said: Sequence[str]) -> Mapping[str, str]:
         name, _, wanted = one.partition("=")
         known = {**KEYS, **EDIT_KEYS}
         if name.strip() not in known or not wanted.strip():
-            near = get_close_matches(name.strip(), known, n=1)
-            hint = f"Did you mean '{near[0]}'?" if near else f"The names are: {', '.join(known)}."
-            raise UsageError(f"--key {one} can't be used.", hint=hint + " It is NAME=KEY,KEY as in chat.panel=f12.")
+            hint = "" if name.strip() in known else _meant(name.strip(), known)
+            raise UsageError(f"--key {one} can't be used.", hint=hint + "It is NAME=KEY,KEY as in chat.panel=f12.")
         keys[name.strip()] = wanted.strip()
     return keys
+
+
+def _meant(name: str, known: Mapping[str, Any]) -> str:
+    near = get_close_matches(name, known, n=1)
+    return f"Did you mean '{near[0]}'? " if near else f"The names are: {', '.join(known)}. "
 
 
 def _read_file(flag: str, path: Path) -> str:

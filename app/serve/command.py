@@ -8,6 +8,7 @@ from typing import Any
 
 from app.engine.question import Question
 from app.extras import install_command
+from app.number_types import UNLIMITED
 from app.request import read_plan, read_sampling
 from app.serve.settings import Door, Limits, ServePlan
 from app.terminal import Terminal
@@ -52,7 +53,8 @@ def run_serve(plan: ServePlan) -> int:
 
 def _questions(flags: dict[str, Any]) -> tuple[Question, Question, Question]:
     """Return how chats, texts and holes are answered."""
-    given, most = flags["temp"], flags["predict"]
+    given, said = flags["temp"], flags["predict"]
+    most = None if said == UNLIMITED else said
     sampling = read_sampling({**flags, "temp": _TEMPERATURE if given is None else given, "seed": 0})
     chatting = Question(
         turns=(),
@@ -64,7 +66,7 @@ def _questions(flags: dict[str, Any]) -> tuple[Question, Question, Question]:
     )
     # Code wants the likeliest text, and so does all that is asked of a server for editors.
     likeliest = sampling if given is not None else replace(sampling, temperature=0.0)
-    short = _FILLING_TOKENS if most is None and flags["fim"] else most
+    short = _FILLING_TOKENS if said is None and flags["fim"] else most
     filling = replace(chatting, sampling=likeliest, max_tokens=short)
     return chatting, replace(filling, sampling=likeliest if flags["fim"] else sampling), filling
 

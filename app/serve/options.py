@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from app.number_types import FiniteRange
+from app.number_types import UNLIMITED, FiniteRange, TokenLimit
 from app.options import (
     ALLOW_ROUNDING,
     DRAFT_MAX,
@@ -22,14 +22,13 @@ from app.options import (
 )
 
 _SAMPLING, _OUTPUT, _DOOR, _LOAD = "Sampling", "Output", "Network and access", "Load"
-_COUNT = click.IntRange(min=1)
 _LONGEST = 86400
 _WAIT = FiniteRange(min=0.01, max=_LONGEST)
 """With no time at all an idle server would be late too; who wants nobody to wait says --queue 0."""
 _TEMPERATURE_HELP = (
     "Default temperature of requests.  [default: 0.8; 0 for fill-in-the-middle and, with --fim, for all]"
 )
-_COUNT_HELP = "Default maximum tokens of requests.  [default: no limit; with --fim 128]"
+_COUNT_HELP = "Default maximum tokens of requests; -1: no limit.  [default: -1; with --fim 128]"
 _FIM_HELP = "For editors: port 8012, which llama.vim and llama.vscode use, and short completions at temperature 0."
 _HOST_HELP = "Address to listen on. Any address but loopback requires --api-key."
 _PORT_HELP = "Port; 0: any free one.  [default: 8080; with --fim 8012]"
@@ -65,7 +64,7 @@ _DRAFT_OPTIONS = (
     STRICT,
 )
 _SAMPLING_OPTIONS = (
-    option(_SAMPLING, "-n", "--n-predict", "predict", type=_COUNT, help=_COUNT_HELP),
+    option(_SAMPLING, "-n", "--n-predict", "predict", type=TokenLimit(UNLIMITED), help=_COUNT_HELP),
     option(_SAMPLING, "--temp", type=float, help=_TEMPERATURE_HELP),
     *SHAPING_OPTIONS,
 )

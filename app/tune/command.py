@@ -18,6 +18,7 @@ from app.engine.tuned import Setting, load_tuned, load_tuned_draft, store_tuned,
 from app.exit_codes import INTERRUPTED
 from app.interrupt import run_interruptible
 from app.paths import draft_copies, machine_memory
+from app.request import tell_excess
 from app.terminal import Terminal
 from app.tune.card import CardWanted, Written, check_place, foreseen_gain, write_card
 from app.tune.report import Outcome, progress_line, record, report
@@ -184,6 +185,7 @@ def read_tune(model: str | None, flags: dict[str, Any]) -> TunePlan:
             f"--keep keeps a copy of a draft model, but {_no_file(drafter)}.",
             hint="Name a small GGUF with --draft.",
         )
+    tell_excess(flags["threads"], Terminal(quiet=flags["quiet"]))
     return TunePlan(
         target=None if name == TOY else find_model(name),
         draft=find_model(drafter.model) if has_file else None,

@@ -28,6 +28,7 @@ def test_strict_and_rounding_contradict_each_other(tmp_path: Path) -> None:
     done = localspec_here("run", "toy", "hello", "--strict", "--allow-rounding", home=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "--strict and --allow-rounding contradict each other" in done.stderr
+    assert "localspec config show" in done.stderr
 
 
 @pytest.mark.starter

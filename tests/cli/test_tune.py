@@ -30,6 +30,11 @@ def memory(home: Path) -> dict[str, object]:
     return {key: value for key, value in json.loads(path.read_text()).items() if key.startswith("tuned")}
 
 
+def test_more_threads_than_there_are_cores_are_told(tmp_path: Path) -> None:
+    done = localspec_here("tune", "toy", "-t", "1024", "--seconds", "2", home=tmp_path)
+    assert (done.returncode, "1024 threads are more than" in done.stderr) == (0, True)
+
+
 def test_the_toy_has_a_table_and_a_plot_and_nothing_to_store(tmp_path: Path) -> None:
     done = localspec_here("tune", "toy", *QUICK, home=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

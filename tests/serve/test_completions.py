@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import Served, served
+from serving import Served, plan_of, served
 
 PATH = "/v1/completions"
 
@@ -130,3 +130,10 @@ def test_a_server_for_editors_answers_shortly_and_likeliest(tmp_path: Path) -> N
         first, second = (one.post(PATH, prompt="the cat") for _ in range(2))
         assert first["choices"] == second["choices"]
         assert first["usage"]["completion_tokens"] == 128
+
+
+def test_a_server_for_editors_can_be_told_to_set_no_limit(tmp_path: Path) -> None:
+    assert plan_of(tmp_path, "toy-fim", "--fim").completing.max_tokens == 128
+    for given, most in (("-1", None), ("7", 7)):
+        plan = plan_of(tmp_path, "toy-fim", "--fim", "-n", given)
+        assert (plan.chatting.max_tokens, plan.completing.max_tokens, plan.filling.max_tokens) == (most, most, most)
