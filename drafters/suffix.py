@@ -129,9 +129,9 @@ class SuffixDrafter:
         kept = tokens[-max(1, self._most_tokens // 2) :]
         if self.size + len(kept) > self._most_tokens:
             self._drop_oldest()
-        self._start_text()
+        self._index.end_text()
         self._index.extend(kept)
-        self._start_text()
+        self._index.end_text()
         self._latest = []
 
     def begin(self, prompt: Sequence[int], sampler: Sampler) -> None:  # noqa: ARG002
@@ -145,7 +145,7 @@ class SuffixDrafter:
             self._drop_oldest()
             continues, start = False, 0
         if not continues:
-            self._start_text()
+            self._index.end_text()
         self._index.extend(prompt[start:])
         self._latest = list(prompt)
         self._pointer.forget()
@@ -183,6 +183,3 @@ class SuffixDrafter:
         kept = self._index.tokens[max(0, self.size - self._most_tokens // 2) :]
         self._forget()
         self._index.extend(kept)
-
-    def _start_text(self) -> None:
-        self._index.end_text()
