@@ -9,7 +9,6 @@ not seen, and when it does not, it is tried again only as often as a hundredth o
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import accumulate
 from operator import mul
 
@@ -213,7 +212,7 @@ class Adaptive:
 
     def rounds_to_next_try(self) -> int | None:
         """Return the rounds until a draft model that does not pay is tried again; None: it pays, or never can."""
-        if self.model is None or self._asked or not self._could_pay(partial(self.model.drafting, 1)):
+        if self.model is None or self._asked or not self._could_pay(self.model.draft_seconds(1)):
             return None
         a_round = self._at_stake.seconds / self._rounds if self._rounds else self.curve.seconds(1)
         cost = self._probe_cost(self._unread, _PROBE_LENGTH)
@@ -226,12 +225,13 @@ class Adaptive:
         assert self.model is not None, "only a draft model has a price"
         name, given = self.model.name, len(free.tokens)
         source, like = (checked_source(name, free.source), name) if given else (name, "")
-        agreed = self._agreed(free)
-        floors = self.acceptance.proved(source, limit)
-        places = self._affordable_length(limit, partial(self.model.drafting, unread, agreed=agreed), floors)
-        chances = self.acceptance.hoped(source, places, like)
-        draft_seconds = partial(self.model.drafting, 1, agreed=agreed)
-        length, gain = best_length(chances, self.curve, self.price, draft_seconds)
+        agreed, chances = self._agreed(free), self.acceptance.hoped(source, limit, like)
+        length, gain = best_length(chances, self.curve, self.price, self.model.draft_seconds(1, agreed))
+        if length:
+            # What pays by no length need not be afforded.
+            taken, floors = self.model.draft_seconds(unread, agreed), self.acceptance.proved(source, limit)
+            chances = chances[: self._affordable_length(limit, taken, floors)]
+            length, gain = best_length(chances, self.curve, self.price, self.model.draft_seconds(1, agreed))
         # What is read now serves later rounds too: its price is spread over them, more of them the more there is.
         rounds = min(max(unread / _UNREAD_A_ROUND, 1.0), max(_HORIZON, self._rounds))
         gain -= self.price * (self.model.reading(unread) - self.model.reading(1)) / rounds
@@ -275,7 +275,7 @@ class Adaptive:
         assert self.model is not None, "only a draft model is probed"
         length = min(_PROBE_LENGTH, limit)
         can_pay = self._probe_cost(unread, length) <= min(self._credit, self._stake())
-        if not can_pay or not self._could_pay(partial(self.model.drafting, 1)):
+        if not can_pay or not self._could_pay(self.model.draft_seconds(1)):
             return Wish()
         self._credit = 0.0
         return Wish(Ask.DRAFT, length)

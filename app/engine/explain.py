@@ -88,4 +88,4 @@ def _draft_seconds(adaptive: Adaptive, source: str) -> Seconds:
     model = adaptive.model
     if model is None or not source.startswith(model.name):
         return no_time
-    return lambda length: model.drafting(1, length)
+    return model.draft_seconds(1)

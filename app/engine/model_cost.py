@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from app.engine.calibrate import VerifyCurve
+from app.engine.value import Seconds
 
 SMALLEST_WINDOW = 16
 """Unread tokens that are always read, all of them."""
@@ -34,16 +35,20 @@ class ModelCost:
         windows = (unread, *(window for window in reversed(WINDOWS) if window < unread))
         return [window for window in windows if self.reading(window) <= seconds]
 
-    def drafting(self, unread: int, length: int, agreed: Sequence[float] = ()) -> float:
-        """Return the seconds expected for a draft of `length` tokens when `unread` ones have to be read first.
+    def drafting(self, unread: int, length: int) -> float:
+        """Return the seconds expected for a draft of `length` tokens when `unread` ones have to be read first."""
+        return self.draft_seconds(unread)(length)
+
+    def draft_seconds(self, unread: int, agreed: Sequence[float] = ()) -> Seconds:
+        """Return the same for all lengths, at one price: what a round asks for is the best of many.
 
         A free draft may be read along: `agreed[i]` is the chance that the model agrees with all of it up to token i.
         As long as it does, its guesses need no steps of their own.
         """
-        own = max(0, length - 1)
+        step, saved = self.curve.seconds(1), [*accumulate(agreed, initial=0.0)]
         # Much to read is read in a pass of its own, which leaves the last token to the next.
-        steps = own - sum(agreed[:own]) + (unread > SMALLEST_WINDOW)
-        return self.reading(unread + len(agreed)) + steps * self.curve.seconds(1)
+        least = self.reading(unread + len(agreed)) + step * (unread > SMALLEST_WINDOW)
+        return lambda length: least + step * (max(0, length - 1) - saved[min(max(0, length - 1), len(agreed))])
 
     def read_along(self, unread: int, agreed: Sequence[float]) -> int:
         """Return how many tokens of a free draft to read along: as many as save most steps for the time they take."""
