@@ -5,6 +5,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,7 +49,8 @@ def _run(command: list[str]) -> None:
     name = command[0]
     try:
         with _interrupts_are_its():
-            code = subprocess.run(command, check=False).returncode
+            # While a screen is open, descriptors 1 and 2 lead to the log; these two are the terminal.
+            code = subprocess.run(command, stdout=sys.__stdout__, stderr=sys.__stderr__, check=False).returncode
     except OSError as error:
         cause = error.strerror or type(error).__name__
         raise LocalspecError(f"{name} can't be started.", cause=f"{cause}.", hint="Set $EDITOR to another.") from error

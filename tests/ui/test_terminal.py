@@ -324,3 +324,15 @@ def test_what_a_library_prints_goes_to_the_log(tmp_path: Path) -> None:
         log = Path(after.decode()).read_text()
         for noise in ("of a library", "on one", "on two"):
             assert f"noise {noise}\n" in log
+
+
+def test_an_editor_of_the_prompt_has_the_terminal(tmp_path: Path) -> None:
+    script = 'echo drawn on one; echo drawn on two >&2; echo what was written > "$0"'
+    with terminal(tmp_path, *ENDLESS, extra={"VISUAL": f"sh -c '{script}'"}) as chat:
+        chat.wait_for("context 0%")
+        chat.type("\x07")
+        chat.wait_for("what was written")
+        for drawn in (b"drawn on one", b"drawn on two"):
+            assert drawn in chat.bytes
+        chat.type("\x11")
+        assert chat.exit_code() == 0
