@@ -15,13 +15,14 @@ from models.errors import LocalspecError
 if TYPE_CHECKING:
     from app.ui.edit_screen import EditScreen
 
+# The first answer is the one that Enter gives: it loses nothing.
 _CHANGED = {
+    "stay": "Keep editing",
     "over": "Overwrite it",
     "read": "Reload it and discard the changes made here",
-    "stay": "Neither: keep editing",
 }
 _VANISHED = {"over": "Write it again", "stay": "Keep editing"}
-_PROTECTED = {"write": "Write to it anyway", "stay": "Keep editing"}
+_PROTECTED = {"stay": "Keep editing", "write": "Write to it anyway"}
 _UNSAVED = {"save": "Save and leave", "lose": "Leave without saving", "stay": "Keep editing"}
 Then = Callable[[], object]
 Action = Callable[["EditScreen"], bool]

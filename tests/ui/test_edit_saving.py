@@ -43,13 +43,13 @@ def test_what_another_program_wrote_is_not_written_over_unasked(path: Path) -> N
             path.write_text("theirs\n")
             await editor.press("x", "ctrl+s")
             assert isinstance(editor.app.screen, QuestionScreen)
-            await editor.press("escape")
-            assert path.read_text() == "theirs\n"
-            await editor.press("ctrl+s", "down", "enter")
+            await editor.press("escape", "ctrl+s", "enter")
+            assert (path.read_text(), editor.area.text) == ("theirs\n", filled("x"))
+            await editor.press("ctrl+s", "down", "down", "enter")
             assert editor.area.text == "theirs\n"
             await editor.press("o", "ctrl+s")
             path.write_text("theirs again\n")
-            await editor.press("k", "ctrl+s", "enter")
+            await editor.press("k", "ctrl+s", "down", "enter")
             assert path.read_text() == editor.area.text
 
     drive(steps())
@@ -64,12 +64,12 @@ def test_a_file_that_is_read_only_says_so_and_is_written_to_only_when_told_so(pa
             assert "read-only" in editor.shown
             await editor.press("x", "ctrl+s")
             assert isinstance(editor.app.screen, QuestionScreen)
-            await editor.press("escape")
+            await editor.press("escape", "ctrl+s", "enter")
             assert path.read_text() == CODE
             path.write_text("theirs\n")
-            await editor.press("ctrl+s", "enter")
+            await editor.press("ctrl+s", "down", "enter")
             assert path.read_text() == "theirs\n"
-            await editor.press("enter")
+            await editor.press("down", "enter")
             assert path.read_text() == editor.area.text != "theirs\n"
             assert not editor.screen.is_changed
 

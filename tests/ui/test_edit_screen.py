@@ -326,7 +326,7 @@ def test_what_is_read_anew_has_the_colours_of_what_it_is_now(path: Path) -> None
     async def steps() -> None:
         async with told(path) as editor:
             path.write_text("x = 1\n" * 20)
-            await editor.press("x", "ctrl+s", "down", "enter")
+            await editor.press("x", "ctrl+s", "down", "down", "enter")
             spans = editor.area.get_line(0).spans
             assert spans == editor.area.get_line(7).spans
             assert not editor.screen.is_changed
