@@ -14,7 +14,7 @@ _MODES = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 
 def mend_streams() -> None:
-    """Open to nothing what the shell has closed, and let stdout replace what its encoding has not."""
+    """Open to nothing what the shell has closed; let stdout and stdin replace what their encodings have not."""
     for name, mode in _MODES:
         if getattr(sys, name) is None:
             # The lowest free descriptor is the stream's own. Left free, it would go to the next file that is opened,
@@ -26,6 +26,9 @@ def mend_streams() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         codecs.register_error(_HANDLER, _replaced)
         sys.stdout.reconfigure(errors=_HANDLER)
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        # A letter that was typed in another encoding ends no chat.
+        sys.stdin.reconfigure(errors="replace")
 
 
 def let_go() -> None:

@@ -61,6 +61,12 @@ def test_a_record_is_read_as_it_was_written(encoding: str, text: str) -> None:
     assert line.isascii() == (encoding != "utf-8" or "\udcff" in text)
 
 
+def test_what_is_typed_in_another_encoding_is_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\nmore\n"), "utf-8"))
+    mend_streams()
+    assert (input(), input()) == ("caf\N{REPLACEMENT CHARACTER}", "more")
+
+
 @posix
 def test_a_title_that_the_locale_has_not_is_listed_all_the_same(tmp_path: Path) -> None:
     assert run("run toy '→ 日本語 é' -n 2", tmp_path).returncode == 0
