@@ -1,7 +1,7 @@
 """`localspec history`: list, read, search, export and remove what was saved. Loads no model."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from app.history.records import Conversation, Hit
 from app.history.report import hits, hits_record, listing, listing_record, whole
 from app.history.search import search
 from app.history.store import Store
-from app.history.typed import remove_typed, typed_files
+from app.history.typed import copied_file, remove_kept, typed_files
 from app.paths import conversations_file, texts_folder
 from app.terminal import Terminal
 from models.errors import UsageError
@@ -75,15 +75,15 @@ def export_conversations(prefix: str, *, everything: bool, as_json: bool) -> Non
 
 
 def remove_conversations(prefixes: Sequence[str], *, everything: bool, ask: bool) -> int:
-    """Remove conversations for good, with `everything` what was typed too, and say which; return the exit code."""
+    """Remove conversations for good, with `everything` what was typed and copied too; return the exit code."""
     _check_asked(prefixes, everything=everything)
     with _opened() as (store, terminal):
-        chosen, typed = _chosen(store, prefixes), typed_files() if everything else []
-        what = _everything(len(chosen), typed) if everything else _named(chosen)
+        chosen, kept = _chosen(store, prefixes), _kept() if everything else {}
+        what = _everything(len(chosen), kept) if everything else _named(chosen)
         if what and ask and sys.stdin.isatty() and not click.confirm(f"Remove {what} for good?", err=True):
             terminal.say("Nothing was removed.\n")
             return _KEPT
-        remove_typed(typed)
+        remove_kept([file for files in kept.values() for file in files])
         store.remove(conversation.id for conversation in chosen)
         terminal.say(f"Removed {what}.\n" if what else "No conversations are saved.\n")
         if everything:
@@ -100,10 +100,18 @@ def _check_asked(prefixes: Sequence[str], *, everything: bool) -> None:
         raise UsageError("An id is empty.", hint=_IDS)
 
 
-def _everything(conversations: int, typed: Sequence[Path]) -> str:
+def _kept() -> dict[str, list[Path]]:
+    """Return what else --all removes: in words, and in which files it is."""
+    found = {"the prompt history": typed_files(), "the text copied last": [copied_file()]}
+    there = {what: [file for file in files if file.exists()] for what, files in found.items()}
+    return {what: files for what, files in there.items() if files}
+
+
+def _everything(conversations: int, kept: Iterable[str]) -> str:
     """Return what --all removes, in words; "" for nothing."""
     parts = [f"all saved conversations ({conversations:,})"] if conversations else []
-    return " and ".join([*parts, "the prompt history"] if typed else parts)
+    *first, last = [*parts, *kept] or [""]
+    return " and ".join([", ".join(first), last]) if first else last
 
 
 def _named(chosen: Sequence[Conversation]) -> str:

@@ -82,15 +82,15 @@ def _export(conversation: str, *, everything: bool, as_json: bool) -> None:
 
 @history.command("rm", short_help="Remove conversations for good.")
 @click.argument("conversations", nargs=-1, metavar="[ID]...")
-@click.option("--all", "everything", is_flag=True, help="All conversations and the prompt history.")
+@click.option("--all", "everything", is_flag=True, help="All conversations, the prompt history and what was copied.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.pass_context
 def _remove(context: click.Context, /, conversations: tuple[str, ...], *, everything: bool, yes: bool) -> None:
     """Remove conversations for good; asks first on a terminal.
 
     They are also removed from the search index and overwritten in the file. What you typed stays in the prompt history,
-    which Up recalls in a chat; only --all removes that too. `localspec drafter forget` removes what drafters remember
-    of answers.
+    which Up recalls in a chat; only --all removes that too, and the text that was copied last from the screen.
+    `localspec drafter forget` removes what drafters remember of answers.
     """
     from app.history.command import remove_conversations
 

@@ -1,9 +1,9 @@
-"""What was typed in chats, kept beside the conversations so that Up brings it back: where it is, and how it goes."""
+"""What is kept beside the conversations: what was typed, so that Up brings it back, and what was copied last."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.paths import history_file, prompts_file
+from app.paths import history_file, prompts_file, state_folder
 from drafters.file_lock import locked
 from models.errors import LocalspecError
 
@@ -17,8 +17,13 @@ def typed_files() -> list[Path]:
     return [path for path in (history_file(), prompts_file(), *unfinished) if path.exists()]
 
 
-def remove_typed(files: Sequence[Path]) -> None:
-    """Remove such files; raises LocalspecError where one can't be."""
+def copied_file() -> Path:
+    """Return the file of the text that was copied last, for terminals that take no copies."""
+    return state_folder() / "copied.txt"
+
+
+def remove_kept(files: Sequence[Path]) -> None:
+    """Remove files of both kinds; raises LocalspecError where one can't be."""
     if not files:
         return
     try:
@@ -29,5 +34,5 @@ def remove_typed(files: Sequence[Path]) -> None:
     except OSError as error:
         places = ", ".join(map(str, files))
         raise LocalspecError(
-            "The prompt history can't be removed.", cause=str(error), hint=f"It is in {places}."
+            "What was typed and copied can't be removed.", cause=str(error), hint=f"It is in {places}."
         ) from error

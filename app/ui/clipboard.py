@@ -3,12 +3,12 @@
 import os
 from pathlib import Path
 
-from app.paths import state_folder
+from app.history.typed import copied_file
 
 
 def keep_copy(text: str) -> Path | None:
     """Write a copied text to the one file for it, readable by its owner alone; None: it can't be written."""
-    path = state_folder() / "copied.txt"
+    path = copied_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # Private before it has content, also if it was there with another mode.

@@ -53,6 +53,19 @@ def test_all_takes_what_was_typed_with_it(tmp_path: Path) -> None:
     assert not holds(tmp_path, "zeppelin")
 
 
+@pytest.mark.parametrize(
+    ("typed", "removed"), [([], "the text copied last"), (["hello"], "the prompt history and the text copied last")]
+)
+def test_all_takes_what_was_copied_last_with_it(tmp_path: Path, typed: list[str], removed: str) -> None:
+    copied = state(tmp_path) / "copied.txt"
+    copied.parent.mkdir(parents=True)
+    copied.write_text("xylophone")
+    if typed:
+        type_prompts(tmp_path, *typed)
+    assert localspec("history", "rm", "--all", home=tmp_path).stdout == f"Removed {removed}.\n"
+    assert not holds(tmp_path, "xylophone")
+
+
 def test_one_conversation_leaves_what_was_typed(tmp_path: Path) -> None:
     localspec("run", *TOY, "xylophone", home=tmp_path)
     type_prompts(tmp_path, "xylophone")
