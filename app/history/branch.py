@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from app.history.records import Entry
+from app.history.records import FAILED, Entry
 
 
 def current_branch(entries: Sequence[Entry], leaf: int | None) -> list[Entry]:
@@ -35,6 +35,13 @@ def open_branch(entries: Sequence[Entry], leaf: int | None) -> list[Entry]:
     """Return the branch as it can go on: without a last message that got no answer."""
     branch = current_branch(entries, leaf)
     return branch[:-1] if branch and branch[-1].role == "user" else branch
+
+
+def answered(entries: Sequence[Entry]) -> list[Entry]:
+    """Return what a conversation can go on from: answers that did not fail, and the messages that have such a one."""
+    answers = {entry.id: entry.parent for entry in entries if entry.answer and entry.answer.finish != FAILED}
+    asked = set(answers.values())
+    return [entry for entry in entries if entry.id in answers or entry.id in asked]
 
 
 def beside(entries: Sequence[Entry], entry: Entry) -> list[Entry]:

@@ -18,7 +18,7 @@ from app.engine.ending import Finish
 from app.engine.load import TOY
 from app.engine.messages import Ended, Said
 from app.engine.question import Question
-from app.history.branch import current_branch, newest_leaf, open_branch
+from app.history.branch import answered, current_branch, newest_leaf, open_branch
 from app.history.pace import Pace
 from app.history.records import FAILED, Answer, Conversation, Entry, Record, new_conversation_id, new_entry_id
 from app.history.resume import Resumed
@@ -145,7 +145,7 @@ class Recorder:
             self._end(str(message.finish), text=message.answer, drafter=message.drafter, statistics=statistics)
             return
         growing.tokens += message.round.emitted
-        growing.said.append(message)
+        growing.said.append(_without_distributions(message))
         if growing.pace.due(message.text):
             self._write()
 
@@ -172,9 +172,9 @@ class Recorder:
             self._put(leaf=branch[-2].parent if len(branch) > 1 else None)
 
     def switch(self, entry: int) -> None:
-        """Go to the branch that an entry is on, as far as it goes."""
+        """Go to the branch that an entry is on, as far as it was answered."""
         if entry in self.entries:
-            self._put(leaf=newest_leaf(list(self.entries.values()), entry))
+            self._put(leaf=newest_leaf(answered(list(self.entries.values())), entry))
 
     def clear(self) -> None:
         """Let the next question start a new conversation."""
@@ -245,10 +245,16 @@ def source_of(name: str) -> str:
         return name
     try:
         path = find_model(name).absolute()
-    except LocalspecError:
-        # A model that is in use may have lost its name, or its file.
+    except (LocalspecError, FileNotFoundError):
+        # A model that is in use may have lost its name, its file, or the working directory that it was named from.
         return name
     return str(path) if path.is_file() else name
+
+
+def _without_distributions(said: Said) -> Said:
+    """Return a round without what its draft was drawn from: nobody saves it, and it can be a megabyte a token."""
+    draft = replace(said.round.draft, probs=None)
+    return replace(said, round=replace(said.round, draft=draft))
 
 
 def _settings(question: Question) -> dict[str, Any]:

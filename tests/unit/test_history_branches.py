@@ -1,14 +1,17 @@
 """Going back in a conversation: edited messages and regenerated answers stand beside each other, and none is lost."""
 
 from contextlib import closing
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from saved import branch, ended, others, question, said, tell
+from saved import ANSWER, branch, ended, others, question, said, tell
+from saved import answered as answer_of
+from saved import asked as message
 
-from app.history.branch import beside, newest_leaf
+from app.history.branch import answered, beside, newest_leaf
 from app.history.recorder import Recorder
-from app.history.records import Entry
+from app.history.records import FAILED, Entry
 from app.history.scribe import Scribe
 
 
@@ -29,6 +32,30 @@ def test_a_branch_goes_on_with_what_was_said_last() -> None:
     assert newest_leaf(TREE, 2) == 4
     assert newest_leaf(TREE, 1) == 5
     assert newest_leaf(TREE, 6) == 6
+
+
+def test_what_failed_or_got_no_answer_is_nothing_to_go_on_from() -> None:
+    failed = replace(ANSWER, finish=FAILED)
+    running = replace(ANSWER, finish=None)
+    good = [message(1, "q"), answer_of(2, "a", 1), message(3, "r", 2), answer_of(4, "half", 3, answer=running)]
+    vain = [message(5, "no word"), message(6, "s", 2), answer_of(7, "fails", 6, answer=failed)]
+    again = [answer_of(8, "fails too", 1, answer=failed)]
+    assert answered([*good, *vain, *again]) == good
+
+
+def test_a_branch_is_gone_to_as_far_as_it_was_answered(tmp_path: Path) -> None:
+    path = tmp_path / "conversations.db"
+    with closing(recorder(path)) as one:
+        tell(one, "first", "first answer")
+        one.again()
+        one.begin(question("first"), "off")
+        one.hear(ended("another answer"))
+        old = one.branch()[0].id
+        one.ask("no word")
+        one.begin(question("no word"), "off")
+        one.hear(ended(""))
+        one.switch(old)
+        assert branch(path) == ["first", "another answer"]
 
 
 def test_a_damaged_tree_has_an_end() -> None:

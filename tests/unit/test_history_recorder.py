@@ -1,10 +1,13 @@
 """A conversation as it happens: what is on disk at each moment, and that nothing is lost, whatever the disk does."""
 
 import sqlite3
+import weakref
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from checking import caught
 from saved import branch, ended, on_disk, others, question, said, tell
@@ -17,6 +20,8 @@ from app.history.records import FAILED
 from app.history.resume import Resumed
 from app.history.scribe import Scribe
 from app.history.store import Store
+from drafters.base import Draft
+from models.distribution import Distribution
 from models.errors import LocalspecError
 from models.prompts import Message
 
@@ -68,6 +73,18 @@ def test_what_is_seen_is_on_disk_already(recorder: Recorder, path: Path) -> None
     rounds = iter([said("It rains. ", 1), said("And pours.", 2), ended("It rains. And pours. ")])
     seen = [branch(path)[1] for _ in recorder.writing(question("q"), "off", rounds)]
     assert seen == ["It rains. ", "It rains. And pours.", "It rains. And pours. "]
+
+
+def test_what_drafts_were_drawn_from_is_not_kept(recorder: Recorder) -> None:
+    probs = np.array([0.5, 0.5])
+    alive = weakref.ref(probs)
+    heard = said("It", 1)
+    draft = Draft((1,), (Distribution(np.array([1, 2]), probs),))
+    recorder.ask("q")
+    recorder.begin(question("q"), "off")
+    recorder.hear(replace(heard, round=replace(heard.round, draft=draft)))
+    del draft, probs
+    assert alive() is None
 
 
 def test_a_changed_system_prompt_is_the_conversation_s_from_the_next_question_on(
@@ -257,3 +274,12 @@ def test_a_model_is_remembered_by_what_opens_it_anywhere(tmp_path: Path, monkeyp
 def test_a_model_that_is_gone_keeps_the_name_it_was_loaded_by(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path))
     assert source_of("ollama:gone:3b") == "ollama:gone:3b"
+
+
+def test_a_model_named_from_a_deleted_working_directory_keeps_its_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert source_of("models/big.gguf") == "models/big.gguf"
