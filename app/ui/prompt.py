@@ -14,6 +14,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import OptionList, TextArea
 
+from app.input_text import working_directory
 from app.paths import prompts_file
 from app.ui.completion import Sources, partial_at
 from app.ui.completion_popup import CompletionPopup
@@ -79,7 +80,7 @@ class Prompt(Widget):
         self.history = history or PromptHistory(prompts_file())
         """What was asked before."""
         know_alt_enter()
-        self._popup = CompletionPopup(folder or Path.cwd(), self.sources, clock)
+        self._popup = CompletionPopup(folder or working_directory(), self.sources, clock)
         self._area = PromptArea(self, _PLACEHOLDER)
         self._vim = VimKeys(self._area)
         self._quiet = False
@@ -114,7 +115,7 @@ class Prompt(Widget):
 
     def replace_text(self, text: str) -> None:
         """Show another text; Up leads to what was typed and not sent."""
-        self.history.set_aside(self.full_text)
+        self.history.set_aside(self.full_text, self._area.pastes.expand)
         self.set_text(text)
 
     def offer(self, text: str) -> bool:
@@ -122,7 +123,7 @@ class Prompt(Widget):
         if not self.text:
             self.set_text(text)
             return True
-        self.history.set_aside(text)
+        self.history.set_aside(text, self._area.pastes.expand)
         return False
 
     def restore(self) -> None:
@@ -270,6 +271,7 @@ class Prompt(Widget):
         self.history.add(text)
         self._sent = (self.text, self._area.pastes)
         self.post_message(self.Submitted(text, self._area.pastes.in_text(text), recalled))
+        self._vim.keep_whole(self._area.pastes.expand)
         self._area.pastes = Pastes()
         self._show("")
         self.watch_vim(self.vim)

@@ -141,6 +141,13 @@ class PromptArea(TextArea):
             raise SkipAction
         super().action_delete_right()
 
+    def action_cut(self) -> None:
+        """Cut what is selected, or the line, with what its placeholders stand for: they end with the prompt."""
+        start, end = self.selection
+        cut = self._delete_cursor_line() if start == end else self._delete_via_keyboard(start, end)
+        if cut is not None:
+            self.app.copy_to_clipboard(self.pastes.expand(cut.replaced_text))
+
     def action_paste(self) -> None:
         """Paste what was copied in the app."""
         self.take_paste(self.app.clipboard)

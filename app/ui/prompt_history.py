@@ -7,6 +7,7 @@ under a lock, and shortens the file under the same lock.
 import json
 import os
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -66,10 +67,13 @@ class PromptHistory:
         self._edited.clear()
         self._at = len(self._entries)
 
-    def set_aside(self, text: str) -> None:
-        """Take a prompt whose place another takes before it was sent: in this session Up leads to it."""
+    def set_aside(self, text: str, expand: Callable[[str], str] = str) -> None:
+        """Take a prompt whose place another takes before it was sent: in this session Up leads to it.
+
+        `expand` returns all of the unsent one at the end, which was shown with placeholders: they end with the prompt.
+        """
         # The one at the end would be hidden by it.
-        for unsent in (self._edited.pop(len(self._entries), ""), text):
+        for unsent in (expand(self._edited.pop(len(self._entries), "")), text):
             if unsent.strip() and unsent not in self._entries:
                 self._entries.append(unsent)
                 self._aside.add(unsent)

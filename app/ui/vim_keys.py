@@ -1,5 +1,6 @@
 """Vim's normal mode on a text area: counts, motions, edits and one register; no visual mode."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from textual.widgets import TextArea
@@ -151,6 +152,10 @@ class VimKeys:
             self._edit_lines(*sorted((self._at[0], row)))
         else:
             self._go(first_word(self._lines, (row, 0)))
+
+    def keep_whole(self, expand: Callable[[str], str]) -> None:
+        """Take what is yanked with all that its placeholders stand for: they end with the prompt."""
+        self._register = expand(self._register)
 
     def _edit(self, start: Place, end: Place) -> None:
         """Do what the operator says to a stretch of text."""

@@ -201,6 +201,19 @@ def test_a_binary_megabyte_is_one_harmless_placeholder(host: Host) -> None:
     drive(host, steps)
 
 
+def test_a_placeholder_that_was_cut_is_all_of_its_text(host: Host) -> None:
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        for select in ([], ["shift+home"]):
+            paste(host, "line\n" * 40)
+            await press(host, pilot, *select, "ctrl+x")
+            assert (host.prompt.text, host.clipboard.strip()) == ("", ("line\n" * 40).strip())
+            await press(host, pilot, "a", "enter", "ctrl+v")
+            assert host.prompt.full_text.strip() == ("line\n" * 40).strip()
+            host.prompt.set_text("")
+
+    drive(host, steps)
+
+
 def test_what_was_copied_in_the_app_is_pasted_the_same_way(host: Host) -> None:
     async def steps(host: Host, pilot: Pilot[None]) -> None:
         host.copy_to_clipboard("line\n" * 30)

@@ -4,6 +4,7 @@ import json
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from textual import events
 from textual.pilot import Pilot
 
 from app.paths import history_file, prompts_file
+from app.ui.prompt import Prompt
 from app.ui.prompt_history import PromptHistory
 
 
@@ -193,6 +195,24 @@ def test_an_unsent_paste_comes_back_whole(path: Path, tmp_path: Path) -> None:
         assert host.prompt.text == "[pasted 40 lines #1]"
         await press(host, pilot, "enter", "up")
         assert host.prompt.text == ("line\n" * 40).rstrip()
+
+    drive(Host(tmp_path, path), steps)
+
+
+@pytest.mark.parametrize("put_in", [Prompt.replace_text, Prompt.offer])
+def test_an_unsent_paste_is_whole_when_another_text_takes_its_place(
+    path: Path, tmp_path: Path, put_in: Callable[[Prompt, str], object]
+) -> None:
+    asked(path, "earlier")
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        host.area.post_message(events.Paste("line\n" * 40))
+        await press(host, pilot, "up")
+        put_in(host.prompt, "other")
+        await press(host, pilot, "ctrl+u", "x", "enter")
+        texts = walked(host.prompt.history)
+        assert "line\n" * 40 in texts
+        assert not [text for text in texts if "[pasted" in text]
 
     drive(Host(tmp_path, path), steps)
 

@@ -205,3 +205,14 @@ def test_no_count_is_too_large(tmp_path: Path) -> None:
         assert marked(host) == "one two three\nfour five\n  |six seven"
 
     drive(Host(tmp_path), steps)
+
+
+def test_a_placeholder_that_was_yanked_is_all_of_its_text_in_the_next_prompt(tmp_path: Path) -> None:
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        begin(host, "", (0, 0))
+        host.area.take_paste("line\n" * 40)
+        await press(host, pilot, *"yy", "enter", "escape", "P")
+        assert host.texts == [("line\n" * 40).rstrip()]
+        assert host.prompt.text.startswith("line\n" * 40)
+
+    drive(Host(tmp_path), steps)
