@@ -7,8 +7,8 @@ from pathlib import Path
 from app.chat import Chat
 from app.commands import LeaveChat, run_command
 from app.exit_codes import INTERRUPTED
+from app.input_text import is_command, with_files
 from app.line_engine import LineEngine
-from app.mentions import expand
 from app.paths import history_file
 from app.request import Request
 from app.terminal import Terminal
@@ -35,7 +35,7 @@ def _converse(chat: Chat) -> int:
     interrupted = False
     while True:
         try:
-            text = _read_turn()
+            text, fenced = _read_turn()
         except EOFError:
             chat.terminal.show("")
             return 0
@@ -47,7 +47,7 @@ def _converse(chat: Chat) -> int:
             interrupted = True
             continue
         try:
-            _respond(chat, text)
+            _respond(chat, text, fenced=fenced)
         except LeaveChat:
             return 0
         except KeyboardInterrupt:
@@ -57,25 +57,25 @@ def _converse(chat: Chat) -> int:
         interrupted = chat.engine.interrupts > 0
 
 
-def _respond(chat: Chat, text: str) -> None:
+def _respond(chat: Chat, text: str, *, fenced: bool) -> None:
     chat.engine.interrupts = 0
-    if text.startswith("/"):
+    if is_command(text) and not fenced:
         run_command(chat, text)
     elif text.strip():
-        message = expand(text, Path.cwd())
+        message = with_files(text)
         chat.ask(message.text, message.typed)
 
 
-def _read_turn() -> str:
-    """Read one message: a line, lines joined by a trailing backslash, or a text between triple quotes."""
+def _read_turn() -> tuple[str, bool]:
+    """Read a line, lines joined by a trailing backslash, or a text between triple quotes; True: it was between them."""
     line = input("> ")
     if line.lstrip().startswith(_FENCE):
-        return _read_fenced(line.lstrip().removeprefix(_FENCE))
+        return _read_fenced(line.lstrip().removeprefix(_FENCE)), True
     lines = [line]
     while lines[-1].endswith("\\"):
         lines[-1] = lines[-1][:-1]
         lines.append(input(". "))
-    return "\n".join(lines)
+    return "\n".join(lines), False
 
 
 def _read_fenced(first: str) -> str:

@@ -1,4 +1,4 @@
-"""The slash commands of the chat: what begins with "/" never reaches the model, known or not."""
+"""The slash commands of the chat: what `app.input_text` takes for one never reaches the model, known or not."""
 
 import re
 import sys

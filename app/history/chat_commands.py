@@ -34,7 +34,8 @@ def save_conversation(record: Recorder, name: str) -> Path:
     except FileExistsError:
         raise LocalspecError(f"{path} already exists.", hint="Choose another name.") from None
     except OSError as error:
-        raise LocalspecError(f"{path} can't be written.", cause=str(error), hint="Choose another place.") from error
+        cause = str(error.strerror)
+        raise LocalspecError(f"{path} can't be written.", cause=cause, hint="Choose another place.") from error
     return path
 
 
@@ -43,15 +44,24 @@ def _place(name: str) -> Path:
         return Path(name).expanduser().absolute()
     except RuntimeError as error:
         raise UsageError(f"{name} is not a file.", cause=str(error)) from error
+    except FileNotFoundError as error:
+        cause, hint = "The working directory is gone.", "Give the whole path of the file."
+        raise UsageError(f"{name} can't be written.", cause=cause, hint=hint) from error
 
 
 def saved_conversations(words: str) -> str:
-    """Return the latest conversations, or where words occur, as text. Raises LocalspecError."""
-    store = Store(conversations_file())
+    """Return as text what went wrong, then the latest conversations, or where words occur. Raises LocalspecError."""
+    notes: list[str] = []
+    store = Store(conversations_file(), notes.append)
     try:
-        if not words:
-            return listing(store.latest(_SHOWN)) or "No conversations are saved."
-        found = search(store, words, _SHOWN)
-        return hits(found, on_current_branch(store, found)) or "Nothing found."
+        found = _found(store, words)
     finally:
         store.close()
+    return "\n".join([*notes, found])
+
+
+def _found(store: Store, words: str) -> str:
+    if not words:
+        return listing(store.latest(_SHOWN)) or "No conversations are saved."
+    found = search(store, words, _SHOWN)
+    return hits(found, on_current_branch(store, found)) or "Nothing found."

@@ -1,5 +1,6 @@
 """Going on with a saved conversation."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.history.branch import current_branch, open_branch
@@ -41,9 +42,12 @@ class Resumed:
         return next((entry.answer for entry in reversed(self.branch) if entry.answer), None)
 
 
-def find_resumed(prefix: str) -> Resumed:
-    """Return the conversation whose id begins like this, the last for ""; raises LocalspecError."""
-    store = Store(conversations_file(), Terminal().warn)
+def find_resumed(prefix: str, note: Callable[[str], None] | None = None) -> Resumed:
+    """Return the conversation whose id begins like this, the last for ""; raises LocalspecError.
+
+    `note` is told when a damaged file was moved aside; by itself, who is at the terminal.
+    """
+    store = Store(conversations_file(), note or Terminal().warn)
     try:
         conversation = store.find(prefix)
         return Resumed(conversation, tuple(store.entries(conversation.id)))

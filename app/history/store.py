@@ -51,7 +51,7 @@ class Damaged(LocalspecError):
 class Store:
     """The conversations of one file. Every method raises LocalspecError, and Damaged where `set_aside` would help."""
 
-    def __init__(self, path: Path, note: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, path: Path, note: Callable[[str], object] = lambda _: None) -> None:
         """Take the file, and who is told when a damaged one was moved aside."""
         self.path = path
         self.lost = False

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def _stop(screen: "ChatScreen") -> None:
-    if not stop(screen):
+    # To stop the first load ends the program, and what was typed meanwhile is lost: only Ctrl-C does that.
+    if screen.ready is None or not stop(screen):
         (screen.prompt if screen.transcript.has_focus else screen.transcript).focus()
 
 

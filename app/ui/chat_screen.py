@@ -15,6 +15,7 @@ from textual.widgets import Footer, TextArea
 from app.engine.load import LoadPlan
 from app.engine.messages import Ready
 from app.engine.origins import Origin
+from app.input_text import is_command
 from app.keys import KEYS
 from app.request import Request
 from app.ui.actions import ACTIONS, BINDINGS
@@ -71,6 +72,8 @@ class ChatScreen(SparingScreen):
         """A message that is asked when the model is loaded."""
         self.wanted = request.plan
         """What is being loaded, and the plan once it is."""
+        self.loads_target = True
+        """Whether it is the target that is being loaded, or was last, and not its drafter alone."""
         self.leaving = False
         """Whether Ctrl-C was pressed once with nothing to stop."""
         self.panel_wanted: bool | None = None
@@ -149,7 +152,7 @@ class ChatScreen(SparingScreen):
         if event.recalled:
             # What was to be edited stood elsewhere.
             self.editing = None
-        if event.text.startswith("/"):
+        if is_command(event.text):
             run_command(self, event.text)
         elif event.text.strip():
             say(self, event.text, event.pasted)
@@ -186,7 +189,7 @@ class ChatScreen(SparingScreen):
 
     def load(self, plan: LoadPlan, drafter: DrafterSpec | None = None) -> None:
         """Load what a plan names, or of it the drafter alone."""
-        self.busy, self.wanted = "loading", plan
+        self.busy, self.wanted, self.loads_target = "loading", plan, drafter is None
         self._load_job = self.link.use_drafter(drafter) if drafter else self.link.load(plan)
 
     def over(self, job: int) -> None:

@@ -1,4 +1,4 @@
-"""The slash commands of the chat screen: what begins with "/" never reaches the model, known or not."""
+"""The slash commands of the chat screen: what `app.input_text` takes for one never reaches the model, known or not."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +14,7 @@ from app.ui.conversing import (
     edit,
     find_session,
     new_conversation,
+    redo,
     regenerate,
     replay,
     resume,
@@ -42,10 +43,11 @@ class Command:
 
 
 def run_command(screen: "ChatScreen", line: str) -> None:
-    """Run the command in a line such as "/set temp 0.2"; raises UsageError for an unknown one."""
+    """Run the command in a line such as "/set temp 0.2"; an unknown one is in the prompt again. Raises UsageError."""
     name, _, argument = line[1:].strip().partition(" ")
     name = _SYNONYMS.get(name, name)
     if name not in COMMANDS:
+        screen.prompt.restore()
         raise UsageError(
             f"Unknown command /{name}.", hint="/help lists the commands. Start with a space to send it to the model."
         )
@@ -74,6 +76,8 @@ def _edit(screen: "ChatScreen", argument: str) -> None:
 
 def _branch(screen: "ChatScreen", _: str) -> None:
     key = screen.transcript.selected
+    if key is None and redo(screen):
+        return
     branch = screen.dialogue.record.branch()
     if key is None and branch:
         # The last place where there is a choice.

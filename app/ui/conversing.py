@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.engine.question import Question
@@ -11,7 +10,8 @@ from app.history.figures import figures
 from app.history.recorder import start_recorder
 from app.history.records import Entry
 from app.history.resume import Resumed, find_resumed
-from app.mentions import Expanded, expand
+from app.input_text import with_files
+from app.mentions import Expanded
 from app.ui.clipboard import copied_note, keep_copy
 from app.ui.replay import ReplayScreen
 from app.ui.sessions import SessionScreen
@@ -46,7 +46,7 @@ def say(screen: "ChatScreen", text: str, pasted: Sequence[str] = ()) -> None:
         _tell(screen, _RUNNING if screen.waiting is None else _WAITING)
         return
     try:
-        said = expand(text, Path.cwd(), pasted)
+        said = with_files(text, pasted)
     except UsageError:
         screen.prompt.restore()
         raise
@@ -68,11 +68,12 @@ def ask(screen: "ChatScreen", said: Expanded, instead_of: int | None) -> None:
 
 def start(screen: "ChatScreen", question: Question) -> None:
     """Have a question answered."""
+    entry = screen.dialogue.record.growing
+    assert entry is not None, "a question expects an answer"
+    # Only now: who is busy with an answer that nobody gives would be so for ever.
     screen.busy = "answering"
     screen.flow.begin()
     show_branch(screen)
-    entry = screen.dialogue.record.growing
-    assert entry is not None, "a question expects an answer"
     screen.transcript.begin_answer(entry)
     screen.link.answer(question)
 
@@ -161,14 +162,14 @@ def new_conversation(screen: "ChatScreen") -> None:
     screen.dialogue.record.clear()
     screen.editing = None
     screen.transcript.clear()
-    screen.show_flow()
+    _nothing_read(screen)
     screen.prompt.focus()
 
 
 def copy(screen: "ChatScreen", text: str, what: str) -> None:
-    """Copy a text, by way of the terminal and to a file."""
+    """Copy a text, by way of the terminal and to a file; a chat of which nothing is saved leaves none."""
     screen.app.copy_to_clipboard(text)
-    _tell(screen, copied_note(text, what, keep_copy(text)))
+    _tell(screen, copied_note(text, what, keep_copy(text) if screen.request.saved else None))
 
 
 def switch_branch(screen: "ChatScreen", key: int) -> None:
@@ -181,11 +182,26 @@ def switch_branch(screen: "ChatScreen", key: int) -> None:
     if len(others) < 2:
         _tell(screen, "This message has no other branch. F5 answers again, F6 edits the last message.")
         return
-    after = others[(place + 1) % len(others)]
-    screen.dialogue.record.switch(after.id)
+    _go_to(screen, others[(place + 1) % len(others)])
+    _tell(screen, f"Branch {(place + 1) % len(others) + 1} of {len(others)}.")
+
+
+def redo(screen: "ChatScreen") -> bool:
+    """Go on to what was undone last; False where the conversation goes no further than it is shown."""
+    if screen.busy:
+        _tell(screen, _RUNNING)
+        return True
+    undone = screen.dialogue.undone()
+    if undone is not None:
+        _go_to(screen, undone)
+        _tell(screen, "What was undone is back.")
+    return undone is not None
+
+
+def _go_to(screen: "ChatScreen", entry: Entry) -> None:
+    screen.dialogue.record.switch(entry.id)
     show_branch(screen)
     screen.link.recall(*screen.dialogue.resumed())
-    _tell(screen, f"Branch {(place + 1) % len(others) + 1} of {len(others)}.")
 
 
 def edit(screen: "ChatScreen", key: int) -> None:
@@ -222,7 +238,9 @@ def find_session(screen: "ChatScreen") -> None:
     if screen.busy:
         _tell(screen, _RUNNING)
     else:
-        screen.app.push_screen(SessionScreen(), partial(screen.chosen, resume))
+        # The search is on a thread of its own, and may outlive the list.
+        note = partial(screen.call_later, screen.note)
+        screen.app.push_screen(SessionScreen(note), partial(screen.chosen, resume))
 
 
 def resume(screen: "ChatScreen", conversation: str) -> None:
@@ -232,7 +250,7 @@ def resume(screen: "ChatScreen", conversation: str) -> None:
     if screen.busy:
         _tell(screen, _RUNNING)
         return
-    resumed = find_resumed(conversation)
+    resumed = find_resumed(conversation, screen.note)
     old = screen.dialogue.record
     record = start_recorder(old.model, old.source, resumed, saved=not old.private, wait=0)
     old.close()
@@ -241,6 +259,7 @@ def resume(screen: "ChatScreen", conversation: str) -> None:
     screen.editing = None
     screen.transcript.clear()
     show_branch(screen)
+    _nothing_read(screen)
     for note in old.notes():
         screen.note(note)
     bring_unanswered(screen, resumed)
@@ -251,6 +270,12 @@ def bring_unanswered(screen: "ChatScreen", resumed: Resumed) -> None:
     """Put the last message of a conversation into the prompt where it has no answer, and nothing else is typed."""
     if resumed.unanswered is not None and not screen.prompt.offer(resumed.unanswered):
         _tell(screen, "The last message has no answer yet; Up brings it into the prompt.")
+
+
+def _nothing_read(screen: "ChatScreen") -> None:
+    """Show that nothing of another conversation is in the context yet."""
+    screen.flow.context_used = 0
+    screen.show_flow()
 
 
 def _tell(screen: "ChatScreen", text: str) -> None:

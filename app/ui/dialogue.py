@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from app.engine.messages import Ended, Said
 from app.engine.question import Question
-from app.history.branch import beside
+from app.history.branch import answered, beside
 from app.history.recorder import Recorder
 from app.history.records import Entry
 from app.history.rounds import AnswerRounds, unpack
@@ -58,9 +58,21 @@ class Dialogue:
         return unpack(entry.answer.rounds) if entry.answer else None
 
     def alternatives(self, entry: int) -> list[Entry]:
-        """Return what stands in the place of an entry: itself, what was regenerated, and what was edited."""
-        entries = list(self.record.entries.values())
-        return beside(entries, self.record.entries[entry]) if entry in self.record.entries else []
+        """Return what stands in the place of an entry: itself, what was regenerated, and what was edited.
+
+        What came to nothing is none of them: from a message without an answer no conversation can go on.
+        """
+        known = self.record.entries
+        return beside(answered(list(known.values())), known[entry]) if entry in known else []
+
+    def undone(self) -> Entry | None:
+        """Return the message that follows the current branch, the latest if there are several; None: none does."""
+        conversation = self.record.conversation
+        if conversation is None:
+            return None
+        known = answered(list(self.record.entries.values()))
+        following = [entry for entry in known if entry.parent == conversation.leaf]
+        return max(following, key=lambda entry: entry.created, default=None)
 
     def _begin(self) -> Question:
         question = self._question()

@@ -30,6 +30,9 @@ def _on_ready(screen: "ChatScreen", ready: Ready) -> None:
     screen.request = replace(screen.request, plan=screen.wanted)
     screen.dialogue.drafter = ready.drafter
     screen.flow.ready(ready)
+    if screen.loads_target:
+        # Its context is a new one, also where it is the same model.
+        screen.flow.context_used = 0
     if first:
         _begin(screen, ready)
     else:

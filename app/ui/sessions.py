@@ -1,6 +1,6 @@
 """The screen of saved conversations: the latest first, or those in which all words that are typed occur."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import ClassVar
 
@@ -45,6 +45,15 @@ class SessionScreen(ModalScreen[str | None]):
             self.options = options
             self.problem = problem
 
+    def __init__(self, note: Callable[[str], object]) -> None:
+        """Take who is told, on any thread, when a damaged file was moved aside."""
+        super().__init__()
+        self._note = note
+        self._listed: str | None = None
+        """The words that what is listed was found by."""
+        self._entered = False
+        """Whether Enter was pressed before the words that are typed were searched for."""
+
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
         with Vertical(id="sessions", classes="dialog"):
@@ -59,13 +68,15 @@ class SessionScreen(ModalScreen[str | None]):
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
+        self._entered = False
         self.look(event.value)
 
     @on(Input.Submitted)
-    def _entered(self) -> None:
-        found = self.query_one(OptionList)
-        if found.highlighted is not None:
-            self.dismiss(found.get_option_at_index(found.highlighted).id)
+    def _enter(self, event: Input.Submitted) -> None:
+        # Until then the highlight is on what other words found.
+        self._entered = event.value != self._listed
+        if not self._entered:
+            self._continue()
 
     @on(OptionList.OptionSelected)
     def _chosen(self, event: OptionList.OptionSelected) -> None:
@@ -82,7 +93,7 @@ class SessionScreen(ModalScreen[str | None]):
     @work(thread=True, exclusive=True)
     def look(self, words: str) -> None:
         """Search on a thread of its own: another program may hold the file for seconds."""
-        store = Store(conversations_file())
+        store = Store(conversations_file(), self._note)
         try:
             found: Sequence[Summary | Hit] = search(store, words, _MOST) if words.strip() else store.latest(_MOST)
             options, problem = _lines(found), ""
@@ -104,6 +115,14 @@ class SessionScreen(ModalScreen[str | None]):
         nothing = "Nothing found." if event.words.strip() else "No conversations are saved."
         note = event.problem or ("" if event.options else nothing)
         self.query_one("#sessions-note", Label).update(note or "Enter continues it, Escape closes")
+        self._listed = event.words
+        if self._entered:
+            self._continue()
+
+    def _continue(self) -> None:
+        found = self.query_one(OptionList)
+        if found.highlighted is not None:
+            self.dismiss(found.get_option_at_index(found.highlighted).id)
 
 
 def _lines(found: Sequence[Summary | Hit]) -> list[tuple[str, Table]]:

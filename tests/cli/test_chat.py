@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyte
 import pytest
+from run_here import localspec_here as localspec
 from run_localspec import ROOT, environment
 
 
@@ -39,7 +40,7 @@ class Terminal:
         return "\n".join(line.rstrip() for line in self.screen.display)
 
     def type(self, text: str) -> None:
-        os.write(self._own, text.encode())
+        os.write(self._own, os.fsencode(text))
 
     def wait_for(self, words: str, seconds: float = 90.0) -> None:
         self.wait_until(lambda: words in self.text, seconds)
@@ -166,6 +167,31 @@ def test_multi_line_input_is_one_message(chat: Terminal) -> None:
     chat.type('third"""\n')
     chat.ready(2)
     assert chat.text.count("30 tokens") == 2
+
+
+def test_a_text_between_triple_quotes_is_no_command(chat: Terminal) -> None:
+    chat.type('"""/frobnicate"""\n')
+    chat.wait_for("30 tokens")
+    chat.type("// a comment\n")
+    chat.wait_until(lambda: chat.text.count("30 tokens") == 2)
+    assert "Unknown command" not in chat.text
+
+
+def test_a_byte_that_is_no_text_ends_no_chat(chat: Terminal) -> None:
+    chat.type("caf\udce9\n")
+    chat.wait_for("30 tokens")
+    assert "Traceback" not in chat.text
+
+
+def test_a_working_directory_that_is_deleted_ends_no_chat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    done = localspec("run", "toy", "-n", "5", home=tmp_path, typed="hello\n/save talk.md\n/quit\n")
+    assert done.returncode == 0
+    assert "5 tokens" in done.stderr
+    assert "talk.md can't be written.\n  The working directory is gone." in done.stderr
 
 
 def test_interrupt_keeps_what_was_said_and_a_second_one_leaves_with_130(tmp_path: Path) -> None:

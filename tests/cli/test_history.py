@@ -154,7 +154,7 @@ def test_a_chat_is_saved_with_its_branches_title_and_file(tmp_path: Path) -> Non
     code, screen = chat(
         tmp_path, *TOY, "-sys", "be brief",
         lines=f"one\n/regen\ntwo\n/undo\nthree\n/title My talk\n/save {tmp_path}/talk.md\n/save {tmp_path}/talk.json\n"
-        f"/save {tmp_path}/talk.md\n/history\n/history three\n/clear\n/title\n/quit\n",
+        f"/save {tmp_path}/talk.md\n/save {tmp_path}/none/talk.md\n/history\n/history three\n/clear\n/title\n/quit\n",
     )  # fmt: skip
     assert code == 0
     (conversation,) = exported(tmp_path)
@@ -170,6 +170,8 @@ def test_a_chat_is_saved_with_its_branches_title_and_file(tmp_path: Path) -> Non
     assert json.loads((tmp_path / "talk.json").read_text()) == conversation
     assert (tmp_path / "talk.md").stat().st_mode & 0o777 == 0o600
     assert "talk.md already exists." in screen
+    assert "none/talk.md can't be written." in screen
+    assert "Errno" not in screen
     assert f"{conversation['id']}  " in screen
     assert "you: [three]" in screen
     assert "The conversation is empty." in screen

@@ -1,16 +1,20 @@
 """Going from one conversation to another on the chat screen: nothing that was said, or is being typed, is lost."""
 
+import threading
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.widgets import OptionList
-from ui_chat import Chat, chatting, drive, own_folders, slowly
+from ui_chat import Chat, chatting, drive, own_folders, request, silent_until_stopped, slowly
 
 from app.history.branch import current_branch
 from app.history.recorder import Recorder
 from app.history.resume import find_resumed
+from app.history.search import search
 from app.history.store import Store
+from app.history.typed import copied_file
 from app.paths import conversations_file
 from app.ui.conversing import resume
 from models.errors import LocalspecError, ModelFileError
@@ -151,5 +155,124 @@ def test_ctrl_d_leaves_where_nothing_is_typed_and_deletes_where_something_is() -
             assert (chat.screen.prompt.text, chat.app.return_code) == ("a", None)
             await chat.pilot.press("backspace", "ctrl+d")
             await chat.until(lambda: chat.app.return_code == 0)
+
+    drive(steps())
+
+
+def test_a_message_that_got_no_word_is_no_branch_to_switch_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def steps() -> None:
+        async with chatting(predict=4) as chat:
+            await chat.ready()
+            await chat.ask("abc")
+            with monkeypatch.context() as patched:
+                silent_until_stopped(patched)
+                await chat.pilot.press("f6", "d", "enter")
+                await chat.until(lambda: chat.screen.busy)
+                await chat.pilot.press("escape")
+                await chat.until(lambda: not chat.screen.busy)
+            await chat.type("/branch")
+            assert chat.messages[0] == "abc"
+            await chat.pilot.press("f5")
+            await chat.ready()
+            assert len(chat.messages) == 2
+
+    drive(steps())
+
+
+def test_branch_goes_back_to_what_was_undone() -> None:
+    async def steps() -> None:
+        async with chatting(predict=4) as chat:
+            await chat.ready()
+            for text in ("the first", "the second"):
+                await chat.ask(text)
+            everything = chat.messages
+            for left in (2, 0):
+                await chat.type("/undo")
+                assert len(chat.messages) == left
+            await chat.type("/branch")
+            assert chat.messages == everything
+            await chat.ask("the third")
+            assert len(saved(await conversation(chat))) == 6
+
+    drive(steps())
+
+
+def test_enter_before_the_search_is_over_waits_for_what_it_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = threading.Event()
+
+    def slow(*arguments: Any) -> Any:
+        assert searched.wait(60)
+        return search(*arguments)
+
+    monkeypatch.setattr("app.ui.sessions.search", slow)
+
+    async def steps() -> None:
+        async with chatting(predict=4) as chat:
+            await chat.ready()
+            await chat.ask("the first")
+            await conversation(chat)
+            await chat.pilot.press("ctrl+n")
+            await chat.ask("the second")
+            await conversation(chat)
+            await chat.pilot.press("f7")
+            await chat.until(lambda: len(found(chat)) == 2)
+            await chat.pilot.press(*"first", "enter")
+            assert len(found(chat)) == 2, "it still lists the latest"
+            searched.set()
+            await chat.until(lambda: chat.messages[:1] == ["the first"])
+
+    drive(steps())
+
+
+def test_another_conversation_has_nothing_in_the_context_yet() -> None:
+    async def steps() -> None:
+        async with chatting(predict=4) as chat:
+            await chat.ready()
+            await chat.ask("the first")
+            first = await conversation(chat)
+            for leave in ("/new", f"/resume {first}", "/strict on"):
+                await chat.ask("more")
+                assert chat.screen.flow.context_used
+                await chat.type(leave)
+                await chat.ready()
+                assert chat.screen.flow.context_used == 0, leave
+            await chat.ask("more")
+            await chat.type("/draft off")
+            await chat.until(lambda: chat.screen.dialogue.drafter == "off")
+            assert chat.screen.flow.context_used, "another drafter leaves the context as it is"
+
+    drive(steps())
+
+
+def test_a_private_chat_leaves_no_copy() -> None:
+    async def steps() -> None:
+        for private in (True, False):
+            async with chatting(predict=4, no_history=private) as chat:
+                await chat.ready()
+                answer = await chat.ask("the first")
+                await chat.pilot.press("ctrl+y")
+                assert chat.app.clipboard == answer
+            assert copied_file().exists() is not private
+
+    drive(steps())
+
+
+def test_a_working_directory_that_is_deleted_ends_no_chat(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    asked = request(predict=4)
+    gone.rmdir()
+
+    async def steps() -> None:
+        async with chatting(asked) as chat:
+            await chat.ready()
+            assert (await chat.ask("the first")).strip()
+            await chat.type("what is in @notes.txt")
+            assert "There is no file notes.txt." in chat.notes
+            await chat.type("/save talk.md")
+            assert "talk.md can't be written.\nThe working directory is gone." in chat.notes
+            await chat.type(f"/save {tmp_path}/talk.md")
+            assert (tmp_path / "talk.md").exists()
 
     drive(steps())

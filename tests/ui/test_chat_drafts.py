@@ -302,3 +302,38 @@ def test_ctrl_c_copies_what_is_selected_in_the_prompt() -> None:
             assert chat.screen.leaving, "what is copied is selected no longer"
 
     drive(steps())
+
+
+def test_escape_does_not_stop_the_first_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = gated(monkeypatch)
+
+    async def steps() -> None:
+        async with chatting(predict=4) as chat:
+            await chat.pilot.press(*"abc", "escape", "escape", "d")
+            gate.set()
+            await chat.ready()
+            assert (chat.screen.prompt.text, chat.app.return_code) == ("abcd", None)
+
+    drive(steps())
+
+
+def test_an_unknown_command_is_in_the_prompt_again() -> None:
+    async def steps() -> None:
+        async with chatting(predict=4) as chat:
+            await chat.ready()
+            await chat.type("/nothing of this\nis lost")
+            assert "Unknown command /nothing." in chat.notes
+            assert (chat.screen.prompt.text, chat.messages) == ("/nothing of this\nis lost", [])
+
+    drive(steps())
+
+
+@pytest.mark.parametrize("text", ["// a comment\nint x;", "/* a comment */", "/usr/bin/ls says no"])
+def test_code_and_paths_are_said_to_the_model(text: str) -> None:
+    async def steps() -> None:
+        async with chatting(predict=4) as chat:
+            await chat.ready()
+            await chat.ask(text)
+            assert chat.messages[0] == text
+
+    drive(steps())

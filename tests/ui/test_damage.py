@@ -182,6 +182,24 @@ def test_a_corrupt_database_is_moved_aside_and_that_is_said() -> None:
     drive(steps())
 
 
+@pytest.mark.parametrize("looks", ["/history", "/resume 12", "f7"])
+def test_a_corrupt_database_that_is_only_read_is_told_of_too(looks: str) -> None:
+    path = conversations_file()
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"no database at all " * 1000)
+
+    async def steps() -> None:
+        async with chatting() as chat:
+            await chat.ready()
+            await (chat.pilot.press(looks) if looks == "f7" else chat.type(looks))
+            await chat.until(lambda: "The saved conversations are damaged." in chat.notes)
+            (aside,) = damaged_files(path)
+            assert f"{aside}" in chat.notes
+            assert ".recover" in chat.notes
+
+    drive(steps())
+
+
 ODD = (
     "שלום \u202eevil\u202c العربية 漢字かな 한글 👩‍👩‍👧‍👦 e\u0301 \u200b\ufeff"
     " \uff57\uff49\uff44\uff45 \U0001f1e9\U0001f1ea"
