@@ -226,12 +226,12 @@ class Adaptive:
         name, given = self.model.name, len(free.tokens)
         source, like = (checked_source(name, free.source), name) if given else (name, "")
         agreed, chances = self._agreed(free), self.acceptance.hoped(source, limit, like)
-        length, gain = best_length(chances, self.curve, self.price, self.model.draft_seconds(1, agreed))
-        if length:
-            # What pays by no length need not be afforded.
-            taken, floors = self.model.draft_seconds(unread, agreed), self.acceptance.proved(source, limit)
-            chances = chances[: self._affordable_length(limit, taken, floors)]
-            length, gain = best_length(chances, self.curve, self.price, self.model.draft_seconds(1, agreed))
+        draft_seconds = self.model.draft_seconds(1, agreed)
+        length, gain = best_length(chances, self.curve, self.price, draft_seconds)
+        if length:  # what pays by no length need not be afforded
+            reading, floors = self.model.draft_seconds(unread, agreed), self.acceptance.proved(source, limit)
+            if (places := self._affordable_length(limit, reading, floors)) < length:
+                length, gain = best_length(chances[:places], self.curve, self.price, draft_seconds)
         # What is read now serves later rounds too: its price is spread over them, more of them the more there is.
         rounds = min(max(unread / _UNREAD_A_ROUND, 1.0), max(_HORIZON, self._rounds))
         gain -= self.price * (self.model.reading(unread) - self.model.reading(1)) / rounds

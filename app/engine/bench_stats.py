@@ -30,9 +30,9 @@ def quantile(values: Sequence[float], share: float) -> float | None:
 def interval(groups: Sequence[Sequence[float]], resamples: int = RESAMPLES) -> tuple[float, float] | None:
     """Return the 95 % bootstrap interval of the geometric mean over groups of their geometric means.
 
-    Each resample draws, with replacement, as many ratios from each group as it has. Resamples of few values spread too
-    little, and their quantiles are those of many (Hesterberg 2015): the interval is stretched by as much as both tell
-    too little of Student's. None where a group has fewer than two: what never varies has no interval.
+    Each resample draws, with replacement, as many ratios from each group as it has. Of few values that interval is too
+    narrow: resamples spread less than the values do, and no quantile of theirs is Student's (Hesterberg 2015). So it is
+    stretched by both factors. None where a group has fewer than two: what never varies has no interval.
     """
     if not groups or any(len(group) < 2 for group in groups):
         return None
