@@ -28,7 +28,10 @@ class LayerCount(click.ParamType[int]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return the count, or -1; raises click.BadParameter."""
-        return -1 if value == "all" else self._counts.convert(value, param, ctx)
+        try:
+            return -1 if value == "all" else self._counts.convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"'{value}' is not a count from 0 on, nor -1 or all, for every layer.", param, ctx)
 
 
 class TokenLimit(click.ParamType[int | None]):
@@ -45,4 +48,7 @@ class TokenLimit(click.ParamType[int | None]):
         """Return the count, or what stands for no limit; raises click.BadParameter."""
         if str(value).strip() == str(UNLIMITED):
             return self._unlimited
-        return self._counts.convert(value, param, ctx)
+        try:
+            return self._counts.convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"'{value}' is not a count from 1 on, nor {UNLIMITED}, for no limit.", param, ctx)
