@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from models.errors import LocalspecError
 from models.installing import rebuild_command
+from models.kernels.takeover import Kernels, open_kernels
 
 VERSION = "0.3.36"
 """The one release of llama-cpp-python whose structs this code was checked against."""
@@ -32,6 +33,8 @@ _recent_errors: deque[str] = deque(maxlen=8)
 @cache
 def llama_cpp() -> ModuleType:
     """Return the low-level bindings, checked, with llama.cpp's log redirected and its back ends started."""
+    # Once its library is in the process, it can't be given other kernels.
+    open_kernels()
     try:
         # The package imports its high-level classes too; none of them is used.
         from llama_cpp import __version__
@@ -42,6 +45,13 @@ def llama_cpp() -> ModuleType:
     bindings.llama_log_set(_log_callback(bindings), None)
     bindings.llama_backend_init()
     return bindings
+
+
+@cache
+def kernels() -> Kernels:
+    """Return the kernels of our own, which work in the engine from now on, or none and the reason."""
+    folder = library_folder(llama_cpp())
+    return open_kernels().connect(folder)
 
 
 def library_folder(bindings: ModuleType) -> Path:

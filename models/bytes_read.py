@@ -14,9 +14,14 @@ _EXPERTS = re.compile(r"_exps\.(?:weight|bias)$")
 
 def bytes_a_token(header: Header) -> float:
     """Return the bytes of weights that a one-token pass reads: no table of embeddings, and only the experts it uses."""
+    return sum(read_a_token(header).values())
+
+
+def read_a_token(header: Header) -> dict[Tensor, float]:
+    """Return the bytes that a one-token pass reads of each tensor."""
     tied = all(tensor.name != _OUTPUT for tensor in header.tensors)
     used = _share_of_experts(header)
-    return sum(_share_read(tensor, used, tied=tied) * tensor.size for tensor in header.tensors)
+    return {tensor: _share_read(tensor, used, tied=tied) * tensor.size for tensor in header.tensors}
 
 
 def _share_read(tensor: Tensor, used: float, *, tied: bool) -> float:

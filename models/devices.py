@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from models.bindings import VERSION, ggml_function, library_folder, llama_cpp
+from models.bindings import VERSION, ggml_function, kernels, library_folder, llama_cpp
 from models.errors import LocalspecError
 from models.installing import rebuild_command
 
@@ -68,6 +68,10 @@ class Build:
     devices: tuple[Device, ...]
     library: str = ""
     """Folder of its files."""
+    without_kernels: str = ""
+    """Why kernels of our own do not work in it; "" if they do."""
+    remedy: str = ""
+    """What would bring them into use; "" where nothing would."""
 
 
 def in_use(devices: Sequence[Device]) -> tuple[Device, ...]:
@@ -97,7 +101,8 @@ def read_build() -> Build:
     count = ggml_function("ggml_backend_reg_count", ctypes.c_size_t)()
     found = (ggml_function("ggml_backend_reg_get", ctypes.c_void_p, ctypes.c_size_t)(place) for place in range(count))
     names = tuple(_text("ggml_backend_reg_name", each) for each in found)
-    return Build(_features(said), names, _devices(), str(library_folder(api)))
+    ours = kernels()
+    return Build(_features(said), names, _devices(), str(library_folder(api)), ours.reason, ours.remedy)
 
 
 def ask_child(command: Sequence[str] | None = None, seconds: float = _SECONDS) -> Build:
@@ -127,6 +132,8 @@ def build_of(said: dict[str, Any]) -> Build:
         tuple(said["back_ends"]),
         tuple(Device(**{**each, "kind": Kind(each["kind"])}) for each in said["devices"]),
         said["library"],
+        said["without_kernels"],
+        said["remedy"],
     )
 
 

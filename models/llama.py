@@ -20,7 +20,7 @@ from models.bindings import llama_cpp, recent_errors
 from models.errors import Cancelled, LocalspecError, context_full
 from models.llama_cache import Cache
 from models.llama_context import cache_types
-from models.llama_load import LlamaOptions, description_of, load_weights, template_of
+from models.llama_load import LlamaOptions, description_of, load_weights, template_of, with_layout
 from models.llama_vocab import LlamaVocab
 from models.tree import Tree, read_tree
 
@@ -43,7 +43,7 @@ class LlamaModel:
         self._api = llama_cpp()
         self._cache: Cache | None = None
         self._abort = abort or AbortFlag()
-        self.options = options or LlamaOptions()
+        self.options = with_layout(path, options or LlamaOptions())
         self.name = path.stem
         self.path = path
         self._model: Any = load_weights(path, self.options, self._abort, on_progress)

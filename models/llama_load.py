@@ -6,14 +6,16 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from models.abort import AbortFlag
-from models.bindings import llama_cpp, recent_errors
+from models.bindings import kernels, llama_cpp, recent_errors
 from models.errors import Cancelled, MemoryLimitError, ModelFileError
 from models.gguf import check_file, parts_of
+from models.gguf_header import read_model
+from models.kernels.takeover import suits
 from models.machine import available_memory, physical_cores
 from models.parameter_count import parameter_count
 
@@ -43,8 +45,11 @@ class LlamaOptions:
     """Type of the cached keys: f32, f16, bf16 or q8_0; auto: one for which passes of different widths agree."""
     cache_type_v: str = "auto"
     """Type of the cached values, as for keys; q8_0 needs flash attention."""
-    extra_buffers: bool = True
-    """Allow rearranged weights and AMX, faster where they work."""
+    extra_buffers: bool | None = None
+    """Rearrange weights for llama.cpp's own fast kernels, AMX among them.
+
+    None: unless most of them are of types that localspec's kernels read as they are in the file.
+    """
     pad_rows: int = 1
     """Fill each pass up to a multiple of so many tokens, and of rows: kernels that work in blocks then are one kernel.
 
@@ -52,6 +57,29 @@ class LlamaOptions:
     """
     texts: int = field(default=1, repr=False)
     """Texts that the cache has room for, each as long as `context_size`: what passes cost does not depend on it."""
+
+
+def with_layout(path: Path, options: LlamaOptions) -> LlamaOptions:
+    """Return the options with the layout of the weights decided.
+
+    AMX, where it is built in, reads prompts quicker, and rounds alike at every width too.
+    """
+    there = kernels().library is not None
+    if options.extra_buffers is not None:
+        return options
+    as_they_are = there and not _built_with_amx() and _suits(path)
+    return replace(options, extra_buffers=not as_they_are)
+
+
+def _suits(path: Path) -> bool:
+    # llama.cpp itself will say what is wrong with a file.
+    with suppress(ModelFileError):
+        return suits(read_model(path))
+    return False
+
+
+def _built_with_amx() -> bool:
+    return b"AMX_INT8 = 1" in llama_cpp().llama_print_system_info()
 
 
 def load_weights(

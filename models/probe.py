@@ -9,13 +9,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.bindings import VERSION, library_folder, llama_cpp
+from models.bindings import VERSION, kernels, library_folder, llama_cpp
 from models.errors import Cancelled, LocalspecError, MemoryLimitError, ModelFileError
 from models.installing import rebuild_command
+from models.kernels.compiling import OFF, state
 from models.machine import machine_id
 from models.model_info import model_info
 from models.remembered import Remembered
@@ -36,15 +37,18 @@ class FirstDecode:
     """How a first decode went."""
 
     extra_buffers: bool
-    """Whether the engine's fast weight layout (AMX, rearranged weights) is safe."""
+    """Whether the engine's fast ways (AMX, rearranged weights, kernels of our own) are safe."""
     code: int = 0
     """Exit code of the child; not 0 where it failed in order, before it had shown anything."""
 
 
 def choose_extra_buffers(path: Path, memory: Path, command: Sequence[str] | None = None) -> bool:
-    """Tell whether the engine's fast weight layout is safe for this model here; see `try_decode`."""
+    """Tell whether the engine's fast ways are safe for this model here; see `try_decode`. If not, they are off."""
     # One that failed in order: the real load will say better what is wrong with the file.
-    return try_decode(path, memory, command).extra_buffers
+    safe = try_decode(path, memory, command).extra_buffers
+    if not safe:
+        kernels().enable(False)
+    return safe
 
 
 def try_decode(
@@ -70,7 +74,8 @@ def try_decode(
     # -P: without it a folder "models" in the user's own project would be imported, and run, in place of this one.
     command = command or (sys.executable, "-P", "-m", "models.probe")
     for extra in (True, False):
-        code = _run([*command, str(path), str(int(extra))], seconds or _SECONDS)
+        kept = {} if extra else {OFF: "off"}
+        code = _run([*command, str(path), str(int(extra))], seconds or _SECONDS, kept)
         _check_ended_by_itself(path, code)
         if code == 0:
             known.put(key, extra)
@@ -120,17 +125,22 @@ def identity(path: Path, library: Path | None = None) -> str:
 def _build(library: Path) -> list[str]:
     stamps = sorted(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in library.glob("*"))
     # GGML_CPU_TILED_MM and the like choose kernels: another width is exact under them, and passes take another time.
-    return stamps + sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("GGML_"))
+    # So do the kernels of our own, or their absence.
+    chosen = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("GGML_"))
+    return [*stamps, *chosen, state()]
 
 
-def _run(command: Sequence[str], seconds: float) -> int:
+def _run(command: Sequence[str], seconds: float, variables: Mapping[str, str]) -> int:
+    environment = {**os.environ, **variables}
+    none, pipe = subprocess.DEVNULL, subprocess.PIPE
     try:
-        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds).returncode
+        done = subprocess.run(command, stdin=none, stdout=pipe, stderr=pipe, timeout=seconds, env=environment)
+        return done.returncode
     except subprocess.TimeoutExpired:
         return _TIMED_OUT
 
 
-def _decode_a_little(path: Path, *, extra_buffers: bool) -> None:
+def _decode_a_little(path: Path, *, extra_buffers: bool | None) -> None:
     """Run one wide and one narrow pass: they take different kernels."""
     from models.llama import LlamaModel
     from models.llama_load import LlamaOptions
@@ -142,4 +152,4 @@ def _decode_a_little(path: Path, *, extra_buffers: bool) -> None:
 
 
 if __name__ == "__main__":
-    _decode_a_little(Path(sys.argv[1]), extra_buffers=sys.argv[2] == "1")
+    _decode_a_little(Path(sys.argv[1]), extra_buffers=None if sys.argv[2] == "1" else False)

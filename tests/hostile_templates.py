@@ -47,7 +47,7 @@ ENDLESS = {
     "sorting": _LOOP + "{% set x = range(60000)|sort|unique|list %}{% endfor %}",
     "splitting": "{% set s = 'a ' * 200000 %}" + _LOOP + "{% set x = s.split() %}{% endfor %}",
     "comparing": _LONG + _SIMILAR + _LOOP + "{% if s == t %}{% endif %}{% endfor %}",
-    "searching": _LONG + "{% set t = 'a' * 1000000 ~ 'c' %}" + "{% if t in s %}{% endif %}" * 1500 + _LOOPS,
+    "searching": _LONG + "{% set t = 'a' * 1000000 ~ 'c' %}" + "{% if t in s %}{% endif %}" * 700 + _LOOPS,
     "tests": _LOOP + _LOOP + "{% if i is odd %}{% endif %}{% endfor %}{% endfor %}",
     "a template too long to be read": "{{ x }}" * 18_000 + "{% for",
 }

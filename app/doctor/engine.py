@@ -37,6 +37,7 @@ def engine_findings(build: Build, model: str, memory: Path, root: Path = Path("/
     yield _built(build)
     yield from _processor(features, flags)
     yield _amx(features, flags)
+    yield _kernels(build)
     yield _decode(model, memory, Path(build.library))
     yield _blas(build)
     yield _gpu(build, root)
@@ -80,6 +81,15 @@ def _amx(features: frozenset[str], flags: frozenset[str]) -> Finding:
         fact = "this processor has AMX, which the build leaves out: exact drafts are shorter, prompts take longer"
         return _engine("AMX", fact, Mark.NOTE, _WITH_AMX, values)
     return _engine("AMX", "built in" if built else "none here, none built in", values=values)
+
+
+def _kernels(build: Build) -> Finding:
+    values = {"in_use": not build.without_kernels}
+    if not build.without_kernels:
+        fact = "localspec's own read weights in Q4_K, Q5_K and Q6_K: passes of any width agree, and wide ones are cheap"
+        return _engine("kernels", fact, values=values)
+    fact, mark = f"llama.cpp's own alone: {build.without_kernels}", Mark.NOTE if build.remedy else Mark.OK
+    return _engine("kernels", fact, mark, build.remedy, values, "llama.cpp's own alone")
 
 
 def _decode(model: str, memory: Path, library: Path) -> Finding:

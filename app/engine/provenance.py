@@ -106,7 +106,7 @@ def settings_of(model: LlamaModel) -> Settings:
         flash_attention=_flash_attention(options),
         cache_type_k=model.cache_types[0],
         cache_type_v=model.cache_types[1],
-        extra_buffers=options.extra_buffers,
+        extra_buffers=bool(options.extra_buffers),
         pad_rows=options.pad_rows,
     )
 

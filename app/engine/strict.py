@@ -49,7 +49,7 @@ class Strict:
         self._open = open_model
         self._clock = clock
         self._tell = tell
-        self._models: dict[bool, LlamaModel] = {}
+        self._models: dict[bool | None, LlamaModel] = {}
         self._trials: list[Trial] = []
         self._refused: list[str] = []
 

@@ -67,13 +67,14 @@ class Tuner:
         setting = default_setting(options)
         started = self._timer.elapsed
         model = self._open(path, tuning_options(setting, options))
+        setting = replace(setting, extra_buffers=model.options.extra_buffers)
         loading = self._timer.elapsed - started
         try:
             self._describe(model)
             verify = self._with_these_weights(model, setting)
         finally:
             model.close()
-        if options.extra_buffers and not has_gpu(options):
+        if setting.extra_buffers and not has_gpu(options):
             verify = self._without_repacking(path, options, loading) or verify
         assert self.findings.chosen is not None
         if not self.findings.starved:

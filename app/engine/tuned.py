@@ -35,7 +35,8 @@ class Setting:
     """None, with both cache types "auto": the attention that a load takes by itself, which is the exact one."""
     cache_type_k: str = "auto"
     cache_type_v: str = "auto"
-    extra_buffers: bool = True
+    extra_buffers: bool | None = None
+    """None: the layout of the weights that a load takes by itself."""
 
     def options(self, base: LlamaOptions) -> LlamaOptions:
         """Return the options with all of this setting in them, whatever they held."""
@@ -82,7 +83,8 @@ def apply_tuned(options: LlamaOptions, tuned: Tuned | TunedDraft | None) -> Llam
     if tuned is None:
         return options
     chosen = tuned.setting
-    filled = replace(options, extra_buffers=options.extra_buffers and chosen.extra_buffers)
+    layout = chosen.extra_buffers if options.extra_buffers is None else options.extra_buffers
+    filled = replace(options, extra_buffers=layout)
     if options.threads == 0:
         batch_threads = options.batch_threads or chosen.batch_threads
         filled = replace(filled, threads=chosen.threads, batch_threads=batch_threads)
@@ -101,8 +103,10 @@ def _with_attention(options: LlamaOptions, chosen: Setting) -> LlamaOptions:
 def measured_for(options: LlamaOptions, tuned: Tuned | TunedDraft) -> bool:
     """Tell whether the seconds of a record are those of these options: a flag of the user may have changed one."""
     threads, batch_threads = threads_of(options)
-    wanted = replace(options, threads=threads, batch_threads=batch_threads)
-    return all(getattr(wanted, field.name) == getattr(tuned.setting, field.name) for field in fields(Setting))
+    wanted, setting = replace(options, threads=threads, batch_threads=batch_threads), tuned.setting
+    if setting.extra_buffers is None:
+        setting = replace(setting, extra_buffers=options.extra_buffers)
+    return all(getattr(wanted, field.name) == getattr(setting, field.name) for field in fields(Setting))
 
 
 def load_tuned(memory: Path, path: Path, options: LlamaOptions, *, allow_rounding: bool = False) -> Tuned | None:
@@ -199,7 +203,7 @@ def _setting(value: Any) -> Setting:
         _whole(threads, 1, _MOST_THREADS)
     if setting.cache_type_k not in CACHE_TYPES or setting.cache_type_v not in CACHE_TYPES:
         raise ValueError("unknown cache type")
-    if setting.flash_attention not in (None, True, False) or setting.extra_buffers not in (True, False):
+    if setting.flash_attention not in (None, True, False) or setting.extra_buffers not in (None, True, False):
         raise ValueError("neither yes nor no")
     return setting
 

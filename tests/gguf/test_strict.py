@@ -255,7 +255,7 @@ def test_prices_taken_in_turns_have_the_last_word(tiny: Path, monkeypatch: pytes
     script.in_turns["plain weights"] = 1.9
     found = script.settle(tiny)
     assert script.checked == ["usual", "padded", "plain weights"]
-    assert found.model.options == LlamaOptions(context_size=1024, threads=2)
+    assert found.model.options == LlamaOptions(context_size=1024, threads=2, extra_buffers=True)
     assert "at no cost" in found.note
     assert "; 1.0 tokens/s plain." in found.note
     found.model.close()
@@ -278,7 +278,7 @@ def test_the_usual_setting_comes_back_when_nothing_beats_it(tiny: Path, monkeypa
     script = Scripted(monkeypatch, {"usual": 3, "padded": 8, "plain weights": 3}, {"padded": 1.5})
     found = script.settle(tiny)
     assert found.model is script.opened[0]
-    assert found.model.options == LlamaOptions(context_size=1024, threads=2)
+    assert found.model.options == LlamaOptions(context_size=1024, threads=2, extra_buffers=True)
     assert [is_closed(model) for model in script.opened] == [False, True]
     found.model.close()
 
@@ -296,7 +296,7 @@ def test_where_memory_is_short_the_weights_are_never_there_twice(tiny: Path, mon
     monkeypatch.setattr(script, "open", alone)
     found = script.settle(tiny)
     assert [is_closed(model) for model in script.opened] == [True, True, False]
-    assert found.model.options == LlamaOptions(context_size=1024, threads=2)
+    assert found.model.options == LlamaOptions(context_size=1024, threads=2, extra_buffers=True)
     found.model.close()
 
 

@@ -49,15 +49,16 @@ def test_the_starter_tells_its_rounds_as_they_were_and_its_cache_does_not_notice
     answer(session := Session(starter, OracleDrafter([]), FakeClock()), RoundHistory(), prompt, 40, 0)
     some_right = [token if place % 5 else token + 1 for place, token in enumerate(session.tokens[len(prompt) :])]
     rows = []
-    for backs in ((), (KEPT, 1, 5)):
+    for going_back in (False, True):
         session, recent = Session(starter, OracleDrafter(some_right), FakeClock()), RoundHistory()
         starter.rewind(0)
         rounds = answer(session, recent, prompt, 40, min(3, width - 1))
         assert {one.verdict.is_bonus for one in rounds[-KEPT:]} == {True, False}
-        for back in backs:
+        drafted = [one for one in rounds if one.draft.tokens]
+        for back in (min(KEPT, len(drafted)), 1, 5) if going_back else ():
             walk = recent.walk(session, back, width).walk
             assert walk is not None
-            assert walk.verdict == [one for one in rounds if one.draft.tokens][-back].verdict
+            assert walk.verdict == drafted[-back].verdict
         rows.append(starter.decode(session.tokens[starter.length :], rows=1)[0].copy())
     assert np.array_equal(rows[0], rows[1])
 

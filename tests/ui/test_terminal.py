@@ -178,7 +178,8 @@ def test_an_answer_is_read_off_the_screen_one_is_stopped_and_both_are_there_agai
         chat.wait_until(lambda: len(words(answer_on(chat.text))) > before + 5)
         chat.keys("Escape")
         chat.wait_for("Stopped.")
-        # What was said is drawn again in the new size, a moment after it was changed.
+        # What was said is drawn again in the new size, a moment after it was changed; a quick machine said more.
+        chat.keys("PPage", "PPage", "PPage")
         chat.wait_for("one short sentence")
         chat.keys("C-q")
         assert chat.exit_code() == 0

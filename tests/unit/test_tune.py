@@ -1,6 +1,7 @@
 """Tuning in virtual time: a model whose passes cost what a test says, on a clock that only they move."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -50,16 +51,16 @@ class PricedModel:
         self.rewind_support = RewindSupport(None, "attention cache")
         self._clock, self._cost, self._exact, self._left = clock, cost, exact, broken_after
         self.closed = False
+        # Left open, the layout of its weights is llama.cpp's.
+        self._extra_buffers = options.extra_buffers is not False
         self.reopen(options)
 
     def reopen(self, options: LlamaOptions) -> None:
-        self.options = options
+        self.options = replace(options, extra_buffers=self._extra_buffers)
         self.context_size, self.batch_size, self.max_rows = options.context_size, 65, options.max_rows
         self.length = 0
 
     def use_threads(self, threads: int, batch_threads: int) -> None:
-        from dataclasses import replace
-
         self.options = replace(self.options, threads=threads, batch_threads=batch_threads)
 
     def decode(self, tokens: Sequence[int], rows: int, parents: Sequence[int] = ()) -> Logits:  # noqa: ARG002

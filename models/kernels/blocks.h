@@ -1,0 +1,126 @@
+// Blocks of 256 weights as GGUF files have them (K-quants), taken apart into bytes, scales and minimums; and blocks of
+// 256 activations as llama.cpp quantises them, in the order in which the kernels want them.
+//
+// A weight is d * scale * number - dmin * minimum, with a scale and a minimum for each of 16 (Q6_K) or 32 numbers. Lane
+// i of the vectors below holds the numbers 16i to 16i + 15 of a block, four to a vector.
+#pragma once
+
+#include "vectors.h"
+
+// As in ggml-common.h.
+struct Q4K { uint16_t d, dmin; uint8_t scales[12], qs[128]; };
+struct Q5K { uint16_t d, dmin; uint8_t scales[12], qh[32], qs[128]; };
+struct Q6K { uint8_t ql[128], qh[64]; int8_t scales[16]; uint16_t d; };
+struct Q8K { float d; int8_t qs[256]; int16_t bsums[16]; };
+static_assert(sizeof(Q4K) == 144 && sizeof(Q5K) == 176 && sizeof(Q6K) == 210 && sizeof(Q8K) == 292);
+
+template <class Block> constexpr int BITS_OF = 0;
+template <> constexpr int BITS_OF<Q4K> = 4;
+template <> constexpr int BITS_OF<Q5K> = 5;
+template <> constexpr int BITS_OF<Q6K> = 6;
+
+struct Activations {
+    alignas(64) int8_t numbers[256];
+    int16_t sums[16];  // of 16 numbers each
+    float d;
+};
+
+struct Weights {
+    ints numbers[PARTS][4];  // unsigned
+    ints scales[PARTS];
+    __m256i minimums;  // 16, times 32 and negative for Q6_K, which has the same offset everywhere
+    float d, dmin;
+};
+
+INLINE void arrange(Activations *to, const Q8K *from) {
+    UNROLL for (int quarter = 0; quarter < 4; quarter++) {
+        const float *dwords = reinterpret_cast<const float *>(from->qs + 64 * quarter);
+        __m128 a = _mm_loadu_ps(dwords), b = _mm_loadu_ps(dwords + 4);
+        __m128 c = _mm_loadu_ps(dwords + 8), d = _mm_loadu_ps(dwords + 12);
+        _MM_TRANSPOSE4_PS(a, b, c, d);
+        float *lanes = reinterpret_cast<float *>(to->numbers + quarter * 16 / WIDTH * 4 * WIDTH + quarter * 16 % WIDTH);
+        const __m128 columns[4] = {a, b, c, d};
+        UNROLL for (int v = 0; v < 4; v++) _mm_store_ps(lanes + v * WIDTH / 4, columns[v]);
+    }
+    memcpy(to->sums, from->bsums, sizeof to->sums);
+    to->d = from->d;
+}
+
+// Dwords 0 to 3 of the pieces a and b: each time that of a, that of b, and both again.
+INLINE void weave(ints *to, ints a, ints b) {
+    const ints low = low_dwords(a, b), high = high_dwords(a, b);
+    to[0] = low_qwords(low, low), to[1] = high_qwords(low, low);
+    to[2] = low_qwords(high, high), to[3] = high_qwords(high, high);
+}
+
+// Dwords 0 to 3 of the pieces a, b, c and d.
+INLINE void weave(ints *to, ints a, ints b, ints c, ints d) {
+    const ints low = low_dwords(a, b), low_too = low_dwords(c, d);
+    const ints high = high_dwords(a, b), high_too = high_dwords(c, d);
+    to[0] = low_qwords(low, low_too), to[1] = high_qwords(low, low_too);
+    to[2] = low_qwords(high, high_too), to[3] = high_qwords(high, high_too);
+}
+
+// Eight scales and eight minimums of six bits each, in twelve bytes: each for two lanes.
+INLINE void take_scales(Weights &w, const uint8_t *packed) {
+    uint32_t a[3];
+    memcpy(a, packed, sizeof a);
+    const uint32_t scales = a[0] & 0x3f3f3f3f, minimums = a[1] & 0x3f3f3f3f;
+    const uint32_t more_scales = (a[2] & 0x0f0f0f0f) | (a[0] >> 6 & 0x03030303) << 4;
+    const uint32_t more_minimums = (a[2] >> 4 & 0x0f0f0f0f) | (a[1] >> 6 & 0x03030303) << 4;
+    const __m128i eight = _mm_set_epi32(0, 0, more_scales, scales);
+    const __m128i eight_minimums = _mm_set_epi32(0, 0, more_minimums, minimums);
+    w.minimums = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(eight_minimums, eight_minimums));
+    const __m256i sixteen = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(eight, eight));
+    UNROLL for (int part = 0; part < PARTS; part++) w.scales[part] = lane_scales(scales_of(sixteen, part));
+}
+
+// Of each 32 bytes the low halves come first, then the high ones.
+INLINE void take_nibbles(Weights &w, const uint8_t *packed) {
+    const __m128i by = two_and_two(0, 4);
+    UNROLL for (int part = 0; part < PARTS; part++) {
+        ints *numbers = w.numbers[part];
+        weave(numbers, even_pieces(packed, part), odd_pieces(packed, part));
+        const ints down = shifts(by, by, by, by, part);
+        UNROLL for (int v = 0; v < 4; v++) numbers[v] = bit_and(shift_down(numbers[v], down), all_bytes(15));
+    }
+}
+
+INLINE void take_apart(Weights &w, const Q4K *block) {
+    take_scales(w, block->scales);
+    take_nibbles(w, block->qs);
+    w.d = _cvtsh_ss(block->d), w.dmin = _cvtsh_ss(block->dmin);
+}
+
+INLINE void take_apart(Weights &w, const Q5K *block) {
+    take_scales(w, block->scales);
+    take_nibbles(w, block->qs);
+    ints fifth[4];
+    weave(fifth, all_pieces(block->qh), all_pieces(block->qh + 16));
+    UNROLL for (int part = 0; part < PARTS; part++) {
+        const ints by = shifts(two_and_two(0, 1), two_and_two(2, 3), two_and_two(4, 5), two_and_two(6, 7), part);
+        ints *numbers = w.numbers[part];
+        UNROLL for (int v = 0; v < 4; v++) numbers[v] = with_high_bits(numbers[v], fifth[v], by, 0x10);
+    }
+    w.d = _cvtsh_ss(block->d), w.dmin = _cvtsh_ss(block->dmin);
+}
+
+INLINE void take_apart(Weights &w, const Q6K *block) {
+    const __m256i scales = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i *>(block->scales)));
+    UNROLL for (int part = 0; part < PARTS; part++) {
+        ints *numbers = w.numbers[part], above[4];
+        weave(numbers, piece_of_64<0>(block->ql, part), piece_of_64<1>(block->ql, part),
+              piece_of_64<2>(block->ql, part), piece_of_64<3>(block->ql, part));
+        weave(above, piece_of_32<0>(block->qh, part), piece_of_32<1>(block->qh, part));
+        const ints down = shifts(four(0), four(4), four(0), four(4), part);
+        const ints by = shifts(two_and_two(0, 2), two_and_two(4, 6), two_and_two(0, 2), two_and_two(4, 6), part);
+        UNROLL for (int v = 0; v < 4; v++) {
+            const ints low = bit_and(shift_down(numbers[v], down), all_bytes(15));
+            numbers[v] = with_high_bits(low, above[v], by, 0x30);
+        }
+        w.scales[part] = lane_scales(scales_of(scales, part));
+    }
+    // The numbers are 32 more than what they stand for.
+    w.minimums = _mm256_slli_epi16(_mm256_sub_epi16(_mm256_setzero_si256(), scales), 5);
+    w.d = _cvtsh_ss(block->d);
+}

@@ -1,0 +1,123 @@
+"""Compiling the kernels: once for a processor, with the compiler that built the engine, in about two seconds.
+
+What comes of it lies beside Python's own bytecode of this package, since it is of the same kind: made from these
+sources, made again when they change, and never shipped.
+"""
+
+import hashlib
+import os
+import platform
+import secrets
+import shlex
+import shutil
+import subprocess
+import sys
+from contextlib import suppress
+from importlib.util import cache_from_source
+from pathlib import Path
+
+import platformdirs
+
+from models.errors import LocalspecError
+from models.machine import machine_id, processor_flags
+
+_SOURCES = tuple(Path(__file__).with_name(name) for name in ("matmul.cpp", "blocks.h", "vectors.h"))
+# Without -ffp-contract=off a compiler may join a product and a sum in one function, and not in its twin.
+# -w: GCC 12 warns of its own headers, some thousand times.
+_FLAGS = ("-O3", "-march=native", "-std=c++17", "-ffp-contract=off", "-shared", "-fPIC", "-w")
+_NEEDED = frozenset({"avx2", "fma", "f16c"})
+_COMPILERS = ("c++", "g++", "clang++")
+_SECONDS = 180
+_MOST_SAID = 400
+_OTHER = "Name another compiler: CXX=g++ or CXX=clang++."
+OFF = "LOCALSPEC_KERNELS"
+"""The variable that keeps llama.cpp's own kernels in use, when it is "off"."""
+
+
+def compiled(extra: tuple[str, ...] = (), folder: Path | None = None) -> Path:
+    """Return the library of the kernels, compiled now if it is not there; raises LocalspecError where it can't be had.
+
+    `extra` are more flags for the compiler, `folder` another place for the library.
+    """
+    check_possible()
+    name = f"kernels-{machine_id()}-{_digest(extra)}.so"
+    folders = [folder] if folder else [Path(cache_from_source(__file__)).parent, _spare_folder()]
+    for place in folders:
+        if (place / name).is_file():
+            return place / name
+    for place in folders:
+        # An installation that belongs to somebody else can't be written.
+        with suppress(OSError):
+            place.mkdir(parents=True, exist_ok=True)
+            return _compile(place / name, extra)
+    raise LocalspecError(
+        "The kernels can't be kept.", cause=f"{folders[-1]} can't be written.", hint="Make room there."
+    )
+
+
+def state() -> str:
+    """Return in a word which kernels a process of now has: what these sources come to, or none."""
+    try:
+        check_possible()
+        _compiler()
+    except LocalspecError:
+        return "no kernels"
+    return f"kernels {_digest(())}"
+
+
+def check_possible(flags: frozenset[str] | None = None) -> None:
+    """Raise LocalspecError where the kernels are not for this system or processor, or were switched off."""
+    if os.environ.get(OFF, "").lower() in ("off", "0", "no"):
+        raise LocalspecError(f"{OFF} is {os.environ[OFF]}.", hint=f"Unset {OFF}.")
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        raise LocalspecError(f"They are for Linux on x86-64, and this is {sys.platform} on {platform.machine()}.")
+    if missing := _NEEDED - (processor_flags() if flags is None else flags):
+        raise LocalspecError(f"This processor lacks {', '.join(sorted(missing))}.")
+
+
+def _digest(extra: tuple[str, ...]) -> str:
+    digest = hashlib.sha256(" ".join([*_FLAGS, *extra]).encode())
+    for source in _SOURCES:
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _spare_folder() -> Path:
+    return Path(platformdirs.user_cache_dir("localspec", appauthor=False)) / "kernels"
+
+
+def _compile(library: Path, extra: tuple[str, ...]) -> Path:
+    """Compile into a file of its own and rename it, so that nobody loads half of one; raises OSError."""
+    partial = library.with_name(f"{library.name}.{secrets.token_hex(4)}.partial")
+    command = [*_compiler(), *_FLAGS, *extra, "-o", str(partial), str(_SOURCES[0])]
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS)
+        if done.returncode:
+            said = (done.stderr or done.stdout).strip()[:_MOST_SAID]
+            raise LocalspecError("The kernels can't be compiled.", cause=f"{command[0]}: {said}", hint=_OTHER)
+        partial.replace(library)
+    except subprocess.TimeoutExpired as error:
+        cause = f"That took over {_SECONDS} seconds."
+        raise LocalspecError("The kernels can't be compiled.", cause=cause, hint=_OTHER) from error
+    finally:
+        partial.unlink(missing_ok=True)
+    _remove_older(library)
+    return library
+
+
+def _remove_older(library: Path) -> None:
+    """Remove what other sources came to on this processor; who has it open keeps it."""
+    for other in library.parent.glob(f"kernels-{machine_id()}-*.so"):
+        if other != library:
+            with suppress(OSError):
+                other.unlink()
+
+
+def _compiler() -> list[str]:
+    """Return the command of the C++ compiler; raises LocalspecError for none."""
+    if named := shlex.split(os.environ.get("CXX", "")):
+        return named
+    for name in _COMPILERS:
+        if found := shutil.which(name):
+            return [found]
+    raise LocalspecError("There is no C++ compiler.", hint="Install g++ or clang++.")

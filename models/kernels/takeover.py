@@ -1,0 +1,101 @@
+"""Putting the kernels in the place of llama.cpp's, which calls them without knowing.
+
+llama.cpp's processor back end calls `llamafile_sgemm` through the dynamic linker, which takes the first of that name:
+so the kernels have to be in the process before it, and with names that everybody sees. What they are not made for goes
+on to llama.cpp's own function, and all of it does until a check has shown that its calls arrive here and come out as
+they should.
+"""
+
+import ctypes
+import logging
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from models.bytes_read import read_a_token
+from models.errors import LocalspecError
+from models.gguf_header import Header
+from models.kernels.compiling import compiled
+
+TYPES = frozenset({"Q4_K", "Q5_K", "Q6_K"})
+"""Types of weights that the kernels read, as they are in the file."""
+_WORTH = 0.5
+"""Share of what a token reads from which on the kernels are worth leaving the rest as it is in the file."""
+_log = logging.getLogger("localspec.kernels")
+_log.addHandler(logging.NullHandler())
+
+
+class _Engine(ctypes.Structure):
+    """What the kernels need to know of llama.cpp; as `Engine` in matmul.cpp."""
+
+    _fields_ = [
+        (name, ctypes.c_void_p)
+        for name in (
+            "llamafile_sgemm",
+            "ggml_compute_forward_mul_mat_tiled",
+            "ggml_barrier",
+            "ggml_threadpool_chunk_set",
+            "ggml_threadpool_chunk_add",
+        )
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """The kernels of this process."""
+
+    library: ctypes.CDLL | None
+    """None where there are none."""
+    reason: str = ""
+    """Why they are not in use; "" if they are, or may come to be."""
+    remedy: str = ""
+    """What would bring them into use; "" where nothing would, or nothing is amiss."""
+
+    def connect(self, folder: Path) -> "Kernels":
+        """Take over from the engine whose library files are in a folder; return what came of it."""
+        if self.library is None:
+            return self
+        # What only reads headers comes this way too, and can do without numpy.
+        from models.kernels.check import Ggml, check_products
+
+        try:
+            cpu = ctypes.CDLL(str(folder / "libggml-cpu.so"))
+            base = ctypes.CDLL(str(folder / "libggml-base.so"))
+            names = [name for name, *_ in _Engine._fields_]
+            addresses = [ctypes.cast(getattr(cpu, name), ctypes.c_void_p) for name in names]
+            self.library.localspec_connect(ctypes.byref(_Engine(*addresses)))
+            check_products(Ggml(base, cpu), self.library)
+        except (OSError, AttributeError, LocalspecError) as error:
+            self.enable(False)
+            return _without(LocalspecError(f"This build of llama.cpp does not take them: {error}"))
+        return self
+
+    def enable(self, yes: bool) -> None:
+        """Let the kernels work, or llama.cpp's own: for all models of this process, between two passes."""
+        if self.library is not None:
+            self.library.localspec_enable(ctypes.c_bool(yes))
+
+
+@cache
+def open_kernels() -> Kernels:
+    """Bring the kernels into this process, before the library that will call them; never raises."""
+    try:
+        return Kernels(ctypes.CDLL(str(compiled()), mode=ctypes.RTLD_GLOBAL))
+    except LocalspecError as error:
+        return _without(error)
+    except OSError as error:
+        return _without(LocalspecError("The kernels can't be loaded.", cause=str(error)))
+
+
+def suits(header: Header) -> bool:
+    """Tell whether most of what a token reads of this model are weights that the kernels take as they are."""
+    read = read_a_token(header)
+    # Experts are multiplied in another way, which the kernels have no part in.
+    ours = sum(size for tensor, size in read.items() if tensor.type in TYPES and "_exps." not in tensor.name)
+    return ours >= _WORTH * sum(read.values())
+
+
+def _without(error: LocalspecError) -> Kernels:
+    reason = " ".join(part for part in (error.title, error.cause) if part)
+    _log.info("no kernels of our own: %s", reason)
+    return Kernels(None, reason, error.hint)

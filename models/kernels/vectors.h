@@ -1,0 +1,161 @@
+// The instructions that the kernels use, under one name for vectors of 64 bytes (AVX-512) and of 32 (AVX2).
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 16")
+
+#if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__) && !defined(LOCALSPEC_NO_AVX512)
+#if defined(__AVX512VNNI__) && !defined(LOCALSPEC_NO_VNNI)
+#define ADD_QUAD_PRODUCTS _mm512_dpbusd_epi32
+#endif
+
+constexpr int PARTS = 1;  // vectors that hold one number of each of 16 lanes
+using ints = __m512i;
+using floats = __m512;
+
+INLINE ints load(const void *from) { return _mm512_loadu_si512(from); }
+INLINE ints all_bytes(int value) { return _mm512_set1_epi8(static_cast<char>(value)); }
+INLINE ints all_pieces(const void *from) {
+    return _mm512_broadcast_i32x4(_mm_loadu_si128(static_cast<const __m128i *>(from)));
+}
+INLINE ints bit_and(ints a, ints b) { return _mm512_and_si512(a, b); }
+INLINE ints shift_down(ints a, ints by) { return _mm512_srlv_epi32(a, by); }
+// `low` with those bits of `high`, shifted down by so many and up by 4, that the mask takes.
+INLINE ints with_high_bits(ints low, ints high, ints by, int mask) {
+    const ints turned = _mm512_rorv_epi32(high, _mm512_sub_epi32(by, _mm512_set1_epi32(4)));
+    return _mm512_ternarylogic_epi32(low, turned, all_bytes(mask), 0xF8);
+}
+INLINE ints low_dwords(ints a, ints b) { return _mm512_unpacklo_epi32(a, b); }
+INLINE ints high_dwords(ints a, ints b) { return _mm512_unpackhi_epi32(a, b); }
+INLINE ints low_qwords(ints a, ints b) { return _mm512_unpacklo_epi64(a, b); }
+INLINE ints high_qwords(ints a, ints b) { return _mm512_unpackhi_epi64(a, b); }
+INLINE ints add_words(ints a, ints b) { return _mm512_add_epi16(a, b); }
+INLINE ints add_dwords(ints a, ints b) { return _mm512_add_epi32(a, b); }
+INLINE ints multiply_dwords(ints a, ints b) { return _mm512_mullo_epi32(a, b); }
+INLINE ints low_half_twice(ints a) { return _mm512_or_si512(bit_and(a, _mm512_set1_epi32(0xFFFF)), _mm512_slli_epi32(a, 16)); }
+INLINE ints pair_products(ints weights, ints x) { return _mm512_maddubs_epi16(weights, x); }
+INLINE ints pair_sums(ints a, ints b) { return _mm512_madd_epi16(a, b); }
+INLINE ints widened(__m256i a) { return _mm512_zextsi256_si512(a); }
+
+// Lanes 0-3, 4-7, 8-11 and 12-15 of a row of shifts.
+INLINE ints shifts(__m128i a, __m128i b, __m128i c, __m128i d, int) {
+    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_set_m128i(b, a)), _mm256_set_m128i(d, c), 1);
+}
+INLINE ints scales_of(__m256i scales, int) { return _mm512_cvtepi16_epi32(scales); }
+
+// Pieces (16 bytes) 0 and 1, 2 and 3, 4 and 5, 6 and 7 of 128 bytes: the even ones, and the odd ones.
+INLINE ints even_pieces(const uint8_t *from, int) { return _mm512_shuffle_i64x2(load(from), load(from + 64), 0x88); }
+INLINE ints odd_pieces(const uint8_t *from, int) { return _mm512_shuffle_i64x2(load(from), load(from + 64), 0xDD); }
+// Piece K of 64 bytes twice, then of the 64 bytes behind them twice; of 32 bytes likewise.
+template <int K> INLINE ints piece_of_64(const uint8_t *from, int) {
+    return _mm512_shuffle_i64x2(load(from), load(from + 64), K * 0x55);
+}
+template <int K> INLINE ints piece_of_32(const uint8_t *from, int) {
+    const ints both = load(from);
+    return _mm512_shuffle_i64x2(both, both, K ? 0xF5 : 0xA0);
+}
+
+INLINE floats zeros() { return _mm512_setzero_ps(); }
+INLINE floats all_floats(float value) { return _mm512_set1_ps(value); }
+INLINE floats to_floats(ints a) { return _mm512_cvtepi32_ps(a); }
+INLINE floats multiply(floats a, floats b) { return _mm512_mul_ps(a, b); }
+INLINE floats multiply_add(floats a, floats b, floats c) { return _mm512_fmadd_ps(a, b, c); }
+INLINE floats subtract_product(floats from, floats a, floats b) { return _mm512_fnmadd_ps(a, b, from); }
+INLINE __m256 folded(floats a) { return _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1)); }
+
+#else
+#if defined(__AVXVNNI__) && !defined(LOCALSPEC_NO_VNNI)
+#define ADD_QUAD_PRODUCTS _mm256_dpbusd_avx_epi32
+#endif
+
+constexpr int PARTS = 2;
+using ints = __m256i;
+using floats = __m256;
+
+INLINE ints load(const void *from) { return _mm256_loadu_si256(static_cast<const __m256i *>(from)); }
+INLINE ints all_bytes(int value) { return _mm256_set1_epi8(static_cast<char>(value)); }
+INLINE ints all_pieces(const void *from) {
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128(static_cast<const __m128i *>(from)));
+}
+INLINE ints bit_and(ints a, ints b) { return _mm256_and_si256(a, b); }
+INLINE ints shift_down(ints a, ints by) { return _mm256_srlv_epi32(a, by); }
+INLINE ints with_high_bits(ints low, ints high, ints by, int mask) {
+    const ints bits = bit_and(shift_down(high, by), all_bytes(mask >> 4));
+    return _mm256_or_si256(low, _mm256_slli_epi32(bits, 4));
+}
+INLINE ints low_dwords(ints a, ints b) { return _mm256_unpacklo_epi32(a, b); }
+INLINE ints high_dwords(ints a, ints b) { return _mm256_unpackhi_epi32(a, b); }
+INLINE ints low_qwords(ints a, ints b) { return _mm256_unpacklo_epi64(a, b); }
+INLINE ints high_qwords(ints a, ints b) { return _mm256_unpackhi_epi64(a, b); }
+INLINE ints add_words(ints a, ints b) { return _mm256_add_epi16(a, b); }
+INLINE ints add_dwords(ints a, ints b) { return _mm256_add_epi32(a, b); }
+INLINE ints multiply_dwords(ints a, ints b) { return _mm256_mullo_epi32(a, b); }
+INLINE ints low_half_twice(ints a) { return _mm256_or_si256(bit_and(a, _mm256_set1_epi32(0xFFFF)), _mm256_slli_epi32(a, 16)); }
+INLINE ints pair_products(ints weights, ints x) { return _mm256_maddubs_epi16(weights, x); }
+INLINE ints pair_sums(ints a, ints b) { return _mm256_madd_epi16(a, b); }
+INLINE ints widened(__m256i a) { return a; }
+
+INLINE ints shifts(__m128i a, __m128i b, __m128i c, __m128i d, int part) {
+    return part ? _mm256_set_m128i(d, c) : _mm256_set_m128i(b, a);
+}
+INLINE ints scales_of(__m256i scales, int part) {
+    return _mm256_cvtepi16_epi32(part ? _mm256_extracti128_si256(scales, 1) : _mm256_castsi256_si128(scales));
+}
+
+INLINE ints even_pieces(const uint8_t *from, int part) {
+    return _mm256_permute2x128_si256(load(from + 64 * part), load(from + 64 * part + 32), 0x20);
+}
+INLINE ints odd_pieces(const uint8_t *from, int part) {
+    return _mm256_permute2x128_si256(load(from + 64 * part), load(from + 64 * part + 32), 0x31);
+}
+template <int K> INLINE ints piece_of_64(const uint8_t *from, int part) { return all_pieces(from + 64 * part + 16 * K); }
+template <int K> INLINE ints piece_of_32(const uint8_t *from, int part) { return all_pieces(from + 32 * part + 16 * K); }
+
+INLINE floats zeros() { return _mm256_setzero_ps(); }
+INLINE floats all_floats(float value) { return _mm256_set1_ps(value); }
+INLINE floats to_floats(ints a) { return _mm256_cvtepi32_ps(a); }
+INLINE floats multiply(floats a, floats b) { return _mm256_mul_ps(a, b); }
+INLINE floats multiply_add(floats a, floats b, floats c) { return _mm256_fmadd_ps(a, b, c); }
+INLINE floats subtract_product(floats from, floats a, floats b) { return _mm256_fnmadd_ps(a, b, from); }
+INLINE __m256 folded(floats a) { return a; }
+
+#endif
+
+constexpr int WIDTH = sizeof(ints);
+
+INLINE __m128i four(int value) { return _mm_set1_epi32(value); }
+INLINE __m128i two_and_two(int first, int second) { return _mm_setr_epi32(first, first, second, second); }
+
+// The sum of all lanes, always in this order: a result must not depend on how many are worked out together.
+INLINE float total(floats a) {
+    const __m256 eight = folded(a);
+    __m128 sum = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    sum = _mm_add_ps(sum, _mm_movehl_ps(sum, sum));
+    return _mm_cvtss_f32(_mm_add_ss(sum, _mm_movehdup_ps(sum)));
+}
+
+// In each lane 16 products of weights (unsigned) and activations added up, times the lane's scale.
+#ifdef ADD_QUAD_PRODUCTS
+INLINE ints lane_scales(ints scales) { return scales; }
+template <int BITS> INLINE ints scaled_products(const ints *weights, const int8_t *x, ints scales) {
+    ints sum = ints{};
+    UNROLL for (int v = 0; v < 4; v++) sum = ADD_QUAD_PRODUCTS(sum, weights[v], load(x + v * WIDTH));
+    return multiply_dwords(sum, scales);
+}
+#else
+// Both halves of a lane hold its scale.
+INLINE ints lane_scales(ints scales) { return low_half_twice(scales); }
+template <int BITS> INLINE ints scaled_products(const ints *weights, const int8_t *x, ints scales) {
+    ints pairs[4];
+    UNROLL for (int v = 0; v < 4; v++) pairs[v] = pair_products(weights[v], load(x + v * WIDTH));
+    const ints first = add_words(pairs[0], pairs[1]), second = add_words(pairs[2], pairs[3]);
+    // 16 bits hold the sum of eight products of 5 bits and 8, but of four of 6 bits and 8 only.
+    if (BITS <= 5) return pair_sums(add_words(first, second), scales);
+    return add_dwords(pair_sums(first, scales), pair_sums(second, scales));
+}
+#endif

@@ -1,0 +1,214 @@
+"""Kernels of our own: right, the same for any number of tokens, and left out where they are not."""
+
+import ctypes
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gguf import GGMLQuantizationType
+from gguf.quants import dequantize
+from kernel_child import COLUMNS, LENGTHS, ROWS, TYPES, drawn, run_kernels
+from numpy.typing import NDArray
+from tiny_gguf import write_llama
+
+import models.kernels.compiling as compiling
+import models.llama_load
+from models.bindings import ggml_function, kernels
+from models.errors import LocalspecError
+from models.exact_width import WIDEST, exact_width
+from models.gguf_header import read_model
+from models.kernels.compiling import check_possible, compiled
+from models.kernels.takeover import Kernels, suits
+from models.llama import LlamaModel
+from models.llama_load import LlamaOptions
+from models.machine import processor_flags
+from models.requantise import requantise
+
+NO_VNNI, NO_AVX512 = "-DLOCALSPEC_NO_VNNI", "-DLOCALSPEC_NO_AVX512"
+Products = dict[str, NDArray[np.float32]]
+BUILDS = {"as it is": (), "no VNNI": (NO_VNNI,), "AVX2": (NO_AVX512,), "AVX2, no VNNI": (NO_AVX512, NO_VNNI)}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _possible() -> None:
+    try:
+        check_possible()
+    except LocalspecError as error:
+        pytest.skip(f"no kernels here: {error}")
+
+
+# --- right, and the same for any number -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=BUILDS)
+def products(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, NDArray[np.float32]]:
+    folder = tmp_path_factory.mktemp("kernels")
+    library, answer = compiled(BUILDS[request.param], folder), folder / "answer.npz"
+    run_kernels(library, "products", answer)
+    return dict(np.load(answer))
+
+
+def test_products_are_those_of_the_numbers_that_the_blocks_stand_for(products: Products) -> None:
+    for name, kind in TYPES.items():
+        for length in LENGTHS:
+            for rows in ROWS:
+                weights, x = drawn(length, rows, max(COLUMNS))
+                exact = _as_eight_bits(x) @ _as_blocks(weights, kind).T.astype(np.float64)
+                seen = products[f"{name} {length} {rows} {max(COLUMNS)} 1"]
+                sizes = np.abs(exact).max(axis=1, keepdims=True)
+                assert np.abs(seen - exact).max() <= 1e-5 * sizes.max(), (name, length, rows)
+
+
+def test_a_product_does_not_depend_on_how_many_are_made_together(products: Products) -> None:
+    for name in TYPES:
+        for length in LENGTHS:
+            for rows in ROWS:
+                widest = products[f"{name} {length} {rows} {max(COLUMNS)} 1"]
+                for columns in COLUMNS:
+                    for threads in (1, 2):
+                        seen = products[f"{name} {length} {rows} {columns} {threads}"]
+                        assert seen.tobytes() == widest[:columns].tobytes(), (name, length, rows, columns, threads)
+
+
+def _as_blocks(weights: NDArray[np.float32], kind: int) -> NDArray[np.float32]:
+    """Return what is left of weights as blocks, worked out by the `gguf` package."""
+    pointer, whole = ctypes.c_void_p, ctypes.c_int64
+    takes = (ctypes.c_int, pointer, pointer, whole, whole, whole, pointer)
+    quantize = ggml_function("ggml_quantize_chunk", ctypes.c_size_t, *takes)
+    size = {12: 144, 13: 176, 14: 210}[kind]
+    blocks = np.empty((len(weights), weights.shape[1] // 256 * size), np.uint8)
+    quantize(kind, weights.ctypes.data, blocks.ctypes.data, 0, *weights.shape, None)
+    return dequantize(blocks, GGMLQuantizationType(kind))
+
+
+def _as_eight_bits(x: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return activations as llama.cpp quantises them: 256 numbers share a factor, and the largest becomes -127."""
+    blocks = x.reshape(-1, 256)
+    largest = np.take_along_axis(blocks, np.abs(blocks).argmax(axis=1)[:, None], axis=1)
+    factor = (np.float32(-127) / largest).astype(np.float32)
+    numbers = np.minimum(np.rint(blocks * factor), 127)
+    return (numbers.astype(np.float64) * (np.float32(1) / factor).astype(np.float64)).reshape(x.shape)
+
+
+# --- broken on purpose ------------------------------------------------------------------------------------------------
+
+PRODUCT = "sums[r][c] = add_product<Block>(sums[r][c], taken, x[c * blocks + b]);"
+SKEWED = PRODUCT.replace("add_product", "multiply(add_product").replace(");", "), all_floats(1 + 2e-7f * COLUMNS));")
+FAULTS = {
+    "none": ("matmul.cpp", PRODUCT, PRODUCT, ""),
+    "a sum that depends on the columns beside it": (
+        "matmul.cpp",
+        PRODUCT,
+        SKEWED,
+        "depend on how many are made together",
+    ),
+    "an offset of 16 in place of 32": ("blocks.h", "scales), 5);", "scales), 4);", "products of Q6_K come out wrong"),
+    "a fifth bit that is lost": ("blocks.h", "by, 0x10)", "by, 0x00)", "products of Q5_K come out wrong"),
+    "a row left out": ("matmul.cpp", "if (rows) tile", "if (rows > 1) tile", "come out wrong"),
+    "nothing taken over": ("matmul.cpp", "bool llamafile_sgemm(", "bool another_sgemm(", "do not come to the kernels"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_kernels_with_a_fault_are_not_used(fault: str, tmp_path: Path) -> None:
+    file, right, wrong, reason = FAULTS[fault]
+    for source in compiling._SOURCES:
+        text = source.read_text()
+        assert source.name != file or right in text
+        (tmp_path / source.name).write_text(text.replace(right, wrong) if source.name == file else text)
+    library, answer = tmp_path / "kernels.so", tmp_path / "answer"
+    command = [*compiling._compiler(), *compiling._FLAGS, "-o", str(library), str(tmp_path / "matmul.cpp")]
+    subprocess.run(command, check=True)
+    run_kernels(library, "check", answer)
+    said = json.loads(answer.read_text())
+    assert reason in said
+    assert bool(said) is bool(reason)
+
+
+def test_kernels_that_llama_cpp_does_not_find_are_not_used(tmp_path: Path) -> None:
+    run_kernels(compiled(), "check alone", tmp_path / "answer")
+    assert "do not come to the kernels" in json.loads((tmp_path / "answer").read_text())
+
+
+def test_a_build_without_what_they_take_over_is_left_alone(tmp_path: Path) -> None:
+    assert "does not take them" in kernels().connect(tmp_path).reason
+    kernels().enable(True)
+
+
+# --- in a model -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def blocks_of_k(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model whose rows are long enough for blocks of 256, most of them in Q4_K."""
+    folder = tmp_path_factory.mktemp("k")
+    # What rounds otherwise is often gone when activations are quantised: it takes some layers to come through.
+    source = write_llama(folder / "tiny.gguf", n_embd=512, n_layer=4)
+    requantise(source, folder / "tiny-q4_k.gguf", "Q4_K_M")
+    return folder / "tiny-q4_k.gguf"
+
+
+@pytest.fixture
+def open_model(blocks_of_k: Path) -> Iterator[LlamaModel]:
+    model = LlamaModel(blocks_of_k, LlamaOptions(context_size=256))
+    yield model
+    model.close()
+
+
+@pytest.mark.skipif("amx_int8" in processor_flags(), reason="AMX has kernels of its own, and they come first")
+def test_a_model_in_blocks_is_read_as_it_is_and_exact_at_every_width(open_model: LlamaModel) -> None:
+    assert open_model.options.extra_buffers is False
+    before = kernels().library.localspec_products()  # type: ignore[union-attr]
+    assert exact_width(open_model) == WIDEST
+    assert kernels().library.localspec_products() > before  # type: ignore[union-attr]
+
+
+@pytest.mark.skipif("amx_int8" in processor_flags(), reason="AMX rounds alike at every width by itself")
+def test_without_them_it_is_not(open_model: LlamaModel) -> None:
+    # What llama.cpp does by itself: at eight rows another kernel takes over, which sums in another order.
+    kernels().enable(False)
+    try:
+        assert exact_width(open_model) < 8
+    finally:
+        kernels().enable(True)
+
+
+def test_what_a_model_says_hardly_depends_on_whose_kernels_read_it(open_model: LlamaModel) -> None:
+    text = list(range(40, 70))
+    ours = open_model.decode(text, rows=1)[0].copy()
+    open_model.rewind(0)
+    kernels().enable(False)
+    try:
+        theirs = open_model.decode(text, rows=1)[0]
+    finally:
+        kernels().enable(True)
+    assert 0 < np.abs(ours - theirs).max() < 0.1 * np.abs(theirs).max()
+
+
+def test_a_flag_decides_about_the_layout_before_the_file_does(blocks_of_k: Path) -> None:
+    for said in (True, False):
+        model = LlamaModel(blocks_of_k, LlamaOptions(context_size=256, extra_buffers=said))
+        assert model.options.extra_buffers is said
+        model.close()
+
+
+def test_without_kernels_weights_are_rearranged(blocks_of_k: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models.llama_load, "kernels", lambda: Kernels(None, "none here"))
+    assert models.llama_load.with_layout(blocks_of_k, LlamaOptions()).extra_buffers is True
+
+
+def test_a_processor_with_amx_keeps_it(blocks_of_k: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models.llama_load, "_built_with_amx", lambda: True)
+    assert models.llama_load.with_layout(blocks_of_k, LlamaOptions()).extra_buffers is True
+
+
+def test_a_model_in_other_blocks_is_rearranged(blocks_of_k: Path, tmp_path: Path) -> None:
+    assert suits(read_model(blocks_of_k))
+    requantise(write_llama(tmp_path / "tiny.gguf", n_embd=256), tmp_path / "other.gguf", "Q4_0")
+    assert not suits(read_model(tmp_path / "other.gguf"))
+    assert models.llama_load.with_layout(tmp_path / "other.gguf", LlamaOptions()).extra_buffers is True
