@@ -172,14 +172,14 @@ def test_an_answer_is_read_off_the_screen_one_is_stopped_and_both_are_there_agai
         chat.ask("Write a long letter from a sailor to his sister, with many details.")
         chat.wait_for("┃ Write a long")
         chat.wait_until(lambda: len(words(answer_on(chat.text))) > 12)
-        for size in ((60, 20), (20, 5), (90, 40)):
+        # Long enough at last for what a quick machine says until it is stopped.
+        for size in ((60, 20), (20, 5), (90, 150)):
             chat.resize(*size)
         before = len(words(answer_on(chat.text)))
         chat.wait_until(lambda: len(words(answer_on(chat.text))) > before + 5)
         chat.keys("Escape")
         chat.wait_for("Stopped.")
-        # What was said is drawn again in the new size, a moment after it was changed; a quick machine said more.
-        chat.keys("PPage", "PPage", "PPage")
+        # What was said is drawn again in the new size, a moment after it was changed.
         chat.wait_for("one short sentence")
         chat.keys("C-q")
         assert chat.exit_code() == 0
