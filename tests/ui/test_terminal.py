@@ -184,6 +184,7 @@ def test_an_answer_is_read_off_the_screen_one_is_stopped_and_both_are_there_agai
         chat.keys("C-q")
         assert chat.exit_code() == 0
     with tmux(tmp_path, cache, "-C", "--draft", "off") as again:
+        again.resize(90, 150)
         again.wait_for("a long letter")
         assert " ".join(first) in " ".join(words(again.text))
         assert "stopped" in again.text
