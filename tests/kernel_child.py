@@ -21,10 +21,18 @@ TYPES = {"Q4_K": 12, "Q5_K": 13, "Q6_K": 14}
 LENGTHS = (256, 1536)
 ROWS = (1, 50, 301)
 COLUMNS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 33)
+CACHES = {"q8_0/f16": (8, 1), "q8_0/bf16": (8, 30), "f16/f16": (1, 1)}
+"""Types of keys and of values, in ggml's numbers."""
+HEADS = ((12, 2), (7, 1), (4, 4))
+SIZES = (64, 128, 192)
+CELLS = (1, 40, 256, 700)
+TOKENS = (1, 2, 3, 5, 8, 17)
+WINDOW = 300
+"""Tokens that a sliding window looks back on."""
 
 
 def run_kernels(library: Path, work: str, answer: Path) -> None:
-    """Do "check" (answers with the reason why they are not in use), or "products" (with all of them) in a child."""
+    """Do "check" (answers with the reason why they are not in use), "products" or "attention" (with all results)."""
     command = [sys.executable, __file__, str(library), work, str(answer)]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("GGML_", "LOCALSPEC"))}
     subprocess.run(command, check=True, timeout=120, env={**kept, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"})
@@ -36,6 +44,46 @@ def drawn(length: int, rows: int, columns: int) -> tuple[NDArray[np.float32], ND
     weights = draw.standard_normal((rows, length)) * np.exp(draw.standard_normal((rows, length // 32)).repeat(32, 1))
     x = draw.standard_normal((columns, length)) * np.exp(draw.standard_normal((columns, 1)))
     return weights.astype(np.float32), x.astype(np.float32)
+
+
+def drawn_attention(
+    heads: int, groups: int, size: int, cells: int
+) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+    """Return queries, keys and values."""
+    draw = np.random.default_rng([heads, size, cells])
+    shapes = (heads, max(TOKENS), size), (groups, cells, size), (groups, cells, size)
+    q, k, v = (draw.standard_normal(shape).astype(np.float32) for shape in shapes)
+    # Some tokens are sure of what they attend to, and some places stand out.
+    q[:, ::3] *= 6
+    v[:, ::7] *= 20
+    return q, k, v
+
+
+def drawn_mask(cells: int) -> NDArray[np.float16]:
+    """Return what tokens attend to: those before them, within a window, and no empty cell; always to something."""
+    place, token = np.arange(cells), np.arange(max(TOKENS))[:, None]
+    last = np.maximum(cells - 2 * max(TOKENS) + token, 0)
+    seen = (place <= last) & (place > last - WINDOW) & ((place % 11 != 5) | (place == last))
+    return np.where(seen, 0, -np.inf).astype(np.float16)
+
+
+def _attention(kernels: Any) -> dict[str, NDArray[np.float32]]:
+    """Return results by types, heads, size, cells, tokens and threads."""
+    from models.kernels.check import Ggml
+
+    ggml = Ggml(ctypes.CDLL(str(FOLDER / "libggml-base.so")), ctypes.CDLL(str(FOLDER / "libggml-cpu.so")))
+    made = {}
+    for name, kinds in CACHES.items():
+        for heads, groups in HEADS:
+            for size in SIZES:
+                for cells in CELLS:
+                    (q, k, v), mask = drawn_attention(heads, groups, size, cells), drawn_mask(cells)
+                    for tokens in TOKENS:
+                        for threads in (1, 2, 3):
+                            key = f"{name} {heads} {size} {cells} {tokens} {threads}"
+                            made[key] = ggml.attention(kinds, (q[:, :tokens], k, v), mask[:tokens], threads)
+    assert kernels.library.localspec_operations() >= len(made)
+    return made
 
 
 def _products(kernels: Any) -> dict[str, NDArray[np.float32]]:
@@ -52,7 +100,7 @@ def _products(kernels: Any) -> dict[str, NDArray[np.float32]]:
                     for threads in (1, 2):
                         key = f"{name} {length} {rows} {columns} {threads}"
                         made[key] = ggml.product(kind, weights, x[:columns], threads)
-    assert kernels.library.localspec_products() >= len(made)
+    assert kernels.library.localspec_operations() >= len(made)
     return made
 
 
@@ -64,6 +112,9 @@ def main(library: str, work: str, answer: str) -> None:
     if work == "products":
         assert kernels.reason == ""
         np.savez(answer, **_products(kernels))
+    elif work == "attention":
+        assert kernels.reason == ""
+        np.savez(answer, **_attention(kernels))
     else:
         Path(answer).write_text(json.dumps(kernels.reason))
 

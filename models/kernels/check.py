@@ -1,10 +1,13 @@
-"""Showing that llama.cpp's products of matrices come here, and come out right: by having it make some.
+"""Showing that llama.cpp's products of matrices and attention come here, and come out right: by having it make some.
 
 What is compared goes the whole way that a model's does, from ggml's graph to the result. Weights and activations are
 random; llama.cpp's own kernels are the measure.
 """
 
 import ctypes
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -20,8 +23,18 @@ _COLUMNS = (1, 3, 11)
 """Widths of the passes: kernels of one column, of several, and of more than are taken at once."""
 _TOLERANCE = 1e-4
 """Of the largest result: sums of floats in another order differ by less."""
-_MEMORY = 1 << 24
+_BYTES, _HALVES, _BRAIN_FLOATS = 8, 1, 30
+_CACHES = {(_BYTES, _HALVES): "q8_0 and f16", (_BYTES, _BRAIN_FLOATS): "q8_0 and bf16", (_HALVES, _HALVES): "f16"}
+"""Types of keys and values that attention reads."""
+_HEADS, _GROUPS, _SIZE, _CELLS = 6, 2, 64, 300
+_TOKENS = (1, 3, 7)
+_ATTENTION_TOLERANCE = 0.02
+"""Of the largest result: llama.cpp's own rounds queries to eight bits, and sums to eleven."""
+_MEMORY = 1 << 26
 _SEED = 7
+
+
+Way = Callable[[], NDArray[np.float32]]
 
 
 class _InitParams(ctypes.Structure):
@@ -36,7 +49,7 @@ class Ggml:
         pointer, number, whole = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
         self.init = _function(base, "ggml_init", pointer, _InitParams)
         self.free = _function(base, "ggml_free", None, pointer)
-        self.tensor = _function(base, "ggml_new_tensor_2d", pointer, pointer, number, whole, whole)
+        self.tensor = _function(base, "ggml_new_tensor_3d", pointer, pointer, number, whole, whole, whole)
         self.mul_mat = _function(base, "ggml_mul_mat", pointer, pointer, pointer, pointer)
         self.graph = _function(base, "ggml_new_graph", pointer, pointer)
         self.expand = _function(base, "ggml_build_forward_expand", None, pointer, pointer)
@@ -45,6 +58,8 @@ class Ggml:
         self.quantize = _function(
             base, "ggml_quantize_chunk", ctypes.c_size_t, number, floats, pointer, *start, pointer
         )
+        scales = (ctypes.c_float,) * 3
+        self.attend = _function(base, "ggml_flash_attn_ext", pointer, *[pointer] * 5, *scales)
         self.compute = _function(cpu, "ggml_graph_compute_with_ctx", number, pointer, pointer, number)
 
     def product(
@@ -53,45 +68,97 @@ class Ggml:
         """Return x times the weights, which are quantised first: shape (columns, rows)."""
         context = self.init(_InitParams(_MEMORY, None, False))
         try:
-            (rows, length), columns = weights.shape, len(x)
-            left, right = self.tensor(context, kind, length, rows), self.tensor(context, _F32, length, columns)
-            floats = weights.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
-            self.quantize(kind, floats, self.data(left), 0, rows, length, None)
-            ctypes.memmove(self.data(right), x.ctypes.data, x.nbytes)
-            out, graph = self.mul_mat(context, left, right), self.graph(context)
-            self.expand(graph, out)
-            self.compute(context, graph, threads)
-            result = np.empty((columns, rows), np.float32)
-            ctypes.memmove(result.ctypes.data, self.data(out), result.nbytes)
-            return result
+            left, right = self._filled(context, kind, weights), self._filled(context, _F32, x)
+            return self._result(context, self.mul_mat(context, left, right), (len(x), len(weights)), threads)
         finally:
             self.free(context)
 
+    def attention(
+        self,
+        kinds: tuple[int, int],
+        floats: Sequence[NDArray[np.float32]],
+        mask: NDArray[np.float16],
+        threads: int = 1,
+    ) -> NDArray[np.float32]:
+        """Return what queries, shape (heads, tokens, size), gather of values by keys, both (groups, cells, size).
 
-def check_products(ggml: Ggml, kernels: ctypes.CDLL) -> None:
-    """Compare products with and without the kernels, which stay enabled; raises LocalspecError where they differ."""
-    kernels.localspec_products.restype = ctypes.c_int64
+        `floats` are queries, keys and values; keys and values are stored in two `kinds`. `mask` has shape (tokens,
+        cells): 0, or minus infinity where a token does not attend. The result has shape (tokens, heads, size).
+        """
+        context = self.init(_InitParams(_MEMORY, None, False))
+        try:
+            given = zip((_F32, *kinds), floats, strict=True)
+            q, k, v = (self._filled(context, kind, values) for kind, values in given)
+            allowed = self.tensor(context, _HALVES, *mask.shape[::-1], 1)
+            ctypes.memmove(self.data(allowed), mask.ctypes.data, mask.nbytes)
+            heads, tokens, size = floats[0].shape
+            out = self.attend(context, q, k, v, allowed, 1 / sqrt(size), 0.0, 0.0)
+            return self._result(context, out, (tokens, heads, floats[2].shape[2]), threads)
+        finally:
+            self.free(context)
+
+    def _filled(self, context: int, kind: int, values: NDArray[np.float32]) -> int:
+        """Return a tensor with these values, of up to three dimensions, quantised."""
+        shape = (1,) * (3 - values.ndim) + values.shape
+        tensor: int = self.tensor(context, kind, *shape[::-1])
+        values = np.ascontiguousarray(values)
+        if kind == _F32:
+            ctypes.memmove(self.data(tensor), values.ctypes.data, values.nbytes)
+        else:
+            floats = values.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+            self.quantize(kind, floats, self.data(tensor), 0, shape[0] * shape[1], shape[2], None)
+        return tensor
+
+    def _result(self, context: int, out: int, shape: tuple[int, ...], threads: int) -> NDArray[np.float32]:
+        graph = self.graph(context)
+        self.expand(graph, out)
+        self.compute(context, graph, threads)
+        result = np.empty(shape, np.float32)
+        ctypes.memmove(result.ctypes.data, self.data(out), result.nbytes)
+        return result
+
+
+def check_kernels(ggml: Ggml, kernels: ctypes.CDLL) -> None:
+    """Compare results with and without the kernels, which stay enabled; raises LocalspecError where they differ."""
+    kernels.localspec_operations.restype = ctypes.c_int64
+    _check_products(ggml, kernels)
+    _check_attention(ggml, kernels)
+
+
+def _check_products(ggml: Ggml, kernels: ctypes.CDLL) -> None:
     draw = np.random.default_rng(_SEED)
     weights = draw.standard_normal((_ROWS, _LENGTH)).astype(np.float32)
     x = draw.standard_normal((max(_COLUMNS), _LENGTH)).astype(np.float32)
     for kind, name in _TYPES.items():
-        kernels.localspec_enable(ctypes.c_bool(False))
-        wanted = ggml.product(kind, weights, x)
-        kernels.localspec_enable(ctypes.c_bool(True))
-        before = kernels.localspec_products()
-        seen = [ggml.product(kind, weights, x[:columns]) for columns in _COLUMNS]
-        if kernels.localspec_products() != before + len(seen):
-            raise LocalspecError("its products of matrices do not come to the kernels.")
-        _compare(name, wanted, seen)
+        ways: list[Way] = [partial(ggml.product, kind, weights, x[:columns]) for columns in _COLUMNS]
+        _compare(f"products of {name}", kernels, ways, _TOLERANCE)
 
 
-def _compare(name: str, wanted: NDArray[np.float32], seen: list[NDArray[np.float32]]) -> None:
-    widest = seen[-1]
-    if not np.allclose(widest, wanted, rtol=0, atol=_TOLERANCE * np.abs(wanted).max()):
-        raise LocalspecError(f"products of {name} come out wrong, by {np.abs(widest - wanted).max():.2g}.")
-    for narrow in seen[:-1]:
-        if not np.array_equal(narrow, widest[: len(narrow)]):
-            raise LocalspecError(f"products of {name} depend on how many are made together.")
+def _check_attention(ggml: Ggml, kernels: ctypes.CDLL) -> None:
+    draw, tokens = np.random.default_rng(_SEED), max(_TOKENS)
+    shapes = (_HEADS, tokens, _SIZE), (_GROUPS, _CELLS, _SIZE), (_GROUPS, _CELLS, _SIZE)
+    q, k, v = (draw.standard_normal(shape).astype(np.float32) for shape in shapes)
+    # As in a text: each token attends to those before it, and some cells are empty.
+    seen = np.arange(_CELLS) < _CELLS - 20 + np.arange(tokens)[:, None]
+    mask = np.where(seen, 0, -np.inf).astype(np.float16)
+    for kinds, name in _CACHES.items():
+        ways: list[Way] = [partial(ggml.attention, kinds, (q[:, :n], k, v), mask[:n]) for n in _TOKENS]
+        _compare(f"attention to {name}", kernels, ways, _ATTENTION_TOLERANCE)
+
+
+def _compare(name: str, kernels: ctypes.CDLL, ways: Sequence[Way], tolerance: float) -> None:
+    """Compare what the last way comes to with llama.cpp's, and its first rows with what the others come to."""
+    kernels.localspec_enable(ctypes.c_bool(False))
+    wanted = ways[-1]()
+    kernels.localspec_enable(ctypes.c_bool(True))
+    before = kernels.localspec_operations()
+    *narrow, widest = [way() for way in ways]
+    if kernels.localspec_operations() != before + len(ways):
+        raise LocalspecError(f"its {name} do not come to the kernels.")
+    if not np.allclose(widest, wanted, rtol=0, atol=tolerance * np.abs(wanted).max()):
+        raise LocalspecError(f"{name} come out wrong, by {np.abs(widest - wanted).max():.2g}.")
+    if not all(np.array_equal(rows, widest[: len(rows)]) for rows in narrow):
+        raise LocalspecError(f"{name} depend on how many are made together.")
 
 
 def _function(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:

@@ -12,6 +12,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -21,7 +22,9 @@ import platformdirs
 from models.errors import LocalspecError
 from models.machine import machine_id, processor_flags
 
-_SOURCES = tuple(Path(__file__).with_name(name) for name in ("matmul.cpp", "blocks.h", "vectors.h"))
+_SOURCES = tuple(
+    Path(__file__).with_name(name) for name in ("matmul.cpp", "attention.cpp", "blocks.h", "engine.h", "vectors.h")
+)
 # Without -ffp-contract=off a compiler may join a product and a sum in one function, and not in its twin.
 # -w: GCC 12 warns of its own headers, some thousand times.
 _FLAGS = ("-O3", "-march=native", "-std=c++17", "-ffp-contract=off", "-shared", "-fPIC", "-w")
@@ -53,6 +56,11 @@ def compiled(extra: tuple[str, ...] = (), folder: Path | None = None) -> Path:
     raise LocalspecError(
         "The kernels can't be kept.", cause=f"{folders[-1]} can't be written.", hint="Make room there."
     )
+
+
+def units(sources: Sequence[Path]) -> list[str]:
+    """Return those of the sources that a compiler is given; they name the others."""
+    return [str(source) for source in sources if source.suffix == ".cpp"]
 
 
 def state() -> str:
@@ -89,7 +97,7 @@ def _spare_folder() -> Path:
 def _compile(library: Path, extra: tuple[str, ...]) -> Path:
     """Compile into a file of its own and rename it, so that nobody loads half of one; raises OSError."""
     partial = library.with_name(f"{library.name}.{secrets.token_hex(4)}.partial")
-    command = [*_compiler(), *_FLAGS, *extra, "-o", str(partial), str(_SOURCES[0])]
+    command = [*_compiler(), *_FLAGS, *extra, "-o", str(partial), *units(_SOURCES)]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS)
         if done.returncode:

@@ -3,11 +3,12 @@
 // logits of one token at a time, to the last bit; and since weights are taken apart once for up to eight tokens, it
 // costs little more.
 //
-// The library takes the place of two functions that llama.cpp's processor back end calls through the dynamic linker:
+// They take the place of two functions that llama.cpp's processor back end calls through the dynamic linker:
 // `llamafile_sgemm`, which may take over any product of matrices, and `ggml_compute_forward_mul_mat_tiled`, which takes
-// eight rows and more before that one is asked. What is not for it goes on to them.
+// eight rows and more before that one is asked. What is not for them goes on to those.
 
 #include "blocks.h"
+#include "engine.h"
 
 #include <vector>
 
@@ -74,27 +75,6 @@ void strip_of(int64_t columns, int64_t rows, float *out, int64_t out_stride, con
         strip_of<Block, COLUMNS - 1>(columns, rows, out, out_stride, w, row_blocks, x, blocks);
 }
 
-// As in ggml-cpu-impl.h and ggml.h.
-struct Params { int thread, threads; size_t size; void *data, *pool; bool use_reference; };
-struct Tensor { int type; void *buffer; int64_t ne[4]; size_t nb[4]; int op, op_params[16], flags; Tensor *src[10]; };
-enum { F32 = 0, Q4_K = 12, Q5_K = 13, Q6_K = 14, Q8_K = 15 };
-
-using Sgemm = bool(const Params *, int64_t, int64_t, int64_t, const void *, int64_t, const void *, int64_t, void *,
-                   int64_t, int, int, int);
-using Tiled = bool(const Params *, Tensor *);
-
-// What this library stands in for, and what it needs of the pool of threads.
-struct Engine {
-    Sgemm *sgemm;
-    Tiled *tiled;
-    void (*barrier)(void *pool);
-    void (*set_chunk)(void *pool, int chunk);
-    int (*add_chunk)(void *pool, int by);
-};
-Engine engine;
-bool enabled;
-int64_t products;
-
 bool is_ours(int type) { return enabled && (type == Q4_K || type == Q5_K || type == Q6_K); }
 
 // All columns of activations, arranged; each thread has its own, which costs less than waiting for each other.
@@ -124,13 +104,16 @@ void multiply_matrices(const Params *params, int64_t rows, int64_t columns, int6
 
 }  // namespace
 
+Engine engine;
+bool enabled;
+int64_t operations;
+
 extern "C" {
 
 // Give the functions that this library stands in for; nothing is taken over before `localspec_enable`.
 void localspec_connect(const Engine *of) { engine = *of; }
 void localspec_enable(bool yes) { enabled = yes && engine.sgemm; }
-// The products of matrices worked out here so far.
-int64_t localspec_products() { return products; }
+int64_t localspec_operations() { return operations; }
 
 bool ggml_compute_forward_mul_mat_tiled(const Params *params, Tensor *out) {
     if (is_ours(out->src[0]->type) || !engine.tiled) return false;
@@ -146,7 +129,7 @@ bool llamafile_sgemm(const Params *params, int64_t rows, int64_t columns, int64_
     // Asked a first time with the activations as they are, and again when they are quantised.
     if (x_type != Q8_K || out_type != F32) return false;
     if (params->thread == 0) {
-        products++;
+        operations++;
         engine.set_chunk(params->pool, params->threads);
     }
     const Activations *ready = arranged(static_cast<const Q8K *>(x), columns, column_blocks, blocks);

@@ -1,6 +1,6 @@
 """Putting the kernels in the place of llama.cpp's, which calls them without knowing.
 
-llama.cpp's processor back end calls `llamafile_sgemm` through the dynamic linker, which takes the first of that name:
+llama.cpp's processor back end calls some of its functions through the dynamic linker, which takes the first of a name:
 so the kernels have to be in the process before it, and with names that everybody sees. What they are not made for goes
 on to llama.cpp's own function, and all of it does until a check has shown that its calls arrive here and come out as
 they should.
@@ -26,13 +26,14 @@ _log.addHandler(logging.NullHandler())
 
 
 class _Engine(ctypes.Structure):
-    """What the kernels need to know of llama.cpp; as `Engine` in matmul.cpp."""
+    """What the kernels need to know of llama.cpp; as `Engine` in engine.h."""
 
     _fields_ = [
         (name, ctypes.c_void_p)
         for name in (
             "llamafile_sgemm",
             "ggml_compute_forward_mul_mat_tiled",
+            "ggml_compute_forward_flash_attn_ext",
             "ggml_barrier",
             "ggml_threadpool_chunk_set",
             "ggml_threadpool_chunk_add",
@@ -56,7 +57,7 @@ class Kernels:
         if self.library is None:
             return self
         # What only reads headers comes this way too, and can do without numpy.
-        from models.kernels.check import Ggml, check_products
+        from models.kernels.check import Ggml, check_kernels
 
         try:
             cpu = ctypes.CDLL(str(folder / "libggml-cpu.so"))
@@ -64,7 +65,7 @@ class Kernels:
             names = [name for name, *_ in _Engine._fields_]
             addresses = [ctypes.cast(getattr(cpu, name), ctypes.c_void_p) for name in names]
             self.library.localspec_connect(ctypes.byref(_Engine(*addresses)))
-            check_products(Ggml(base, cpu), self.library)
+            check_kernels(Ggml(base, cpu), self.library)
         except (OSError, AttributeError, LocalspecError) as error:
             self.enable(False)
             return _without(LocalspecError(f"This build of llama.cpp does not take them: {error}"))

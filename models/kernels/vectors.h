@@ -6,7 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
-#define INLINE static inline __attribute__((always_inline))
+#define FORCED inline __attribute__((always_inline))
+#define INLINE static FORCED
 #define UNROLL _Pragma("GCC unroll 16")
 
 #if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__) && !defined(LOCALSPEC_NO_AVX512)
@@ -67,6 +68,29 @@ INLINE floats multiply(floats a, floats b) { return _mm512_mul_ps(a, b); }
 INLINE floats multiply_add(floats a, floats b, floats c) { return _mm512_fmadd_ps(a, b, c); }
 INLINE floats subtract_product(floats from, floats a, floats b) { return _mm512_fnmadd_ps(a, b, from); }
 INLINE __m256 folded(floats a) { return _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1)); }
+INLINE floats load_floats(const float *from) { return _mm512_loadu_ps(from); }
+INLINE void store_floats(float *to, floats a) { _mm512_storeu_ps(to, a); }
+INLINE floats from_halves(const void *from) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i *>(from)));
+}
+INLINE floats from_brain_floats(const void *from) {
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i *>(from)));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+INLINE floats from_bytes(const void *from) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i *>(from))));
+}
+INLINE floats add(floats a, floats b) { return _mm512_add_ps(a, b); }
+INLINE floats larger(floats a, floats b) { return _mm512_max_ps(a, b); }
+INLINE floats rounded(floats a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+INLINE floats two_to_the(floats whole) {
+    const __m512i exponent = _mm512_add_epi32(_mm512_cvtps_epi32(whole), _mm512_set1_epi32(127));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(exponent, 23));
+}
+INLINE floats where_at_least(floats a, floats least, floats then) {
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, least, _CMP_GE_OQ), then);
+}
+INLINE __m256 larger_half(floats a) { return _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1)); }
 
 #else
 #if defined(__AVXVNNI__) && !defined(LOCALSPEC_NO_VNNI)
@@ -123,10 +147,34 @@ INLINE floats multiply(floats a, floats b) { return _mm256_mul_ps(a, b); }
 INLINE floats multiply_add(floats a, floats b, floats c) { return _mm256_fmadd_ps(a, b, c); }
 INLINE floats subtract_product(floats from, floats a, floats b) { return _mm256_fnmadd_ps(a, b, from); }
 INLINE __m256 folded(floats a) { return a; }
+INLINE floats load_floats(const float *from) { return _mm256_loadu_ps(from); }
+INLINE void store_floats(float *to, floats a) { _mm256_storeu_ps(to, a); }
+INLINE floats from_halves(const void *from) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i *>(from)));
+}
+INLINE floats from_brain_floats(const void *from) {
+    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i *>(from)));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+INLINE floats from_bytes(const void *from) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(static_cast<const __m128i *>(from))));
+}
+INLINE floats add(floats a, floats b) { return _mm256_add_ps(a, b); }
+INLINE floats larger(floats a, floats b) { return _mm256_max_ps(a, b); }
+INLINE floats rounded(floats a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+INLINE floats two_to_the(floats whole) {
+    const __m256i exponent = _mm256_add_epi32(_mm256_cvtps_epi32(whole), _mm256_set1_epi32(127));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23));
+}
+INLINE floats where_at_least(floats a, floats least, floats then) {
+    return _mm256_and_ps(_mm256_cmp_ps(a, least, _CMP_GE_OQ), then);
+}
+INLINE __m256 larger_half(floats a) { return a; }
 
 #endif
 
 constexpr int WIDTH = sizeof(ints);
+constexpr int LANES = WIDTH / 4;
 
 INLINE __m128i four(int value) { return _mm_set1_epi32(value); }
 INLINE __m128i two_and_two(int first, int second) { return _mm_setr_epi32(first, first, second, second); }
@@ -137,6 +185,25 @@ INLINE float total(floats a) {
     __m128 sum = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
     sum = _mm_add_ps(sum, _mm_movehl_ps(sum, sum));
     return _mm_cvtss_f32(_mm_add_ss(sum, _mm_movehdup_ps(sum)));
+}
+
+INLINE float largest(floats a) {
+    const __m256 eight = larger_half(a);
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    four = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(four, _mm_movehdup_ps(four)));
+}
+
+// e to the power of numbers up to 0, to the last bit or two; 0 below -87 (Cephes: a polynomial on half a factor of two).
+INLINE floats exponential(floats x) {
+    const floats twos = rounded(multiply(x, all_floats(1.44269504f)));
+    floats rest = subtract_product(x, twos, all_floats(0.693359375f));
+    rest = subtract_product(rest, twos, all_floats(-2.12194440e-4f));
+    floats sum = all_floats(1.9875691500e-4f);
+    const float coefficients[] = {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f};
+    UNROLL for (int i = 0; i < 5; i++) sum = multiply_add(sum, rest, all_floats(coefficients[i]));
+    sum = add(multiply_add(sum, multiply(rest, rest), rest), all_floats(1));
+    return where_at_least(x, all_floats(-87), multiply(sum, two_to_the(larger(twos, all_floats(-126)))));
 }
 
 // In each lane 16 products of weights (unsigned) and activations added up, times the lane's scale.

@@ -8,9 +8,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gguf import GGMLQuantizationType
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 from gguf.quants import dequantize
-from kernel_child import COLUMNS, LENGTHS, ROWS, TYPES, drawn, run_kernels
+from kernel_child import (
+    CACHES,
+    CELLS,
+    COLUMNS,
+    HEADS,
+    LENGTHS,
+    ROWS,
+    SIZES,
+    TOKENS,
+    TYPES,
+    drawn,
+    drawn_attention,
+    drawn_mask,
+    run_kernels,
+)
 from numpy.typing import NDArray
 from tiny_gguf import write_llama
 
@@ -20,7 +34,7 @@ from models.bindings import ggml_function, kernels
 from models.errors import LocalspecError
 from models.exact_width import WIDEST, exact_width
 from models.gguf_header import read_model
-from models.kernels.compiling import check_possible, compiled
+from models.kernels.compiling import check_possible, compiled, units
 from models.kernels.takeover import Kernels, suits
 from models.llama import LlamaModel
 from models.llama_load import LlamaOptions
@@ -80,8 +94,9 @@ def _as_blocks(weights: NDArray[np.float32], kind: int) -> NDArray[np.float32]:
     pointer, whole = ctypes.c_void_p, ctypes.c_int64
     takes = (ctypes.c_int, pointer, pointer, whole, whole, whole, pointer)
     quantize = ggml_function("ggml_quantize_chunk", ctypes.c_size_t, *takes)
-    size = {12: 144, 13: 176, 14: 210}[kind]
-    blocks = np.empty((len(weights), weights.shape[1] // 256 * size), np.uint8)
+    numbers, size = GGML_QUANT_SIZES[GGMLQuantizationType(kind)]
+    weights = np.ascontiguousarray(weights)
+    blocks = np.empty((len(weights), weights.shape[1] // numbers * size), np.uint8)
     quantize(kind, weights.ctypes.data, blocks.ctypes.data, 0, *weights.shape, None)
     return dequantize(blocks, GGMLQuantizationType(kind))
 
@@ -93,6 +108,47 @@ def _as_eight_bits(x: NDArray[np.float32]) -> NDArray[np.float64]:
     factor = (np.float32(-127) / largest).astype(np.float32)
     numbers = np.minimum(np.rint(blocks * factor), 127)
     return (numbers.astype(np.float64) * (np.float32(1) / factor).astype(np.float64)).reshape(x.shape)
+
+
+@pytest.fixture(scope="module", params=BUILDS)
+def attention(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Products:
+    folder = tmp_path_factory.mktemp("attention")
+    library, answer = compiled(BUILDS[request.param], folder), folder / "answer.npz"
+    run_kernels(library, "attention", answer)
+    return dict(np.load(answer))
+
+
+def test_attention_is_what_its_formula_says(attention: Products) -> None:
+    for name, kinds in CACHES.items():
+        for heads, groups in HEADS:
+            for size in SIZES:
+                for cells in CELLS:
+                    wanted = _attention(kinds, *drawn_attention(heads, groups, size, cells), drawn_mask(cells))
+                    seen = attention[f"{name} {heads} {size} {cells} {max(TOKENS)} 1"]
+                    assert np.abs(seen - wanted).max() <= 2e-5 * np.abs(wanted).max(), (name, heads, size, cells)
+
+
+def test_attention_does_not_depend_on_the_tokens_beside_it_nor_on_threads(attention: Products) -> None:
+    for key, seen in attention.items():
+        *what, tokens, _ = key.split()
+        widest = attention[" ".join([*what, str(max(TOKENS)), "1"])]
+        assert seen.tobytes() == widest[: int(tokens)].tobytes(), key
+
+
+def _attention(
+    kinds: tuple[int, int],
+    q: NDArray[np.float32],
+    k: NDArray[np.float32],
+    v: NDArray[np.float32],
+    mask: NDArray[np.float16],
+) -> NDArray[np.float64]:
+    """Return attention by its formula, in the precision of Python: shape (tokens, heads, size)."""
+    together = len(q) // len(k)
+    keys, values = (_as_blocks(x.reshape(-1, x.shape[2]), kind).reshape(x.shape) for x, kind in zip((k, v), kinds))
+    k, v = keys.astype(np.float64).repeat(together, 0), values.astype(np.float64).repeat(together, 0)
+    scores = q.astype(np.float64) @ k.transpose(0, 2, 1) / np.sqrt(q.shape[2]) + mask.astype(np.float64)
+    weights = np.exp(scores - scores.max(axis=2, keepdims=True))
+    return (weights / weights.sum(axis=2, keepdims=True) @ v).transpose(1, 0, 2)
 
 
 # --- broken on purpose ------------------------------------------------------------------------------------------------
@@ -110,6 +166,30 @@ FAULTS = {
     "an offset of 16 in place of 32": ("blocks.h", "scales), 5);", "scales), 4);", "products of Q6_K come out wrong"),
     "a fifth bit that is lost": ("blocks.h", "by, 0x10)", "by, 0x00)", "products of Q5_K come out wrong"),
     "a row left out": ("matmul.cpp", "if (rows) tile", "if (rows > 1) tile", "come out wrong"),
+    "weights that are not joined by size": (
+        "attention.cpp",
+        "std::exp(most - now)",
+        "1",
+        "attention to q8_0 and f16 come out",
+    ),
+    "a token that sees another's mask": (
+        "attention.cpp",
+        "if (masks[r]) memcpy(whole, masks[r],",
+        "if (masks[r]) memcpy(whole, masks[0],",
+        "attention to q8_0 and f16",
+    ),
+    "keys in pieces that depend on the tokens": (
+        "attention.cpp",
+        "add(sums[r][0], sums[r][1])",
+        "add(ROWS > 1 ? multiply(sums[r][0], all_floats(1.000001f)) : sums[r][0], sums[r][1])",
+        "depend on how many are made together",
+    ),
+    "attention not taken over": (
+        "attention.cpp",
+        "void ggml_compute_forward_flash_attn_ext(",
+        "void another_attention(",
+        "do not come to the kernels",
+    ),
     "nothing taken over": ("matmul.cpp", "bool llamafile_sgemm(", "bool another_sgemm(", "do not come to the kernels"),
 }
 
@@ -122,7 +202,8 @@ def test_kernels_with_a_fault_are_not_used(fault: str, tmp_path: Path) -> None:
         assert source.name != file or right in text
         (tmp_path / source.name).write_text(text.replace(right, wrong) if source.name == file else text)
     library, answer = tmp_path / "kernels.so", tmp_path / "answer"
-    command = [*compiling._compiler(), *compiling._FLAGS, "-o", str(library), str(tmp_path / "matmul.cpp")]
+    command = [*compiling._compiler(), *compiling._FLAGS, "-o", str(library), *units(compiling._SOURCES)]
+    command = [word.replace(str(compiling._SOURCES[0].parent), str(tmp_path)) for word in command]
     subprocess.run(command, check=True)
     run_kernels(library, "check", answer)
     said = json.loads(answer.read_text())
@@ -163,9 +244,9 @@ def open_model(blocks_of_k: Path) -> Iterator[LlamaModel]:
 @pytest.mark.skipif("amx_int8" in processor_flags(), reason="AMX has kernels of its own, and they come first")
 def test_a_model_in_blocks_is_read_as_it_is_and_exact_at_every_width(open_model: LlamaModel) -> None:
     assert open_model.options.extra_buffers is False
-    before = kernels().library.localspec_products()  # type: ignore[union-attr]
+    before = kernels().library.localspec_operations()  # type: ignore[union-attr]
     assert exact_width(open_model) == WIDEST
-    assert kernels().library.localspec_products() > before  # type: ignore[union-attr]
+    assert kernels().library.localspec_operations() > before  # type: ignore[union-attr]
 
 
 @pytest.mark.skipif("amx_int8" in processor_flags(), reason="AMX rounds alike at every width by itself")

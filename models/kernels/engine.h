@@ -1,0 +1,37 @@
+// What the kernels share with llama.cpp, and among each other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+// As in ggml-cpu-impl.h and ggml.h.
+struct Params { int thread, threads; size_t size; void *data, *pool; bool use_reference; };
+struct Tensor {
+    int type;
+    void *buffer;
+    int64_t ne[4];
+    size_t nb[4];
+    int op, op_params[16], flags;
+    Tensor *src[10], *view_src;
+    size_t view_offset;
+    char *data;
+};
+enum Type { F32 = 0, F16 = 1, Q8_0 = 8, Q4_K = 12, Q5_K = 13, Q6_K = 14, Q8_K = 15, BF16 = 30 };
+
+using Sgemm = bool(const Params *, int64_t, int64_t, int64_t, const void *, int64_t, const void *, int64_t, void *,
+                   int64_t, int, int, int);
+
+// What this library stands in for, and what it needs of the pool of threads.
+struct Engine {
+    Sgemm *sgemm;
+    bool (*tiled)(const Params *, Tensor *);
+    void (*attention)(const Params *, Tensor *);
+    void (*barrier)(void *pool);
+    void (*set_chunk)(void *pool, int chunk);
+    int (*add_chunk)(void *pool, int by);
+};
+
+extern Engine engine;
+extern bool enabled;
+// Operations done here so far.
+extern int64_t operations;
