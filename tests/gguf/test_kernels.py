@@ -144,7 +144,8 @@ def _attention(
 ) -> NDArray[np.float64]:
     """Return attention by its formula, in the precision of Python: shape (tokens, heads, size)."""
     together = len(q) // len(k)
-    keys, values = (_as_blocks(x.reshape(-1, x.shape[2]), kind).reshape(x.shape) for x, kind in zip((k, v), kinds))
+    stored = [_as_blocks(x.reshape(-1, x.shape[2]), kind) for x, kind in zip((k, v), kinds, strict=True)]
+    keys, values = (blocks.reshape(k.shape) for blocks in stored)
     k, v = keys.astype(np.float64).repeat(together, 0), values.astype(np.float64).repeat(together, 0)
     scores = q.astype(np.float64) @ k.transpose(0, 2, 1) / np.sqrt(q.shape[2]) + mask.astype(np.float64)
     weights = np.exp(scores - scores.max(axis=2, keepdims=True))
