@@ -72,6 +72,8 @@ class Build:
     """Why kernels of our own do not work in it; "" if they do."""
     remedy: str = ""
     """What would bring them into use; "" where nothing would."""
+    kernel_types: tuple[str, ...] = ()
+    """Types of weights that they read."""
 
 
 def in_use(devices: Sequence[Device]) -> tuple[Device, ...]:
@@ -102,7 +104,8 @@ def read_build() -> Build:
     found = (ggml_function("ggml_backend_reg_get", ctypes.c_void_p, ctypes.c_size_t)(place) for place in range(count))
     names = tuple(_text("ggml_backend_reg_name", each) for each in found)
     ours = kernels()
-    return Build(_features(said), names, _devices(), str(library_folder(api)), ours.reason, ours.remedy)
+    types = tuple(sorted(ours.types))
+    return Build(_features(said), names, _devices(), str(library_folder(api)), ours.reason, ours.remedy, types)
 
 
 def ask_child(command: Sequence[str] | None = None, seconds: float = _SECONDS) -> Build:
@@ -134,6 +137,7 @@ def build_of(said: dict[str, Any]) -> Build:
         said["library"],
         said["without_kernels"],
         said["remedy"],
+        tuple(said["kernel_types"]),
     )
 
 

@@ -64,17 +64,17 @@ def with_layout(path: Path, options: LlamaOptions) -> LlamaOptions:
 
     AMX, where it is built in, reads prompts quicker, and rounds alike at every width too.
     """
-    there = kernels().library is not None
+    types = kernels().types
     if options.extra_buffers is not None:
         return options
-    as_they_are = there and not _built_with_amx() and _suits(path)
+    as_they_are = bool(types) and not _built_with_amx() and _suits(path, types)
     return replace(options, extra_buffers=not as_they_are)
 
 
-def _suits(path: Path) -> bool:
+def _suits(path: Path, types: frozenset[str]) -> bool:
     # llama.cpp itself will say what is wrong with a file.
     with suppress(ModelFileError):
-        return suits(read_model(path))
+        return suits(read_model(path), types)
     return False
 
 

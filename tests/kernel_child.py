@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from run_localspec import ROOT
 
 FOLDER = Path(find_spec("llama_cpp").origin).parent / "lib"  # type: ignore[union-attr,arg-type]
-TYPES = {"Q4_K": 12, "Q5_K": 13, "Q6_K": 14}
-LENGTHS = (256, 1536)
-ROWS = (1, 50, 301)
+TYPES = {"Q4_K": 12, "Q5_K": 13, "Q6_K": 14, "Q4_0": 2, "Q5_0": 6, "Q8_0": 8, "IQ4_NL": 20}
+LENGTHS = {name: (256, 1536, 4096) if "K" in name else (32, 896, 4064) for name in TYPES}
+"""Of rows; those of 32 numbers a block need not be whole groups of eight blocks."""
+ROWS = (1, 50, 171)
 COLUMNS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 33)
 CACHES = {"q8_0/f16": (8, 1), "q8_0/bf16": (8, 30), "f16/f16": (1, 1)}
 """Types of keys and of values, in ggml's numbers."""
@@ -93,7 +94,7 @@ def _products(kernels: Any) -> dict[str, NDArray[np.float32]]:
     ggml = Ggml(ctypes.CDLL(str(FOLDER / "libggml-base.so")), ctypes.CDLL(str(FOLDER / "libggml-cpu.so")))
     made = {}
     for name, kind in TYPES.items():
-        for length in LENGTHS:
+        for length in LENGTHS[name] if name in kernels.types else ():
             for rows in ROWS:
                 weights, x = drawn(length, rows, max(COLUMNS))
                 for columns in COLUMNS:

@@ -84,9 +84,10 @@ def _amx(features: frozenset[str], flags: frozenset[str]) -> Finding:
 
 
 def _kernels(build: Build) -> Finding:
-    values = {"in_use": not build.without_kernels}
+    values = {"in_use": not build.without_kernels, "types": [*build.kernel_types]}
     if not build.without_kernels:
-        fact = "localspec's own read weights in Q4_K, Q5_K and Q6_K: passes of any width agree, and wide ones are cheap"
+        types = ", ".join(build.kernel_types)
+        fact = f"localspec's own, for {types}: passes of any width agree, and wide ones are cheap"
         return _engine("kernels", fact, values=values)
     fact, mark = f"llama.cpp's own alone: {build.without_kernels}", Mark.NOTE if build.remedy else Mark.OK
     return _engine("kernels", fact, mark, build.remedy, values, "llama.cpp's own alone")

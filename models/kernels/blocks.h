@@ -1,5 +1,5 @@
-// Blocks of 256 weights as GGUF files have them (K-quants), taken apart into bytes, scales and minimums; and blocks of
-// 256 activations as llama.cpp quantises them, in the order in which the kernels want them.
+// Blocks of 256 weights as GGUF files have them (K-quants), taken apart into bytes, scales and minimums; blocks of 256
+// activations as llama.cpp quantises them, in the order in which the kernels want them; and the products of both.
 //
 // A weight is d * scale * number - dmin * minimum, with a scale and a minimum for each of 16 (Q6_K) or 32 numbers. Lane
 // i of the vectors below holds the numbers 16i to 16i + 15 of a block, four to a vector.
@@ -14,11 +14,6 @@ struct Q6K { uint8_t ql[128], qh[64]; int8_t scales[16]; uint16_t d; };
 struct Q8K { float d; int8_t qs[256]; int16_t bsums[16]; };
 static_assert(sizeof(Q4K) == 144 && sizeof(Q5K) == 176 && sizeof(Q6K) == 210 && sizeof(Q8K) == 292);
 
-template <class Block> constexpr int BITS_OF = 0;
-template <> constexpr int BITS_OF<Q4K> = 4;
-template <> constexpr int BITS_OF<Q5K> = 5;
-template <> constexpr int BITS_OF<Q6K> = 6;
-
 struct Activations {
     alignas(64) int8_t numbers[256];
     int16_t sums[16];  // of 16 numbers each
@@ -32,15 +27,21 @@ struct Weights {
     float d, dmin;
 };
 
+// Four pieces of 16 activations, for four lanes.
+INLINE void arrange_lanes(int8_t *numbers, int quarter, const int8_t *a, const int8_t *b, const int8_t *c,
+                          const int8_t *d) {
+    const int8_t *const pieces[4] = {a, b, c, d};
+    __m128 dwords[4];
+    UNROLL for (int i = 0; i < 4; i++) dwords[i] = _mm_loadu_ps(reinterpret_cast<const float *>(pieces[i]));
+    _MM_TRANSPOSE4_PS(dwords[0], dwords[1], dwords[2], dwords[3]);
+    int8_t *lanes = numbers + quarter * 16 / WIDTH * 4 * WIDTH + quarter * 16 % WIDTH;
+    UNROLL for (int v = 0; v < 4; v++) _mm_store_ps(reinterpret_cast<float *>(lanes + v * WIDTH), dwords[v]);
+}
+
 INLINE void arrange(Activations *to, const Q8K *from) {
     UNROLL for (int quarter = 0; quarter < 4; quarter++) {
-        const float *dwords = reinterpret_cast<const float *>(from->qs + 64 * quarter);
-        __m128 a = _mm_loadu_ps(dwords), b = _mm_loadu_ps(dwords + 4);
-        __m128 c = _mm_loadu_ps(dwords + 8), d = _mm_loadu_ps(dwords + 12);
-        _MM_TRANSPOSE4_PS(a, b, c, d);
-        float *lanes = reinterpret_cast<float *>(to->numbers + quarter * 16 / WIDTH * 4 * WIDTH + quarter * 16 % WIDTH);
-        const __m128 columns[4] = {a, b, c, d};
-        UNROLL for (int v = 0; v < 4; v++) _mm_store_ps(lanes + v * WIDTH / 4, columns[v]);
+        const int8_t *numbers = from->qs + 64 * quarter;
+        arrange_lanes(to->numbers, quarter, numbers, numbers + 16, numbers + 32, numbers + 48);
     }
     memcpy(to->sums, from->bsums, sizeof to->sums);
     to->d = from->d;
@@ -124,3 +125,27 @@ INLINE void take_apart(Weights &w, const Q6K *block) {
     w.minimums = _mm256_slli_epi16(_mm256_sub_epi16(_mm256_setzero_si256(), scales), 5);
     w.d = _cvtsh_ss(block->d);
 }
+
+// One kind of block: BITS of a number.
+template <class OfBlock, int BITS> struct KQuant {
+    using Block = OfBlock;
+    using Group = OfBlock;
+    using Given = Q8K;
+    using Weights = ::Weights;
+    using Activations = ::Activations;
+    static constexpr int BLOCKS = 1;  // in a group of 256 numbers
+
+    static FORCED void arrange(Activations *to, const Q8K *from, int64_t) { ::arrange(to, from); }
+    static FORCED floats add_product(floats sum, const Weights &w, const Activations &x) {
+        const __m256i below = _mm256_madd_epi16(w.minimums, _mm256_load_si256(reinterpret_cast<const __m256i *>(x.sums)));
+        ints products = ints{};
+        UNROLL for (int part = 0; part < PARTS; part++) {
+            const ints more = scaled_products<BITS>(w.numbers[part], x.numbers + part * 4 * WIDTH, w.scales[part]);
+            products = part ? add_dwords(products, more) : more;
+        }
+        if (BITS == 6) products = add_dwords(products, widened(below));
+        floats value = multiply(to_floats(products), all_floats(w.d));
+        if (BITS != 6) value = subtract_product(value, to_floats(widened(below)), all_floats(w.dmin));
+        return multiply_add(value, all_floats(x.d), sum);
+    }
+};

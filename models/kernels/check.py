@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from models.errors import LocalspecError
 
-_TYPES = {12: "Q4_K", 13: "Q5_K", 14: "Q6_K"}
-"""ggml's numbers of the types that the kernels read."""
+TYPES = {2: "Q4_0", 6: "Q5_0", 8: "Q8_0", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 20: "IQ4_NL"}
+"""The types that kernels may read, by ggml's numbers."""
 _F32 = 0
-_ROWS, _LENGTH = 37, 512
+_ROWS, _LENGTH, _SHORT_BLOCKS = 9, 4096, 96
+"""Rows of `_LENGTH` numbers, and of fewer for types whose blocks are so short that a row may end in mid of eight."""
 _COLUMNS = (1, 3, 11)
 """Widths of the passes: kernels of one column, of several, and of more than are taken at once."""
 _TOLERANCE = 1e-4
@@ -118,6 +119,12 @@ class Ggml:
         return result
 
 
+def readable(kernels: ctypes.CDLL) -> list[int]:
+    """Return ggml's numbers of the types that these kernels read."""
+    kernels.localspec_reads.restype = ctypes.c_bool
+    return [kind for kind in TYPES if kernels.localspec_reads(kind)]
+
+
 def check_kernels(ggml: Ggml, kernels: ctypes.CDLL) -> None:
     """Compare results with and without the kernels, which stay enabled; raises LocalspecError where they differ."""
     kernels.localspec_operations.restype = ctypes.c_int64
@@ -129,8 +136,11 @@ def _check_products(ggml: Ggml, kernels: ctypes.CDLL) -> None:
     draw = np.random.default_rng(_SEED)
     weights = draw.standard_normal((_ROWS, _LENGTH)).astype(np.float32)
     x = draw.standard_normal((max(_COLUMNS), _LENGTH)).astype(np.float32)
-    for kind, name in _TYPES.items():
-        ways: list[Way] = [partial(ggml.product, kind, weights, x[:columns]) for columns in _COLUMNS]
+    for kind in readable(kernels):
+        name = TYPES[kind]
+        length = _LENGTH if "K" in name else _LENGTH - _SHORT_BLOCKS
+        some, given = np.ascontiguousarray(weights[:, :length]), x[:, :length]
+        ways: list[Way] = [partial(ggml.product, kind, some, given[:columns]) for columns in _COLUMNS]
         _compare(f"products of {name}", kernels, ways, _TOLERANCE)
 
 

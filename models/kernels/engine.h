@@ -16,7 +16,9 @@ struct Tensor {
     size_t view_offset;
     char *data;
 };
-enum Type { F32 = 0, F16 = 1, Q8_0 = 8, Q4_K = 12, Q5_K = 13, Q6_K = 14, Q8_K = 15, BF16 = 30 };
+enum Type {
+    F32 = 0, F16 = 1, Q4_0 = 2, Q5_0 = 6, Q8_0 = 8, Q4_K = 12, Q5_K = 13, Q6_K = 14, Q8_K = 15, IQ4_NL = 20, BF16 = 30
+};
 
 using Sgemm = bool(const Params *, int64_t, int64_t, int64_t, const void *, int64_t, const void *, int64_t, void *,
                    int64_t, int, int, int);

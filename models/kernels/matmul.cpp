@@ -9,6 +9,7 @@
 
 #include "blocks.h"
 #include "engine.h"
+#include "small_blocks.h"
 
 #include <vector>
 
@@ -18,89 +19,128 @@ constexpr int AT_ONCE = 8;          // tokens for which weights are taken apart 
 constexpr int64_t AHEAD = 4096;     // bytes by which memory is asked for before it is needed
 constexpr int64_t CHUNK = 1 << 16;  // bytes of weights that a thread takes at a time, since others may be slower
 constexpr int64_t FEWEST_ROWS = 8;
+constexpr int64_t NEAREST = 32 << 10;  // bytes of the nearest cache
 
-template <class Block> INLINE floats add_product(floats sum, const Weights &w, const Activations &x) {
-    const __m256i below = _mm256_madd_epi16(w.minimums, _mm256_load_si256(reinterpret_cast<const __m256i *>(x.sums)));
-    ints products = ints{};
-    UNROLL for (int part = 0; part < PARTS; part++) {
-        const int8_t *numbers = x.numbers + part * 4 * WIDTH;
-        const ints more = scaled_products<BITS_OF<Block>>(w.numbers[part], numbers, w.scales[part]);
-        products = part ? add_dwords(products, more) : more;
-    }
-    if (BITS_OF<Block> == 6) products = add_dwords(products, widened(below));
-    floats value = multiply(to_floats(products), all_floats(w.d));
-    if (BITS_OF<Block> != 6) value = subtract_product(value, to_floats(widened(below)), all_floats(w.dmin));
-    return multiply_add(value, all_floats(x.d), sum);
+// What the work needs to know of the matrices.
+struct Matrices {
+    const char *weights, *end;
+    int64_t row_bytes, blocks;
+    float *out;
+    int64_t out_stride;
+};
+
+// A group of a row. The last one may be short: what is behind it is the next row's, and is multiplied by nothing; but
+// behind the last row is nobody's memory.
+template <class Format>
+INLINE const typename Format::Group *group_of(typename Format::Group &spare, const char *from, const char *end) {
+    using Group = typename Format::Group;
+    if (Format::BLOCKS == 1 || from + sizeof(Group) <= end) return reinterpret_cast<const Group *>(from);
+    spare = {};
+    memcpy(&spare, from, end - from);
+    return &spare;
 }
 
-// ROWS rows of weights, `row_blocks` apart, times COLUMNS columns of activations; `next`: memory needed soon.
-template <class Block, int ROWS, int COLUMNS>
-void tile(float *out, int64_t out_stride, const Block *w, int64_t row_blocks, const Activations *x, int64_t blocks,
-          const char *next) {
+template <class Format> INLINE int64_t groups_of(int64_t blocks) {
+    return (blocks + Format::BLOCKS - 1) / Format::BLOCKS;
+}
+
+// ROWS rows of weights from `row` on times COLUMNS columns of activations; `next`: memory needed soon.
+template <class Format, int ROWS, int COLUMNS>
+void tile(const Matrices &m, int64_t row, const typename Format::Activations *x, const char *next) {
+    using Group = typename Format::Group;
+    const int64_t groups = groups_of<Format>(m.blocks), stride = m.row_bytes;
+    const char *weights = m.weights + row * stride, *end = m.end;
     floats sums[ROWS][COLUMNS];
     UNROLL for (int r = 0; r < ROWS; r++) UNROLL for (int c = 0; c < COLUMNS; c++) sums[r][c] = zeros();
-    for (int64_t b = 0; b < blocks; b++) {
+    for (int64_t g = 0; g < groups; g++) {
         UNROLL for (int r = 0; r < ROWS; r++) {
-            UNROLL for (size_t line = 0; line < sizeof(Block); line += 64) _mm_prefetch(next + line, _MM_HINT_T0);
-            next += sizeof(Block);
-            Weights taken;
-            take_apart(taken, w + r * row_blocks + b);
+            UNROLL for (size_t line = 0; line < sizeof(Group); line += 64) _mm_prefetch(next + line, _MM_HINT_T0);
+            next += sizeof(Group);
+            Group spare;
+            typename Format::Weights taken;
+            const char *from = weights + r * stride + g * static_cast<int64_t>(sizeof(Group));
+            take_apart(taken, group_of<Format>(spare, from, end));
             UNROLL for (int c = 0; c < COLUMNS; c++)
-                sums[r][c] = add_product<Block>(sums[r][c], taken, x[c * blocks + b]);
+                sums[r][c] = Format::add_product(sums[r][c], taken, x[c * groups + g]);
         }
     }
     UNROLL for (int r = 0; r < ROWS; r++)
-        UNROLL for (int c = 0; c < COLUMNS; c++) out[c * out_stride + r] = total(sums[r][c]);
+        UNROLL for (int c = 0; c < COLUMNS; c++) m.out[c * m.out_stride + row + r] = total(sums[r][c]);
+}
+
+template <class Format, int ROWS, int COLUMNS>
+void strip(const Matrices &m, int64_t row, int64_t end, const typename Format::Activations *x) {
+    const int64_t bytes = ROWS * m.row_bytes, ahead = ROWS == 1 ? AHEAD : (AHEAD + bytes - 1) / bytes * bytes;
+    for (; row + ROWS <= end; row += ROWS)
+        tile<Format, ROWS, COLUMNS>(m, row, x, m.weights + row * m.row_bytes + ahead);
+    if (row < end) tile<Format, 1, COLUMNS>(m, row, x, m.weights + row * m.row_bytes);
 }
 
 // Rows come two at a time where activations are too many for the nearest cache: each is then fetched half as often.
-template <class Block, int COLUMNS>
-void strip(int64_t rows, float *out, int64_t out_stride, const Block *w, int64_t row_blocks, const Activations *x,
-           int64_t blocks) {
-    constexpr int ROWS = COLUMNS > AT_ONCE / 2 ? 2 : 1;
-    const int64_t bytes = ROWS * row_blocks * static_cast<int64_t>(sizeof(Block));
-    const int64_t ahead = ROWS == 1 ? AHEAD : (AHEAD + bytes - 1) / bytes * bytes;
-    for (; rows >= ROWS; rows -= ROWS, out += ROWS, w += ROWS * row_blocks) {
-        const char *next = reinterpret_cast<const char *>(w) + ahead;
-        tile<Block, ROWS, COLUMNS>(out, out_stride, w, row_blocks, x, blocks, next);
+template <class Format, int COLUMNS = AT_ONCE>
+void strip_of(int64_t columns, const Matrices &m, int64_t row, int64_t end, const typename Format::Activations *x) {
+    if (columns == COLUMNS) {
+        constexpr int TOGETHER = COLUMNS > AT_ONCE / 2 ? 2 : 1;
+        const int64_t size = groups_of<Format>(m.blocks) * COLUMNS * static_cast<int64_t>(sizeof *x);
+        return size > NEAREST ? strip<Format, TOGETHER, COLUMNS>(m, row, end, x) : strip<Format, 1, COLUMNS>(m, row, end, x);
     }
-    if (rows) tile<Block, 1, COLUMNS>(out, out_stride, w, row_blocks, x, blocks, reinterpret_cast<const char *>(w));
+    if constexpr (COLUMNS > 1) strip_of<Format, COLUMNS - 1>(columns, m, row, end, x);
 }
-
-template <class Block, int COLUMNS = AT_ONCE>
-void strip_of(int64_t columns, int64_t rows, float *out, int64_t out_stride, const Block *w, int64_t row_blocks,
-              const Activations *x, int64_t blocks) {
-    if (columns == COLUMNS) return strip<Block, COLUMNS>(rows, out, out_stride, w, row_blocks, x, blocks);
-    if constexpr (COLUMNS > 1)
-        strip_of<Block, COLUMNS - 1>(columns, rows, out, out_stride, w, row_blocks, x, blocks);
-}
-
-bool is_ours(int type) { return enabled && (type == Q4_K || type == Q5_K || type == Q6_K); }
 
 // All columns of activations, arranged; each thread has its own, which costs less than waiting for each other.
-const Activations *arranged(const Q8K *x, int64_t columns, int64_t column_blocks, int64_t blocks) {
-    static thread_local std::vector<Activations> kept;
-    if (kept.size() < static_cast<size_t>(columns * blocks)) kept.resize(columns * blocks);
+template <class Format>
+const typename Format::Activations *arranged(const typename Format::Given *x, int64_t columns, int64_t column_blocks,
+                                             int64_t blocks) {
+    static thread_local std::vector<typename Format::Activations> kept;
+    const int64_t groups = groups_of<Format>(blocks);
+    if (kept.size() < static_cast<size_t>(columns * groups)) kept.resize(columns * groups);
     for (int64_t c = 0; c < columns; c++)
-        for (int64_t b = 0; b < blocks; b++) arrange(&kept[c * blocks + b], x + c * column_blocks + b);
+        for (int64_t g = 0; g < groups; g++) {
+            const int64_t first = g * Format::BLOCKS;
+            Format::arrange(&kept[c * groups + g], x + c * column_blocks + first, blocks - first);
+        }
     return kept.data();
 }
 
-template <class Block>
-void multiply_matrices(const Params *params, int64_t rows, int64_t columns, int64_t blocks, const void *weights,
-                       int64_t row_blocks, const Activations *x, float *out, int64_t out_stride) {
-    const Block *w = static_cast<const Block *>(weights);
-    const int64_t fit = CHUNK / (row_blocks * static_cast<int64_t>(sizeof(Block)));
+template <class Format>
+void multiply_matrices(const Params *params, Matrices m, int64_t rows, int64_t columns, int64_t row_blocks,
+                       const void *given, int64_t column_blocks) {
+    constexpr int64_t BYTES = sizeof(typename Format::Block);
+    m.row_bytes = row_blocks * BYTES;
+    m.end = m.weights + (rows - 1) * m.row_bytes + m.blocks * BYTES;
+    const auto *x = arranged<Format>(static_cast<const typename Format::Given *>(given), columns, column_blocks, m.blocks);
+    engine.barrier(params->pool);
+    const int64_t groups = groups_of<Format>(m.blocks), fit = CHUNK / m.row_bytes;
     const int64_t chunk = fit > FEWEST_ROWS ? fit : FEWEST_ROWS;
     for (int64_t from = params->thread * chunk; from < rows; from = engine.add_chunk(params->pool, 1) * chunk) {
-        const int64_t here = rows - from < chunk ? rows - from : chunk;
+        const int64_t end = from + chunk < rows ? from + chunk : rows;
         for (int64_t c = 0; c < columns; c += AT_ONCE) {
-            const int64_t some = columns - c < AT_ONCE ? columns - c : AT_ONCE;
-            strip_of<Block>(some, here, out + c * out_stride + from, out_stride, w + from * row_blocks, row_blocks,
-                            x + c * blocks, blocks);
+            Matrices some = m;
+            some.out += c * m.out_stride;
+            strip_of<Format>(columns - c < AT_ONCE ? columns - c : AT_ONCE, some, from, end, x + c * groups);
         }
     }
 }
+
+using Multiply = void(const Params *, Matrices, int64_t, int64_t, int64_t, const void *, int64_t);
+
+// The kernel for a type of weights; none for those that are not for us.
+Multiply *kernel_for(int type) {
+    switch (type) {
+    case Q4_K: return multiply_matrices<KQuant<Q4K, 4>>;
+    case Q5_K: return multiply_matrices<KQuant<Q5K, 5>>;
+    case Q6_K: return multiply_matrices<KQuant<Q6K, 6>>;
+#ifdef ADD_QUAD_PRODUCTS
+    case Q4_0: return multiply_matrices<Small<Q40, 8>>;
+    case Q5_0: return multiply_matrices<Small<Q50, 16>>;
+    case Q8_0: return multiply_matrices<Small<Q80, 128>>;
+    case IQ4_NL: return multiply_matrices<Small<IQ4NL, 128>>;
+#endif
+    }
+    return nullptr;
+}
+
+bool is_ours(int type) { return enabled && kernel_for(type); }
 
 }  // namespace
 
@@ -114,6 +154,8 @@ extern "C" {
 void localspec_connect(const Engine *of) { engine = *of; }
 void localspec_enable(bool yes) { enabled = yes && engine.sgemm; }
 int64_t localspec_operations() { return operations; }
+// Whether weights of this type are read here.
+bool localspec_reads(int type) { return kernel_for(type); }
 
 bool ggml_compute_forward_mul_mat_tiled(const Params *params, Tensor *out) {
     if (is_ours(out->src[0]->type) || !engine.tiled) return false;
@@ -127,17 +169,13 @@ bool llamafile_sgemm(const Params *params, int64_t rows, int64_t columns, int64_
         return engine.sgemm && engine.sgemm(params, rows, columns, blocks, weights, row_blocks, x, column_blocks, out,
                                             out_stride, type, x_type, out_type);
     // Asked a first time with the activations as they are, and again when they are quantised.
-    if (x_type != Q8_K || out_type != F32) return false;
+    if ((x_type != Q8_K && x_type != Q8_0) || out_type != F32) return false;
     if (params->thread == 0) {
         operations++;
         engine.set_chunk(params->pool, params->threads);
     }
-    const Activations *ready = arranged(static_cast<const Q8K *>(x), columns, column_blocks, blocks);
-    engine.barrier(params->pool);
-    const auto multiply = type == Q4_K   ? multiply_matrices<Q4K>
-                          : type == Q5_K ? multiply_matrices<Q5K>
-                                         : multiply_matrices<Q6K>;
-    multiply(params, rows, columns, blocks, weights, row_blocks, ready, static_cast<float *>(out), out_stride);
+    const Matrices m{static_cast<const char *>(weights), nullptr, 0, blocks, static_cast<float *>(out), out_stride};
+    kernel_for(type)(params, m, rows, columns, row_blocks, x, column_blocks);
     engine.barrier(params->pool);
     return true;
 }

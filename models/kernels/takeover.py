@@ -8,7 +8,7 @@ they should.
 
 import ctypes
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -17,8 +17,6 @@ from models.errors import LocalspecError
 from models.gguf_header import Header
 from models.kernels.compiling import compiled
 
-TYPES = frozenset({"Q4_K", "Q5_K", "Q6_K"})
-"""Types of weights that the kernels read, as they are in the file."""
 _WORTH = 0.5
 """Share of what a token reads from which on the kernels are worth leaving the rest as it is in the file."""
 _log = logging.getLogger("localspec.kernels")
@@ -51,13 +49,15 @@ class Kernels:
     """Why they are not in use; "" if they are, or may come to be."""
     remedy: str = ""
     """What would bring them into use; "" where nothing would, or nothing is amiss."""
+    types: frozenset[str] = frozenset()
+    """Types of weights that they read, as they are in the file, such as "Q4_K"."""
 
     def connect(self, folder: Path) -> "Kernels":
         """Take over from the engine whose library files are in a folder; return what came of it."""
         if self.library is None:
             return self
         # What only reads headers comes this way too, and can do without numpy.
-        from models.kernels.check import Ggml, check_kernels
+        from models.kernels.check import TYPES, Ggml, check_kernels, readable
 
         try:
             cpu = ctypes.CDLL(str(folder / "libggml-cpu.so"))
@@ -69,7 +69,7 @@ class Kernels:
         except (OSError, AttributeError, LocalspecError) as error:
             self.enable(False)
             return _without(LocalspecError(f"This build of llama.cpp does not take them: {error}"))
-        return self
+        return replace(self, types=frozenset(TYPES[kind] for kind in readable(self.library)))
 
     def enable(self, yes: bool) -> None:
         """Let the kernels work, or llama.cpp's own: for all models of this process, between two passes."""
@@ -88,11 +88,11 @@ def open_kernels() -> Kernels:
         return _without(LocalspecError("The kernels can't be loaded.", cause=str(error)))
 
 
-def suits(header: Header) -> bool:
-    """Tell whether most of what a token reads of this model are weights that the kernels take as they are."""
+def suits(header: Header, types: frozenset[str]) -> bool:
+    """Tell whether most of what a token reads of this model are weights of these types, and read by the kernels."""
     read = read_a_token(header)
     # Experts are multiplied in another way, which the kernels have no part in.
-    ours = sum(size for tensor, size in read.items() if tensor.type in TYPES and "_exps." not in tensor.name)
+    ours = sum(size for tensor, size in read.items() if tensor.type in types and "_exps." not in tensor.name)
     return ours >= _WORTH * sum(read.values())
 
 

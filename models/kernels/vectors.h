@@ -20,11 +20,18 @@ using ints = __m512i;
 using floats = __m512;
 
 INLINE ints load(const void *from) { return _mm512_loadu_si512(from); }
+INLINE void store(void *to, ints a) { _mm512_storeu_si512(to, a); }
+INLINE ints all_dwords(int value) { return _mm512_set1_epi32(value); }
 INLINE ints all_bytes(int value) { return _mm512_set1_epi8(static_cast<char>(value)); }
 INLINE ints all_pieces(const void *from) {
     return _mm512_broadcast_i32x4(_mm_loadu_si128(static_cast<const __m128i *>(from)));
 }
 INLINE ints bit_and(ints a, ints b) { return _mm512_and_si512(a, b); }
+INLINE ints bit_xor(ints a, ints b) { return _mm512_xor_si512(a, b); }
+INLINE ints four_pieces(__m128i a, __m128i b, __m128i c, __m128i d) {
+    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_set_m128i(b, a)), _mm256_set_m128i(d, c), 1);
+}
+INLINE ints looked_up(__m128i table, ints a) { return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), a); }
 INLINE ints shift_down(ints a, ints by) { return _mm512_srlv_epi32(a, by); }
 // `low` with those bits of `high`, shifted down by so many and up by 4, that the mask takes.
 INLINE ints with_high_bits(ints low, ints high, ints by, int mask) {
@@ -38,6 +45,21 @@ INLINE ints high_qwords(ints a, ints b) { return _mm512_unpackhi_epi64(a, b); }
 INLINE ints add_words(ints a, ints b) { return _mm512_add_epi16(a, b); }
 INLINE ints add_dwords(ints a, ints b) { return _mm512_add_epi32(a, b); }
 INLINE ints multiply_dwords(ints a, ints b) { return _mm512_mullo_epi32(a, b); }
+// `low`, with bit `from` + i of each lane as bit 4 of its byte i.
+INLINE ints with_spread_bits(ints low, ints bits, int from) {
+    const ints four = bit_and(_mm512_srli_epi32(bits, from), _mm512_set1_epi32(15));
+    const ints spread = bit_and(_mm512_mullo_epi32(four, _mm512_set1_epi32(0x00204081)), all_bytes(1));
+    return _mm512_or_si512(low, _mm512_slli_epi32(spread, 4));
+}
+// Of eight numbers 0 and 1 twice, 2 and 3 twice, and so on.
+INLINE __m512i pairs_twice(const int *eight, int) {
+    const ints numbers = _mm512_zextsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(eight)));
+    return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 1, 0, 1, 2, 3, 2, 3, 4, 5, 4, 5, 6, 7, 6, 7), numbers);
+}
+INLINE __m512 pairs_twice(__m256 eight, int) {
+    const ints order = _mm512_setr_epi32(0, 1, 0, 1, 2, 3, 2, 3, 4, 5, 4, 5, 6, 7, 6, 7);
+    return _mm512_permutexvar_ps(order, _mm512_castps256_ps512(eight));
+}
 INLINE ints low_half_twice(ints a) { return _mm512_or_si512(bit_and(a, _mm512_set1_epi32(0xFFFF)), _mm512_slli_epi32(a, 16)); }
 INLINE ints pair_products(ints weights, ints x) { return _mm512_maddubs_epi16(weights, x); }
 INLINE ints pair_sums(ints a, ints b) { return _mm512_madd_epi16(a, b); }
@@ -102,11 +124,16 @@ using ints = __m256i;
 using floats = __m256;
 
 INLINE ints load(const void *from) { return _mm256_loadu_si256(static_cast<const __m256i *>(from)); }
+INLINE void store(void *to, ints a) { _mm256_storeu_si256(static_cast<__m256i *>(to), a); }
+INLINE ints all_dwords(int value) { return _mm256_set1_epi32(value); }
 INLINE ints all_bytes(int value) { return _mm256_set1_epi8(static_cast<char>(value)); }
 INLINE ints all_pieces(const void *from) {
     return _mm256_broadcastsi128_si256(_mm_loadu_si128(static_cast<const __m128i *>(from)));
 }
 INLINE ints bit_and(ints a, ints b) { return _mm256_and_si256(a, b); }
+INLINE ints bit_xor(ints a, ints b) { return _mm256_xor_si256(a, b); }
+INLINE ints four_pieces(__m128i a, __m128i b, __m128i, __m128i) { return _mm256_set_m128i(b, a); }
+INLINE ints looked_up(__m128i table, ints a) { return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), a); }
 INLINE ints shift_down(ints a, ints by) { return _mm256_srlv_epi32(a, by); }
 INLINE ints with_high_bits(ints low, ints high, ints by, int mask) {
     const ints bits = bit_and(shift_down(high, by), all_bytes(mask >> 4));
@@ -119,6 +146,19 @@ INLINE ints high_qwords(ints a, ints b) { return _mm256_unpackhi_epi64(a, b); }
 INLINE ints add_words(ints a, ints b) { return _mm256_add_epi16(a, b); }
 INLINE ints add_dwords(ints a, ints b) { return _mm256_add_epi32(a, b); }
 INLINE ints multiply_dwords(ints a, ints b) { return _mm256_mullo_epi32(a, b); }
+INLINE ints with_spread_bits(ints low, ints bits, int from) {
+    const ints four = bit_and(_mm256_srli_epi32(bits, from), _mm256_set1_epi32(15));
+    const ints spread = bit_and(_mm256_mullo_epi32(four, _mm256_set1_epi32(0x00204081)), all_bytes(1));
+    return _mm256_or_si256(low, _mm256_slli_epi32(spread, 4));
+}
+INLINE __m256i pairs_twice(const int *eight, int part) {
+    const int *four = eight + 4 * part;
+    return _mm256_setr_epi32(four[0], four[1], four[0], four[1], four[2], four[3], four[2], four[3]);
+}
+INLINE __m256 pairs_twice(__m256 eight, int part) {
+    const __m256i order = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 0, 1, 2, 3, 2, 3), _mm256_set1_epi32(4 * part));
+    return _mm256_permutevar8x32_ps(eight, order);
+}
 INLINE ints low_half_twice(ints a) { return _mm256_or_si256(bit_and(a, _mm256_set1_epi32(0xFFFF)), _mm256_slli_epi32(a, 16)); }
 INLINE ints pair_products(ints weights, ints x) { return _mm256_maddubs_epi16(weights, x); }
 INLINE ints pair_sums(ints a, ints b) { return _mm256_madd_epi16(a, b); }
