@@ -29,8 +29,8 @@ def passes_words(seen: Foreseen) -> str:
     """Say what the price of wider passes is taken from."""
     if seen.target is None:
         return (
-            "Passes of the target were not measured on this machine: each further token is assumed to cost between a "
-            "quarter of the first (seen with AVX-512) and all of it (without). `localspec tune` measures them."
+            "Passes of the target were not measured on this machine: each further token is assumed to cost between "
+            "a sixth of the first (seen with localspec's kernels) and all of it. `localspec tune` measures them."
         )
     ratios = [f"{ratio:.2f} for {width}" for width, ratio in sorted(seen.target.verify.items()) if width > 1]
     more = ", and so on" if len(ratios) > _SHOWN_WIDTHS else ""

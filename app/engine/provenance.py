@@ -8,7 +8,7 @@ from pathlib import Path
 
 from models.abort import AbortFlag
 from models.base import LanguageModel
-from models.bindings import VERSION, llama_cpp
+from models.bindings import VERSION, kernels, llama_cpp
 from models.errors import Cancelled, ModelFileError
 from models.llama import LlamaModel
 from models.llama_load import LlamaOptions, has_gpu, threads_of
@@ -140,4 +140,5 @@ def _build() -> str:
     api = llama_cpp()
     version: bytes = api.llama_version()
     system: bytes = api.llama_print_system_info()
-    return f"llama-cpp-python {VERSION}, llama.cpp {version.decode()}, {' '.join(system.decode().split())}"
+    ours = ", localspec's kernels" if kernels().library else ""
+    return f"llama-cpp-python {VERSION}, llama.cpp {version.decode()}{ours}, {' '.join(system.decode().split())}"

@@ -99,7 +99,7 @@ class Tuner:
         assert chosen is not None
         setting = replace(chosen.setting, extra_buffers=False)
         if self._timer.left < loading + 2 * sum(chosen.seconds[min(chosen.seconds)].values()):
-            self.findings.notes.append("There was no time to try weights that are not repacked: give more --seconds.")
+            self.findings.notes.append("There was no time to try weights that are not rearranged: give more --seconds.")
             return None
         model = self._open(path, tuning_options(setting, options))
         try:
