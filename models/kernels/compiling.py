@@ -24,7 +24,15 @@ from models.machine import machine_id, processor_flags
 
 _SOURCES = tuple(
     Path(__file__).with_name(name)
-    for name in ("matmul.cpp", "attention.cpp", "blocks.h", "small_blocks.h", "engine.h", "vectors.h")
+    for name in (
+        "matmul.cpp",
+        "attention.cpp",
+        "attention_rows.h",
+        "blocks.h",
+        "small_blocks.h",
+        "engine.h",
+        "vectors.h",
+    )
 )
 # Without -ffp-contract=off a compiler may join a product and a sum in one function, and not in its twin.
 # -w: GCC 12 warns of its own headers, some thousand times.
