@@ -85,8 +85,21 @@ def _attention(kernels: Any) -> dict[str, NDArray[np.float32]]:
                         for threads in (1, 2, 3):
                             key = f"{name} {heads} {size} {cells} {tokens} {threads}"
                             made[key] = ggml.attention(kinds, (q[:, :tokens], k, v), mask[:tokens], threads)
+        made[f"{name} near"], made[f"{name} spread"] = _near_and_spread(ggml, kinds)
     assert kernels.library.localspec_operations() >= len(made)
     return made
+
+
+def _near_and_spread(ggml: Any, kinds: tuple[int, int]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return attention to neighbouring cells, and to the same among others that nobody attends to."""
+    q, k, v = drawn_attention(12, 2, 64, 300)
+    place = np.sort(np.random.default_rng(5).permutation(470)[:300])
+    _, k_among, v_among = drawn_attention(12, 2, 64, 470)
+    k_among[:, place], v_among[:, place] = k, v
+    seen = np.isin(np.arange(470), place)
+    mask = np.broadcast_to(np.where(seen, 0, -np.inf), (max(TOKENS), 470)).astype(np.float16)
+    near = ggml.attention(kinds, (q, k, v), np.zeros((max(TOKENS), 300), np.float16), 2)
+    return near, ggml.attention(kinds, (q, k_among, v_among), mask, 2)
 
 
 def _products(kernels: Any) -> dict[str, NDArray[np.float32]]:

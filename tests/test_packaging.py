@@ -7,6 +7,8 @@ from pathlib import Path
 
 from run_localspec import ROOT, environment
 
+from models.kernels.compiling import _SOURCES
+
 
 def test_the_wheel_carries_exactly_our_packages(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
@@ -14,7 +16,7 @@ def test_the_wheel_carries_exactly_our_packages(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"app", "models", "drafters"}
-    assert not [name for name in names if name.endswith((".gguf", ".pyc"))]
+    assert not [name for name in names if name.endswith((".gguf", ".pyc", ".so"))]
     sources = {
         path.relative_to(ROOT).as_posix()
         for top in ("app", "models", "drafters")
@@ -22,6 +24,8 @@ def test_the_wheel_carries_exactly_our_packages(tmp_path: Path) -> None:
     }
     assert {name for name in names if name.endswith(".py")} == sources
     assert "app/bench/prompts.jsonl" in names
+    # Compiled where they are used.
+    assert {Path(name).name for name in names if name.endswith((".cpp", ".h"))} == {each.name for each in _SOURCES}
 
 
 def test_the_wheel_declares_command_licence_and_starter(tmp_path: Path) -> None:

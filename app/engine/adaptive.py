@@ -19,7 +19,7 @@ from app.engine.looks import Looks
 from app.engine.model_cost import SMALLEST_WINDOW, WINDOWS, ModelCost
 from app.engine.passes import Bounds
 from app.engine.round import Round
-from app.engine.stake import STAKE_SHARE, TRUST_TOKENS, Stake, run_trust
+from app.engine.stake import STAKE_SHARE, TRUST_TOKENS, Stake, kept_back, run_trust
 from app.engine.value import Seconds, affordable, best_length, best_siblings, no_time
 from drafters.base import NO_DRAFT, Draft
 from drafters.draft_model import Hindsight
@@ -243,11 +243,12 @@ class Adaptive:
 
     def trusted(self, draft: Draft) -> list[float]:
         """Return the chances of as much of a draft as may be checked at all."""
-        longest, proof = len(draft.tokens), 0.0
+        longest, proof, kept = len(draft.tokens), 0.0, 0.0
         if self.model is None or not draft.source.startswith(self.model.name):
             longest, proof = min(longest, self._longest_copy()), run_trust(self._looks.run)
+            kept = kept_back(self.curve)
         floors = self.acceptance.floors(draft)[:longest]
-        return self.acceptance.chances(draft)[: self._affordable_length(longest, no_time, floors, proof)]
+        return self.acceptance.chances(draft)[: self._affordable_length(longest, no_time, floors, proof, kept)]
 
     def proved(self, draft: Draft) -> list[float]:
         """Return the same chances as far as they are proved."""
@@ -258,7 +259,7 @@ class Adaptive:
         return max(_FIRST_LENGTH, _GROWTH * self._looks.run)
 
     def _affordable_length(
-        self, longest: int, draft_seconds: Seconds, floors: Sequence[float], proof: float = 0.0
+        self, longest: int, draft_seconds: Seconds, floors: Sequence[float], proof: float = 0.0, kept: float = 0.0
     ) -> int:
         """Return the longest draft that is expected to leave the answer within what it may lose."""
         one = self.curve.seconds(1)
@@ -266,7 +267,7 @@ class Adaptive:
         # The first token is waited for by somebody who sees nothing yet.
         if self._rounds == 0:
             return affordable(longest, cost, (), _FIRST_DELAY, 0.0)
-        return affordable(longest, cost, floors, self._stake() / one + proof, max(0.0, TRUST_TOKENS - proof))
+        return affordable(longest, cost, floors, self._stake() / one + proof - kept, max(0.0, TRUST_TOKENS - proof))
 
     def _stake(self) -> float:
         return self._at_stake.left(self.curve.seconds(1))

@@ -4,6 +4,8 @@ Whenever an answer ends, it has not taken longer than plain decoding by more tha
 and, where a source had proved what it can do and then failed, another token, or two where a copy broke off.
 """
 
+from app.engine.calibrate import VerifyCurve
+
 STAKE_TOKENS, STAKE_SHARE, _SAVINGS_SHARE = 1.0, 0.015, 0.5
 """What may be lost: the time of so many tokens, a share of the answer's time, and a share of what it saved so far."""
 TRUST_TOKENS = 1.0
@@ -13,6 +15,16 @@ RUN_TOKENS = 2.0
 first rounds of an answer must not watch a copy go by that he could have made."""
 _BY_CHANCE = 4
 """Guesses that may come true in a row without a copy behind them."""
+
+
+_FIRST_GUESSES, _LEAST_TOKENS = 3, 0.25
+"""Guesses that have to be affordable before anything is known: where passes are cheap, less need be lost on them."""
+
+
+def kept_back(curve: VerifyCurve) -> float:
+    """Return what free drafts may not lose of the stake, in tokens: a draft model has a prompt to read for it."""
+    price = curve.seconds(1 + _FIRST_GUESSES) / curve.seconds(1) - 1
+    return STAKE_TOKENS - min(STAKE_TOKENS, max(_LEAST_TOKENS, price))
 
 
 def run_trust(run: int) -> float:

@@ -27,6 +27,7 @@ from kernel_child import (
     run_kernels,
 )
 from numpy.typing import NDArray
+from own_kernels import llama_cpps_own
 from tiny_gguf import write_llama
 
 import models.kernels.compiling as compiling
@@ -139,9 +140,17 @@ def test_attention_is_what_its_formula_says(attention: Products) -> None:
 
 def test_attention_does_not_depend_on_the_tokens_beside_it_nor_on_threads(attention: Products) -> None:
     for key, seen in attention.items():
+        if key.endswith(("near", "spread")):
+            continue
         *what, tokens, _ = key.split()
         widest = attention[" ".join([*what, str(max(TOKENS)), "1"])]
         assert seen.tobytes() == widest[: int(tokens)].tobytes(), key
+
+
+def test_attention_does_not_depend_on_where_the_cells_are(attention: Products) -> None:
+    for name in CACHES:
+        near, spread = attention[f"{name} near"], attention[f"{name} spread"]
+        assert near.tobytes() == spread.tobytes(), name
 
 
 def _attention(
@@ -272,22 +281,16 @@ def test_a_model_in_blocks_is_read_as_it_is_and_exact_at_every_width(open_model:
 @pytest.mark.skipif("amx_int8" in processor_flags(), reason="AMX rounds alike at every width by itself")
 def test_without_them_it_is_not(open_model: LlamaModel) -> None:
     # What llama.cpp does by itself: at eight rows another kernel takes over, which sums in another order.
-    kernels().enable(False)
-    try:
+    with llama_cpps_own():
         assert exact_width(open_model) < 8
-    finally:
-        kernels().enable(True)
 
 
 def test_what_a_model_says_hardly_depends_on_whose_kernels_read_it(open_model: LlamaModel) -> None:
     text = list(range(40, 70))
     ours = open_model.decode(text, rows=1)[0].copy()
     open_model.rewind(0)
-    kernels().enable(False)
-    try:
+    with llama_cpps_own():
         theirs = open_model.decode(text, rows=1)[0]
-    finally:
-        kernels().enable(True)
     assert 0 < np.abs(ours - theirs).max() < 0.1 * np.abs(theirs).max()
 
 

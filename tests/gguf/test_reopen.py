@@ -42,8 +42,9 @@ def test_what_is_not_weights_can_change(model: LlamaModel) -> None:
 
 
 def test_what_was_decided_with_the_weights_stays(model: LlamaModel) -> None:
-    model.reopen(LlamaOptions(threads=1, gpu_layers=0, extra_buffers=False))
-    assert (model.options.gpu_layers, model.options.extra_buffers) == (-1, True)
+    rearranged = model.options.extra_buffers
+    model.reopen(LlamaOptions(threads=1, gpu_layers=0, extra_buffers=not rearranged))
+    assert (model.options.gpu_layers, model.options.extra_buffers) == (-1, rearranged)
 
 
 def test_threads_change_and_the_cache_stays(model: LlamaModel) -> None:

@@ -7,7 +7,7 @@ from adapting import EVEN, FLAT, MODEL, ROOM, STEEP, free, model_cost, new, play
 
 from app.engine.adaptive import _PROBE_SHARE, Adaptive
 from app.engine.round import Round
-from app.engine.stake import STAKE_SHARE
+from app.engine.stake import STAKE_SHARE, STAKE_TOKENS, kept_back
 from app.engine.verify import Verdict
 from drafters.base import NO_DRAFT, Draft
 from drafters.hybrid import Ask, Wish
@@ -80,8 +80,18 @@ def test_at_most_half_of_what_was_saved_may_be_lost_again() -> None:
     adaptive = new(EVEN)
     played(adaptive)
     played(adaptive, free(4), right=0)
-    assert adaptive._at_stake.saved == pytest.approx(-0.4)
-    assert adaptive._stake() == pytest.approx(1.0 + 2.4 * STAKE_SHARE - 0.4)
+    assert adaptive._at_stake.saved == pytest.approx(-0.3)
+    assert adaptive._stake() == pytest.approx(1.0 + 2.3 * STAKE_SHARE - 0.3)
+
+
+@pytest.mark.parametrize(("curve", "guesses"), [(FLAT, 4), (EVEN, 3), ({1: 1.0, 2: 1.4, 5: 2.6}, 2), (STEEP, 1)])
+def test_a_first_draft_loses_no_more_than_three_guesses_cost_and_at_most_a_token(
+    curve: dict[int, float], guesses: int
+) -> None:
+    adaptive = new(curve)
+    played(adaptive)
+    assert len(adaptive.trusted(free(10))) == guesses
+    assert STAKE_TOKENS - kept_back(adaptive.curve) <= 1
 
 
 def test_a_plain_round_loses_nothing_but_the_time_of_its_drafters() -> None:
