@@ -91,6 +91,7 @@ class Ggml:
             given = zip((_F32, *kinds), floats, strict=True)
             q, k, v = (self._filled(context, kind, values) for kind, values in given)
             allowed = self.tensor(context, _HALVES, *mask.shape[::-1], 1)
+            mask = np.ascontiguousarray(mask)
             ctypes.memmove(self.data(allowed), mask.ctypes.data, mask.nbytes)
             heads, tokens, size = floats[0].shape
             out = self.attend(context, q, k, v, allowed, 1 / sqrt(size), 0.0, 0.0)
