@@ -2,6 +2,7 @@
 
 import ctypes
 import logging
+import os
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,6 +13,7 @@ from typing import Any, cast
 
 from models.errors import LocalspecError
 from models.installing import rebuild_command
+from models.kernels.compiling import OFF
 from models.kernels.takeover import Kernels, open_kernels
 
 VERSION = "0.3.36"
@@ -52,6 +54,13 @@ def kernels() -> Kernels:
     """Return the kernels of our own, which work in the engine from now on, or none and the reason."""
     folder = library_folder(llama_cpp())
     return open_kernels().connect(folder)
+
+
+def leave_kernels_out() -> None:
+    """Keep to llama.cpp's own kernels from now on, without a look at ours: they may be what crashed in a child."""
+    os.environ[OFF] = "off"
+    if kernels.cache_info().currsize:
+        kernels().enable(False)
 
 
 def library_folder(bindings: ModuleType) -> Path:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.bindings import VERSION, kernels, library_folder, llama_cpp
+from models.bindings import VERSION, leave_kernels_out, library_folder, llama_cpp
 from models.errors import Cancelled, LocalspecError, MemoryLimitError, ModelFileError
 from models.installing import rebuild_command
 from models.kernels.compiling import OFF, state
@@ -47,7 +47,7 @@ def choose_extra_buffers(path: Path, memory: Path, command: Sequence[str] | None
     # One that failed in order: the real load will say better what is wrong with the file.
     safe = try_decode(path, memory, command).extra_buffers
     if not safe:
-        kernels().enable(False)
+        leave_kernels_out()
     return safe
 
 

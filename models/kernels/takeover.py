@@ -8,14 +8,16 @@ they should.
 
 import ctypes
 import logging
+import os
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from models.bytes_read import read_a_token
 from models.errors import LocalspecError
 from models.gguf_header import Header
-from models.kernels.compiling import compiled
+from models.kernels.compiling import check_possible, compiled
 
 _WORTH = 0.5
 """Share of what a token reads from which on the kernels are worth leaving the rest as it is in the file."""
@@ -23,20 +25,21 @@ _log = logging.getLogger("localspec.kernels")
 _log.addHandler(logging.NullHandler())
 
 
+_CPU = "libggml-cpu.so"
+_NAMES = (
+    "llamafile_sgemm",
+    "ggml_compute_forward_mul_mat_tiled",
+    "ggml_compute_forward_flash_attn_ext",
+    "ggml_barrier",
+    "ggml_threadpool_chunk_set",
+    "ggml_threadpool_chunk_add",
+)
+
+
 class _Engine(ctypes.Structure):
     """What the kernels need to know of llama.cpp; as `Engine` in engine.h."""
 
-    _fields_ = [
-        (name, ctypes.c_void_p)
-        for name in (
-            "llamafile_sgemm",
-            "ggml_compute_forward_mul_mat_tiled",
-            "ggml_compute_forward_flash_attn_ext",
-            "ggml_barrier",
-            "ggml_threadpool_chunk_set",
-            "ggml_threadpool_chunk_add",
-        )
-    ]
+    _fields_ = [(name, ctypes.c_void_p) for name in _NAMES]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +63,15 @@ class Kernels:
         from models.kernels.check import TYPES, Ggml, check_kernels, readable
 
         try:
-            cpu = ctypes.CDLL(str(folder / "libggml-cpu.so"))
-            base = ctypes.CDLL(str(folder / "libggml-base.so"))
-            names = [name for name, *_ in _Engine._fields_]
-            addresses = [ctypes.cast(getattr(cpu, name), ctypes.c_void_p) for name in names]
+            cpu = ctypes.CDLL(str(folder / _CPU))
+            addresses = [ctypes.cast(getattr(cpu, name), ctypes.c_void_p) for name in _NAMES]
+            # Also where they are switched off: what is called here has to go on to somebody.
             self.library.localspec_connect(ctypes.byref(_Engine(*addresses)))
-            check_kernels(Ggml(base, cpu), self.library)
+            check_possible()
+            check_kernels(Ggml(ctypes.CDLL(str(folder / "libggml-base.so")), cpu), self.library)
         except (OSError, AttributeError, LocalspecError) as error:
             self.enable(False)
-            return _without(LocalspecError(f"This build of llama.cpp does not take them: {error}"))
+            return _without(LocalspecError(f"They can't take over here: {error}"))
         return replace(self, types=frozenset(TYPES[kind] for kind in readable(self.library)))
 
     def enable(self, yes: bool) -> None:
@@ -81,11 +84,33 @@ class Kernels:
 def open_kernels() -> Kernels:
     """Bring the kernels into this process, before the library that will call them; never raises."""
     try:
+        check_engine(engine_folder())
         return Kernels(ctypes.CDLL(str(compiled()), mode=ctypes.RTLD_GLOBAL))
     except LocalspecError as error:
         return _without(error)
     except OSError as error:
         return _without(LocalspecError("The kernels can't be loaded.", cause=str(error)))
+
+
+def check_engine(folder: Path) -> None:
+    """Raise LocalspecError where llama.cpp's files lack what the kernels stand in for, and would have to hand on to.
+
+    Looked for without loading them: their calls are bound when they are loaded.
+    """
+    if "LLAMA_CPP_LIB_PATH" in os.environ:
+        raise LocalspecError("LLAMA_CPP_LIB_PATH names another llama.cpp.", hint="Unset LLAMA_CPP_LIB_PATH.")
+    try:
+        held = (folder / _CPU).read_bytes()
+    except OSError as error:
+        raise LocalspecError(f"This build of llama.cpp has no {_CPU}.", cause=str(error)) from error
+    if missing := [name for name in _NAMES if name.encode() + b"\0" not in held]:
+        raise LocalspecError(f"This build of llama.cpp has no {missing[0]}.")
+
+
+def engine_folder() -> Path:
+    """Return the folder of llama.cpp's files, found without loading them."""
+    spec = find_spec("llama_cpp")
+    return Path(spec.origin).parent / "lib" if spec and spec.origin else Path()
 
 
 def suits(header: Header, types: frozenset[str]) -> bool:

@@ -3,6 +3,7 @@
 import ctypes
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from kernel_child import (
 )
 from numpy.typing import NDArray
 from own_kernels import llama_cpps_own
+from run_localspec import ROOT
 from tiny_gguf import write_llama
 
 import models.kernels.compiling as compiling
@@ -37,7 +39,7 @@ from models.errors import LocalspecError
 from models.exact_width import WIDEST, exact_width
 from models.gguf_header import read_model
 from models.kernels.compiling import check_possible, compiled, units
-from models.kernels.takeover import Kernels, suits
+from models.kernels.takeover import Kernels, check_engine, engine_folder, suits
 from models.llama import LlamaModel
 from models.llama_load import LlamaOptions
 from models.machine import processor_flags
@@ -245,8 +247,37 @@ def test_kernels_that_llama_cpp_does_not_find_are_not_used(tmp_path: Path) -> No
 
 
 def test_a_build_without_what_they_take_over_is_left_alone(tmp_path: Path) -> None:
-    assert "does not take them" in kernels().connect(tmp_path).reason
+    assert "can't take over here" in kernels().connect(tmp_path).reason
     kernels().enable(True)
+
+
+def test_an_engine_that_lacks_what_they_hand_on_to_never_meets_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_engine(engine_folder())
+    with pytest.raises(LocalspecError, match="has no libggml-cpu"):
+        check_engine(tmp_path)
+    held = (engine_folder() / "libggml-cpu.so").read_bytes()
+    (tmp_path / "libggml-cpu.so").write_bytes(held.replace(b"ggml_compute_forward_flash_attn_ext", b"x" * 35))
+    with pytest.raises(LocalspecError, match="has no ggml_compute_forward_flash_attn_ext"):
+        check_engine(tmp_path)
+    monkeypatch.setenv("LLAMA_CPP_LIB_PATH", str(tmp_path))
+    with pytest.raises(LocalspecError, match="names another"):
+        check_engine(engine_folder())
+
+
+def test_kernels_that_crashed_in_a_child_are_not_tried_here(blocks_of_k: Path) -> None:
+    # In a process of its own, which would die as the child did if it tried them all the same.
+    code = (
+        "import sys; from pathlib import Path; import models.kernels.check as check\n"
+        "from models.bindings import kernels, leave_kernels_out, llama_cpp\n"
+        "check.check_kernels = lambda *_: sys.exit(9)\n"
+        "llama_cpp(); leave_kernels_out(); assert 'is off' in kernels().reason\n"
+        "from models.llama import LlamaModel; from models.llama_load import LlamaOptions\n"
+        "LlamaModel(Path(sys.argv[1]), LlamaOptions(context_size=256)).decode([1] * 9, rows=1)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(blocks_of_k)], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 # --- in a model -------------------------------------------------------------------------------------------------------

@@ -31,6 +31,14 @@ ALWAYS_DIES = child(DIE.format("SIGILL"))
 MUST_NOT_RUN = ("this-program-does-not-exist",)
 
 
+@pytest.fixture(autouse=True)
+def left_out(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Note when the kernels of this process are left out: other tests want them as they are."""
+    noted: list[bool] = []
+    monkeypatch.setattr(models.probe, "leave_kernels_out", lambda: noted.append(True))
+    return noted
+
+
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     return write_llama(tmp_path / "tiny.gguf")
@@ -83,6 +91,30 @@ def test_the_child_is_told_the_model_and_first_asked_to_try_with_extra_buffers(m
 def test_a_crash_with_extra_buffers_alone_leaves_them_out(model: Path, memory: Path) -> None:
     assert choose_extra_buffers(model, memory, DIES_WITH_EXTRA_BUFFERS) is False
     assert choose_extra_buffers(model, memory, MUST_NOT_RUN) is False
+
+
+@posix_only
+def test_kernels_of_our_own_are_left_out_with_them_by_child_and_parent(
+    model: Path, memory: Path, left_out: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LOCALSPEC_KERNELS", raising=False)
+    told = memory.parent.parent / "told"
+    tell = f"open({str(told)!r}, 'a').write(extra + os.environ.get('LOCALSPEC_KERNELS', '-') + ' ')"
+    assert choose_extra_buffers(model, memory, child(tell)) is True
+    assert left_out == []
+    memory.unlink()
+    dies = DIES_WITH_EXTRA_BUFFERS[-1].removeprefix(ARGUMENTS)
+    assert choose_extra_buffers(model, memory, child(f"{tell}; {dies}")) is False
+    assert told.read_text().split() == ["1-", "1-", "0off"]
+    assert left_out == [True]
+
+
+def test_other_kernels_or_none_are_another_build(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = set()
+    for state in ("kernels 1", "kernels 2", "no kernels"):
+        monkeypatch.setattr(models.probe, "state", lambda state=state: state)
+        names.add(identity(model))
+    assert len(names) == 3
 
 
 @posix_only
