@@ -1,4 +1,4 @@
-"""Compiling the kernels: once for a processor, with the compiler that built the engine, in about two seconds.
+"""Compiling the kernels: once for a processor, with the compiler that built the engine, in a few seconds.
 
 What comes of it lies beside Python's own bytecode of this package, since it is of the same kind: made from these
 sources, made again when they change, and never shipped.
@@ -52,19 +52,23 @@ def compiled(extra: tuple[str, ...] = (), folder: Path | None = None) -> Path:
     `extra` are more flags for the compiler, `folder` another place for the library.
     """
     check_possible()
-    name = f"kernels-{machine_id()}-{_digest(extra)}.so"
-    folders = [folder] if folder else [Path(cache_from_source(__file__)).parent, _spare_folder()]
-    for place in folders:
-        if (place / name).is_file():
-            return place / name
-    for place in folders:
+    places = _places(extra, [folder] if folder else None)
+    for library in places:
+        if library.is_file():
+            return library
+    for library in places:
         # An installation that belongs to somebody else can't be written.
         with suppress(OSError):
-            place.mkdir(parents=True, exist_ok=True)
-            return _compile(place / name, extra)
-    raise LocalspecError(
-        "The kernels can't be kept.", cause=f"{folders[-1]} can't be written.", hint="Make room there."
-    )
+            library.parent.mkdir(parents=True, exist_ok=True)
+            return _compile(library, extra)
+    cause = f"{places[-1].parent} can't be written."
+    raise LocalspecError("The kernels can't be kept.", cause=cause, hint="Make room there.")
+
+
+def _places(extra: tuple[str, ...] = (), folders: Sequence[Path] | None = None) -> list[Path]:
+    """Return where the library of these sources and flags may be, the best place first."""
+    name = f"kernels-{machine_id()}-{_digest(extra)}.so"
+    return [folder / name for folder in folders or (Path(cache_from_source(__file__)).parent, _spare_folder())]
 
 
 def units(sources: Sequence[Path]) -> list[str]:
@@ -73,13 +77,13 @@ def units(sources: Sequence[Path]) -> list[str]:
 
 
 def state() -> str:
-    """Return in a word which kernels a process of now has: what these sources come to, or none."""
+    """Return in a word which kernels a process that has loaded the engine has: those compiled, or none."""
     try:
         check_possible()
-        _compiler()
     except LocalspecError:
         return "no kernels"
-    return f"kernels {_digest(())}"
+    # One that could not be compiled must not pass for one that could: what is exact differs.
+    return next((library.stem for library in _places() if library.is_file()), "no kernels")
 
 
 def check_possible(flags: frozenset[str] | None = None) -> None:
