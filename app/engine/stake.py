@@ -15,14 +15,15 @@ RUN_TOKENS = 2.0
 first rounds of an answer must not watch a copy go by that he could have made."""
 _BY_CHANCE = 4
 """Guesses that may come true in a row without a copy behind them."""
-
-
 _FIRST_GUESSES, _LEAST_TOKENS = 3, 0.25
-"""Guesses that have to be affordable before anything is known: where passes are cheap, less need be lost on them."""
+"""Free guesses that have to be affordable before anything is known, and what may be lost on them at least."""
 
 
 def kept_back(curve: VerifyCurve) -> float:
-    """Return what free drafts may not lose of the stake, in tokens: a draft model has a prompt to read for it."""
+    """Return what free drafts may not lose of the stake, in tokens: where passes are cheap, less is enough for them.
+
+    A draft model may lose it all, since it has a prompt to read first.
+    """
     price = curve.seconds(1 + _FIRST_GUESSES) / curve.seconds(1) - 1
     return STAKE_TOKENS - min(STAKE_TOKENS, max(_LEAST_TOKENS, price))
 

@@ -15,7 +15,6 @@ constexpr int SLICE = 4;                       // vectors of a value that are su
 constexpr float NOTHING = -INFINITY;
 
 struct Halves {
-    static constexpr int64_t SIZE = 2;
     static FORCED floats at(const char *row, int64_t i) { return from_halves(row + 2 * i * LANES); }
 };
 struct BrainFloats {
