@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
@@ -76,6 +76,16 @@ class ChatApp(App[int]):
         record.close()
         self.last_words = record.notes()
         self.chat.link.close()
+
+    def exit(self, *result: Any, **details: Any) -> None:
+        """Leave in order, by a key, a command or a signal.
+
+        The model stops first: one whose passes take no time would leave the screen and the disk no time either, and
+        who closes a terminal waits a few seconds at most before what is still there is killed.
+        """
+        if self.chat is not None:
+            self.chat.link.stop()
+        super().exit(*result, **details)
 
     async def action_quit(self) -> None:
         """Leave in order, also by Textual's own keys."""

@@ -114,6 +114,22 @@ def test_escape_stops_an_answer_and_keeps_its_text(monkeypatch: pytest.MonkeyPat
     drive(steps())
 
 
+def test_who_leaves_stops_the_model_before_anything_else_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    slowly(monkeypatch)
+
+    async def steps() -> None:
+        async with chatting(predict=1500) as chat:
+            await chat.ready()
+            await chat.type("abc")
+            await chat.until(lambda: any(isinstance(one, Said) and one.text for one in chat.said))
+            (ticket,) = chat.screen.link._open.values()
+            assert not ticket.cancelled
+            chat.app.exit(143)
+            assert ticket.cancelled
+
+    drive(steps())
+
+
 def test_while_an_answer_runs_a_message_stays_in_the_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     slowly(monkeypatch)
 
