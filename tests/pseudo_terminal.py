@@ -27,12 +27,17 @@ class PseudoTerminal:
         home: Path,
         size: tuple[int, int] = (100, 30),
         extra: Mapping[str, str | None] | None = None,
+        controls: bool = True,
     ) -> None:
-        """Start Python with these arguments; `size` is columns and lines, a variable that is None is not set."""
+        """Start Python with these arguments; `size` is columns and lines, a variable that is None is not set.
+
+        Who is not controlled by the terminal gets no signal when it is closed.
+        """
         variables = {**environment(home), "TERM": "xterm-256color", **(extra or {})}
         self.screen = pyte.Screen(*size)
         self._stream = pyte.ByteStream(self.screen)
         self._drawn = 0
+        self._gone = False
         self.bytes = bytearray()
         """All that was written."""
         self._ends: list[int] = []
@@ -50,7 +55,7 @@ class PseudoTerminal:
             stderr=theirs,
             start_new_session=True,
             # Only the terminal of a session tells it of another size.
-            preexec_fn=lambda: ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=(lambda: ioctl(0, termios.TIOCSCTTY, 0)) if controls else None,
         )
         os.close(theirs)
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -91,6 +96,12 @@ class PseudoTerminal:
             assert alive or condition(), f"waited in vain; the screen:\n{self.text}"
             time.sleep(pause)
 
+    def hang_up(self) -> None:
+        """Close the terminal; it must be written to, or nobody sees that it is to be closed."""
+        self._gone = True
+        self._reader.join(30)
+        os.close(self._own)
+
     def exit_code(self) -> int:
         """Wait for the end of the program, and of what it wrote."""
         code = self.process.wait(60)
@@ -101,11 +112,12 @@ class PseudoTerminal:
         self.process.kill()
         self.process.wait()
         # With the last writer gone the reader ends; nobody closes what is being read.
-        self._reader.join(5)
-        os.close(self._own)
+        if not self._gone:
+            self._reader.join(5)
+            os.close(self._own)
 
     def _read(self) -> None:
-        while True:
+        while not self._gone:
             try:
                 read = os.read(self._own, 65536)
             except OSError:

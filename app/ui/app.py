@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -23,9 +24,11 @@ from app.ui.link import EngineLink, Link, Post
 from app.ui.mailbox import Mailbox
 from app.ui.messages import MailCame
 from app.ui.terminal_guard import terminal_to_itself
-from app.ui.terminal_keys import take_any_bytes
+from app.ui.terminal_keys import driver_class
 from models.errors import LocalspecError
 
+_TURN = 0.0005
+"""Seconds that a thread goes on in Python while another waits: a key may wait for several turns of the engine."""
 _TERMINATED = 143
 _HUNG_UP = 129
 MakeLink = Callable[[LoadPlan, Post], Link]
@@ -44,7 +47,7 @@ class ChatApp(App[int]):
 
     def __init__(self, request: Request, make_link: MakeLink, now: Callable[[], float] = time.monotonic) -> None:
         """Take what was asked for, what makes an engine, and a clock."""
-        super().__init__()
+        super().__init__(driver_class=driver_class())
         self.request = request
         self.chat: ChatScreen | None = None
         self.failure: LocalspecError | None = None
@@ -105,12 +108,12 @@ class ChatApp(App[int]):
 
 def run_screen(request: Request) -> int:
     """Chat on a screen until the user leaves; return the exit code. Raises LocalspecError where there is no chat."""
-    take_any_bytes()
     app = ChatApp(request, EngineLink)
     # A full collection over all that is imported, and over a long chat's text, stops the screen for 60 ms.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
+    sys.setswitchinterval(_TURN)
     with terminal_to_itself():
         code = app.run()
     for note in app.last_words:

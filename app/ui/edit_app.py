@@ -27,7 +27,7 @@ from app.ui.edit_screen import EditScreen, Engine, MakeEngine
 from app.ui.edit_writing import write_aside
 from app.ui.flow import Flow
 from app.ui.terminal_guard import terminal_to_itself
-from app.ui.terminal_keys import take_any_bytes
+from app.ui.terminal_keys import driver_class
 from models.catalog import find_model
 from models.errors import LocalspecError
 from models.fim import no_fim
@@ -58,7 +58,7 @@ class EditApp(App[int]):
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """Take a file, line and column to begin at, what makes the engine, how to look, how much to ask, a clock."""
-        super().__init__()
+        super().__init__(driver_class=driver_class())
         self.editor = EditScreen(file, cursor, make_engine, limits, now)
         self.unsaved: bytes | None = None
         """What would be lost, where the person could not be asked."""
@@ -90,7 +90,6 @@ def run_editor(request: Request, named: str) -> int:
     path, *cursor = parse_place(named)
     file = open_file(path)
     _check_fills_in(request.plan)
-    take_any_bytes()
     limits = Limits() if request.settings.max_tokens is None else Limits(tokens=request.settings.max_tokens)
     app = EditApp(file, (cursor[0], cursor[1]), partial(engine_for, request), request.screen, limits)
     warm_up()

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from app.paths import log_file
 
@@ -31,7 +31,9 @@ def terminal_to_itself() -> Iterator[None]:
             os.dup2(copy, descriptor)
             os.close(copy)
         for screen in (sys.__stdout__, sys.__stderr__):
-            screen.close()
+            # A terminal that is gone takes nothing more.
+            with suppress(OSError):
+                screen.close()
         sys.__stdout__, sys.__stderr__ = before  # type: ignore[misc]
 
 

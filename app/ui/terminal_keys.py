@@ -1,12 +1,11 @@
 """Keys that terminals send in ways Textual does not know."""
 
-import codecs
 import sys
 from enum import StrEnum
-from functools import partial
 from typing import Any, cast
 
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
+from textual.driver import Driver
 
 
 class _Missing(StrEnum):
@@ -23,13 +22,10 @@ def key_name(key: str) -> str:
     return key.replace("\r", "enter")
 
 
-def take_any_bytes() -> None:
-    """Read bytes that are no UTF-8 as replacement characters: at the first of them Textual would end the app."""
+def driver_class() -> type[Driver] | None:
+    """Return what reads keys and draws; None: what Textual takes by itself."""
     if sys.platform == "win32":
-        return
-    from textual.drivers import linux_driver
+        return None
+    from app.ui.terminal_driver import TerminalDriver
 
-    def lenient(name: str) -> Any:
-        return partial(codecs.getincrementaldecoder(name), errors="replace")
-
-    linux_driver.getincrementaldecoder = lenient  # type: ignore[attr-defined, assignment]
+    return TerminalDriver

@@ -1,0 +1,75 @@
+"""The terminal as Textual's driver for Linux and macOS meets it, where terminals are closed, stopped and full of bytes.
+
+Textual's own driver ends the app at a byte that is no UTF-8, reads a closed terminal over and over with a whole
+processor, and takes the SIGCONT that comes with a closed terminal's SIGHUP for the end of a pause: it then starts a
+thread that nobody ends, and the program never does.
+"""
+
+import codecs
+import os
+import signal
+from contextlib import suppress
+from typing import IO, Any, cast
+
+from textual.drivers import linux_driver
+
+
+class TerminalDriver(linux_driver.LinuxDriver):
+    """Leaves in order when the terminal is gone, and takes up the screen again only where it was put down."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._file: Any = _Screen(cast("IO[str]", self._file))
+
+    def run_input_thread(self) -> None:
+        """Read keys until the app leaves; a terminal that is gone is told as the kernel would tell it."""
+        try:
+            super().run_input_thread()
+        except (EOFError, OSError):
+            # Nobody gets SIGHUP by himself under nohup, or in another session than the terminal's.
+            os.kill(os.getpid(), signal.SIGHUP)
+
+    def _sigcont_application(self, *_: Any) -> None:
+        # Not here and now: a signal may meet the app while it is put down or taken up, and also when it is over.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._go_on)
+
+    def _go_on(self) -> None:
+        if self._app._exit or not (self._auto_restart and os.isatty(self.fileno)):
+            return
+        if self._key_thread is not None and self._key_thread.is_alive():
+            # SIGSTOP gave no warning: a shell may have drawn on the screen and changed the terminal.
+            self.suspend_application_mode()
+        self.resume_application_mode()
+
+
+class _Screen:
+    """What is drawn on; one that is gone takes all, or the thread that writes would end and the app wait for it."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._file.flush()
+
+
+class _Keys:
+    """Decodes what a terminal sends; bytes that are no text become replacement characters."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def decode(self, sent: bytes, final: bool = False) -> str:
+        """Return the characters that are complete; raises EOFError where the terminal is gone."""
+        if not sent and not final:
+            raise EOFError
+        return self._decoder.decode(sent, final)
+
+
+# The driver makes its decoder by this name alone.
+linux_driver.getincrementaldecoder = lambda _: _Keys  # type: ignore[attr-defined, assignment]
