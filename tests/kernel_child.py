@@ -21,7 +21,7 @@ TYPES = {"Q4_K": 12, "Q5_K": 13, "Q6_K": 14, "Q4_0": 2, "Q5_0": 6, "Q8_0": 8, "I
 LENGTHS = {name: (256, 1536, 4096) if "K" in name else (32, 896, 4064) for name in TYPES}
 """Of rows; those of 32 numbers a block need not be whole groups of eight blocks."""
 ROWS = (1, 51)
-COLUMNS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 19)
+COLUMNS = (*range(1, 18), 33)
 THREADED = (1, max(COLUMNS))
 """Numbers of columns that two threads work out as well."""
 CACHES = {"q8_0/f16": (8, 1), "q8_0/bf16": (8, 30), "f16/f16": (1, 1)}

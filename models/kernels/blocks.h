@@ -22,9 +22,7 @@ struct Activations {
 
 struct Weights {
     ints numbers[PARTS][4];  // unsigned
-    ints scales[PARTS];
-    __m256i minimums;  // 16, times 32 and negative for Q6_K, which has the same offset everywhere
-    float d, dmin;
+    floats scales[PARTS], minimums[PARTS];  // of lanes; a minimum is added once for each number
 };
 
 // Four pieces of 16 activations, for four lanes.
@@ -63,17 +61,19 @@ INLINE void weave(ints *to, ints a, ints b, ints c, ints d) {
 }
 
 // Eight scales and eight minimums of six bits each, in twelve bytes: each for two lanes.
-INLINE void take_scales(Weights &w, const uint8_t *packed) {
-    uint32_t a[3];
-    memcpy(a, packed, sizeof a);
-    const uint32_t scales = a[0] & 0x3f3f3f3f, minimums = a[1] & 0x3f3f3f3f;
-    const uint32_t more_scales = (a[2] & 0x0f0f0f0f) | (a[0] >> 6 & 0x03030303) << 4;
-    const uint32_t more_minimums = (a[2] >> 4 & 0x0f0f0f0f) | (a[1] >> 6 & 0x03030303) << 4;
-    const __m128i eight = _mm_set_epi32(0, 0, more_scales, scales);
-    const __m128i eight_minimums = _mm_set_epi32(0, 0, more_minimums, minimums);
-    w.minimums = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(eight_minimums, eight_minimums));
-    const __m256i sixteen = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(eight, eight));
-    UNROLL for (int part = 0; part < PARTS; part++) w.scales[part] = lane_scales(scales_of(sixteen, part));
+INLINE void take_scales(Weights &w, const uint8_t *packed, float d, float dmin) {
+    uint64_t eight, above;  // four scales and four minimums, and what the other eight have above
+    uint32_t rest;          // four bits of each of the other eight
+    memcpy(&eight, packed, sizeof eight);
+    memcpy(&rest, packed + 8, sizeof rest);
+    above = eight >> 2 & 0x3030303030303030 | (rest | static_cast<uint64_t>(rest) << 28) & 0x0f0f0f0f0f0f0f0f;
+    const __m128i all = _mm_set_epi64x(above, eight & 0x3f3f3f3f3f3f3f3f);
+    const __m128i scales = _mm_shuffle_epi8(all, _mm_setr_epi8(0, 0, 1, 1, 2, 2, 3, 3, 8, 8, 9, 9, 10, 10, 11, 11));
+    const __m128i minimums = _mm_shuffle_epi8(all, _mm_setr_epi8(4, 4, 5, 5, 6, 6, 7, 7, 12, 12, 13, 13, 14, 14, 15, 15));
+    UNROLL for (int part = 0; part < PARTS; part++) {
+        w.scales[part] = multiply(lane_floats(scales, part), all_floats(d));
+        w.minimums[part] = multiply(lane_floats(minimums, part), all_floats(-dmin));
+    }
 }
 
 // Of each 32 bytes the low halves come first, then the high ones.
@@ -88,13 +88,12 @@ INLINE void take_nibbles(Weights &w, const uint8_t *packed) {
 }
 
 INLINE void take_apart(Weights &w, const Q4K *block) {
-    take_scales(w, block->scales);
+    take_scales(w, block->scales, _cvtsh_ss(block->d), _cvtsh_ss(block->dmin));
     take_nibbles(w, block->qs);
-    w.d = _cvtsh_ss(block->d), w.dmin = _cvtsh_ss(block->dmin);
 }
 
 INLINE void take_apart(Weights &w, const Q5K *block) {
-    take_scales(w, block->scales);
+    take_scales(w, block->scales, _cvtsh_ss(block->d), _cvtsh_ss(block->dmin));
     take_nibbles(w, block->qs);
     ints fifth[4];
     weave(fifth, all_pieces(block->qh), all_pieces(block->qh + 16));
@@ -103,11 +102,9 @@ INLINE void take_apart(Weights &w, const Q5K *block) {
         ints *numbers = w.numbers[part];
         UNROLL for (int v = 0; v < 4; v++) numbers[v] = with_high_bits(numbers[v], fifth[v], by, 0x10);
     }
-    w.d = _cvtsh_ss(block->d), w.dmin = _cvtsh_ss(block->dmin);
 }
 
 INLINE void take_apart(Weights &w, const Q6K *block) {
-    const __m256i scales = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i *>(block->scales)));
     UNROLL for (int part = 0; part < PARTS; part++) {
         ints *numbers = w.numbers[part], above[4];
         weave(numbers, piece_of_64<0>(block->ql, part), piece_of_64<1>(block->ql, part),
@@ -119,11 +116,10 @@ INLINE void take_apart(Weights &w, const Q6K *block) {
             const ints low = bit_and(shift_down(numbers[v], down), all_bytes(15));
             numbers[v] = with_high_bits(low, above[v], by, 0x30);
         }
-        w.scales[part] = lane_scales(scales_of(scales, part));
+        w.scales[part] = multiply(from_bytes(block->scales + part * LANES), all_floats(_cvtsh_ss(block->d)));
+        // The numbers are 32 more than what they stand for.
+        w.minimums[part] = multiply(w.scales[part], all_floats(-32));
     }
-    // The numbers are 32 more than what they stand for.
-    w.minimums = _mm256_slli_epi16(_mm256_sub_epi16(_mm256_setzero_si256(), scales), 5);
-    w.d = _cvtsh_ss(block->d);
 }
 
 // One kind of block: BITS of a number.
@@ -137,15 +133,12 @@ template <class OfBlock, int BITS> struct KQuant {
 
     static FORCED void arrange(Activations *to, const Q8K *from, int64_t) { ::arrange(to, from); }
     static FORCED floats add_product(floats sum, const Weights &w, const Activations &x) {
-        const __m256i below = _mm256_madd_epi16(w.minimums, _mm256_load_si256(reinterpret_cast<const __m256i *>(x.sums)));
-        ints products = ints{};
+        floats value = zeros();
         UNROLL for (int part = 0; part < PARTS; part++) {
-            const ints more = scaled_products<BITS>(w.numbers[part], x.numbers + part * 4 * WIDTH, w.scales[part]);
-            products = part ? add_dwords(products, more) : more;
+            const floats products = to_floats(lane_products<BITS>(w.numbers[part], x.numbers + part * 4 * WIDTH));
+            value = part ? multiply_add(products, w.scales[part], value) : multiply(products, w.scales[part]);
+            value = multiply_add(from_words(x.sums + part * LANES), w.minimums[part], value);
         }
-        if (BITS == 6) products = add_dwords(products, widened(below));
-        floats value = multiply(to_floats(products), all_floats(w.d));
-        if (BITS != 6) value = subtract_product(value, to_floats(widened(below)), all_floats(w.dmin));
         return multiply_add(value, all_floats(x.d), sum);
     }
 };

@@ -18,9 +18,9 @@ from models.errors import LocalspecError
 TYPES = {2: "Q4_0", 6: "Q5_0", 8: "Q8_0", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 20: "IQ4_NL"}
 """The types that kernels may read, by ggml's numbers."""
 _F32 = 0
-_ROWS, _LENGTH, _SHORT_BLOCKS = 9, 4096, 96
+_ROWS, _LENGTH, _SHORT_BLOCKS = 18, 4096, 96
 """Rows of `_LENGTH` numbers, and of fewer for types whose blocks are so short that a row may end in mid of eight."""
-_COLUMNS = (1, 3, 11)
+_COLUMNS = (1, 3, 19)
 """Widths of the passes: kernels of one column, of several, and of more than are taken at once."""
 _TOLERANCE = 1e-4
 """Of the largest result: sums of floats in another order differ by less."""

@@ -1,6 +1,6 @@
 // Products of weight matrices and activations in which a row does not depend on how many are asked for: each result is
 // worked out by the same instructions in the same order, for one token and for many. So a pass over a draft has the
-// logits of one token at a time, to the last bit; and since weights are taken apart once for up to eight tokens, it
+// logits of one token at a time, to the last bit; and since weights are taken apart once for up to sixteen tokens, it
 // costs little more.
 //
 // They take the place of two functions that llama.cpp's processor back end calls through the dynamic linker:
@@ -11,15 +11,23 @@
 #include "engine.h"
 #include "small_blocks.h"
 
+#include <unistd.h>
 #include <vector>
 
 namespace {
 
-constexpr int AT_ONCE = 8;          // tokens for which weights are taken apart once
-constexpr int64_t AHEAD = 4096;     // bytes by which memory is asked for before it is needed
-constexpr int64_t CHUNK = 1 << 16;  // bytes of weights that a thread takes at a time, since others may be slower
-constexpr int64_t FEWEST_ROWS = 8;
-constexpr int64_t NEAREST = 32 << 10;  // bytes of the nearest cache
+constexpr int AT_ONCE = WIDTH == 64 ? 16 : 8;  // tokens for which weights are taken apart once
+constexpr int64_t AHEAD = 4096;                // bytes by which memory is asked for before it is needed
+// Bytes of weights that a thread takes at a time, since others may be slower: pieces of 64 KB would be read at three
+// quarters of the speed, as what is fetched behind the end of each is for nobody.
+constexpr int64_t CHUNK = 1 << 20;
+constexpr int64_t SLAB = 16;  // rows that a piece of the activations is multiplied by while it is near
+
+// Bytes of activations that stay in the nearest cache, while weights pass through it.
+int64_t nearest() {
+    static const long size = sysconf(_SC_LEVEL1_DCACHE_SIZE);
+    return (size > 0 ? size : 32 << 10) * 5 / 6;
+}
 
 // What the work needs to know of the matrices.
 struct Matrices {
@@ -44,47 +52,44 @@ template <class Format> INLINE int64_t groups_of(int64_t blocks) {
     return (blocks + Format::BLOCKS - 1) / Format::BLOCKS;
 }
 
-// ROWS rows of weights from `row` on times COLUMNS columns of activations; `next`: memory needed soon.
-template <class Format, int ROWS, int COLUMNS>
-void tile(const Matrices &m, int64_t row, const typename Format::Activations *x, const char *next) {
+// A row of weights times COLUMNS columns of activations, for the groups from `first` to `last`. `partial`: the sums of the
+// groups before, and of these. `ahead`: how far off in memory is what is needed soon.
+template <class Format, int COLUMNS>
+INLINE void tile(const Matrices &m, int64_t row, int64_t first, int64_t last, const typename Format::Activations *x,
+                 floats *partial, float *out, int64_t ahead) {
     using Group = typename Format::Group;
-    const int64_t groups = groups_of<Format>(m.blocks), stride = m.row_bytes;
-    const char *weights = m.weights + row * stride, *end = m.end;
-    floats sums[ROWS][COLUMNS];
-    UNROLL for (int r = 0; r < ROWS; r++) UNROLL for (int c = 0; c < COLUMNS; c++) sums[r][c] = zeros();
-    for (int64_t g = 0; g < groups; g++) {
-        UNROLL for (int r = 0; r < ROWS; r++) {
-            UNROLL for (size_t line = 0; line < sizeof(Group); line += 64) _mm_prefetch(next + line, _MM_HINT_T0);
-            next += sizeof(Group);
-            Group spare;
-            typename Format::Weights taken;
-            const char *from = weights + r * stride + g * static_cast<int64_t>(sizeof(Group));
-            take_apart(taken, group_of<Format>(spare, from, end));
-            UNROLL for (int c = 0; c < COLUMNS; c++)
-                sums[r][c] = Format::add_product(sums[r][c], taken, x[c * groups + g]);
-        }
+    floats sums[COLUMNS];
+    UNROLL for (int c = 0; c < COLUMNS; c++) sums[c] = first ? partial[c] : zeros();
+    const char *from = m.weights + row * m.row_bytes + first * static_cast<int64_t>(sizeof(Group));
+    for (int64_t g = first; g < last; g++, from += sizeof(Group)) {
+        UNROLL for (size_t line = 0; line < sizeof(Group); line += 64) _mm_prefetch(from + ahead + line, _MM_HINT_T0);
+        Group spare;
+        typename Format::Weights taken;
+        take_apart(taken, group_of<Format>(spare, from, m.end));
+        UNROLL for (int c = 0; c < COLUMNS; c++) sums[c] = Format::add_product(sums[c], taken, x[g * COLUMNS + c]);
     }
-    UNROLL for (int r = 0; r < ROWS; r++)
-        UNROLL for (int c = 0; c < COLUMNS; c++) m.out[c * m.out_stride + row + r] = total(sums[r][c]);
+    UNROLL for (int c = 0; c < COLUMNS; c++)
+        if (last < groups_of<Format>(m.blocks)) partial[c] = sums[c];
+        else out[c * m.out_stride + row] = total(sums[c]);
 }
 
-template <class Format, int ROWS, int COLUMNS>
-void strip(const Matrices &m, int64_t row, int64_t end, const typename Format::Activations *x) {
-    const int64_t bytes = ROWS * m.row_bytes, ahead = ROWS == 1 ? AHEAD : (AHEAD + bytes - 1) / bytes * bytes;
-    for (; row + ROWS <= end; row += ROWS)
-        tile<Format, ROWS, COLUMNS>(m, row, x, m.weights + row * m.row_bytes + ahead);
-    if (row < end) tile<Format, 1, COLUMNS>(m, row, x, m.weights + row * m.row_bytes);
-}
-
-// Rows come two at a time where activations are too many for the nearest cache: each is then fetched half as often.
+// Rows up to `end` times any number of columns, COLUMNS at a time. Of many activations as many groups are worked through
+// at a time as the nearest cache holds, SLAB rows for each.
 template <class Format, int COLUMNS = AT_ONCE>
-void strip_of(int64_t columns, const Matrices &m, int64_t row, int64_t end, const typename Format::Activations *x) {
-    if (columns == COLUMNS) {
-        constexpr int TOGETHER = COLUMNS > AT_ONCE / 2 ? 2 : 1;
-        const int64_t size = groups_of<Format>(m.blocks) * COLUMNS * static_cast<int64_t>(sizeof *x);
-        return size > NEAREST ? strip<Format, TOGETHER, COLUMNS>(m, row, end, x) : strip<Format, 1, COLUMNS>(m, row, end, x);
-    }
-    if constexpr (COLUMNS > 1) strip_of<Format, COLUMNS - 1>(columns, m, row, end, x);
+void multiply_rows(const Matrices &m, int64_t row, int64_t end, int64_t columns, const typename Format::Activations *x,
+                   float *out) {
+    const int64_t groups = groups_of<Format>(m.blocks), bytes = groups * COLUMNS * static_cast<int64_t>(sizeof *x);
+    const int64_t pieces = (bytes + nearest() - 1) / nearest();
+    const int64_t length = (groups + pieces - 1) / pieces, ahead = pieces == 1 ? AHEAD : 2 * m.row_bytes;
+    floats partial[SLAB][COLUMNS];
+    for (; columns >= COLUMNS; columns -= COLUMNS, x += COLUMNS * groups, out += COLUMNS * m.out_stride)
+        for (int64_t from = row; from < end; from += SLAB)
+            for (int64_t first = 0; first < groups; first += length) {
+                const int64_t last = first + length < groups ? first + length : groups;
+                for (int64_t r = from; r < end && r < from + SLAB; r++)
+                    tile<Format, COLUMNS>(m, r, first, last, x, partial[r - from], out, ahead);
+            }
+    if constexpr (COLUMNS > 1) multiply_rows<Format, COLUMNS - 1>(m, row, end, columns, x, out);
 }
 
 // All columns of activations, arranged; each thread has its own, which costs less than waiting for each other.
@@ -97,7 +102,8 @@ const typename Format::Activations *arranged(const typename Format::Given *x, in
     for (int64_t c = 0; c < columns; c++)
         for (int64_t g = 0; g < groups; g++) {
             const int64_t first = g * Format::BLOCKS;
-            Format::arrange(&kept[c * groups + g], x + c * column_blocks + first, blocks - first);
+            const int64_t panel = c / AT_ONCE * AT_ONCE, width = columns - panel < AT_ONCE ? columns - panel : AT_ONCE;
+            Format::arrange(&kept[panel * groups + g * width + c - panel], x + c * column_blocks + first, blocks - first);
         }
     return kept.data();
 }
@@ -110,16 +116,10 @@ void multiply_matrices(const Params *params, Matrices m, int64_t rows, int64_t c
     m.end = m.weights + (rows - 1) * m.row_bytes + m.blocks * BYTES;
     const auto *x = arranged<Format>(static_cast<const typename Format::Given *>(given), columns, column_blocks, m.blocks);
     engine.barrier(params->pool);
-    const int64_t groups = groups_of<Format>(m.blocks), fit = CHUNK / m.row_bytes;
-    const int64_t chunk = fit > FEWEST_ROWS ? fit : FEWEST_ROWS;
-    for (int64_t from = params->thread * chunk; from < rows; from = engine.add_chunk(params->pool, 1) * chunk) {
-        const int64_t end = from + chunk < rows ? from + chunk : rows;
-        for (int64_t c = 0; c < columns; c += AT_ONCE) {
-            Matrices some = m;
-            some.out += c * m.out_stride;
-            strip_of<Format>(columns - c < AT_ONCE ? columns - c : AT_ONCE, some, from, end, x + c * groups);
-        }
-    }
+    const int64_t each = (rows * m.row_bytes / params->threads + CHUNK / 2) / CHUNK;
+    const int64_t chunks = params->threads * (each > 1 ? each : 1), chunk = (rows + chunks - 1) / chunks;
+    for (int64_t from = params->thread * chunk; from < rows; from = engine.add_chunk(params->pool, 1) * chunk)
+        multiply_rows<Format>(m, from, from + chunk < rows ? from + chunk : rows, columns, x, m.out);
 }
 
 using Multiply = void(const Params *, Matrices, int64_t, int64_t, int64_t, const void *, int64_t);

@@ -22,6 +22,7 @@ using floats = __m512;
 INLINE ints load(const void *from) { return _mm512_loadu_si512(from); }
 INLINE void store(void *to, ints a) { _mm512_storeu_si512(to, a); }
 INLINE ints all_dwords(int value) { return _mm512_set1_epi32(value); }
+INLINE ints all_words(int value) { return _mm512_set1_epi16(static_cast<short>(value)); }
 INLINE ints all_bytes(int value) { return _mm512_set1_epi8(static_cast<char>(value)); }
 INLINE ints all_pieces(const void *from) {
     return _mm512_broadcast_i32x4(_mm_loadu_si128(static_cast<const __m128i *>(from)));
@@ -60,16 +61,14 @@ INLINE __m512 pairs_twice(__m256 eight, int) {
     const ints order = _mm512_setr_epi32(0, 1, 0, 1, 2, 3, 2, 3, 4, 5, 4, 5, 6, 7, 6, 7);
     return _mm512_permutexvar_ps(order, _mm512_castps256_ps512(eight));
 }
-INLINE ints low_half_twice(ints a) { return _mm512_or_si512(bit_and(a, _mm512_set1_epi32(0xFFFF)), _mm512_slli_epi32(a, 16)); }
 INLINE ints pair_products(ints weights, ints x) { return _mm512_maddubs_epi16(weights, x); }
 INLINE ints pair_sums(ints a, ints b) { return _mm512_madd_epi16(a, b); }
-INLINE ints widened(__m256i a) { return _mm512_zextsi256_si512(a); }
 
 // Lanes 0-3, 4-7, 8-11 and 12-15 of a row of shifts.
 INLINE ints shifts(__m128i a, __m128i b, __m128i c, __m128i d, int) {
     return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_set_m128i(b, a)), _mm256_set_m128i(d, c), 1);
 }
-INLINE ints scales_of(__m256i scales, int) { return _mm512_cvtepi16_epi32(scales); }
+INLINE floats lane_floats(__m128i sixteen, int) { return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(sixteen)); }
 
 // Pieces (16 bytes) 0 and 1, 2 and 3, 4 and 5, 6 and 7 of 128 bytes: the even ones, and the odd ones.
 INLINE ints even_pieces(const uint8_t *from, int) { return _mm512_shuffle_i64x2(load(from), load(from + 64), 0x88); }
@@ -102,6 +101,9 @@ INLINE floats from_brain_floats(const void *from) {
 INLINE floats from_bytes(const void *from) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i *>(from))));
 }
+INLINE floats from_words(const void *from) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm256_loadu_si256(static_cast<const __m256i *>(from))));
+}
 INLINE floats add(floats a, floats b) { return _mm512_add_ps(a, b); }
 INLINE floats larger(floats a, floats b) { return _mm512_max_ps(a, b); }
 INLINE floats rounded(floats a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
@@ -126,6 +128,7 @@ using floats = __m256;
 INLINE ints load(const void *from) { return _mm256_loadu_si256(static_cast<const __m256i *>(from)); }
 INLINE void store(void *to, ints a) { _mm256_storeu_si256(static_cast<__m256i *>(to), a); }
 INLINE ints all_dwords(int value) { return _mm256_set1_epi32(value); }
+INLINE ints all_words(int value) { return _mm256_set1_epi16(static_cast<short>(value)); }
 INLINE ints all_bytes(int value) { return _mm256_set1_epi8(static_cast<char>(value)); }
 INLINE ints all_pieces(const void *from) {
     return _mm256_broadcastsi128_si256(_mm_loadu_si128(static_cast<const __m128i *>(from)));
@@ -159,16 +162,14 @@ INLINE __m256 pairs_twice(__m256 eight, int part) {
     const __m256i order = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 0, 1, 2, 3, 2, 3), _mm256_set1_epi32(4 * part));
     return _mm256_permutevar8x32_ps(eight, order);
 }
-INLINE ints low_half_twice(ints a) { return _mm256_or_si256(bit_and(a, _mm256_set1_epi32(0xFFFF)), _mm256_slli_epi32(a, 16)); }
 INLINE ints pair_products(ints weights, ints x) { return _mm256_maddubs_epi16(weights, x); }
 INLINE ints pair_sums(ints a, ints b) { return _mm256_madd_epi16(a, b); }
-INLINE ints widened(__m256i a) { return a; }
 
 INLINE ints shifts(__m128i a, __m128i b, __m128i c, __m128i d, int part) {
     return part ? _mm256_set_m128i(d, c) : _mm256_set_m128i(b, a);
 }
-INLINE ints scales_of(__m256i scales, int part) {
-    return _mm256_cvtepi16_epi32(part ? _mm256_extracti128_si256(scales, 1) : _mm256_castsi256_si128(scales));
+INLINE floats lane_floats(__m128i sixteen, int part) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(part ? _mm_srli_si128(sixteen, 8) : sixteen));
 }
 
 INLINE ints even_pieces(const uint8_t *from, int part) {
@@ -198,6 +199,9 @@ INLINE floats from_brain_floats(const void *from) {
 }
 INLINE floats from_bytes(const void *from) {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(static_cast<const __m128i *>(from))));
+}
+INLINE floats from_words(const void *from) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_loadu_si128(static_cast<const __m128i *>(from))));
 }
 INLINE floats add(floats a, floats b) { return _mm256_add_ps(a, b); }
 INLINE floats larger(floats a, floats b) { return _mm256_max_ps(a, b); }
@@ -246,23 +250,20 @@ INLINE floats exponential(floats x) {
     return where_at_least(x, all_floats(-87), multiply(sum, two_to_the(larger(twos, all_floats(-126)))));
 }
 
-// In each lane 16 products of weights (unsigned) and activations added up, times the lane's scale.
+// In each lane 16 products of weights (unsigned) and activations added up.
 #ifdef ADD_QUAD_PRODUCTS
-INLINE ints lane_scales(ints scales) { return scales; }
-template <int BITS> INLINE ints scaled_products(const ints *weights, const int8_t *x, ints scales) {
+template <int BITS> INLINE ints lane_products(const ints *weights, const int8_t *x) {
     ints sum = ints{};
     UNROLL for (int v = 0; v < 4; v++) sum = ADD_QUAD_PRODUCTS(sum, weights[v], load(x + v * WIDTH));
-    return multiply_dwords(sum, scales);
+    return sum;
 }
 #else
-// Both halves of a lane hold its scale.
-INLINE ints lane_scales(ints scales) { return low_half_twice(scales); }
-template <int BITS> INLINE ints scaled_products(const ints *weights, const int8_t *x, ints scales) {
+template <int BITS> INLINE ints lane_products(const ints *weights, const int8_t *x) {
     ints pairs[4];
     UNROLL for (int v = 0; v < 4; v++) pairs[v] = pair_products(weights[v], load(x + v * WIDTH));
     const ints first = add_words(pairs[0], pairs[1]), second = add_words(pairs[2], pairs[3]);
     // 16 bits hold the sum of eight products of 5 bits and 8, but of four of 6 bits and 8 only.
-    if (BITS <= 5) return pair_sums(add_words(first, second), scales);
-    return add_dwords(pair_sums(first, scales), pair_sums(second, scales));
+    if (BITS <= 5) return pair_sums(add_words(first, second), all_words(1));
+    return add_dwords(pair_sums(first, all_words(1)), pair_sums(second, all_words(1)));
 }
 #endif

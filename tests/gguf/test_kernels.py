@@ -182,7 +182,7 @@ def _as_eight_bits_by_32(x: NDArray[np.float32]) -> NDArray[np.float64]:
 
 # --- broken on purpose ------------------------------------------------------------------------------------------------
 
-PRODUCT = "sums[r][c] = Format::add_product(sums[r][c], taken, x[c * groups + g]);"
+PRODUCT = "sums[c] = Format::add_product(sums[c], taken, x[g * COLUMNS + c]);"
 SKEWED = PRODUCT.replace("Format::", "multiply(Format::").replace(");", "), all_floats(1 + 2e-7f * COLUMNS));")
 FAULTS = {
     "none": ("matmul.cpp", PRODUCT, PRODUCT, ""),
@@ -192,9 +192,10 @@ FAULTS = {
         SKEWED,
         "depend on how many are made together",
     ),
-    "an offset of 16 in place of 32": ("blocks.h", "scales), 5);", "scales), 4);", "products of Q6_K come out wrong"),
+    "an offset of 16 in place of 32": ("blocks.h", "all_floats(-32)", "all_floats(-16)", "products of Q6_K come out wrong"),
     "a fifth bit that is lost": ("blocks.h", "by, 0x10)", "by, 0x00)", "products of Q5_K come out wrong"),
-    "a row left out": ("matmul.cpp", "if (row < end) tile", "if (row + 1 < end) tile", "come out wrong"),
+    "a row left out": ("matmul.cpp", "r < end &&", "r + 1 < end &&", "come out wrong"),
+    "a sum that begins anew in mid row": ("matmul.cpp", "first ? partial[c] : zeros()", "zeros()", "come out wrong"),
     "another offset": ("matmul.cpp", "Small<Q80, 128>", "Small<Q80, 127>", "products of Q8_0 come out wrong"),
     "weights that are not joined by size": (
         "attention.cpp",
