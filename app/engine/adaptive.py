@@ -19,7 +19,7 @@ from app.engine.looks import Looks
 from app.engine.model_cost import SMALLEST_WINDOW, WINDOWS, ModelCost
 from app.engine.passes import Bounds
 from app.engine.round import Round
-from app.engine.stake import STAKE_SHARE, TRUST_TOKENS, Stake, kept_back, run_trust
+from app.engine.stake import STAKE_SHARE, TRUST_TOKENS, Stake, first_length, kept_back, run_trust
 from app.engine.value import Seconds, affordable, best_length, best_siblings, no_time
 from drafters.base import NO_DRAFT, Draft
 from drafters.draft_model import Hindsight
@@ -36,8 +36,8 @@ _UNREAD_A_ROUND = 4
 """Unread tokens whose price one round has to bear."""
 _FIRST_DELAY = 0.25
 """Share of a one-token pass by which the first token of an answer may come later, for the sake of those after it."""
-_FIRST_LENGTH, _GROWTH = 4, 2
-"""Longest first draft of a copy, and how many tokens each one that came true allows the next."""
+_GROWTH = 2
+"""Tokens that a copy may have in the next draft for each that came true."""
 _HORIZON = 60
 """Rounds that an answer is expected to go on, at least."""
 
@@ -256,7 +256,7 @@ class Adaptive:
 
     def _longest_copy(self) -> int:
         # A long copy shows by being copied: what is left of a phrase just met again breaks off together.
-        return max(_FIRST_LENGTH, _GROWTH * self._looks.run)
+        return max(first_length(self.curve), _GROWTH * self._looks.run)
 
     def _affordable_length(
         self, longest: int, draft_seconds: Seconds, floors: Sequence[float], proof: float = 0.0, kept: float = 0.0

@@ -17,6 +17,14 @@ _BY_CHANCE = 4
 """Guesses that may come true in a row without a copy behind them."""
 _FIRST_GUESSES, _LEAST_TOKENS = 3, 0.25
 """Free guesses that have to be affordable before anything is known, and what may be lost on them at least."""
+_FIRST_LENGTH, _HARDLY_DEARER = 4, 0.1
+"""Longest first draft of a copy, and tokens' time that it may cost beyond its first guess."""
+
+
+def first_length(curve: VerifyCurve) -> int:
+    """Return the longest first draft of a copy: most break off at once, so all guesses but the first must be cheap."""
+    most = curve.seconds(2) + _HARDLY_DEARER * curve.seconds(1)
+    return next((n for n in range(_FIRST_LENGTH, 1, -1) if curve.seconds(1 + n) <= most), 1)
 
 
 def kept_back(curve: VerifyCurve) -> float:

@@ -192,7 +192,12 @@ FAULTS = {
         SKEWED,
         "depend on how many are made together",
     ),
-    "an offset of 16 in place of 32": ("blocks.h", "all_floats(-32)", "all_floats(-16)", "products of Q6_K come out wrong"),
+    "an offset of 16 in place of 32": (
+        "blocks.h",
+        "all_floats(-32)",
+        "all_floats(-16)",
+        "products of Q6_K come out wrong",
+    ),
     "a fifth bit that is lost": ("blocks.h", "by, 0x10)", "by, 0x00)", "products of Q5_K come out wrong"),
     "a row left out": ("matmul.cpp", "r < end &&", "r + 1 < end &&", "come out wrong"),
     "a sum that begins anew in mid row": ("matmul.cpp", "first ? partial[c] : zeros()", "zeros()", "come out wrong"),
