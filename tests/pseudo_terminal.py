@@ -17,6 +17,11 @@ from typing import Any
 import pyte
 from run_localspec import ROOT, environment
 
+ENDLESS = ("-m", "app", "run", "toy", "--seed", "3", "-c", "200000", "--temp", "0", "--draft", "off", "--stop", "~")
+"""A chat whose answers go on until somebody stops them."""
+CONVERSATIONS = ".local/share/localspec/conversations.db"
+"""Where a chat's home has what was said."""
+
 
 class PseudoTerminal:
     """A terminal that is read all the time, as a real one is; a program that it holds up would wait."""

@@ -8,6 +8,7 @@ thread that nobody ends, and the program never does.
 import codecs
 import os
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, Any, cast
 
@@ -29,10 +30,16 @@ class TerminalDriver(linux_driver.LinuxDriver):
             # Nobody gets SIGHUP by himself under nohup, or in another session than the terminal's.
             os.kill(os.getpid(), signal.SIGHUP)
 
+    def _sigtstp_application(self, *_: Any) -> None:
+        self._soon(super()._sigtstp_application)
+
     def _sigcont_application(self, *_: Any) -> None:
-        # Not here and now: a signal may meet the app while it is put down or taken up, and also when it is over.
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._go_on)
+        self._soon(self._go_on)
+
+    def _soon(self, act: Callable[[], None]) -> None:
+        # Not here and now: a signal may meet the app while it is put down or taken up, which leaves it without keys.
+        with suppress(RuntimeError):  # and when it is over, without a loop
+            self._loop.call_soon_threadsafe(act)
 
     def _go_on(self) -> None:
         if self._app._exit or not (self._auto_restart and os.isatty(self.fileno)):

