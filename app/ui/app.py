@@ -1,9 +1,7 @@
 """The chat as an app: the terminal, the theme, the keys, and the way out."""
 
 import asyncio
-import gc
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -25,10 +23,9 @@ from app.ui.mailbox import Mailbox
 from app.ui.messages import MailCame
 from app.ui.terminal_guard import terminal_to_itself
 from app.ui.terminal_keys import driver_class
+from app.ui.turns import keep_turns_short
 from models.errors import LocalspecError
 
-_TURN = 0.0005
-"""Seconds that a thread goes on in Python while another waits: a key may wait for several turns of the engine."""
 _TERMINATED = 143
 _HUNG_UP = 129
 MakeLink = Callable[[LoadPlan, Post], Link]
@@ -109,11 +106,7 @@ class ChatApp(App[int]):
 def run_screen(request: Request) -> int:
     """Chat on a screen until the user leaves; return the exit code. Raises LocalspecError where there is no chat."""
     app = ChatApp(request, EngineLink)
-    # A full collection over all that is imported, and over a long chat's text, stops the screen for 60 ms.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
-    sys.setswitchinterval(_TURN)
+    keep_turns_short()
     with terminal_to_itself():
         code = app.run()
     for note in app.last_words:

@@ -1,7 +1,6 @@
 """The editor as an app: the terminal, the theme, the keys, and the way out."""
 
 import asyncio
-import gc
 import signal
 import time
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from app.ui.edit_writing import write_aside
 from app.ui.flow import Flow
 from app.ui.terminal_guard import terminal_to_itself
 from app.ui.terminal_keys import driver_class
+from app.ui.turns import keep_turns_short
 from models.catalog import find_model
 from models.errors import LocalspecError
 from models.fim import no_fim
@@ -93,10 +93,7 @@ def run_editor(request: Request, named: str) -> int:
     limits = Limits() if request.settings.max_tokens is None else Limits(tokens=request.settings.max_tokens)
     app = EditApp(file, (cursor[0], cursor[1]), partial(engine_for, request), request.screen, limits)
     warm_up()
-    # A full collection over all that is imported stops the screen for 60 ms.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    keep_turns_short()
     with terminal_to_itself():
         code = app.run()
         # The screen is gone: freeing the models keeps nobody waiting who looks at it.

@@ -25,7 +25,11 @@ constexpr int64_t SLAB = 16;  // rows that a piece of the activations is multipl
 
 // Bytes of activations that stay in the nearest cache, while weights pass through it.
 int64_t nearest() {
+#ifdef _SC_LEVEL1_DCACHE_SIZE
     static const long size = sysconf(_SC_LEVEL1_DCACHE_SIZE);
+#else
+    constexpr long size = 0;
+#endif
     return (size > 0 ? size : 32 << 10) * 5 / 6;
 }
 
@@ -116,8 +120,8 @@ void multiply_matrices(const Params *params, Matrices m, int64_t rows, int64_t c
     m.end = m.weights + (rows - 1) * m.row_bytes + m.blocks * BYTES;
     const auto *x = arranged<Format>(static_cast<const typename Format::Given *>(given), columns, column_blocks, m.blocks);
     engine.barrier(params->pool);
-    const int64_t each = (rows * m.row_bytes / params->threads + CHUNK / 2) / CHUNK;
-    const int64_t chunks = params->threads * (each > 1 ? each : 1), chunk = (rows + chunks - 1) / chunks;
+    const int64_t per_thread = (rows * m.row_bytes / params->threads + CHUNK / 2) / CHUNK;
+    const int64_t chunks = params->threads * (per_thread > 1 ? per_thread : 1), chunk = (rows + chunks - 1) / chunks;
     for (int64_t from = params->thread * chunk; from < rows; from = engine.add_chunk(params->pool, 1) * chunk)
         multiply_rows<Format>(m, from, from + chunk < rows ? from + chunk : rows, columns, x, m.out);
 }

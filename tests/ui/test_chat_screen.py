@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from saved import others
-from ui_chat import chatting, drive, gated, request, slowly
+from ui_chat import Chat, chatting, drive, gated, request, slowly
 
 from app.engine.ending import Finish
 from app.engine.messages import Ended, Ready, Said, Watched
@@ -94,14 +94,19 @@ def test_what_waits_for_a_model_that_can_not_be_loaded_is_in_the_prompt_again(
     drive(steps())
 
 
+async def answering(chat: Chat) -> None:
+    """Ask, and wait for the first word."""
+    await chat.ready()
+    await chat.type("abc")
+    await chat.until(lambda: any(isinstance(one, Said) and one.text for one in chat.said))
+
+
 def test_escape_stops_an_answer_and_keeps_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
     slowly(monkeypatch)
 
     async def steps() -> None:
         async with chatting(predict=1500) as chat:
-            await chat.ready()
-            await chat.type("abc")
-            await chat.until(lambda: any(isinstance(one, Said) and one.text for one in chat.said))
+            await answering(chat)
             await chat.pilot.press("escape")
             await chat.until(lambda: not chat.screen.busy)
             ended = chat.said[-2]
@@ -119,9 +124,7 @@ def test_who_leaves_stops_the_model_before_anything_else_is_done(monkeypatch: py
 
     async def steps() -> None:
         async with chatting(predict=1500) as chat:
-            await chat.ready()
-            await chat.type("abc")
-            await chat.until(lambda: any(isinstance(one, Said) and one.text for one in chat.said))
+            await answering(chat)
             (ticket,) = chat.screen.link._open.values()
             assert not ticket.cancelled
             chat.app.exit(143)
