@@ -5,7 +5,7 @@
 // i of the vectors below holds the numbers 16i to 16i + 15 of a block, four to a vector.
 #pragma once
 
-#include "vectors.h"
+#include "lanes.h"
 
 // As in ggml-common.h.
 struct Q4K { uint16_t d, dmin; uint8_t scales[12], qs[128]; };
@@ -16,13 +16,16 @@ static_assert(sizeof(Q4K) == 144 && sizeof(Q5K) == 176 && sizeof(Q6K) == 210 && 
 
 struct Activations {
     alignas(64) int8_t numbers[256];
-    int16_t sums[16];  // of 16 numbers each
+    // What makes up for what the weights are more than they stand for: for KQuant the sums of 32 numbers each, for Q6_K
+    // less the sums of 16 each.
+    union { float sums[8]; int16_t starts[16]; };
     float d;
 };
 
 struct Weights {
     ints numbers[PARTS][4];  // unsigned
-    floats scales[PARTS], minimums[PARTS];  // of lanes; a minimum is added once for each number
+    floats scales[PARTS];    // of lanes
+    floats minimums;  // of the first eight lanes, negative, each added once for each of 32 numbers; behind is anything
 };
 
 // Four pieces of 16 activations, for four lanes.
@@ -41,65 +44,58 @@ INLINE void arrange(Activations *to, const Q8K *from) {
         const int8_t *numbers = from->qs + 64 * quarter;
         arrange_lanes(to->numbers, quarter, numbers, numbers + 16, numbers + 32, numbers + 48);
     }
-    memcpy(to->sums, from->bsums, sizeof to->sums);
     to->d = from->d;
 }
 
-// Dwords 0 to 3 of the pieces a and b: each time that of a, that of b, and both again.
-INLINE void weave(ints *to, ints a, ints b) {
-    const ints low = low_dwords(a, b), high = high_dwords(a, b);
-    to[0] = low_qwords(low, low), to[1] = high_qwords(low, low);
-    to[2] = low_qwords(high, high), to[3] = high_qwords(high, high);
-}
-
-// Dwords 0 to 3 of the pieces a, b, c and d.
-INLINE void weave(ints *to, ints a, ints b, ints c, ints d) {
-    const ints low = low_dwords(a, b), low_too = low_dwords(c, d);
-    const ints high = high_dwords(a, b), high_too = high_dwords(c, d);
-    to[0] = low_qwords(low, low_too), to[1] = high_qwords(low, low_too);
-    to[2] = low_qwords(high, high_too), to[3] = high_qwords(high, high_too);
-}
-
-// Eight scales and eight minimums of six bits each, in twelve bytes: each for two lanes.
-INLINE void take_scales(Weights &w, const uint8_t *packed, float d, float dmin) {
+// Eight scales and eight minimums of six bits each, in twelve bytes behind the factors of both. `odd` is a factor of every
+// other scale.
+INLINE void take_scales(Weights &w, const uint16_t *factors, const uint8_t *packed, float odd) {
     uint64_t eight, above;  // four scales and four minimums, and what the other eight have above
     uint32_t rest;          // four bits of each of the other eight
     memcpy(&eight, packed, sizeof eight);
     memcpy(&rest, packed + 8, sizeof rest);
     above = eight >> 2 & 0x3030303030303030 | (rest | static_cast<uint64_t>(rest) << 28) & 0x0f0f0f0f0f0f0f0f;
-    const __m128i all = _mm_set_epi64x(above, eight & 0x3f3f3f3f3f3f3f3f);
-    const __m128i scales = _mm_shuffle_epi8(all, _mm_setr_epi8(0, 0, 1, 1, 2, 2, 3, 3, 8, 8, 9, 9, 10, 10, 11, 11));
-    const __m128i minimums = _mm_shuffle_epi8(all, _mm_setr_epi8(4, 4, 5, 5, 6, 6, 7, 7, 12, 12, 13, 13, 14, 14, 15, 15));
-    UNROLL for (int part = 0; part < PARTS; part++) {
-        w.scales[part] = multiply(lane_floats(scales, part), all_floats(d));
-        w.minimums[part] = multiply(lane_floats(minimums, part), all_floats(-dmin));
-    }
+    eight &= 0x3f3f3f3f3f3f3f3f;
+    // Minimums come first.
+    const __m128i first = _mm_cvtsi64_si128(eight << 32 | eight >> 32), second = _mm_cvtsi64_si128(above << 32 | above >> 32);
+    uint32_t both;
+    memcpy(&both, factors, sizeof both);
+    scale_lanes(w.scales, w.minimums, _mm_unpacklo_epi32(first, second), _mm_cvtph_ps(_mm_cvtsi32_si128(both)), odd);
 }
 
 // Of each 32 bytes the low halves come first, then the high ones.
-INLINE void take_nibbles(Weights &w, const uint8_t *packed) {
+INLINE void take_nibbles(ints *numbers, const uint8_t *packed, int part) {
     const __m128i by = two_and_two(0, 4);
-    UNROLL for (int part = 0; part < PARTS; part++) {
-        ints *numbers = w.numbers[part];
-        weave(numbers, even_pieces(packed, part), odd_pieces(packed, part));
-        const ints down = shifts(by, by, by, by, part);
-        UNROLL for (int v = 0; v < 4; v++) numbers[v] = bit_and(shift_down(numbers[v], down), all_bytes(15));
-    }
+    pairs_of_pieces(numbers, packed, part);
+    const ints down = quarters(by, by, by, by, part);
+    UNROLL for (int v = 0; v < 4; v++) numbers[v] = bit_and(shift_down(numbers[v], down), all_bytes(15));
 }
 
 INLINE void take_apart(Weights &w, const Q4K *block) {
-    take_scales(w, block->scales, _cvtsh_ss(block->d), _cvtsh_ss(block->dmin));
-    take_nibbles(w, block->qs);
+#ifdef ADD_QUAD_PRODUCTS
+    // High halves stay where they are, sixteen times what they stand for: the scales make up for that.
+    take_scales(w, &block->d, block->scales, 1.0f / 16);
+    const __m128i halves = two_and_two(0x0f0f0f0f, 0xf0f0f0f0);
+    UNROLL for (int part = 0; part < PARTS; part++) {
+        ints *numbers = w.numbers[part];
+        pairs_of_pieces(numbers, block->qs, part);
+        const ints kept = quarters(halves, halves, halves, halves, part);
+        UNROLL for (int v = 0; v < 4; v++) numbers[v] = bit_and(numbers[v], kept);
+    }
+#else
+    take_scales(w, &block->d, block->scales, 1);
+    UNROLL for (int part = 0; part < PARTS; part++) take_nibbles(w.numbers[part], block->qs, part);
+#endif
 }
 
 INLINE void take_apart(Weights &w, const Q5K *block) {
-    take_scales(w, block->scales, _cvtsh_ss(block->d), _cvtsh_ss(block->dmin));
-    take_nibbles(w, block->qs);
+    take_scales(w, &block->d, block->scales, 1);
     ints fifth[4];
-    weave(fifth, all_pieces(block->qh), all_pieces(block->qh + 16));
+    two_pieces(fifth, block->qh);
     UNROLL for (int part = 0; part < PARTS; part++) {
-        const ints by = shifts(two_and_two(0, 1), two_and_two(2, 3), two_and_two(4, 5), two_and_two(6, 7), part);
+        const ints by = quarters(two_and_two(0, 1), two_and_two(2, 3), two_and_two(4, 5), two_and_two(6, 7), part);
         ints *numbers = w.numbers[part];
+        take_nibbles(numbers, block->qs, part);
         UNROLL for (int v = 0; v < 4; v++) numbers[v] = with_high_bits(numbers[v], fifth[v], by, 0x10);
     }
 }
@@ -107,22 +103,19 @@ INLINE void take_apart(Weights &w, const Q5K *block) {
 INLINE void take_apart(Weights &w, const Q6K *block) {
     UNROLL for (int part = 0; part < PARTS; part++) {
         ints *numbers = w.numbers[part], above[4];
-        weave(numbers, piece_of_64<0>(block->ql, part), piece_of_64<1>(block->ql, part),
-              piece_of_64<2>(block->ql, part), piece_of_64<3>(block->ql, part));
-        weave(above, piece_of_32<0>(block->qh, part), piece_of_32<1>(block->qh, part));
-        const ints down = shifts(four(0), four(4), four(0), four(4), part);
-        const ints by = shifts(two_and_two(0, 2), two_and_two(4, 6), two_and_two(0, 2), two_and_two(4, 6), part);
+        fours_of_pieces(numbers, block->ql, part);
+        twos_of_pieces(above, block->qh, part);
+        const ints down = quarters(four(0), four(4), four(0), four(4), part);
+        const ints by = quarters(two_and_two(0, 2), two_and_two(4, 6), two_and_two(0, 2), two_and_two(4, 6), part);
         UNROLL for (int v = 0; v < 4; v++) {
             const ints low = bit_and(shift_down(numbers[v], down), all_bytes(15));
             numbers[v] = with_high_bits(low, above[v], by, 0x30);
         }
         w.scales[part] = multiply(from_bytes(block->scales + part * LANES), all_floats(_cvtsh_ss(block->d)));
-        // The numbers are 32 more than what they stand for.
-        w.minimums[part] = multiply(w.scales[part], all_floats(-32));
     }
 }
 
-// One kind of block: BITS of a number.
+// Numbers of BITS that are what they stand for, but for minimums.
 template <class OfBlock, int BITS> struct KQuant {
     using Block = OfBlock;
     using Group = OfBlock;
@@ -131,13 +124,32 @@ template <class OfBlock, int BITS> struct KQuant {
     using Activations = ::Activations;
     static constexpr int BLOCKS = 1;  // in a group of 256 numbers
 
-    static FORCED void arrange(Activations *to, const Q8K *from, int64_t) { ::arrange(to, from); }
+    static FORCED void arrange(Activations *to, const Q8K *from, int64_t) {
+        ::arrange(to, from);
+        for (int i = 0; i < 8; i++) to->sums[i] = from->bsums[2 * i] + from->bsums[2 * i + 1];
+    }
+    static FORCED floats add_product(floats sum, const Weights &w, const Activations &x) {
+        floats value = multiply(load_eight(x.sums), w.minimums);
+        UNROLL for (int part = 0; part < PARTS; part++) {
+            const ints products = add_products<BITS>(ints{}, w.numbers[part], x.numbers + part * 4 * WIDTH);
+            value = multiply_add(to_floats(products), w.scales[part], value);
+        }
+        return multiply_add(value, all_floats(x.d), sum);
+    }
+};
+
+// Numbers of six bits, 32 more than what they stand for.
+struct SixBits : KQuant<Q6K, 6> {
+    static FORCED void arrange(Activations *to, const Q8K *from, int64_t) {
+        ::arrange(to, from);
+        for (int i = 0; i < 16; i++) to->starts[i] = -from->bsums[i];
+    }
     static FORCED floats add_product(floats sum, const Weights &w, const Activations &x) {
         floats value = zeros();
         UNROLL for (int part = 0; part < PARTS; part++) {
-            const floats products = to_floats(lane_products<BITS>(w.numbers[part], x.numbers + part * 4 * WIDTH));
+            const ints start = from_words<5>(x.starts + part * LANES);
+            const floats products = to_floats(add_products<6>(start, w.numbers[part], x.numbers + part * 4 * WIDTH));
             value = part ? multiply_add(products, w.scales[part], value) : multiply(products, w.scales[part]);
-            value = multiply_add(from_words(x.sums + part * LANES), w.minimums[part], value);
         }
         return multiply_add(value, all_floats(x.d), sum);
     }

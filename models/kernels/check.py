@@ -31,6 +31,8 @@ _HEADS, _GROUPS, _SIZE, _CELLS = 6, 2, 64, 300
 _TOKENS = (1, 3, 7)
 _ATTENTION_TOLERANCE = 0.02
 """Of the largest result: llama.cpp's own rounds queries to eight bits, and sums to eleven."""
+_BLOCK = 292
+"""Bytes of a block of 256 activations."""
 _MEMORY = 1 << 26
 _SEED = 7
 
@@ -59,6 +61,7 @@ class Ggml:
         self.quantize = _function(
             base, "ggml_quantize_chunk", ctypes.c_size_t, number, floats, pointer, *start, pointer
         )
+        self.quantize_row = row_quantizer(base)
         scales = (ctypes.c_float,) * 3
         self.attend = _function(base, "ggml_flash_attn_ext", pointer, *[pointer] * 5, *scales)
         self.compute = _function(cpu, "ggml_graph_compute_with_ctx", number, pointer, pointer, number)
@@ -129,8 +132,26 @@ def readable(kernels: ctypes.CDLL) -> list[int]:
 def check_kernels(ggml: Ggml, kernels: ctypes.CDLL) -> None:
     """Compare results with and without the kernels, which stay enabled; raises LocalspecError where they differ."""
     kernels.localspec_operations.restype = ctypes.c_int64
+    _check_activations(ggml, kernels)
     _check_products(ggml, kernels)
     _check_attention(ggml, kernels)
+
+
+def _check_activations(ggml: Ggml, kernels: ctypes.CDLL) -> None:
+    """Compare blocks of activations byte by byte: of random numbers, of equal ones with both signs, and of nothing."""
+    x = np.random.default_rng(_SEED).standard_normal((6, 256)).astype(np.float32)
+    x[1], x[2], x[3], x[4] = np.rint(x[1]), np.resize([1, -1], 256), 0, x[4] * np.float32(1e-20)
+    kernels.localspec_enable(ctypes.c_bool(True))
+    theirs, ours = (_blocks(quantize, x) for quantize in (ggml.quantize_row, row_quantizer(kernels)))
+    if not np.array_equal(theirs, ours):
+        raise LocalspecError("blocks of activations come out otherwise.")
+
+
+def _blocks(quantize: Any, x: NDArray[np.float32]) -> NDArray[np.uint8]:
+    # Of a block of zeros llama.cpp leaves the sums as they are.
+    blocks = np.zeros((x.size // 256, _BLOCK), np.uint8)
+    quantize(x.ctypes.data, blocks.ctypes.data, x.size)
+    return blocks
 
 
 def _check_products(ggml: Ggml, kernels: ctypes.CDLL) -> None:
@@ -170,6 +191,11 @@ def _compare(name: str, kernels: ctypes.CDLL, ways: Sequence[Way], tolerance: fl
         raise LocalspecError(f"{name} come out wrong, by {np.abs(widest - wanted).max():.2g}.")
     if not all(np.array_equal(rows, widest[: len(rows)]) for rows in narrow):
         raise LocalspecError(f"{name} depend on how many are made together.")
+
+
+def row_quantizer(library: ctypes.CDLL) -> Any:
+    """Return the function of a library that makes blocks of activations: of floats, blocks and the number of floats."""
+    return _function(library, "quantize_row_q8_K_ref", None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 
 
 def _function(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:

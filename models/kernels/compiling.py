@@ -27,8 +27,10 @@ _SOURCES = tuple(
     for name in (
         "matmul.cpp",
         "attention.cpp",
+        "activations.cpp",
         "attention_rows.h",
         "blocks.h",
+        "lanes.h",
         "small_blocks.h",
         "engine.h",
         "vectors.h",

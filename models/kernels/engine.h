@@ -31,6 +31,7 @@ struct Engine {
     void (*barrier)(void *pool);
     void (*set_chunk)(void *pool, int chunk);
     int (*add_chunk)(void *pool, int by);
+    void (*quantise)(const float *x, void *to, int64_t count);
 };
 
 extern Engine engine;

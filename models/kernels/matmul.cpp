@@ -21,9 +21,9 @@ constexpr int64_t AHEAD = 4096;                // bytes by which memory is asked
 // Bytes of weights that a thread takes at a time, since others may be slower: pieces of 64 KB would be read at three
 // quarters of the speed, as what is fetched behind the end of each is for nobody.
 constexpr int64_t CHUNK = 1 << 20;
-constexpr int64_t SLAB = 16;  // rows that a piece of the activations is multiplied by while it is near
+constexpr int64_t SLAB = 64;  // rows that a piece of the activations is multiplied by while it is near
 
-// Bytes of activations that stay in the nearest cache, while weights pass through it.
+// Bytes of the nearest cache that are counted on.
 int64_t nearest() {
 #ifdef _SC_LEVEL1_DCACHE_SIZE
     static const long size = sysconf(_SC_LEVEL1_DCACHE_SIZE);
@@ -77,22 +77,35 @@ INLINE void tile(const Matrices &m, int64_t row, int64_t first, int64_t last, co
         else out[c * m.out_stride + row] = total(sums[c]);
 }
 
+// Rows up to `end`, at most SLAB, times COLUMNS columns, `length` groups of all rows at a time.
+template <class Format, int COLUMNS>
+void multiply_slab(const Matrices &m, int64_t row, int64_t end, int64_t length, const typename Format::Activations *x,
+                   float *out) {
+    constexpr int64_t BYTES = sizeof(typename Format::Group);
+    const int64_t groups = groups_of<Format>(m.blocks);
+    floats partial[SLAB][COLUMNS];
+    for (int64_t first = 0; first < groups; first += length) {
+        const int64_t last = first + length < groups ? first + length : groups;
+        // Behind the last row comes the next piece of the first one, and behind the last piece the next slab.
+        const int64_t turn = last < groups ? length * BYTES - (end - row) * m.row_bytes : -first * BYTES;
+        for (int64_t r = row; r < end; r++) {
+            const int64_t ahead = length == groups ? AHEAD : 2 * m.row_bytes + (r + 2 < end ? 0 : turn);
+            tile<Format, COLUMNS>(m, r, first, last, x, partial[r - row], out, ahead);
+        }
+    }
+}
+
 // Rows up to `end` times any number of columns, COLUMNS at a time. Of many activations as many groups are worked through
-// at a time as the nearest cache holds, SLAB rows for each.
+// at a time as the nearest cache holds, and the weights that pass through it.
 template <class Format, int COLUMNS = AT_ONCE>
 void multiply_rows(const Matrices &m, int64_t row, int64_t end, int64_t columns, const typename Format::Activations *x,
                    float *out) {
-    const int64_t groups = groups_of<Format>(m.blocks), bytes = groups * COLUMNS * static_cast<int64_t>(sizeof *x);
-    const int64_t pieces = (bytes + nearest() - 1) / nearest();
-    const int64_t length = (groups + pieces - 1) / pieces, ahead = pieces == 1 ? AHEAD : 2 * m.row_bytes;
-    floats partial[SLAB][COLUMNS];
+    const int64_t groups = groups_of<Format>(m.blocks);
+    const int64_t bytes = groups * static_cast<int64_t>(COLUMNS * sizeof *x + 2 * sizeof(typename Format::Group));
+    const int64_t pieces = (bytes + nearest() - 1) / nearest(), length = (groups + pieces - 1) / pieces;
     for (; columns >= COLUMNS; columns -= COLUMNS, x += COLUMNS * groups, out += COLUMNS * m.out_stride)
         for (int64_t from = row; from < end; from += SLAB)
-            for (int64_t first = 0; first < groups; first += length) {
-                const int64_t last = first + length < groups ? first + length : groups;
-                for (int64_t r = from; r < end && r < from + SLAB; r++)
-                    tile<Format, COLUMNS>(m, r, first, last, x, partial[r - from], out, ahead);
-            }
+            multiply_slab<Format, COLUMNS>(m, from, from + SLAB < end ? from + SLAB : end, length, x, out);
     if constexpr (COLUMNS > 1) multiply_rows<Format, COLUMNS - 1>(m, row, end, columns, x, out);
 }
 
@@ -112,6 +125,15 @@ const typename Format::Activations *arranged(const typename Format::Given *x, in
     return kept.data();
 }
 
+// Do chunks of work, each by some thread.
+template <class Work> void share(const Params *params, int64_t chunks, const Work &work) {
+    if (chunks == params->threads) return work(params->thread);  // nobody waits: that would cost more than to share
+    if (params->thread == 0) engine.set_chunk(params->pool, params->threads);
+    engine.barrier(params->pool);
+    for (int64_t i = params->thread; i < chunks; i = engine.add_chunk(params->pool, 1)) work(i);
+    engine.barrier(params->pool);
+}
+
 template <class Format>
 void multiply_matrices(const Params *params, Matrices m, int64_t rows, int64_t columns, int64_t row_blocks,
                        const void *given, int64_t column_blocks) {
@@ -119,11 +141,12 @@ void multiply_matrices(const Params *params, Matrices m, int64_t rows, int64_t c
     m.row_bytes = row_blocks * BYTES;
     m.end = m.weights + (rows - 1) * m.row_bytes + m.blocks * BYTES;
     const auto *x = arranged<Format>(static_cast<const typename Format::Given *>(given), columns, column_blocks, m.blocks);
-    engine.barrier(params->pool);
     const int64_t per_thread = (rows * m.row_bytes / params->threads + CHUNK / 2) / CHUNK;
     const int64_t chunks = params->threads * (per_thread > 1 ? per_thread : 1), chunk = (rows + chunks - 1) / chunks;
-    for (int64_t from = params->thread * chunk; from < rows; from = engine.add_chunk(params->pool, 1) * chunk)
-        multiply_rows<Format>(m, from, from + chunk < rows ? from + chunk : rows, columns, x, m.out);
+    share(params, chunks, [&](int64_t i) {
+        const int64_t from = i * chunk;
+        if (from < rows) multiply_rows<Format>(m, from, from + chunk < rows ? from + chunk : rows, columns, x, m.out);
+    });
 }
 
 using Multiply = void(const Params *, Matrices, int64_t, int64_t, int64_t, const void *, int64_t);
@@ -133,7 +156,7 @@ Multiply *kernel_for(int type) {
     switch (type) {
     case Q4_K: return multiply_matrices<KQuant<Q4K, 4>>;
     case Q5_K: return multiply_matrices<KQuant<Q5K, 5>>;
-    case Q6_K: return multiply_matrices<KQuant<Q6K, 6>>;
+    case Q6_K: return multiply_matrices<SixBits>;
 #ifdef ADD_QUAD_PRODUCTS
     case Q4_0: return multiply_matrices<Small<Q40, 8>>;
     case Q5_0: return multiply_matrices<Small<Q50, 16>>;
@@ -174,13 +197,9 @@ bool llamafile_sgemm(const Params *params, int64_t rows, int64_t columns, int64_
                                             out_stride, type, x_type, out_type);
     // Asked a first time with the activations as they are, and again when they are quantised.
     if ((x_type != Q8_K && x_type != Q8_0) || out_type != F32) return false;
-    if (params->thread == 0) {
-        operations++;
-        engine.set_chunk(params->pool, params->threads);
-    }
+    if (params->thread == 0) operations++;
     const Matrices m{static_cast<const char *>(weights), nullptr, 0, blocks, static_cast<float *>(out), out_stride};
     kernel_for(type)(params, m, rows, columns, row_blocks, x, column_blocks);
-    engine.barrier(params->pool);
     return true;
 }
 }

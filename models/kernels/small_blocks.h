@@ -30,7 +30,10 @@ struct SmallWeights {
 
 // The factors of eight blocks, each for its lanes.
 template <class Block> INLINE void take_factors(SmallWeights &w, const Block *b) {
-    const __m128i halves = _mm_setr_epi16(b[0].d, b[1].d, b[2].d, b[3].d, b[4].d, b[5].d, b[6].d, b[7].d);
+    const auto half = [&](int i) { return static_cast<uint64_t>(b[i].d); };
+    const uint64_t first = half(0) | half(1) << 16 | half(2) << 32 | half(3) << 48;
+    const uint64_t second = half(4) | half(5) << 16 | half(6) << 32 | half(7) << 48;
+    const __m128i halves = _mm_set_epi64x(second, first);
     UNROLL for (int part = 0; part < PARTS; part++) w.d[part] = pairs_twice(_mm256_cvtph_ps(halves), part);
 }
 
@@ -48,7 +51,7 @@ template <class Block> INLINE void take_halves(SmallWeights &w, const Block *b) 
     UNROLL for (int part = 0; part < PARTS; part++) {
         constexpr int OFFSET = sizeof(Block) - 16;
         weave(w.numbers[part], every_other(b, 0, part, OFFSET), every_other(b, 1, part, OFFSET));
-        const ints down = shifts(by, by, by, by, part);
+        const ints down = quarters(by, by, by, by, part);
         UNROLL for (int v = 0; v < 4; v++)
             w.numbers[part][v] = bit_and(shift_down(w.numbers[part][v], down), all_bytes(15));
     }
@@ -75,7 +78,7 @@ INLINE void take_apart(SmallWeights &w, const Eight<Q50> *group) {
     UNROLL for (int i = 0; i < 8; i++) memcpy(&fifths[i], b[i].qh, sizeof fifths[i]);
     UNROLL for (int part = 0; part < PARTS; part++) {
         const __m128i by = two_and_two(0, 16);
-        const ints bits = shift_down(pairs_twice(fifths, part), shifts(by, by, by, by, part));
+        const ints bits = shift_down(pairs_twice(fifths, part), quarters(by, by, by, by, part));
         UNROLL for (int v = 0; v < 4; v++)
             w.numbers[part][v] = with_spread_bits(w.numbers[part][v], bits, 4 * v);
     }

@@ -33,6 +33,7 @@ _NAMES = (
     "ggml_barrier",
     "ggml_threadpool_chunk_set",
     "ggml_threadpool_chunk_add",
+    "quantize_row_q8_K_ref",
 )
 
 

@@ -15,6 +15,7 @@
 #define ADD_QUAD_PRODUCTS _mm512_dpbusd_epi32
 #endif
 
+#define WIDE_VECTORS
 constexpr int PARTS = 1;  // vectors that hold one number of each of 16 lanes
 using ints = __m512i;
 using floats = __m512;
@@ -24,8 +25,9 @@ INLINE void store(void *to, ints a) { _mm512_storeu_si512(to, a); }
 INLINE ints all_dwords(int value) { return _mm512_set1_epi32(value); }
 INLINE ints all_words(int value) { return _mm512_set1_epi16(static_cast<short>(value)); }
 INLINE ints all_bytes(int value) { return _mm512_set1_epi8(static_cast<char>(value)); }
-INLINE ints all_pieces(const void *from) {
-    return _mm512_broadcast_i32x4(_mm_loadu_si128(static_cast<const __m128i *>(from)));
+// As many words as there are lanes, times so many powers of two.
+template <int SHIFT> INLINE ints from_words(const void *from) {
+    return _mm512_slli_epi32(_mm512_cvtepi16_epi32(_mm256_loadu_si256(static_cast<const __m256i *>(from))), SHIFT);
 }
 INLINE ints bit_and(ints a, ints b) { return _mm512_and_si512(a, b); }
 INLINE ints bit_xor(ints a, ints b) { return _mm512_xor_si512(a, b); }
@@ -64,22 +66,9 @@ INLINE __m512 pairs_twice(__m256 eight, int) {
 INLINE ints pair_products(ints weights, ints x) { return _mm512_maddubs_epi16(weights, x); }
 INLINE ints pair_sums(ints a, ints b) { return _mm512_madd_epi16(a, b); }
 
-// Lanes 0-3, 4-7, 8-11 and 12-15 of a row of shifts.
-INLINE ints shifts(__m128i a, __m128i b, __m128i c, __m128i d, int) {
+// Lanes 0-3, 4-7, 8-11 and 12-15.
+INLINE ints quarters(__m128i a, __m128i b, __m128i c, __m128i d, int) {
     return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_set_m128i(b, a)), _mm256_set_m128i(d, c), 1);
-}
-INLINE floats lane_floats(__m128i sixteen, int) { return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(sixteen)); }
-
-// Pieces (16 bytes) 0 and 1, 2 and 3, 4 and 5, 6 and 7 of 128 bytes: the even ones, and the odd ones.
-INLINE ints even_pieces(const uint8_t *from, int) { return _mm512_shuffle_i64x2(load(from), load(from + 64), 0x88); }
-INLINE ints odd_pieces(const uint8_t *from, int) { return _mm512_shuffle_i64x2(load(from), load(from + 64), 0xDD); }
-// Piece K of 64 bytes twice, then of the 64 bytes behind them twice; of 32 bytes likewise.
-template <int K> INLINE ints piece_of_64(const uint8_t *from, int) {
-    return _mm512_shuffle_i64x2(load(from), load(from + 64), K * 0x55);
-}
-template <int K> INLINE ints piece_of_32(const uint8_t *from, int) {
-    const ints both = load(from);
-    return _mm512_shuffle_i64x2(both, both, K ? 0xF5 : 0xA0);
 }
 
 INLINE floats zeros() { return _mm512_setzero_ps(); }
@@ -90,6 +79,7 @@ INLINE floats multiply_add(floats a, floats b, floats c) { return _mm512_fmadd_p
 INLINE floats subtract_product(floats from, floats a, floats b) { return _mm512_fnmadd_ps(a, b, from); }
 INLINE __m256 folded(floats a) { return _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1)); }
 INLINE floats load_floats(const float *from) { return _mm512_loadu_ps(from); }
+INLINE floats load_eight(const float *from) { return _mm512_zextps256_ps512(_mm256_loadu_ps(from)); }
 INLINE void store_floats(float *to, floats a) { _mm512_storeu_ps(to, a); }
 INLINE floats from_halves(const void *from) {
     return _mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i *>(from)));
@@ -101,10 +91,13 @@ INLINE floats from_brain_floats(const void *from) {
 INLINE floats from_bytes(const void *from) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i *>(from))));
 }
-INLINE floats from_words(const void *from) {
-    return _mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm256_loadu_si256(static_cast<const __m256i *>(from))));
-}
 INLINE floats add(floats a, floats b) { return _mm512_add_ps(a, b); }
+INLINE floats size_of(floats a) { return _mm512_abs_ps(a); }
+INLINE unsigned where_equal(floats a, floats b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+// Rounded to the nearest whole numbers, from -128 to 127.
+INLINE void store_bytes(int8_t *to, floats a) {
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(to), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(a)));
+}
 INLINE floats larger(floats a, floats b) { return _mm512_max_ps(a, b); }
 INLINE floats rounded(floats a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 INLINE floats two_to_the(floats whole) {
@@ -130,8 +123,8 @@ INLINE void store(void *to, ints a) { _mm256_storeu_si256(static_cast<__m256i *>
 INLINE ints all_dwords(int value) { return _mm256_set1_epi32(value); }
 INLINE ints all_words(int value) { return _mm256_set1_epi16(static_cast<short>(value)); }
 INLINE ints all_bytes(int value) { return _mm256_set1_epi8(static_cast<char>(value)); }
-INLINE ints all_pieces(const void *from) {
-    return _mm256_broadcastsi128_si256(_mm_loadu_si128(static_cast<const __m128i *>(from)));
+template <int SHIFT> INLINE ints from_words(const void *from) {
+    return _mm256_slli_epi32(_mm256_cvtepi16_epi32(_mm_loadu_si128(static_cast<const __m128i *>(from))), SHIFT);
 }
 INLINE ints bit_and(ints a, ints b) { return _mm256_and_si256(a, b); }
 INLINE ints bit_xor(ints a, ints b) { return _mm256_xor_si256(a, b); }
@@ -165,21 +158,9 @@ INLINE __m256 pairs_twice(__m256 eight, int part) {
 INLINE ints pair_products(ints weights, ints x) { return _mm256_maddubs_epi16(weights, x); }
 INLINE ints pair_sums(ints a, ints b) { return _mm256_madd_epi16(a, b); }
 
-INLINE ints shifts(__m128i a, __m128i b, __m128i c, __m128i d, int part) {
+INLINE ints quarters(__m128i a, __m128i b, __m128i c, __m128i d, int part) {
     return part ? _mm256_set_m128i(d, c) : _mm256_set_m128i(b, a);
 }
-INLINE floats lane_floats(__m128i sixteen, int part) {
-    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(part ? _mm_srli_si128(sixteen, 8) : sixteen));
-}
-
-INLINE ints even_pieces(const uint8_t *from, int part) {
-    return _mm256_permute2x128_si256(load(from + 64 * part), load(from + 64 * part + 32), 0x20);
-}
-INLINE ints odd_pieces(const uint8_t *from, int part) {
-    return _mm256_permute2x128_si256(load(from + 64 * part), load(from + 64 * part + 32), 0x31);
-}
-template <int K> INLINE ints piece_of_64(const uint8_t *from, int part) { return all_pieces(from + 64 * part + 16 * K); }
-template <int K> INLINE ints piece_of_32(const uint8_t *from, int part) { return all_pieces(from + 32 * part + 16 * K); }
 
 INLINE floats zeros() { return _mm256_setzero_ps(); }
 INLINE floats all_floats(float value) { return _mm256_set1_ps(value); }
@@ -189,6 +170,7 @@ INLINE floats multiply_add(floats a, floats b, floats c) { return _mm256_fmadd_p
 INLINE floats subtract_product(floats from, floats a, floats b) { return _mm256_fnmadd_ps(a, b, from); }
 INLINE __m256 folded(floats a) { return a; }
 INLINE floats load_floats(const float *from) { return _mm256_loadu_ps(from); }
+INLINE floats load_eight(const float *from) { return _mm256_loadu_ps(from); }
 INLINE void store_floats(float *to, floats a) { _mm256_storeu_ps(to, a); }
 INLINE floats from_halves(const void *from) {
     return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i *>(from)));
@@ -200,10 +182,14 @@ INLINE floats from_brain_floats(const void *from) {
 INLINE floats from_bytes(const void *from) {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(static_cast<const __m128i *>(from))));
 }
-INLINE floats from_words(const void *from) {
-    return _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_loadu_si128(static_cast<const __m128i *>(from))));
-}
 INLINE floats add(floats a, floats b) { return _mm256_add_ps(a, b); }
+INLINE floats size_of(floats a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
+INLINE unsigned where_equal(floats a, floats b) { return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_EQ_OQ)); }
+INLINE void store_bytes(int8_t *to, floats a) {
+    const __m256i whole = _mm256_cvtps_epi32(a);
+    const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+    _mm_storel_epi64(reinterpret_cast<__m128i *>(to), _mm_packs_epi16(words, words));
+}
 INLINE floats larger(floats a, floats b) { return _mm256_max_ps(a, b); }
 INLINE floats rounded(floats a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 INLINE floats two_to_the(floats whole) {
@@ -250,20 +236,20 @@ INLINE floats exponential(floats x) {
     return where_at_least(x, all_floats(-87), multiply(sum, two_to_the(larger(twos, all_floats(-126)))));
 }
 
-// In each lane 16 products of weights (unsigned) and activations added up.
+// In each lane 16 products of weights (unsigned) and activations, added to what is there.
 #ifdef ADD_QUAD_PRODUCTS
-template <int BITS> INLINE ints lane_products(const ints *weights, const int8_t *x) {
-    ints sum = ints{};
+template <int BITS> INLINE ints add_products(ints sum, const ints *weights, const int8_t *x) {
     UNROLL for (int v = 0; v < 4; v++) sum = ADD_QUAD_PRODUCTS(sum, weights[v], load(x + v * WIDTH));
     return sum;
 }
 #else
-template <int BITS> INLINE ints lane_products(const ints *weights, const int8_t *x) {
+template <int BITS> INLINE ints add_products(ints sum, const ints *weights, const int8_t *x) {
     ints pairs[4];
     UNROLL for (int v = 0; v < 4; v++) pairs[v] = pair_products(weights[v], load(x + v * WIDTH));
     const ints first = add_words(pairs[0], pairs[1]), second = add_words(pairs[2], pairs[3]);
     // 16 bits hold the sum of eight products of 5 bits and 8, but of four of 6 bits and 8 only.
-    if (BITS <= 5) return pair_sums(add_words(first, second), all_words(1));
-    return add_dwords(pair_sums(first, all_words(1)), pair_sums(second, all_words(1)));
+    if (BITS <= 5) return add_dwords(sum, pair_sums(add_words(first, second), all_words(1)));
+    const ints products = add_dwords(pair_sums(first, all_words(1)), pair_sums(second, all_words(1)));
+    return add_dwords(sum, products);
 }
 #endif

@@ -429,7 +429,7 @@ def test_a_thousand_keys_as_fast_as_they_come() -> None:
         tasks: set[asyncio.Task[None]] = set()
 
         async def ask(asked: Place) -> None:
-            # An answer may be ready while the next key is on its way here; it is not late before that one is asked about.
+            # An answer may be ready while the next key is on its way: it is not late before that one is asked about.
             nonlocal shown, stale, newest
             newest = asked
             completion = await completer.complete(asked, Limits(tokens=6, seconds=None))
