@@ -36,7 +36,8 @@ INLINE void quantise(Q8K *to, const float *x) {
         return;
     }
     const float inverse = -127.0f / outer;
-    for (int v = 0; v < VECTORS; v++) store_bytes(to->qs + v * LANES, multiply(load_floats(x + v * LANES), all_floats(inverse)));
+    for (int v = 0; v < VECTORS; v++)
+        store_bytes(to->qs + v * LANES, multiply(load_floats(x + v * LANES), all_floats(inverse)));
     UNROLL for (int half = 0; half < 2; half++) {
         const int8_t *numbers = to->qs + 128 * half;
         const __m128i sums = _mm_packs_epi32(sums_of_pieces(numbers), sums_of_pieces(numbers + 64));

@@ -42,10 +42,10 @@ template <class Keys, class Values, int ROWS> void attend_rows(const Work &work,
         queries[r] = call.query(work.text, work.token + work.token_of(row + r), work.head_of(row + r));
         to[r] = work.partial_of(row + r);
     }
-    score<Keys, ROWS>(scores, queries, call.keys(work.text, work.group, 0), call.k->nb[1], all, call.key_size / LANES);
+    score<Keys, ROWS>(scores, queries, call.slices(call.k, work.text, work.group), all);
     for (int r = 0; r < ROWS; r++)
-        weigh(scores[r], work.seen_by(row + r).count, call.scale, to[r]->largest, to[r]->sum);
-    gather<Values, ROWS>(to, scores, call.values(work.text, work.group, 0), call.v->nb[1], all, call.size / LANES);
+        weigh(scores[r], work.seen_by(row + r).count, all.count, call.scale, to[r]->largest, to[r]->sum);
+    gather<Values, ROWS>(to, scores, call.slices(call.v, work.text, work.group), all);
 }
 
 // Whether rows can be done together, and what the one sees that sees most.
@@ -55,24 +55,26 @@ bool together(const Work &work, int64_t row, int rows, Seen &all) {
         if (const Seen seen = work.seen_by(row + r); seen.count > all.count) all = seen;
     for (int r = 0; r < rows; r++) {
         const Seen seen = work.seen_by(row + r);
-        if (seen.count == 0 || memcmp(seen.cells, all.cells, seen.count * sizeof *seen.cells)) return false;
+        if (seen.count == 0) return false;
+        if (seen.cells != all.cells && memcmp(seen.cells, all.cells, seen.count * sizeof *seen.cells)) return false;
     }
     return true;
 }
 
+// As many rows as are left and can be done together, up to ROWS. Returns how many.
+template <class Keys, class Values, int ROWS> int attend_some(const Work &work, int64_t row, int64_t left) {
+    if (Seen all; ROWS <= left && together(work, row, ROWS, all)) {
+        attend_rows<Keys, Values, ROWS>(work, row, all);
+        return ROWS;
+    }
+    if constexpr (ROWS > 1) return attend_some<Keys, Values, ROWS / 2>(work, row, left);
+    work.partial_of(row)->largest = NOTHING;
+    return 1;
+}
+
 template <class Keys, class Values> void attend_all(const Work &work, int64_t tokens) {
     const int64_t rows = tokens * work.call.heads_of_a_group();
-    for (int64_t row = 0; row < rows;) {
-        Seen all;
-        if (row + TILE <= rows && together(work, row, TILE, all)) {
-            attend_rows<Keys, Values, TILE>(work, row, all);
-            row += TILE;
-            continue;
-        }
-        if (const Seen seen = work.seen_by(row); seen.count) attend_rows<Keys, Values, 1>(work, row, seen);
-        else work.partial_of(row)->largest = NOTHING;
-        row++;
-    }
+    for (int64_t row = 0; row < rows;) row += attend_some<Keys, Values, MOST_ROWS>(work, row, rows - row);
 }
 
 // Join what the chunks of a row came to, in order.
@@ -117,7 +119,7 @@ bool is_ours(const Tensor *out) {
 
 Call call_of(const Tensor *out) {
     const Tensor *q = out->src[0], *k = out->src[1], *v = out->src[2];
-    Call call{q, k, v, out->src[3], out->data, 0, k->ne[0], v->ne[0], q->ne[1], q->ne[2], k->ne[2], q->ne[3], k->ne[1],
+    Call call{q, k, v, out->src[3], out->data, 0, v->ne[0], q->ne[1], q->ne[2], k->ne[2], q->ne[3], k->ne[1],
               (k->ne[1] + CHUNK - 1) / CHUNK};
     memcpy(&call.scale, out->op_params, sizeof call.scale);
     return call;

@@ -10,23 +10,43 @@
 namespace {
 
 constexpr int CHUNK = 256;                     // cells
-constexpr int TILE = PARTS == 1 ? 4 : 2;       // rows (a head of a token) for which keys and values are read once
-constexpr int SLICE = 4;                       // vectors of a value that are summed at a time
+constexpr int MOST_ROWS = PARTS == 1 ? 8 : 4;  // rows (a head of a token) for which keys and values are read once
+constexpr int SLICE = 4;                       // vectors of a value that are summed at a time, of many rows half as many
+constexpr int AHEAD = 8;                       // cells by which one is fetched before it is needed
 constexpr float NOTHING = -INFINITY;
 
 struct Halves {
+    static constexpr int BYTES = 64;  // of 32 numbers
     static FORCED floats at(const char *row, int64_t i) { return from_halves(row + 2 * i * LANES); }
+    static FORCED void pair(floats *to, const char *row, int64_t i) { to[0] = at(row, i), to[1] = at(row, i + 1); }
 };
 struct BrainFloats {
+    static constexpr int BYTES = 64;
     static FORCED floats at(const char *row, int64_t i) { return from_brain_floats(row + 2 * i * LANES); }
 };
 // Blocks of 32 bytes behind the half that they are multiplied by.
 struct Bytes {
-    static FORCED floats at(const char *row, int64_t i) {
+    static constexpr int BYTES = 34;
+    static FORCED void pair(floats *to, const char *row, int64_t i) {
         const char *block = row + i * LANES / 32 * 34;
         uint16_t scale;
         memcpy(&scale, block, sizeof scale);
-        return multiply(from_bytes(block + 2 + i * LANES % 32), all_floats(_cvtsh_ss(scale)));
+        const floats d = all_floats(_cvtsh_ss(scale));
+        UNROLL for (int half = 0; half < 2; half++)
+            to[half] = multiply(from_bytes(block + 2 + i * LANES % 32 + half * LANES), d);
+    }
+};
+
+// What cells hold of one kind for a group: a slice each.
+struct Slices {
+    const char *data;
+    uint64_t stride;
+    int64_t vectors;
+
+    const char *of(int64_t cell) const { return data + cell * stride; }
+    // Have one near that will be needed soon; of a cell's slices only a part is, so nobody else foresees it.
+    template <class Numbers> FORCED void fetch(int64_t cell) const {
+        for (int64_t at = 0; at < vectors * LANES / 32 * Numbers::BYTES; at += 64) _mm_prefetch(of(cell) + at, _MM_HINT_T0);
     }
 };
 
@@ -35,17 +55,14 @@ struct Call {
     const Tensor *q, *k, *v, *mask;
     char *out;
     float scale;
-    int64_t key_size, size, tokens, heads, groups, texts, cells, chunks;
+    int64_t size, tokens, heads, groups, texts, cells, chunks;
 
     int64_t heads_of_a_group() const { return heads / groups; }
     const float *query(int64_t text, int64_t token, int64_t head) const {
         return reinterpret_cast<const float *>(q->data + token * q->nb[1] + head * q->nb[2] + text * q->nb[3]);
     }
-    const char *keys(int64_t text, int64_t group, int64_t cell) const {
-        return k->data + cell * k->nb[1] + group * k->nb[2] + text * k->nb[3];
-    }
-    const char *values(int64_t text, int64_t group, int64_t cell) const {
-        return v->data + cell * v->nb[1] + group * v->nb[2] + text * v->nb[3];
+    Slices slices(const Tensor *of, int64_t text, int64_t group) const {
+        return {of->data + group * of->nb[2] + text * of->nb[3], of->nb[1], of->ne[0] / LANES};
     }
     // Halves: 0 where a token attends, minus infinity where it does not.
     const uint16_t *masked(int64_t text, int64_t token) const {
@@ -57,19 +74,21 @@ struct Call {
 struct Seen {
     const int32_t *cells;
     int64_t count;
+
+    int64_t cell(int64_t i) const { return cells[i < count ? i : count - 1]; }
 };
 
 int64_t list_cells(int32_t *to, const uint16_t *masked, int64_t cells) {
     int32_t *const begin = to;
     for (int64_t cell = 0; cell < cells;) {
         uint64_t four = 0;
-        if (masked && cell + 4 <= cells) {
-            memcpy(&four, masked + cell, sizeof four);
-            // Most cells are in long runs, of minus infinity before and behind what is seen.
-            if (four == 0xFC00FC00FC00FC00) {
-                cell += 4;
-                continue;
-            }
+        if (masked && cell + 4 <= cells) memcpy(&four, masked + cell, sizeof four);
+        // Most cells are in long runs: what is seen, and minus infinity before and behind it.
+        if (cell + 4 <= cells && (four == 0 || four == 0xFC00FC00FC00FC00)) {
+            if (four == 0)
+                for (int i = 0; i < 4; i++) *to++ = static_cast<int32_t>(cell + i);
+            cell += 4;
+            continue;
         }
         if (!masked || masked[cell] != 0xFC00) *to++ = static_cast<int32_t>(cell);
         cell++;
@@ -91,36 +110,47 @@ struct Partial {
 };
 int64_t partial_size(const Call &call) { return call.size + 2; }
 
-// Scores of some rows for cells.
+// Scores of some rows for cells, two cells at a time; of an odd number the last one is done twice.
 template <class Keys, int ROWS>
-INLINE void score(float (*scores)[CHUNK], const float *const *queries, const char *keys, int64_t stride,
-                  const Seen &seen, int64_t vectors) {
-    for (int64_t i = 0; i < seen.count; i++) {
-        const char *key = keys + seen.cells[i] * stride;
+INLINE void score(float (*scores)[CHUNK], const float *const *queries, const Slices &keys, const Seen &seen) {
+    for (int64_t i = 0; i < seen.count; i += 2) {
+        const char *const two[2] = {keys.of(seen.cell(i)), keys.of(seen.cell(i + 1))};
+        UNROLL for (int c = 0; c < 2; c++) keys.fetch<Keys>(seen.cell(i + AHEAD + c));
         floats sums[ROWS][2];
         UNROLL for (int r = 0; r < ROWS; r++) sums[r][0] = sums[r][1] = zeros();
-        for (int64_t v = 0; v < vectors; v += 2) {
-            UNROLL for (int half = 0; half < 2; half++) {
-                const floats part = Keys::at(key, v + half);
-                UNROLL for (int r = 0; r < ROWS; r++)
-                    sums[r][half] = multiply_add(part, load_floats(queries[r] + (v + half) * LANES), sums[r][half]);
+        for (int64_t v = 0; v < keys.vectors; v += 2) {
+            floats parts[2][2];
+            UNROLL for (int c = 0; c < 2; c++) Keys::pair(parts[c], two[c], v);
+            UNROLL for (int half = 0; half < 2; half++)
+                UNROLL for (int r = 0; r < ROWS; r++) {
+                    const floats query = load_floats(queries[r] + (v + half) * LANES);
+                    UNROLL for (int c = 0; c < 2; c++) sums[r][c] = multiply_add(parts[c][half], query, sums[r][c]);
+                }
+        }
+        if constexpr (ROWS == 1) {
+            UNROLL for (int c = 0; c < 2; c++) scores[0][i + c] = total(sums[0][c]);
+        } else {
+            UNROLL for (int r = 0; r < ROWS; r += 2) {
+                const __m128 four = totals(sums[r][0], sums[r][1], sums[r + 1][0], sums[r + 1][1]);
+                _mm_storel_pi(reinterpret_cast<__m64 *>(scores[r] + i), four);
+                _mm_storeh_pi(reinterpret_cast<__m64 *>(scores[r + 1] + i), four);
             }
         }
-        UNROLL for (int r = 0; r < ROWS; r++) scores[r][i] = total(add(sums[r][0], sums[r][1]));
     }
 }
 
-// Make weights of a row's scores; those behind the last are nothing. Return the largest score and the sum of weights.
-INLINE void weigh(float *scores, int64_t count, float scale, float &most, float &sum) {
-    std::fill(scores + count, scores + CHUNK, NOTHING);
+// Make weights of a row's `count` scores; those up to `end` are nothing. Return the largest score and the sum of weights.
+INLINE void weigh(float *scores, int64_t count, int64_t end, float scale, float &most, float &sum) {
+    end = (end + LANES - 1) / LANES * LANES;
+    std::fill(scores + count, scores + end, NOTHING);
     floats highest = all_floats(NOTHING), sums = zeros();
-    for (int i = 0; i < CHUNK; i += LANES) {
+    for (int i = 0; i < end; i += LANES) {
         const floats value = multiply(load_floats(scores + i), all_floats(scale));
         store_floats(scores + i, value);
         highest = larger(highest, value);
     }
     most = largest(highest);
-    for (int i = 0; i < CHUNK; i += LANES) {
+    for (int i = 0; i < end; i += LANES) {
         const floats weight = exponential(add(load_floats(scores + i), all_floats(-most)));
         store_floats(scores + i, weight);
         sums = add(sums, weight);
@@ -129,21 +159,22 @@ INLINE void weigh(float *scores, int64_t count, float scale, float &most, float 
 }
 
 template <class Values, int ROWS>
-INLINE void gather(Partial *const *to, const float (*weights)[CHUNK], const char *values, int64_t stride,
-                   const Seen &seen, int64_t vectors) {
-    for (int64_t first = 0; first < vectors; first += SLICE) {
-        floats sums[ROWS][SLICE];
-        UNROLL for (int r = 0; r < ROWS; r++) UNROLL for (int v = 0; v < SLICE; v++) sums[r][v] = zeros();
+INLINE void gather(Partial *const *to, const float (*weights)[CHUNK], const Slices &values, const Seen &seen) {
+    constexpr int COUNT = ROWS == MOST_ROWS ? SLICE / 2 : SLICE;
+    for (int64_t first = 0; first < values.vectors; first += COUNT) {
+        floats sums[ROWS][COUNT];
+        UNROLL for (int r = 0; r < ROWS; r++) UNROLL for (int v = 0; v < COUNT; v++) sums[r][v] = zeros();
         for (int64_t i = 0; i < seen.count; i++) {
-            const char *value = values + seen.cells[i] * stride;
-            UNROLL for (int v = 0; v < SLICE; v++) {
+            const char *value = values.of(seen.cells[i]);
+            if (first == 0) values.fetch<Values>(seen.cell(i + AHEAD));
+            UNROLL for (int v = 0; v < COUNT; v++) {
                 const floats part = Values::at(value, first + v);
                 UNROLL for (int r = 0; r < ROWS; r++)
                     sums[r][v] = multiply_add(part, all_floats(weights[r][i]), sums[r][v]);
             }
         }
         UNROLL for (int r = 0; r < ROWS; r++)
-            UNROLL for (int v = 0; v < SLICE; v++) store_floats(to[r]->values + (first + v) * LANES, sums[r][v]);
+            UNROLL for (int v = 0; v < COUNT; v++) store_floats(to[r]->values + (first + v) * LANES, sums[r][v]);
     }
 }
 

@@ -57,7 +57,8 @@ INLINE void take_scales(Weights &w, const uint16_t *factors, const uint8_t *pack
     above = eight >> 2 & 0x3030303030303030 | (rest | static_cast<uint64_t>(rest) << 28) & 0x0f0f0f0f0f0f0f0f;
     eight &= 0x3f3f3f3f3f3f3f3f;
     // Minimums come first.
-    const __m128i first = _mm_cvtsi64_si128(eight << 32 | eight >> 32), second = _mm_cvtsi64_si128(above << 32 | above >> 32);
+    const __m128i first = _mm_cvtsi64_si128(eight << 32 | eight >> 32);
+    const __m128i second = _mm_cvtsi64_si128(above << 32 | above >> 32);
     uint32_t both;
     memcpy(&both, factors, sizeof both);
     scale_lanes(w.scales, w.minimums, _mm_unpacklo_epi32(first, second), _mm_cvtph_ps(_mm_cvtsi32_si128(both)), odd);

@@ -108,6 +108,19 @@ INLINE floats where_at_least(floats a, floats least, floats then) {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, least, _CMP_GE_OQ), then);
 }
 INLINE __m256 larger_half(floats a) { return _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1)); }
+// First halves of a and b, and the second halves, added up.
+INLINE floats folded_pair(floats a, floats b) {
+    return _mm512_add_ps(_mm512_insertf32x8(a, _mm512_castps512_ps256(b), 1), _mm512_shuffle_f32x4(a, b, 0xEE));
+}
+// What `total` comes to for each of four vectors.
+INLINE __m128 totals(floats a, floats b, floats c, floats d) {
+    const floats ab = folded_pair(a, b), cd = folded_pair(c, d);
+    floats sums = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xDD));
+    sums = _mm512_add_ps(sums, _mm512_permute_ps(sums, 0xEE));
+    sums = _mm512_add_ps(sums, _mm512_movehdup_ps(sums));
+    const __m512i firsts = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    return _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, sums));
+}
 
 #else
 #if defined(__AVXVNNI__) && !defined(LOCALSPEC_NO_VNNI)
@@ -200,6 +213,16 @@ INLINE floats where_at_least(floats a, floats least, floats then) {
     return _mm256_and_ps(_mm256_cmp_ps(a, least, _CMP_GE_OQ), then);
 }
 INLINE __m256 larger_half(floats a) { return a; }
+INLINE floats folded_pair(floats a, floats b) {
+    return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+}
+INLINE __m128 totals(floats a, floats b, floats c, floats d) {
+    const floats ab = folded_pair(a, b), cd = folded_pair(c, d);
+    floats sums = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xEE));
+    sums = _mm256_add_ps(sums, _mm256_movehdup_ps(sums));
+    const __m128 ac = _mm256_castps256_ps128(sums), bd = _mm256_extractf128_ps(sums, 1);
+    return _mm_movelh_ps(_mm_unpacklo_ps(ac, bd), _mm_unpackhi_ps(ac, bd));
+}
 
 #endif
 

@@ -224,9 +224,15 @@ FAULTS = {
     ),
     "keys in pieces that depend on the tokens": (
         "attention_rows.h",
-        "add(sums[r][0], sums[r][1])",
-        "add(ROWS > 1 ? multiply(sums[r][0], all_floats(1.000001f)) : sums[r][0], sums[r][1])",
+        "multiply_add(parts[c][half], query,",
+        "multiply_add(parts[c][half], ROWS > 1 ? multiply(query, all_floats(1.000001f)) : query,",
         "depend on how many are made together",
+    ),
+    "a cell left out": (
+        "attention_rows.h",
+        "seen.cell(i + 1))}",
+        "seen.cell(i))}",
+        "attention to q8_0 and f16 come out",
     ),
     "attention not taken over": (
         "attention.cpp",
