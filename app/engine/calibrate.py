@@ -275,8 +275,13 @@ def timed_passes(
     fitting = [width for width in widths if width <= widest]
     # The first pass touches memory that no later one has to fetch.
     _seconds_of_pass(model, 1, 1, clock)
+    last = 1
     for _ in range(repeats):
         for width in fitting:
+            if width == 1 != last:
+                # llama.cpp prepares a pass anew when its width changes, which those of plain decoding are spared.
+                _seconds_of_pass(model, 1, 1, clock)
+            last = width
             yield width, _seconds_of_pass(model, width, rows or width, clock)
 
 

@@ -230,7 +230,7 @@ def test_each_width_is_measured_with_all_its_rows_and_the_cache_is_left_as_it_wa
     assert model._cache == before
     assert {rows for width, rows in model.passes} == {1, 2, 3, 4}
     assert all(width == rows for width, rows in model.passes)
-    assert model.passes[1:] == [(width, width) for width in (1, 2, 3, 4)] * 5, "in turns: a slow moment hits them all"
+    assert [width for width, _ in model.passes] == [1, 1, 2, 3, 4] + [1, 1, 2, 3, 4] * 4, "a slow moment hits them all"
 
 
 def test_what_is_read_is_measured_with_one_row_and_as_wide_as_the_model_reads() -> None:
@@ -261,11 +261,11 @@ def test_every_width_is_timed_once_and_again_only_within_the_time_given() -> Non
     model = TimedToy(clock, dict.fromkeys(QUICK_WIDTHS, 1.0))
     fitting = [width for width in QUICK_WIDTHS if width <= model.max_rows]
     assert list(measure(model, clock, seconds=2.0)) == fitting
-    # One pass to warm up, one of each width, and the one after which the time was found to be over.
-    assert len(model.passes) == 1 + len(fitting) + 1
+    # One pass to warm up, one of each width, and of one token two, after which the time was found to be over.
+    assert len(model.passes) == 1 + len(fitting) + 2
     quick = TimedToy(clock, dict.fromkeys(QUICK_WIDTHS, 0.001))
     measure(quick, clock, seconds=2.0)
-    assert len(quick.passes) == 1 + 5 * len(fitting)
+    assert len(quick.passes) == 1 + 5 * len(fitting) + 4
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.3, 1.0, 5.0])
@@ -327,6 +327,15 @@ def test_passes_can_be_taken_one_by_one() -> None:
     assert model.length == 0
 
 
+def test_a_pass_of_one_token_is_timed_after_another_as_plain_decoding_has_it() -> None:
+    model = TimedToy(VirtualClock(), {1: 0.25, 2: 0.5})
+    list(timed_passes(model, model.clock, (1, 2), repeats=3))
+    assert [width for width, _ in model.passes] == [1, 1, 2, 1, 1, 2, 1, 1, 2]
+    model.passes.clear()
+    list(timed_passes(model, model.clock, (1,), repeats=3))
+    assert len(model.passes) == 4, "the same width needs no preparing"
+
+
 def test_a_table_taken_while_another_program_ran_is_told_from_a_jagged_one() -> None:
     assert is_steady({1: 1.0, 2: 1.4, 3: 1.8, 4: 1.5, 8: 2.7})
     assert is_steady({1: 1.0, 8: 1.7, 9: 3.9, 32: 4.7})
@@ -338,8 +347,8 @@ def test_a_table_taken_while_another_program_ran_is_told_from_a_jagged_one() -> 
 def test_a_table_taken_while_another_program_ran_is_taken_again_twice_at_most(busy: int, wanted: float) -> None:
     clock = VirtualClock()
     model = TimedToy(clock, {1: 0.1, 8: 0.2})
-    # Six passes of one token in each measuring: one to warm up, and five that are timed. The wide ones had luck.
-    ones = [number for number in range(1, 40) if number % 11 in (1, 2, 4, 6, 8, 10)]
+    # Six passes of one token that count in each measuring: one to warm up, and five that are timed. Others had luck.
+    ones = [number for number in range(1, 60) if number % 15 in (1, 2, 5, 8, 11, 14)]
     model.slow_passes = dict.fromkeys(ones[:busy], 0.5)
     assert measure_steady(model, clock, (1, 8), seconds=100.0) == pytest.approx({1: wanted, 8: 0.2})
-    assert len(model.passes) == 11 * min(3, 1 + busy // 6)
+    assert len(model.passes) == 15 * min(3, 1 + busy // 6)
