@@ -17,7 +17,17 @@ from numpy.typing import NDArray
 from run_localspec import ROOT
 
 FOLDER = Path(find_spec("llama_cpp").origin).parent / "lib"  # type: ignore[union-attr,arg-type]
-TYPES = {"Q4_K": 12, "Q5_K": 13, "Q6_K": 14, "Q4_0": 2, "Q5_0": 6, "Q8_0": 8, "IQ4_NL": 20}
+TYPES = {
+    "Q4_K": 12,
+    "Q5_K": 13,
+    "Q6_K": 14,
+    "Q4_0": 2,
+    "Q4_1": 3,
+    "Q5_0": 6,
+    "Q5_1": 7,
+    "Q8_0": 8,
+    "IQ4_NL": 20,
+}
 LENGTHS = {name: (256, 1536, 4096) if "K" in name else (32, 896, 4064) for name in TYPES}
 """Of rows; those of 32 numbers a block need not be whole groups of eight blocks."""
 ROWS = (1, 131)

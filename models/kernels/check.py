@@ -15,7 +15,17 @@ from numpy.typing import NDArray
 
 from models.errors import LocalspecError
 
-TYPES = {2: "Q4_0", 6: "Q5_0", 8: "Q8_0", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 20: "IQ4_NL"}
+TYPES = {
+    2: "Q4_0",
+    3: "Q4_1",
+    6: "Q5_0",
+    7: "Q5_1",
+    8: "Q8_0",
+    12: "Q4_K",
+    13: "Q5_K",
+    14: "Q6_K",
+    20: "IQ4_NL",
+}
 """The types that kernels may read, by ggml's numbers."""
 _F32 = 0
 _ROWS, _LENGTH, _SHORT_BLOCKS = 18, 4096, 96

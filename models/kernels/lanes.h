@@ -23,8 +23,8 @@ INLINE void weave(ints *to, ints a, ints b, ints c, ints d) {
 // fours_of_pieces: of each 64 bytes all pieces, and all again.
 // twos_of_pieces: of each 32 bytes both pieces, four times.
 // two_pieces: of 32 bytes both pieces, in all lanes.
-// scale_lanes: from eight minimums and eight scales, and a factor (a half) of the scales and one of the minimums: scales
-// each for two lanes, every other one times `odd`, and minimums, negative.
+// scale_lanes: of eight minimums and eight scales, in bytes, and the factors of scales and of minimums: scales, each for two
+// lanes and every other one times `odd`, and minimums, negative.
 #ifdef WIDE_VECTORS
 
 // `order`: the first dword of each lane's piece.

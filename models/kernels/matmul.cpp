@@ -159,7 +159,9 @@ Multiply *kernel_for(int type) {
     case Q6_K: return multiply_matrices<SixBits>;
 #ifdef ADD_QUAD_PRODUCTS
     case Q4_0: return multiply_matrices<Small<Q40, 8>>;
+    case Q4_1: return multiply_matrices<SmallWithMinimums<Q41>>;
     case Q5_0: return multiply_matrices<Small<Q50, 16>>;
+    case Q5_1: return multiply_matrices<SmallWithMinimums<Q51>>;
     case Q8_0: return multiply_matrices<Small<Q80, 128>>;
     case IQ4_NL: return multiply_matrices<Small<IQ4NL, 128>>;
 #endif
@@ -196,7 +198,7 @@ bool llamafile_sgemm(const Params *params, int64_t rows, int64_t columns, int64_
         return engine.sgemm && engine.sgemm(params, rows, columns, blocks, weights, row_blocks, x, column_blocks, out,
                                             out_stride, type, x_type, out_type);
     // Asked a first time with the activations as they are, and again when they are quantised.
-    if ((x_type != Q8_K && x_type != Q8_0) || out_type != F32) return false;
+    if ((x_type != Q8_K && x_type != Q8_0 && x_type != Q8_1) || out_type != F32) return false;
     if (params->thread == 0) operations++;
     const Matrices m{static_cast<const char *>(weights), nullptr, 0, blocks, static_cast<float *>(out), out_stride};
     kernel_for(type)(params, m, rows, columns, row_blocks, x, column_blocks);

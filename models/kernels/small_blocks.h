@@ -1,6 +1,6 @@
 // Blocks of 32 weights with one factor, eight of them at a time, and blocks of 32 activations; as `blocks.h` for 256.
 //
-// A weight is d * (number - offset). Of each four lanes two hold the first halves of two blocks, and two their second
+// A weight is d * (number - offset), or d * number + minimum. Of each four lanes two hold the first halves of two blocks, and two their second
 // halves. The products take instructions (VNNI) by which no sum of products can overflow.
 #pragma once
 
@@ -13,28 +13,39 @@ struct Q40 { uint16_t d; uint8_t qs[16]; };
 struct Q50 { uint16_t d; uint8_t qh[4], qs[16]; };
 struct Q80 { uint16_t d; int8_t qs[32]; };
 struct IQ4NL { uint16_t d; uint8_t qs[16]; };
+struct Q41 { uint16_t d, minimum; uint8_t qs[16]; };
+struct Q51 { uint16_t d, minimum; uint8_t qh[4], qs[16]; };
+struct Q81 { uint16_t d, sum; int8_t qs[32]; };  // the sum: of what the numbers stand for
 static_assert(sizeof(Q40) == 18 && sizeof(Q50) == 22 && sizeof(Q80) == 34 && sizeof(IQ4NL) == 18);
+static_assert(sizeof(Q41) == 20 && sizeof(Q51) == 24 && sizeof(Q81) == 36);
 
 template <class Block> struct Eight { Block blocks[8]; };
 
 struct SmallActivations {
     alignas(64) int8_t numbers[256];
-    int32_t starts[16];  // what makes up for the offset of the weights: less their sum, times it
+    union {
+        int32_t starts[16];  // what makes up for the offset of the weights: less their sum, times it
+        float sums[16];      // of a block, for the lanes of its first half
+    };
     float d[16];
 };
 
 struct SmallWeights {
     ints numbers[PARTS][4];  // unsigned
-    floats d[PARTS];
+    floats d[PARTS], minimums[PARTS];
 };
 
-// The factors of eight blocks, each for its lanes.
-template <class Block> INLINE void take_factors(SmallWeights &w, const Block *b) {
-    const auto half = [&](int i) { return static_cast<uint64_t>(b[i].d); };
+// Halves at this place of eight blocks, each for the lanes of its block.
+template <class Block> INLINE void take_factors(floats *to, const Block *b, int offset) {
+    const auto half = [&](int i) {
+        uint16_t bits;
+        memcpy(&bits, reinterpret_cast<const char *>(b + i) + offset, sizeof bits);
+        return static_cast<uint64_t>(bits);
+    };
     const uint64_t first = half(0) | half(1) << 16 | half(2) << 32 | half(3) << 48;
     const uint64_t second = half(4) | half(5) << 16 | half(6) << 32 | half(7) << 48;
-    const __m128i halves = _mm_set_epi64x(second, first);
-    UNROLL for (int part = 0; part < PARTS; part++) w.d[part] = pairs_twice(_mm256_cvtph_ps(halves), part);
+    const __m256 eight = _mm256_cvtph_ps(_mm_set_epi64x(second, first));
+    UNROLL for (int part = 0; part < PARTS; part++) to[part] = pairs_twice(eight, part);
 }
 
 // 16 bytes of every other block, from `first` on.
@@ -59,7 +70,7 @@ template <class Block> INLINE void take_halves(SmallWeights &w, const Block *b) 
 
 INLINE void take_apart(SmallWeights &w, const Eight<Q40> *group) {
     take_halves(w, group->blocks);
-    take_factors(w, group->blocks);
+    take_factors(w.d, group->blocks, 0);
 }
 
 INLINE void take_apart(SmallWeights &w, const Eight<IQ4NL> *group) {
@@ -68,12 +79,10 @@ INLINE void take_apart(SmallWeights &w, const Eight<IQ4NL> *group) {
     take_halves(w, group->blocks);
     UNROLL for (int part = 0; part < PARTS; part++)
         UNROLL for (int v = 0; v < 4; v++) w.numbers[part][v] = looked_up(table, w.numbers[part][v]);
-    take_factors(w, group->blocks);
+    take_factors(w.d, group->blocks, 0);
 }
 
-INLINE void take_apart(SmallWeights &w, const Eight<Q50> *group) {
-    const Q50 *b = group->blocks;
-    take_halves(w, b);
+template <class Block> INLINE void take_fifths(SmallWeights &w, const Block *b) {
     int fifths[8];
     UNROLL for (int i = 0; i < 8; i++) memcpy(&fifths[i], b[i].qh, sizeof fifths[i]);
     UNROLL for (int part = 0; part < PARTS; part++) {
@@ -82,7 +91,25 @@ INLINE void take_apart(SmallWeights &w, const Eight<Q50> *group) {
         UNROLL for (int v = 0; v < 4; v++)
             w.numbers[part][v] = with_spread_bits(w.numbers[part][v], bits, 4 * v);
     }
-    take_factors(w, b);
+}
+
+INLINE void take_apart(SmallWeights &w, const Eight<Q50> *group) {
+    take_halves(w, group->blocks);
+    take_fifths(w, group->blocks);
+    take_factors(w.d, group->blocks, 0);
+}
+
+INLINE void take_apart(SmallWeights &w, const Eight<Q41> *group) {
+    take_halves(w, group->blocks);
+    take_factors(w.d, group->blocks, 0);
+    take_factors(w.minimums, group->blocks, 2);
+}
+
+INLINE void take_apart(SmallWeights &w, const Eight<Q51> *group) {
+    take_halves(w, group->blocks);
+    take_fifths(w, group->blocks);
+    take_factors(w.d, group->blocks, 0);
+    take_factors(w.minimums, group->blocks, 2);
 }
 
 INLINE void take_apart(SmallWeights &w, const Eight<Q80> *group) {
@@ -92,7 +119,25 @@ INLINE void take_apart(SmallWeights &w, const Eight<Q80> *group) {
               every_other(b, 1, part, 18));
         UNROLL for (int v = 0; v < 4; v++) w.numbers[part][v] = bit_xor(w.numbers[part][v], all_bytes(0x80));
     }
-    take_factors(w, b);
+    take_factors(w.d, b, 0);
+}
+
+// Numbers and factors of eight blocks; of fewer the others are nothing. Returns all eight.
+template <class Given> INLINE const Given *arrange(SmallActivations *to, Given *spare, const Given *from, int64_t blocks) {
+    const Given *eight = from;
+    if (blocks < 8) {
+        memset(spare, 0, 8 * sizeof *spare);
+        memcpy(spare, from, blocks * sizeof *from);
+        eight = spare;
+    }
+    UNROLL for (int quarter = 0; quarter < 4; quarter++) {
+        const Given *two = eight + 2 * quarter;
+        arrange_lanes(to->numbers, quarter, two[0].qs, two[1].qs, two[0].qs + 16, two[1].qs + 16);
+    }
+    floats d[PARTS];
+    take_factors(d, eight, 0);
+    UNROLL for (int part = 0; part < PARTS; part++) store_floats(to->d + part * LANES, d[part]);
+    return eight;
 }
 
 template <class OfBlock, int OFFSET> struct Small {
@@ -103,36 +148,44 @@ template <class OfBlock, int OFFSET> struct Small {
     using Activations = SmallActivations;
     static constexpr int BLOCKS = 8;
 
-    // Of fewer than eight blocks the others are nothing.
-    static void arrange(Activations *to, const Q80 *from, int64_t blocks) {
-        Q80 spare[8];
-        const Q80 *eight = from;
-        if (blocks < 8) {
-            memset(spare, 0, sizeof spare);
-            memcpy(spare, from, blocks * sizeof *from);
-            eight = spare;
-        }
-        const __m128i halves = _mm_setr_epi16(eight[0].d, eight[1].d, eight[2].d, eight[3].d, eight[4].d, eight[5].d,
-                                        eight[6].d, eight[7].d);
-        UNROLL for (int quarter = 0; quarter < 4; quarter++) {
-            const Q80 *two = eight + 2 * quarter;
-            arrange_lanes(to->numbers, quarter, two[0].qs, two[1].qs, two[0].qs + 16, two[1].qs + 16);
-        }
+    static void arrange(Activations *to, const Given *from, int64_t blocks) {
+        Given spare[8];
+        ::arrange(to, spare, from, blocks);
+        const ints ones[4] = {all_bytes(1), all_bytes(1), all_bytes(1), all_bytes(1)};
         UNROLL for (int part = 0; part < PARTS; part++) {
-            ints sums = ints{};
-            UNROLL for (int v = 0; v < 4; v++)
-                sums = ADD_QUAD_PRODUCTS(sums, all_bytes(1), load(to->numbers + (part * 4 + v) * WIDTH));
+            const ints sums = add_products<8>(ints{}, ones, to->numbers + part * 4 * WIDTH);
             store(to->starts + part * LANES, multiply_dwords(sums, all_dwords(-OFFSET)));
-            store_floats(to->d + part * LANES, pairs_twice(_mm256_cvtph_ps(halves), part));
         }
     }
 
     static FORCED floats add_product(floats sum, const SmallWeights &w, const Activations &x) {
         UNROLL for (int part = 0; part < PARTS; part++) {
-            ints products = load(x.starts + part * LANES);
-            UNROLL for (int v = 0; v < 4; v++)
-                products = ADD_QUAD_PRODUCTS(products, w.numbers[part][v], load(x.numbers + (part * 4 + v) * WIDTH));
-            sum = multiply_add(to_floats(products), multiply(w.d[part], load_floats(x.d + part * LANES)), sum);
+            const ints start = load(x.starts + part * LANES);
+            const floats products = to_floats(add_products<8>(start, w.numbers[part], x.numbers + part * 4 * WIDTH));
+            sum = multiply_add(products, multiply(w.d[part], load_floats(x.d + part * LANES)), sum);
+        }
+        return sum;
+    }
+};
+
+template <class OfBlock> struct SmallWithMinimums : Small<OfBlock, 0> {
+    using Given = Q81;
+    using Activations = SmallActivations;
+
+    static void arrange(Activations *to, const Given *from, int64_t blocks) {
+        Given spare[8];
+        floats sums[PARTS];
+        take_factors(sums, ::arrange(to, spare, from, blocks), 2);
+        alignas(64) static const float firsts[16] = {1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0};
+        UNROLL for (int part = 0; part < PARTS; part++)
+            store_floats(to->sums + part * LANES, multiply(sums[part], load_floats(firsts + part * LANES)));
+    }
+
+    static FORCED floats add_product(floats sum, const SmallWeights &w, const Activations &x) {
+        UNROLL for (int part = 0; part < PARTS; part++) {
+            const floats products = to_floats(add_products<8>(ints{}, w.numbers[part], x.numbers + part * 4 * WIDTH));
+            sum = multiply_add(products, multiply(w.d[part], load_floats(x.d + part * LANES)), sum);
+            sum = multiply_add(w.minimums[part], load_floats(x.sums + part * LANES), sum);
         }
         return sum;
     }
