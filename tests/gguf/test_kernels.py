@@ -191,7 +191,7 @@ def _as_eight_bits_by_32(x: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def _rounding_of_sums(x: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Return by how much the sums of blocks of 32 that are stored, in eleven bits, differ from those of their numbers."""
+    """Return by how much the sums of blocks of 32 that are stored, in eleven bits, differ from their numbers'."""
     numbers, factors = _by_32(x)
     stored = (factors[:, 0] * numbers.sum(axis=1)).astype(np.float16).astype(np.float64)
     return (stored - _as_eight_bits_by_32(x).reshape(-1, 32).sum(axis=1)).reshape(len(x), -1)
