@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, ClassVar
 
-from textual.app import SystemCommand
+from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
@@ -23,7 +23,6 @@ from app.ui.mailbox import Mailbox
 from app.ui.messages import MailCame
 from app.ui.terminal_guard import terminal_to_itself
 from app.ui.terminal_keys import driver_class
-from app.ui.timely_app import TimelyApp
 from app.ui.turns import keep_turns_short
 from models.errors import LocalspecError
 
@@ -32,7 +31,7 @@ _HUNG_UP = 129
 MakeLink = Callable[[LoadPlan, Post], Link]
 
 
-class ChatApp(TimelyApp):
+class ChatApp(App[int]):
     """The app around the chat screen."""
 
     CSS_PATH = "styles.tcss"

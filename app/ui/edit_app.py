@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+from textual.app import App
 from textual.binding import Binding, BindingType
 
 from app.complete.completer import Completer
@@ -26,7 +27,6 @@ from app.ui.edit_writing import write_aside
 from app.ui.flow import Flow
 from app.ui.terminal_guard import terminal_to_itself
 from app.ui.terminal_keys import driver_class
-from app.ui.timely_app import TimelyApp
 from app.ui.turns import keep_turns_short
 from models.catalog import find_model
 from models.errors import LocalspecError
@@ -37,7 +37,7 @@ _TERMINATED = 143
 _HUNG_UP = 129
 
 
-class EditApp(TimelyApp):
+class EditApp(App[int]):
     """The app around the editor."""
 
     CSS_PATH = "styles.tcss"
