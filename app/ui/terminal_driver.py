@@ -2,7 +2,7 @@
 
 Textual's own driver ends the app at a byte that is no UTF-8, reads a closed terminal over and over with a whole
 processor, and takes the SIGCONT that comes with a closed terminal's SIGHUP for the end of a pause: it then starts a
-thread that nobody ends, and the program never does.
+thread that nobody ends, and the program never does. It also never learns of a new size where COLUMNS is set.
 """
 
 import codecs
@@ -29,6 +29,14 @@ class TerminalDriver(linux_driver.LinuxDriver):
         except (EOFError, OSError):
             # Nobody gets SIGHUP by himself under nohup, or in another session than the terminal's.
             os.kill(os.getpid(), signal.SIGHUP)
+
+    def _get_terminal_size(self) -> tuple[int, int]:
+        """Ask the terminal itself: COLUMNS and LINES, where a shell exports them, tell what it was when it began."""
+        with suppress(OSError):
+            size = os.get_terminal_size(self.fileno)
+            if size.columns and size.lines:
+                return size.columns, size.lines
+        return super()._get_terminal_size()
 
     def _sigtstp_application(self, *_: Any) -> None:
         self._soon(super()._sigtstp_application)

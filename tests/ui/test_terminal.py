@@ -192,6 +192,16 @@ def test_an_answer_is_read_off_the_screen_one_is_stopped_and_both_are_there_agai
         assert again.exit_code() == 130
 
 
+@pytest.mark.parametrize("said", [None, "100"], ids=["as it is", "COLUMNS and LINES are exported"])
+def test_a_new_size_is_the_terminals_own(tmp_path: Path, said: str | None) -> None:
+    with terminal(tmp_path, *ENDLESS, extra={"COLUMNS": said, "LINES": said and "30"}) as chat:
+        chat.wait_for("context 0%")
+        assert chat.text.splitlines()[29].startswith("f1 Help")
+        for lines in (20, 26):
+            chat.resize(90, lines)
+            chat.wait_until(lambda lines=lines: chat.text.splitlines()[lines - 1].startswith("f1 Help"), 30)
+
+
 @pytest.mark.starter
 @needs_starter
 @needs_tmux
