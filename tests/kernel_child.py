@@ -31,6 +31,10 @@ TYPES = {
 LENGTHS = {name: (256, 1536, 4096) if "K" in name else (32, 896, 4064) for name in TYPES}
 """Of rows; those of 32 numbers a block need not be whole groups of eight blocks."""
 ROWS = (1, 131)
+LARGE = 3001
+"""Rows of 4096 weights that threads share in pieces of about a megabyte, taken as each is ready for one."""
+PARTS = ((0, 40), (1480, 1520), (LARGE - 40, LARGE))
+"""Some of them, which are few enough to be shared at once."""
 COLUMNS = (*range(1, 18), 33)
 THREADED = (1, max(COLUMNS))
 """Numbers of columns that two threads work out as well."""
@@ -127,6 +131,15 @@ def _products(kernels: Any) -> dict[str, NDArray[np.float32]]:
                         key = f"{name} {length} {rows} {columns} {threads}"
                         made[key] = ggml.product(kind, weights, x[:columns], threads)
     assert kernels.library.localspec_operations() >= len(made)
+    return made | _large_products(ggml)
+
+
+def _large_products(ggml: Any) -> dict[str, NDArray[np.float32]]:
+    """Return products of Q4_K with many rows, by threads, and with some of the rows alone."""
+    weights, x = drawn(4096, LARGE, 3)
+    made = {f"large {threads}": ggml.product(TYPES["Q4_K"], weights, x, threads) for threads in (1, 2, 3)}
+    for first, last in PARTS:
+        made[f"part {first}"] = ggml.product(TYPES["Q4_K"], weights[first:last], x)
     return made
 
 

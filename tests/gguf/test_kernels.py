@@ -17,6 +17,7 @@ from kernel_child import (
     COLUMNS,
     HEADS,
     LENGTHS,
+    PARTS,
     ROWS,
     SIZES,
     THREADED,
@@ -94,6 +95,14 @@ def test_a_product_does_not_depend_on_how_many_are_made_together(products: Produ
                     for threads in (1, 2) if columns in THREADED else (1,):
                         seen = products[f"{name} {length} {rows} {columns} {threads}"]
                         assert np.array_equal(seen, widest[:columns]), (name, length, rows, columns, threads)
+
+
+def test_a_row_does_not_depend_on_the_pieces_in_which_threads_share_a_matrix(products: Products) -> None:
+    for threads in (1, 2, 3):
+        seen = products[f"large {threads}"]
+        assert np.array_equal(seen, products["large 1"]), threads
+        for first, last in PARTS:
+            assert np.array_equal(seen[:, first:last], products[f"part {first}"]), (threads, first)
 
 
 def read_by(products: Products) -> list[str]:
