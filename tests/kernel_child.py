@@ -60,6 +60,10 @@ def drawn(length: int, rows: int, columns: int) -> tuple[NDArray[np.float32], ND
     # Of very different sizes, as in models: a block's scale is its largest number.
     weights = draw.standard_normal((rows, length)) * np.exp(draw.standard_normal((rows, length // 32)).repeat(32, 1))
     x = draw.standard_normal((columns, length)) * np.exp(draw.standard_normal((columns, 1)))
+    # The largest products that there are, all of one sign: those whose sums could be too large for sixteen bits.
+    x[-1] = 1
+    if rows > 1:
+        weights[-1], weights[-1, ::32], weights[-2] = 1, 0, -1
     return weights.astype(np.float32), x.astype(np.float32)
 
 
@@ -123,7 +127,7 @@ def _products(kernels: Any) -> dict[str, NDArray[np.float32]]:
     ggml = Ggml(ctypes.CDLL(str(FOLDER / "libggml-base.so")), ctypes.CDLL(str(FOLDER / "libggml-cpu.so")))
     made = {}
     for name, kind in TYPES.items():
-        for length in LENGTHS[name] if name in kernels.types else ():
+        for length in LENGTHS[name]:
             for rows in ROWS:
                 weights, x = drawn(length, rows, max(COLUMNS))
                 for columns in COLUMNS:

@@ -6,14 +6,14 @@
 
 namespace {
 
-constexpr int VECTORS = 256 / LANES;
+constexpr int PIECES = 256 / LANES;
 
 // The first of the numbers that are largest in size; 0 for none.
 INLINE float outermost(const float *x) {
     floats most = zeros();
-    for (int v = 0; v < VECTORS; v++) most = larger(size_of(load_floats(x + v * LANES)), most);
+    for (int v = 0; v < PIECES; v++) most = larger(size_of(load_floats(x + v * LANES)), most);
     const float size = largest(most);
-    for (int v = 0; v < VECTORS && size > 0; v++)
+    for (int v = 0; v < PIECES && size > 0; v++)
         if (const unsigned equal = where_equal(size_of(load_floats(x + v * LANES)), all_floats(size)))
             return x[v * LANES + __builtin_ctz(equal)];
     return 0;
@@ -36,7 +36,7 @@ INLINE void quantise(Q8K *to, const float *x) {
         return;
     }
     const float inverse = -127.0f / outer;
-    for (int v = 0; v < VECTORS; v++)
+    for (int v = 0; v < PIECES; v++)
         store_bytes(to->qs + v * LANES, multiply(load_floats(x + v * LANES), all_floats(inverse)));
     UNROLL for (int half = 0; half < 2; half++) {
         const int8_t *numbers = to->qs + 128 * half;

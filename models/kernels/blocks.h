@@ -1,11 +1,15 @@
 // Blocks of 256 weights as GGUF files have them (K-quants), taken apart into bytes, scales and minimums; blocks of 256
 // activations as llama.cpp quantises them, in the order in which the kernels want them; and the products of both.
 //
-// A weight is d * scale * number - dmin * minimum, with a scale and a minimum for each of 16 (Q6_K) or 32 numbers. Lane
-// i of the vectors below holds the numbers 16i to 16i + 15 of a block, four to a vector.
+// A weight is d * scale * number - dmin * minimum, with a scale and a minimum for each of 16 (Q6_K) or 32 numbers.
 #pragma once
 
-#include "lanes.h"
+#include "vectors.h"
+#ifdef WIDE_VECTORS
+#include "wide_lanes.h"
+#else
+#include "narrow_lanes.h"
+#endif
 
 // As in ggml-common.h.
 struct Q4K { uint16_t d, dmin; uint8_t scales[12], qs[128]; };
@@ -23,28 +27,20 @@ struct Activations {
 };
 
 struct Weights {
-    ints numbers[PARTS][4];  // unsigned
-    floats scales[PARTS];    // of lanes
+    ints numbers[VECTORS];  // unsigned
+    floats scales[PARTS];   // of lanes
     floats minimums;  // of the first eight lanes, negative, each added once for each of 32 numbers; behind is anything
 };
 
-// Four pieces of 16 activations, for four lanes.
-INLINE void arrange_lanes(int8_t *numbers, int quarter, const int8_t *a, const int8_t *b, const int8_t *c,
-                          const int8_t *d) {
-    const int8_t *const pieces[4] = {a, b, c, d};
-    __m128 dwords[4];
-    UNROLL for (int i = 0; i < 4; i++) dwords[i] = _mm_loadu_ps(reinterpret_cast<const float *>(pieces[i]));
-    _MM_TRANSPOSE4_PS(dwords[0], dwords[1], dwords[2], dwords[3]);
-    int8_t *lanes = numbers + quarter * 16 / WIDTH * 4 * WIDTH + quarter * 16 % WIDTH;
-    UNROLL for (int v = 0; v < 4; v++) _mm_store_ps(reinterpret_cast<float *>(lanes + v * WIDTH), dwords[v]);
-}
-
-INLINE void arrange(Activations *to, const Q8K *from) {
-    UNROLL for (int quarter = 0; quarter < 4; quarter++) {
-        const int8_t *numbers = from->qs + 64 * quarter;
-        arrange_lanes(to->numbers, quarter, numbers, numbers + 16, numbers + 32, numbers + 48);
+// Sixteen pieces of 16 activations: four at a time, of which vector v gets dword v.
+template <class Piece> INLINE void arrange_lanes(int8_t *numbers, const Piece &piece) {
+    UNROLL for (int first = 0; first < 16; first += 4) {
+        __m128 dwords[4];
+        UNROLL for (int i = 0; i < 4; i++) dwords[i] = _mm_loadu_ps(reinterpret_cast<const float *>(piece(first + i)));
+        _MM_TRANSPOSE4_PS(dwords[0], dwords[1], dwords[2], dwords[3]);
+        int8_t *lanes = numbers + first * 4 / WIDTH * 4 * WIDTH + first * 4 % WIDTH;
+        UNROLL for (int v = 0; v < 4; v++) _mm_store_ps(reinterpret_cast<float *>(lanes + v * WIDTH), dwords[v]);
     }
-    to->d = from->d;
 }
 
 // Eight scales and eight minimums of six bits each, in twelve bytes behind the factors of both. `odd` is a factor of every
@@ -64,56 +60,25 @@ INLINE void take_scales(Weights &w, const uint16_t *factors, const uint8_t *pack
     scale_lanes(w.scales, w.minimums, _mm_unpacklo_epi32(first, second), _mm_cvtph_ps(_mm_cvtsi32_si128(both)), odd);
 }
 
-// Of each 32 bytes the low halves come first, then the high ones.
-INLINE void take_nibbles(ints *numbers, const uint8_t *packed, int part) {
-    const __m128i by = two_and_two(0, 4);
-    pairs_of_pieces(numbers, packed, part);
-    const ints down = quarters(by, by, by, by, part);
-    UNROLL for (int v = 0; v < 4; v++) numbers[v] = bit_and(shift_down(numbers[v], down), all_bytes(15));
-}
-
 INLINE void take_apart(Weights &w, const Q4K *block) {
 #ifdef ADD_QUAD_PRODUCTS
-    // High halves stay where they are, sixteen times what they stand for: the scales make up for that.
+    // The scales make up for what high halves are more than they stand for.
     take_scales(w, &block->d, block->scales, 1.0f / 16);
-    const __m128i halves = two_and_two(0x0f0f0f0f, 0xf0f0f0f0);
-    UNROLL for (int part = 0; part < PARTS; part++) {
-        ints *numbers = w.numbers[part];
-        pairs_of_pieces(numbers, block->qs, part);
-        const ints kept = quarters(halves, halves, halves, halves, part);
-        UNROLL for (int v = 0; v < 4; v++) numbers[v] = bit_and(numbers[v], kept);
-    }
+    take_nibbles_in_place(w.numbers, block->qs);
 #else
     take_scales(w, &block->d, block->scales, 1);
-    UNROLL for (int part = 0; part < PARTS; part++) take_nibbles(w.numbers[part], block->qs, part);
+    take_nibbles(w.numbers, block->qs);
 #endif
 }
 
 INLINE void take_apart(Weights &w, const Q5K *block) {
     take_scales(w, &block->d, block->scales, 1);
-    ints fifth[4];
-    two_pieces(fifth, block->qh);
-    UNROLL for (int part = 0; part < PARTS; part++) {
-        const ints by = quarters(two_and_two(0, 1), two_and_two(2, 3), two_and_two(4, 5), two_and_two(6, 7), part);
-        ints *numbers = w.numbers[part];
-        take_nibbles(numbers, block->qs, part);
-        UNROLL for (int v = 0; v < 4; v++) numbers[v] = with_high_bits(numbers[v], fifth[v], by, 0x10);
-    }
+    take_fives(w.numbers, block->qs, block->qh);
 }
 
 INLINE void take_apart(Weights &w, const Q6K *block) {
-    UNROLL for (int part = 0; part < PARTS; part++) {
-        ints *numbers = w.numbers[part], above[4];
-        fours_of_pieces(numbers, block->ql, part);
-        twos_of_pieces(above, block->qh, part);
-        const ints down = quarters(four(0), four(4), four(0), four(4), part);
-        const ints by = quarters(two_and_two(0, 2), two_and_two(4, 6), two_and_two(0, 2), two_and_two(4, 6), part);
-        UNROLL for (int v = 0; v < 4; v++) {
-            const ints low = bit_and(shift_down(numbers[v], down), all_bytes(15));
-            numbers[v] = with_high_bits(low, above[v], by, 0x30);
-        }
-        w.scales[part] = multiply(from_bytes(block->scales + part * LANES), all_floats(_cvtsh_ss(block->d)));
-    }
+    take_sixes(w.numbers, block->ql, block->qh);
+    take_scales_of_sixteen(w.scales, block->scales, _cvtsh_ss(block->d));
 }
 
 // Numbers of BITS that are what they stand for, but for minimums.
@@ -126,15 +91,14 @@ template <class OfBlock, int BITS> struct KQuant {
     static constexpr int BLOCKS = 1;  // in a group of 256 numbers
 
     static FORCED void arrange(Activations *to, const Q8K *from, int64_t) {
-        ::arrange(to, from);
+        arrange_lanes(to->numbers, [&](int lane) { return from->qs + 16 * long_piece(lane); });
         for (int i = 0; i < 8; i++) to->sums[i] = from->bsums[2 * i] + from->bsums[2 * i + 1];
+        to->d = from->d;
     }
     static FORCED floats add_product(floats sum, const Weights &w, const Activations &x) {
-        floats value = multiply(load_eight(x.sums), w.minimums);
-        UNROLL for (int part = 0; part < PARTS; part++) {
-            const ints products = add_products<BITS>(ints{}, w.numbers[part], x.numbers + part * 4 * WIDTH);
-            value = multiply_add(to_floats(products), w.scales[part], value);
-        }
+        const floats offset = multiply(load_eight(x.sums), w.minimums);
+        const floats products = to_floats(add_products<BITS>(ints{}, w.numbers, x.numbers));
+        const floats value = multiply_add(products, w.scales[0], offset);
         return multiply_add(value, all_floats(x.d), sum);
     }
 };
@@ -142,14 +106,15 @@ template <class OfBlock, int BITS> struct KQuant {
 // Numbers of six bits, 32 more than what they stand for.
 struct SixBits : KQuant<Q6K, 6> {
     static FORCED void arrange(Activations *to, const Q8K *from, int64_t) {
-        ::arrange(to, from);
-        for (int i = 0; i < 16; i++) to->starts[i] = -from->bsums[i];
+        arrange_lanes(to->numbers, [&](int lane) { return from->qs + 16 * short_piece(lane); });
+        for (int lane = 0; lane < 16; lane++) to->starts[lane] = -from->bsums[short_piece(lane)];
+        to->d = from->d;
     }
     static FORCED floats add_product(floats sum, const Weights &w, const Activations &x) {
         floats value = zeros();
         UNROLL for (int part = 0; part < PARTS; part++) {
             const ints start = from_words<5>(x.starts + part * LANES);
-            const floats products = to_floats(add_products<6>(start, w.numbers[part], x.numbers + part * 4 * WIDTH));
+            const floats products = to_floats(add_products<6, 4>(start, w.numbers + 4 * part, x.numbers + part * 4 * WIDTH));
             value = part ? multiply_add(products, w.scales[part], value) : multiply(products, w.scales[part]);
         }
         return multiply_add(value, all_floats(x.d), sum);

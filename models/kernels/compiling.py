@@ -30,8 +30,9 @@ _SOURCES = tuple(
         "activations.cpp",
         "attention_rows.h",
         "blocks.h",
-        "lanes.h",
         "small_blocks.h",
+        "wide_lanes.h",
+        "narrow_lanes.h",
         "engine.h",
         "vectors.h",
     )

@@ -157,14 +157,12 @@ Multiply *kernel_for(int type) {
     case Q4_K: return multiply_matrices<KQuant<Q4K, 4>>;
     case Q5_K: return multiply_matrices<KQuant<Q5K, 5>>;
     case Q6_K: return multiply_matrices<SixBits>;
-#ifdef ADD_QUAD_PRODUCTS
-    case Q4_0: return multiply_matrices<Small<Q40, 8>>;
-    case Q4_1: return multiply_matrices<SmallWithMinimums<Q41>>;
-    case Q5_0: return multiply_matrices<Small<Q50, 16>>;
-    case Q5_1: return multiply_matrices<SmallWithMinimums<Q51>>;
-    case Q8_0: return multiply_matrices<Small<Q80, 128>>;
-    case IQ4_NL: return multiply_matrices<Small<IQ4NL, 128>>;
-#endif
+    case Q4_0: return multiply_matrices<Small<Q40, 4, 8>>;
+    case Q4_1: return multiply_matrices<SmallWithMinimums<Q41, 4>>;
+    case Q5_0: return multiply_matrices<Small<Q50, 5, 16>>;
+    case Q5_1: return multiply_matrices<SmallWithMinimums<Q51, 5>>;
+    case Q8_0: return multiply_matrices<Small<Q80, 8, OFFSET_OF_EIGHT>>;
+    case IQ4_NL: return multiply_matrices<Small<IQ4NL, 8, OFFSET_OF_EIGHT>>;
     }
     return nullptr;
 }

@@ -1,12 +1,9 @@
 // Blocks of 32 weights with one factor, eight of them at a time, and blocks of 32 activations; as `blocks.h` for 256.
 //
-// A weight is d * (number - offset), or d * number + minimum. Of each four lanes two hold the first halves of two blocks, and two their second
-// halves. The products take instructions (VNNI) by which no sum of products can overflow.
+// A weight is d * (number - offset), or d * number + minimum.
 #pragma once
 
 #include "blocks.h"
-
-#ifdef ADD_QUAD_PRODUCTS
 
 // As in ggml-common.h.
 struct Q40 { uint16_t d; uint8_t qs[16]; };
@@ -24,19 +21,26 @@ template <class Block> struct Eight { Block blocks[8]; };
 struct SmallActivations {
     alignas(64) int8_t numbers[256];
     union {
-        int32_t starts[16];  // what makes up for the offset of the weights: less their sum, times it
-        float sums[16];      // of a block, for the lanes of its first half
+        int32_t starts[LANES];  // what makes up for the offset of the weights: less their sum, times it
+        float sums[LANES];      // of a block, for one of its lanes
     };
-    float d[16];
+    float d[LANES];
 };
 
 struct SmallWeights {
-    ints numbers[PARTS][4];  // unsigned
-    floats d[PARTS], minimums[PARTS];
+    ints numbers[VECTORS];
+    floats d, minimums;
 };
 
+// What numbers of eight bits are more than what they stand for. Only VNNI multiplies unsigned ones.
+#ifdef ADD_QUAD_PRODUCTS
+constexpr int OFFSET_OF_EIGHT = 128;
+#else
+constexpr int OFFSET_OF_EIGHT = 0;
+#endif
+
 // Halves at this place of eight blocks, each for the lanes of its block.
-template <class Block> INLINE void take_factors(floats *to, const Block *b, int offset) {
+template <class Block> INLINE floats take_factors(const Block *b, int offset) {
     const auto half = [&](int i) {
         uint16_t bits;
         memcpy(&bits, reinterpret_cast<const char *>(b + i) + offset, sizeof bits);
@@ -44,82 +48,64 @@ template <class Block> INLINE void take_factors(floats *to, const Block *b, int 
     };
     const uint64_t first = half(0) | half(1) << 16 | half(2) << 32 | half(3) << 48;
     const uint64_t second = half(4) | half(5) << 16 | half(6) << 32 | half(7) << 48;
-    const __m256 eight = _mm256_cvtph_ps(_mm_set_epi64x(second, first));
-    UNROLL for (int part = 0; part < PARTS; part++) to[part] = pairs_twice(eight, part);
+    return of_blocks(_mm256_cvtph_ps(_mm_set_epi64x(second, first)));
 }
 
-// 16 bytes of every other block, from `first` on.
-template <class Block> INLINE ints every_other(const Block *b, int first, int part, int offset) {
-    const Block *from = b + first + (PARTS == 1 ? 0 : 4 * part);
-    const auto piece = [&](int i) {
-        return _mm_loadu_si128(reinterpret_cast<const __m128i *>(reinterpret_cast<const char *>(from + i) + offset));
+// Sixteen bytes of each block, which begin with the one named.
+template <class Block> INLINE auto bytes_at(const Block *b, int offset) {
+    return [=](int i) {
+        return _mm_loadu_si128(reinterpret_cast<const __m128i *>(reinterpret_cast<const char *>(b + i) + offset));
     };
-    return four_pieces(piece(0), piece(2), PARTS == 1 ? piece(4) : piece(0), PARTS == 1 ? piece(6) : piece(2));
 }
 
 template <class Block> INLINE void take_halves(SmallWeights &w, const Block *b) {
-    const __m128i by = two_and_two(0, 4);
-    UNROLL for (int part = 0; part < PARTS; part++) {
-        constexpr int OFFSET = sizeof(Block) - 16;
-        weave(w.numbers[part], every_other(b, 0, part, OFFSET), every_other(b, 1, part, OFFSET));
-        const ints down = quarters(by, by, by, by, part);
-        UNROLL for (int v = 0; v < 4; v++)
-            w.numbers[part][v] = bit_and(shift_down(w.numbers[part][v], down), all_bytes(15));
-    }
+    take_halves(w.numbers, bytes_at(b, sizeof(Block) - 16));
 }
 
 INLINE void take_apart(SmallWeights &w, const Eight<Q40> *group) {
     take_halves(w, group->blocks);
-    take_factors(w.d, group->blocks, 0);
+    w.d = take_factors(group->blocks, 0);
 }
 
 INLINE void take_apart(SmallWeights &w, const Eight<IQ4NL> *group) {
-    // The numbers that four bits stand for, and 128.
-    const __m128i table = _mm_setr_epi8(1, 24, 45, 63, 79, 93, 106, 118, -127, -115, -103, -90, -75, -59, -39, -15);
+    // The numbers that four bits stand for.
+    const __m128i table = _mm_setr_epi8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113);
     take_halves(w, group->blocks);
-    UNROLL for (int part = 0; part < PARTS; part++)
-        UNROLL for (int v = 0; v < 4; v++) w.numbers[part][v] = looked_up(table, w.numbers[part][v]);
-    take_factors(w.d, group->blocks, 0);
+    UNROLL for (int v = 0; v < VECTORS; v++)
+        w.numbers[v] = looked_up(_mm_xor_si128(table, _mm_set1_epi8(static_cast<char>(OFFSET_OF_EIGHT))), w.numbers[v]);
+    w.d = take_factors(group->blocks, 0);
 }
 
 template <class Block> INLINE void take_fifths(SmallWeights &w, const Block *b) {
     int fifths[8];
     UNROLL for (int i = 0; i < 8; i++) memcpy(&fifths[i], b[i].qh, sizeof fifths[i]);
-    UNROLL for (int part = 0; part < PARTS; part++) {
-        const __m128i by = two_and_two(0, 16);
-        const ints bits = shift_down(pairs_twice(fifths, part), quarters(by, by, by, by, part));
-        UNROLL for (int v = 0; v < 4; v++)
-            w.numbers[part][v] = with_spread_bits(w.numbers[part][v], bits, 4 * v);
-    }
+    add_bits(w.numbers, fifths);
 }
 
 INLINE void take_apart(SmallWeights &w, const Eight<Q50> *group) {
     take_halves(w, group->blocks);
     take_fifths(w, group->blocks);
-    take_factors(w.d, group->blocks, 0);
+    w.d = take_factors(group->blocks, 0);
 }
 
 INLINE void take_apart(SmallWeights &w, const Eight<Q41> *group) {
     take_halves(w, group->blocks);
-    take_factors(w.d, group->blocks, 0);
-    take_factors(w.minimums, group->blocks, 2);
+    w.d = take_factors(group->blocks, 0);
+    w.minimums = take_factors(group->blocks, 2);
 }
 
 INLINE void take_apart(SmallWeights &w, const Eight<Q51> *group) {
     take_halves(w, group->blocks);
     take_fifths(w, group->blocks);
-    take_factors(w.d, group->blocks, 0);
-    take_factors(w.minimums, group->blocks, 2);
+    w.d = take_factors(group->blocks, 0);
+    w.minimums = take_factors(group->blocks, 2);
 }
 
 INLINE void take_apart(SmallWeights &w, const Eight<Q80> *group) {
     const Q80 *b = group->blocks;
-    UNROLL for (int part = 0; part < PARTS; part++) {
-        weave(w.numbers[part], every_other(b, 0, part, 2), every_other(b, 1, part, 2), every_other(b, 0, part, 18),
-              every_other(b, 1, part, 18));
-        UNROLL for (int v = 0; v < 4; v++) w.numbers[part][v] = bit_xor(w.numbers[part][v], all_bytes(0x80));
-    }
-    take_factors(w.d, b, 0);
+    take_bytes(w.numbers, bytes_at(b, 2), bytes_at(b, 18));
+    UNROLL for (int v = 0; v < VECTORS; v++) w.numbers[v] = bit_xor(w.numbers[v], all_bytes(OFFSET_OF_EIGHT));
+    w.d = take_factors(b, 0);
 }
 
 // Numbers and factors of eight blocks; of fewer the others are nothing. Returns all eight.
@@ -130,17 +116,16 @@ template <class Given> INLINE const Given *arrange(SmallActivations *to, Given *
         memcpy(spare, from, blocks * sizeof *from);
         eight = spare;
     }
-    UNROLL for (int quarter = 0; quarter < 4; quarter++) {
-        const Given *two = eight + 2 * quarter;
-        arrange_lanes(to->numbers, quarter, two[0].qs, two[1].qs, two[0].qs + 16, two[1].qs + 16);
-    }
-    floats d[PARTS];
-    take_factors(d, eight, 0);
-    UNROLL for (int part = 0; part < PARTS; part++) store_floats(to->d + part * LANES, d[part]);
+    arrange_lanes(to->numbers, [&](int lane) {
+        const int piece = small_piece(lane);
+        return eight[piece / 2].qs + 16 * (piece % 2);
+    });
+    store_floats(to->d, take_factors(eight, 0));
     return eight;
 }
 
-template <class OfBlock, int OFFSET> struct Small {
+// Numbers of BITS that are OFFSET more than what they stand for.
+template <class OfBlock, int BITS, int OFFSET> struct Small {
     using Block = OfBlock;
     using Group = Eight<OfBlock>;
     using Given = Q80;
@@ -151,44 +136,29 @@ template <class OfBlock, int OFFSET> struct Small {
     static void arrange(Activations *to, const Given *from, int64_t blocks) {
         Given spare[8];
         ::arrange(to, spare, from, blocks);
-        const ints ones[4] = {all_bytes(1), all_bytes(1), all_bytes(1), all_bytes(1)};
-        UNROLL for (int part = 0; part < PARTS; part++) {
-            const ints sums = add_products<8>(ints{}, ones, to->numbers + part * 4 * WIDTH);
-            store(to->starts + part * LANES, multiply_dwords(sums, all_dwords(-OFFSET)));
-        }
+        ints ones[VECTORS];
+        UNROLL for (int v = 0; v < VECTORS; v++) ones[v] = all_bytes(1);
+        store(to->starts, multiply_dwords(add_products<1>(ints{}, ones, to->numbers), all_dwords(-OFFSET)));
     }
 
     static FORCED floats add_product(floats sum, const SmallWeights &w, const Activations &x) {
-        UNROLL for (int part = 0; part < PARTS; part++) {
-            const ints start = load(x.starts + part * LANES);
-            const floats products = to_floats(add_products<8>(start, w.numbers[part], x.numbers + part * 4 * WIDTH));
-            sum = multiply_add(products, multiply(w.d[part], load_floats(x.d + part * LANES)), sum);
-        }
-        return sum;
+        const floats products = to_floats(add_products<BITS>(load(x.starts), w.numbers, x.numbers));
+        return multiply_add(products, multiply(w.d, load_floats(x.d)), sum);
     }
 };
 
-template <class OfBlock> struct SmallWithMinimums : Small<OfBlock, 0> {
+template <class OfBlock, int BITS> struct SmallWithMinimums : Small<OfBlock, BITS, 0> {
     using Given = Q81;
     using Activations = SmallActivations;
 
     static void arrange(Activations *to, const Given *from, int64_t blocks) {
         Given spare[8];
-        floats sums[PARTS];
-        take_factors(sums, ::arrange(to, spare, from, blocks), 2);
-        alignas(64) static const float firsts[16] = {1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0};
-        UNROLL for (int part = 0; part < PARTS; part++)
-            store_floats(to->sums + part * LANES, multiply(sums[part], load_floats(firsts + part * LANES)));
+        store_floats(to->sums, once_a_block(take_factors(::arrange(to, spare, from, blocks), 2)));
     }
 
     static FORCED floats add_product(floats sum, const SmallWeights &w, const Activations &x) {
-        UNROLL for (int part = 0; part < PARTS; part++) {
-            const floats products = to_floats(add_products<8>(ints{}, w.numbers[part], x.numbers + part * 4 * WIDTH));
-            sum = multiply_add(products, multiply(w.d[part], load_floats(x.d + part * LANES)), sum);
-            sum = multiply_add(w.minimums[part], load_floats(x.sums + part * LANES), sum);
-        }
-        return sum;
+        const floats products = to_floats(add_products<BITS>(ints{}, w.numbers, x.numbers));
+        sum = multiply_add(products, multiply(w.d, load_floats(x.d)), sum);
+        return multiply_add(w.minimums, load_floats(x.sums), sum);
     }
 };
-
-#endif

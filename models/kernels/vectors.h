@@ -31,16 +31,8 @@ template <int SHIFT> INLINE ints from_words(const void *from) {
 }
 INLINE ints bit_and(ints a, ints b) { return _mm512_and_si512(a, b); }
 INLINE ints bit_xor(ints a, ints b) { return _mm512_xor_si512(a, b); }
-INLINE ints four_pieces(__m128i a, __m128i b, __m128i c, __m128i d) {
-    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_set_m128i(b, a)), _mm256_set_m128i(d, c), 1);
-}
 INLINE ints looked_up(__m128i table, ints a) { return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), a); }
 INLINE ints shift_down(ints a, ints by) { return _mm512_srlv_epi32(a, by); }
-// `low` with those bits of `high`, shifted down by so many and up by 4, that the mask takes.
-INLINE ints with_high_bits(ints low, ints high, ints by, int mask) {
-    const ints turned = _mm512_rorv_epi32(high, _mm512_sub_epi32(by, _mm512_set1_epi32(4)));
-    return _mm512_ternarylogic_epi32(low, turned, all_bytes(mask), 0xF8);
-}
 INLINE ints low_dwords(ints a, ints b) { return _mm512_unpacklo_epi32(a, b); }
 INLINE ints high_dwords(ints a, ints b) { return _mm512_unpackhi_epi32(a, b); }
 INLINE ints low_qwords(ints a, ints b) { return _mm512_unpacklo_epi64(a, b); }
@@ -48,28 +40,10 @@ INLINE ints high_qwords(ints a, ints b) { return _mm512_unpackhi_epi64(a, b); }
 INLINE ints add_words(ints a, ints b) { return _mm512_add_epi16(a, b); }
 INLINE ints add_dwords(ints a, ints b) { return _mm512_add_epi32(a, b); }
 INLINE ints multiply_dwords(ints a, ints b) { return _mm512_mullo_epi32(a, b); }
-// `low`, with bit `from` + i of each lane as bit 4 of its byte i.
-INLINE ints with_spread_bits(ints low, ints bits, int from) {
-    const ints four = bit_and(_mm512_srli_epi32(bits, from), _mm512_set1_epi32(15));
-    const ints spread = bit_and(_mm512_mullo_epi32(four, _mm512_set1_epi32(0x00204081)), all_bytes(1));
-    return _mm512_or_si512(low, _mm512_slli_epi32(spread, 4));
-}
-// Of eight numbers 0 and 1 twice, 2 and 3 twice, and so on.
-INLINE __m512i pairs_twice(const int *eight, int) {
-    const ints numbers = _mm512_zextsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(eight)));
-    return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 1, 0, 1, 2, 3, 2, 3, 4, 5, 4, 5, 6, 7, 6, 7), numbers);
-}
-INLINE __m512 pairs_twice(__m256 eight, int) {
-    const ints order = _mm512_setr_epi32(0, 1, 0, 1, 2, 3, 2, 3, 4, 5, 4, 5, 6, 7, 6, 7);
-    return _mm512_permutexvar_ps(order, _mm512_castps256_ps512(eight));
-}
 INLINE ints pair_products(ints weights, ints x) { return _mm512_maddubs_epi16(weights, x); }
 INLINE ints pair_sums(ints a, ints b) { return _mm512_madd_epi16(a, b); }
-
-// Lanes 0-3, 4-7, 8-11 and 12-15.
-INLINE ints quarters(__m128i a, __m128i b, __m128i c, __m128i d, int) {
-    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_set_m128i(b, a)), _mm256_set_m128i(d, c), 1);
-}
+INLINE ints unsigned_size(ints a) { return _mm512_abs_epi8(a); }
+INLINE ints with_sign_of(ints a, ints b) { return _mm512_mask_sub_epi8(a, _mm512_movepi8_mask(b), ints{}, a); }
 
 INLINE floats zeros() { return _mm512_setzero_ps(); }
 INLINE floats all_floats(float value) { return _mm512_set1_ps(value); }
@@ -141,13 +115,8 @@ template <int SHIFT> INLINE ints from_words(const void *from) {
 }
 INLINE ints bit_and(ints a, ints b) { return _mm256_and_si256(a, b); }
 INLINE ints bit_xor(ints a, ints b) { return _mm256_xor_si256(a, b); }
-INLINE ints four_pieces(__m128i a, __m128i b, __m128i, __m128i) { return _mm256_set_m128i(b, a); }
 INLINE ints looked_up(__m128i table, ints a) { return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), a); }
 INLINE ints shift_down(ints a, ints by) { return _mm256_srlv_epi32(a, by); }
-INLINE ints with_high_bits(ints low, ints high, ints by, int mask) {
-    const ints bits = bit_and(shift_down(high, by), all_bytes(mask >> 4));
-    return _mm256_or_si256(low, _mm256_slli_epi32(bits, 4));
-}
 INLINE ints low_dwords(ints a, ints b) { return _mm256_unpacklo_epi32(a, b); }
 INLINE ints high_dwords(ints a, ints b) { return _mm256_unpackhi_epi32(a, b); }
 INLINE ints low_qwords(ints a, ints b) { return _mm256_unpacklo_epi64(a, b); }
@@ -155,25 +124,10 @@ INLINE ints high_qwords(ints a, ints b) { return _mm256_unpackhi_epi64(a, b); }
 INLINE ints add_words(ints a, ints b) { return _mm256_add_epi16(a, b); }
 INLINE ints add_dwords(ints a, ints b) { return _mm256_add_epi32(a, b); }
 INLINE ints multiply_dwords(ints a, ints b) { return _mm256_mullo_epi32(a, b); }
-INLINE ints with_spread_bits(ints low, ints bits, int from) {
-    const ints four = bit_and(_mm256_srli_epi32(bits, from), _mm256_set1_epi32(15));
-    const ints spread = bit_and(_mm256_mullo_epi32(four, _mm256_set1_epi32(0x00204081)), all_bytes(1));
-    return _mm256_or_si256(low, _mm256_slli_epi32(spread, 4));
-}
-INLINE __m256i pairs_twice(const int *eight, int part) {
-    const int *four = eight + 4 * part;
-    return _mm256_setr_epi32(four[0], four[1], four[0], four[1], four[2], four[3], four[2], four[3]);
-}
-INLINE __m256 pairs_twice(__m256 eight, int part) {
-    const __m256i order = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 0, 1, 2, 3, 2, 3), _mm256_set1_epi32(4 * part));
-    return _mm256_permutevar8x32_ps(eight, order);
-}
 INLINE ints pair_products(ints weights, ints x) { return _mm256_maddubs_epi16(weights, x); }
 INLINE ints pair_sums(ints a, ints b) { return _mm256_madd_epi16(a, b); }
-
-INLINE ints quarters(__m128i a, __m128i b, __m128i c, __m128i d, int part) {
-    return part ? _mm256_set_m128i(d, c) : _mm256_set_m128i(b, a);
-}
+INLINE ints unsigned_size(ints a) { return _mm256_abs_epi8(a); }
+INLINE ints with_sign_of(ints a, ints b) { return _mm256_sign_epi8(a, b); }
 
 INLINE floats zeros() { return _mm256_setzero_ps(); }
 INLINE floats all_floats(float value) { return _mm256_set1_ps(value); }
@@ -228,9 +182,15 @@ INLINE __m128 totals(floats a, floats b, floats c, floats d) {
 
 constexpr int WIDTH = sizeof(ints);
 constexpr int LANES = WIDTH / 4;
+constexpr int VECTORS = 256 / WIDTH;  // of a byte each for 256 numbers
 
-INLINE __m128i four(int value) { return _mm_set1_epi32(value); }
-INLINE __m128i two_and_two(int first, int second) { return _mm_setr_epi32(first, first, second, second); }
+// Dwords 0 to 3 of the pieces a, b, c and d.
+INLINE void weave(ints *to, ints a, ints b, ints c, ints d) {
+    const ints low = low_dwords(a, b), low_too = low_dwords(c, d);
+    const ints high = high_dwords(a, b), high_too = high_dwords(c, d);
+    to[0] = low_qwords(low, low_too), to[1] = high_qwords(low, low_too);
+    to[2] = low_qwords(high, high_too), to[3] = high_qwords(high, high_too);
+}
 
 // The sum of all lanes, always in this order: a result must not depend on how many are worked out together.
 INLINE float total(floats a) {
@@ -259,20 +219,29 @@ INLINE floats exponential(floats x) {
     return where_at_least(x, all_floats(-87), multiply(sum, two_to_the(larger(twos, all_floats(-126)))));
 }
 
-// In each lane 16 products of weights (unsigned) and activations, added to what is there.
+// In each lane the products of N vectors of weights and of activations, added to what is there: of weights of BITS, which
+// are unsigned; without VNNI those of eight bits are signed.
 #ifdef ADD_QUAD_PRODUCTS
-template <int BITS> INLINE ints add_products(ints sum, const ints *weights, const int8_t *x) {
-    UNROLL for (int v = 0; v < 4; v++) sum = ADD_QUAD_PRODUCTS(sum, weights[v], load(x + v * WIDTH));
+template <int BITS, int N = VECTORS> INLINE ints add_products(ints sum, const ints *weights, const int8_t *x) {
+    UNROLL for (int v = 0; v < N; v++) sum = ADD_QUAD_PRODUCTS(sum, weights[v], load(x + v * WIDTH));
     return sum;
 }
 #else
-template <int BITS> INLINE ints add_products(ints sum, const ints *weights, const int8_t *x) {
-    ints pairs[4];
-    UNROLL for (int v = 0; v < 4; v++) pairs[v] = pair_products(weights[v], load(x + v * WIDTH));
-    const ints first = add_words(pairs[0], pairs[1]), second = add_words(pairs[2], pairs[3]);
-    // 16 bits hold the sum of eight products of 5 bits and 8, but of four of 6 bits and 8 only.
-    if (BITS <= 5) return add_dwords(sum, pair_sums(add_words(first, second), all_words(1)));
-    const ints products = add_dwords(pair_sums(first, all_words(1)), pair_sums(second, all_words(1)));
-    return add_dwords(sum, products);
+// Vectors whose pairs of products may be added up in 16 bits.
+constexpr int in_words(int bits) { return bits <= 4 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 1; }
+
+template <int BITS, int N = VECTORS> INLINE ints add_products(ints sum, const ints *weights, const int8_t *x) {
+    constexpr int TOGETHER = in_words(BITS) < N ? in_words(BITS) : N;
+    UNROLL for (int first = 0; first < N; first += TOGETHER) {
+        ints words[TOGETHER];
+        UNROLL for (int v = 0; v < TOGETHER; v++) {
+            const ints w = weights[first + v], numbers = load(x + (first + v) * WIDTH);
+            words[v] = BITS < 8 ? pair_products(w, numbers) : pair_products(unsigned_size(w), with_sign_of(numbers, w));
+        }
+        UNROLL for (int by = TOGETHER / 2; by > 0; by /= 2)
+            UNROLL for (int v = 0; v < by; v++) words[v] = add_words(words[v], words[v + by]);
+        sum = add_dwords(sum, pair_sums(words[0], all_words(1)));
+    }
+    return sum;
 }
 #endif

@@ -1,0 +1,131 @@
+// How 256 weights lie in vectors of 64 bytes: sixteen lanes of sixteen numbers, a piece each, of which vector v has dword v.
+#pragma once
+
+#include "vectors.h"
+
+// What the lanes have, if blocks or parts of them with one factor have 32 numbers, the first and the second half of which are
+// pieces 2i and 2i + 1; if they have 16; and if eight blocks of 32 are taken together. Numbered as `arrange_lanes` does.
+constexpr int long_piece(int lane) { return lane; }
+constexpr int short_piece(int lane) { return lane; }
+constexpr int small_piece(int lane) { return lane / 4 * 4 + lane % 2 * 2 + lane / 2 % 2; }
+
+INLINE __m128i four(int value) { return _mm_set1_epi32(value); }
+INLINE __m128i two_and_two(int first, int second) { return _mm_setr_epi32(first, first, second, second); }
+// Lanes 0-3, 4-7, 8-11 and 12-15.
+INLINE ints quarters(__m128i a, __m128i b, __m128i c, __m128i d) {
+    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_set_m128i(b, a)), _mm256_set_m128i(d, c), 1);
+}
+// For the lanes of low and of high halves of bytes.
+INLINE ints by_halves(int low, int high) {
+    const __m128i by = two_and_two(low, high);
+    return quarters(by, by, by, by);
+}
+
+// `low` with those bits of `high`, shifted down by so many and up by 4, that the mask takes.
+INLINE ints with_high_bits(ints low, ints high, ints by, int mask) {
+    const ints turned = _mm512_rorv_epi32(high, _mm512_sub_epi32(by, _mm512_set1_epi32(4)));
+    return _mm512_ternarylogic_epi32(low, turned, all_bytes(mask), 0xF8);
+}
+
+// `order`: the first dword of each lane's piece.
+INLINE void gather(ints *to, ints a, ints order) {
+    UNROLL for (int v = 0; v < 4; v++) to[v] = _mm512_permutexvar_epi32(_mm512_add_epi32(order, all_dwords(v)), a);
+}
+INLINE void gather(ints *to, ints a, ints b, ints order) {
+    UNROLL for (int v = 0; v < 4; v++)
+        to[v] = _mm512_permutex2var_epi32(a, _mm512_add_epi32(order, all_dwords(v)), b);
+}
+
+// Of 128 bytes, of which each 32 have two parts in their halves, the bytes of each part.
+INLINE void take_pairs(ints *numbers, const uint8_t *packed) {
+    const ints order = _mm512_setr_epi32(0, 4, 0, 4, 8, 12, 8, 12, 16, 20, 16, 20, 24, 28, 24, 28);
+    gather(numbers, load(packed), load(packed + 64), order);
+}
+// Of each 32 bytes the low halves, then the high ones.
+INLINE void take_nibbles(ints *numbers, const uint8_t *packed) {
+    take_pairs(numbers, packed);
+    const ints down = by_halves(0, 4);
+    UNROLL for (int v = 0; v < 4; v++) numbers[v] = bit_and(shift_down(numbers[v], down), all_bytes(15));
+}
+// The same, but high halves sixteen times what they stand for.
+INLINE void take_nibbles_in_place(ints *numbers, const uint8_t *packed) {
+    take_pairs(numbers, packed);
+    const ints kept = by_halves(0x0f0f0f0f, 0xf0f0f0f0);
+    UNROLL for (int v = 0; v < 4; v++) numbers[v] = bit_and(numbers[v], kept);
+}
+
+// The same as `take_nibbles`, and bit i of the other 32 bytes is the fifth of part i.
+INLINE void take_fives(ints *numbers, const uint8_t *packed, const uint8_t *fifths) {
+    const __m256i both = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(fifths));
+    const ints by = quarters(two_and_two(0, 1), two_and_two(2, 3), two_and_two(4, 5), two_and_two(6, 7));
+    ints fifth[4];
+    gather(fifth, _mm512_zextsi256_si512(both), _mm512_setr_epi32(0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4));
+    take_nibbles(numbers, packed);
+    UNROLL for (int v = 0; v < 4; v++) numbers[v] = with_high_bits(numbers[v], fifth[v], by, 0x10);
+}
+
+// Numbers of six bits, four of each in 128 bytes, and two in 64.
+INLINE void take_sixes(ints *numbers, const uint8_t *low, const uint8_t *high) {
+    ints above[4];
+    const ints order = _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 16, 20, 24, 28, 16, 20, 24, 28);
+    gather(numbers, load(low), load(low + 64), order);
+    gather(above, load(high), _mm512_setr_epi32(0, 4, 0, 4, 0, 4, 0, 4, 8, 12, 8, 12, 8, 12, 8, 12));
+    const ints down = quarters(four(0), four(4), four(0), four(4));
+    const ints by = quarters(two_and_two(0, 2), two_and_two(4, 6), two_and_two(0, 2), two_and_two(4, 6));
+    UNROLL for (int v = 0; v < 4; v++) {
+        const ints four_bits = bit_and(shift_down(numbers[v], down), all_bytes(15));
+        numbers[v] = with_high_bits(four_bits, above[v], by, 0x30);
+    }
+}
+INLINE void take_scales_of_sixteen(floats *scales, const int8_t *bytes, float factor) {
+    scales[0] = multiply(from_bytes(bytes), all_floats(factor));
+}
+
+// Of eight minimums and eight scales, in bytes, and the factors of scales and of minimums: scales, each for two lanes and
+// every other one times `odd`, and minimums, negative.
+INLINE void scale_lanes(floats *scales, floats &minimums, __m128i bytes, __m128 factors, float odd) {
+    const ints first = _mm512_setr_epi32(1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0);
+    const floats by = _mm512_setr_ps(-1, -1, -1, -1, -1, -1, -1, -1, 1, odd, 1, odd, 1, odd, 1, odd);
+    const floats of_lanes = _mm512_permutexvar_ps(first, _mm512_castps128_ps512(factors));
+    minimums = multiply(to_floats(_mm512_cvtepu8_epi32(bytes)), multiply(of_lanes, by));
+    const ints twice = _mm512_setr_epi32(8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15);
+    scales[0] = _mm512_permutexvar_ps(twice, minimums);
+}
+
+// Sixteen bytes of every other block of eight.
+template <class Bytes> INLINE ints every_other(const Bytes &bytes_of, int first) {
+    return quarters(bytes_of(first), bytes_of(first + 2), bytes_of(first + 4), bytes_of(first + 6));
+}
+
+// Of eight blocks numbers of four bits, the first sixteen of which are low halves.
+template <class Bytes> INLINE void take_halves(ints *numbers, const Bytes &bytes_of) {
+    const ints even = every_other(bytes_of, 0), odd = every_other(bytes_of, 1);
+    weave(numbers, even, odd, even, odd);
+    const ints down = by_halves(0, 4);
+    UNROLL for (int v = 0; v < 4; v++) numbers[v] = bit_and(shift_down(numbers[v], down), all_bytes(15));
+}
+template <class Bytes> INLINE void take_bytes(ints *numbers, const Bytes &first, const Bytes &second) {
+    weave(numbers, every_other(first, 0), every_other(first, 1), every_other(second, 0), every_other(second, 1));
+}
+
+// Of eight numbers 0 and 1 twice, 2 and 3 twice, and so on.
+INLINE ints pairs_twice_order() { return _mm512_setr_epi32(0, 1, 0, 1, 2, 3, 2, 3, 4, 5, 4, 5, 6, 7, 6, 7); }
+INLINE floats of_blocks(__m256 eight) {
+    return _mm512_permutexvar_ps(pairs_twice_order(), _mm512_castps256_ps512(eight));
+}
+// In one lane of each block.
+INLINE floats once_a_block(floats a) {
+    alignas(64) static const float firsts[16] = {1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0};
+    return multiply(a, load_floats(firsts));
+}
+
+// Bit i of each of eight numbers is bit 4 of number i of a block.
+INLINE void add_bits(ints *numbers, const int *eight) {
+    const ints given = _mm512_zextsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(eight)));
+    const ints bits = shift_down(_mm512_permutexvar_epi32(pairs_twice_order(), given), by_halves(0, 16));
+    UNROLL for (int v = 0; v < 4; v++) {
+        const ints four = bit_and(_mm512_srli_epi32(bits, 4 * v), _mm512_set1_epi32(15));
+        const ints spread = bit_and(_mm512_mullo_epi32(four, _mm512_set1_epi32(0x00204081)), all_bytes(1));
+        numbers[v] = _mm512_or_si512(numbers[v], _mm512_slli_epi32(spread, 4));
+    }
+}
