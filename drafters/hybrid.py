@@ -10,7 +10,7 @@ What pays is not decided here: an Appraiser knows what passes cost and how often
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
@@ -95,9 +95,20 @@ def looks_back(unread: int, said: int) -> bool:
 class Hybrid:
     """Drafts with the best of free drafters and, where it pays, a draft model."""
 
-    def __init__(self, free: Sequence[Drafter], model: DraftModel | None, appraiser: Appraiser) -> None:
+    def __init__(
+        self,
+        free: Sequence[Drafter],
+        model: DraftModel | None,
+        appraiser: Appraiser,
+        text_order: Callable[[Sequence[int]], Sequence[int]] = tuple,
+    ) -> None:
+        """Take who drafts, who values drafts, and in what order a prompt is for those who copy.
+
+        The end of a prompt that asks to fill a hole is not what the answer goes on from; see `models.fim`.
+        """
         self.name = "+".join([*(drafter.name for drafter in free), *([model.name] if model else [])])
         self._free = tuple(free)
+        self._text_order = text_order
         self._model = model
         self.appraiser: Appraiser = appraiser
         self.failure = ""
@@ -108,8 +119,11 @@ class Hybrid:
         """Start an answer with all of them."""
         self._prompt_length = len(prompt)
         self.failure = ""
-        for drafter in self._all():
-            drafter.begin(prompt, sampler)
+        text = self._text_order(prompt)
+        for drafter in self._free:
+            drafter.begin(text, sampler)
+        if self._model is not None:
+            self._model.begin(prompt, sampler)
 
     def propose(self, context: Sequence[int], limit: int) -> Draft:
         """Return the draft that is expected to gain most."""

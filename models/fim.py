@@ -1,6 +1,6 @@
 """Fill-in-the-middle prompts: the text before and after a hole, spelled with the markers a model was trained on."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -80,6 +80,18 @@ class FimFormat:
         around = [*self._start, *self._chunks(hole.chunks, left), *name, self._before]
         return [*around, *head, self._hole, *tail, self._middle, *begun]
 
+    def as_text(self, prompt: Sequence[int]) -> Sequence[int]:
+        """Return the tokens of a prompt in an order in which what fills the hole follows what is before it.
+
+        What comes after the hole moves to the front. Returns any other prompt as it is.
+        """
+        middle = _last(prompt, self._middle, len(prompt))
+        hole = _last(prompt, self._hole, middle)
+        before = _last(prompt, self._before, hole)
+        if before < 0:
+            return prompt
+        return [*prompt[:before], *prompt[hole:middle], *prompt[before:hole], *prompt[middle + 1 :]]
+
     def _chunks(self, chunks: Sequence[Chunk], room: int | None) -> list[int]:
         """Return as many of the last chunks as there is room for."""
         taken: list[list[int]] = []
@@ -99,6 +111,12 @@ def fim_prompt(vocab: Vocab, prefix: str, suffix: str) -> list[int] | None:
     """Return the tokens that ask for the text between two others; None where the vocabulary has no markers for it."""
     form = FimFormat.of(vocab)
     return form.prompt(Hole(prefix, suffix)) if form else None
+
+
+def text_order(vocab: Vocab) -> Callable[[Sequence[int]], Sequence[int]]:
+    """Return what puts prompts into the order of `FimFormat.as_text`; without markers they stay as they are."""
+    form = FimFormat.of(vocab)
+    return form.as_text if form else lambda prompt: prompt
 
 
 def no_fim(model: str) -> LocalspecError:
@@ -133,6 +151,14 @@ def _fitting(head: list[int], tail: list[int], room: int, growth: int) -> tuple[
         over = max(0, len(head) - room)
         head = head[over + -over % step :]
     return head, tail, stays - len(head) - len(tail)
+
+
+def _last(tokens: Sequence[int], wanted: int, end: int) -> int:
+    """Return the last place before `end` of a token; -1 for none, or where the end is none."""
+    # Most prompts are no holes, and long: they are looked through at C's speed.
+    if end < 0 or wanted not in tokens:
+        return -1
+    return next((place for place in range(end - 1, -1, -1) if tokens[place] == wanted), -1)
 
 
 def _separator(vocab: Vocab) -> int | None:

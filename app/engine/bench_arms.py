@@ -16,6 +16,7 @@ from drafters.prompt_lookup import PromptLookup
 from drafters.suffix import SuffixDrafter
 from models.base import LanguageModel
 from models.errors import PairError, UsageError
+from models.fim import text_order
 
 LONGEST = 64
 """Longest draft that an arm can be asked for."""
@@ -85,15 +86,15 @@ def auto_arm(kit: ArmKit) -> Arm:
         return Arm("auto", NullDrafter(), FixedLength(0))
     # Curves of its own: it learns from its rounds, and another temperature begins with what was measured.
     curve = VerifyCurve(kit.curve.measured)
-    free = [SuffixDrafter(kit.target.vocab.is_end)]
+    free, order = [SuffixDrafter(kit.target.vocab.is_end)], text_order(kit.target.vocab)
     if kit.lend_draft is None or kit.draft_curve is None:
         alone = Adaptive(curve, kit.longest)
-        return Arm("auto", Hybrid(free, None, alone), alone)
+        return Arm("auto", Hybrid(free, None, alone, order), alone)
     lent = kit.lend_draft()
     model = DraftModel(lent, kit.target.vocab)
     adaptive = Adaptive(curve, kit.longest, ModelCost(model.name, VerifyCurve(kit.draft_curve.measured)))
     adaptive.branches = kit.target.max_branches if kit.exact_branches else 0
-    return Arm("auto", Hybrid(free, model, adaptive), adaptive, lent.take)
+    return Arm("auto", Hybrid(free, model, adaptive, order), adaptive, lent.take)
 
 
 def _parse(name: str, draft_max: int) -> ArmSpec:

@@ -32,6 +32,7 @@ from models.catalog import find_model
 from models.devices import gpus
 from models.errors import PairError
 from models.exact_width import WIDEST, exact_branches, exact_width
+from models.fim import text_order
 from models.gguf import check_file
 from models.llama import LlamaModel
 from models.llama_load import LlamaOptions, threads_of
@@ -142,11 +143,11 @@ class Loader:
         self, spec: DrafterSpec, target: LanguageModel, model: DraftModel | None, adaptive: Adaptive, exact_draft: int
     ) -> Drafting:
         """Return who guesses for a target: who costs nothing, and a draft model if there is one."""
-        free, texts = _free(spec, target), self.plan.texts
+        free, texts, order = _free(spec, target), self.plan.texts, text_order(target.vocab)
         if texts is None or not any(isinstance(drafter, SuffixDrafter) for drafter in free):
-            return Drafting(Hybrid(free, model, adaptive), adaptive, exact_draft, model=model)
+            return Drafting(Hybrid(free, model, adaptive, order), adaptive, exact_draft, model=model)
         memory, recall = TextMemory(texts, target.vocab, target.name), Recall(target.vocab.is_end)
-        return Drafting(Hybrid([*free, recall], model, adaptive), adaptive, exact_draft, memory, recall, model)
+        return Drafting(Hybrid([*free, recall], model, adaptive, order), adaptive, exact_draft, memory, recall, model)
 
     def exact_width(self, target: LanguageModel) -> int:
         """Return the widest pass that this machine computes as it would one token at a time, measured at first use."""
@@ -267,8 +268,7 @@ class Loader:
 
     def _toy(self, options: LlamaOptions) -> LanguageModel:
         # A draft model has the markers that its target has.
-        markers = self.plan.model == TOY_FIM
-        return ToyModel(context_size=options.context_size or 512, markers=markers, abort=self._abort)
+        return ToyModel(context_size=options.context_size or 512, markers=self.plan.model == TOY_FIM, abort=self._abort)
 
     def _found(self, name: str) -> Path:
         path = find_model(name)

@@ -2,9 +2,12 @@
 
 import pytest
 
+from drafters.hybrid import Eager, Hybrid
+from drafters.suffix import SuffixDrafter
 from models.errors import LocalspecError
-from models.fim import Chunk, FimFormat, Hole, fim_prompt
+from models.fim import Chunk, FimFormat, Hole, fim_prompt, text_order
 from models.fim_markers import FAMILIES
+from models.sampling import Sampler, SamplingParams
 from models.toy import ToyVocab
 
 VOCAB = ToyVocab(markers=True)
@@ -71,6 +74,40 @@ def test_what_is_begun_and_too_long_is_in_front_of_the_hole() -> None:
     assert len(tokens) <= 12
     assert tokens[-1] == MIDDLE
     assert tokens[tokens.index(HOLE) - 1] == ids("p")[0]
+
+
+def test_as_a_text_what_is_before_a_hole_comes_last_and_what_is_begun_follows_it() -> None:
+    hole = Hole("before", "after", "here.py", (Chunk("one.py", "x"),), begun="in")
+    around = [FILE, *ids("one.py\nx\n"), FILE, *ids("here.py\n")]
+    expected = [*around, HOLE, *ids("after"), BEFORE, *ids("before"), *ids("in")]
+    assert form().as_text(form().prompt(hole)) == expected
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        ids("no hole"),
+        [],
+        [BEFORE, *ids("a"), HOLE, *ids("b")],
+        [HOLE, *ids("b"), BEFORE, *ids("a"), MIDDLE],
+        [*ids("a"), HOLE, *ids("b"), MIDDLE],
+        [MIDDLE, BEFORE, HOLE],
+    ],
+)
+def test_any_other_prompt_stays_as_it_is(prompt: list[int]) -> None:
+    assert form().as_text(prompt) == prompt
+    assert text_order(ToyVocab())(prompt) == prompt
+
+
+def test_what_is_in_a_hole_is_copied_from_where_the_prefix_has_been_before() -> None:
+    prompt = form().prompt(Hole("one two three\none two", "\nsomething else"))
+    drafts = []
+    for order in (text_order(VOCAB), tuple):
+        hybrid = Hybrid([SuffixDrafter(VOCAB.is_end)], None, Eager(), order)
+        hybrid.begin(prompt, Sampler(SamplingParams()))
+        drafts.append(hybrid.propose(prompt, 6).tokens)
+    assert drafts[0] == (*ids(" three"),)
+    assert drafts[1] != drafts[0]
 
 
 def test_markers_in_the_texts_stay_text() -> None:

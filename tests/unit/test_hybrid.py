@@ -86,6 +86,16 @@ def test_its_name_names_all_of_them() -> None:
     assert checked_source("model:toy-0", "suffix") == "model:toy-0+suffix"
 
 
+def test_those_who_copy_have_a_prompt_in_the_order_of_the_text_and_the_model_as_it_is() -> None:
+    free, model = ScriptedDrafter(), StoppingModel()
+    hybrid = Hybrid([free], DraftModel(model, VOCAB), Scripted([Wish(Ask.DRAFT, 1)]), lambda prompt: [*prompt[::-1]])
+    hybrid.begin(PROMPT, SAMPLER)
+    assert free.begun == [tuple(PROMPT[::-1])]
+    alone = DraftModel(StoppingModel(), VOCAB)
+    alone.begin(PROMPT, SAMPLER)
+    assert hybrid.propose(PROMPT, 1).tokens == alone.propose(PROMPT, 1).tokens
+
+
 def test_of_free_drafts_the_one_worth_most_is_taken() -> None:
     poor, rich = ScriptedDrafter([(1, 1)]), ScriptedDrafter([(9,)])
     for free in ([poor, rich], [rich, poor]):
