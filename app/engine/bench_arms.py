@@ -11,7 +11,7 @@ from app.engine.control import FixedLength
 from app.engine.model_cost import ModelCost
 from drafters.base import NullDrafter
 from drafters.draft_model import DraftModel
-from drafters.hybrid import Hybrid
+from drafters.hybrid import Eager, Hybrid
 from drafters.prompt_lookup import PromptLookup
 from drafters.suffix import SuffixDrafter
 from models.base import LanguageModel
@@ -120,7 +120,9 @@ def _make(spec: ArmSpec, kit: ArmKit) -> Arm:
     if spec.kind == "lookup":
         return Arm(str(spec), PromptLookup(kit.target.vocab.is_end), controller)
     if spec.kind == "suffix":
-        return Arm(str(spec), SuffixDrafter(kit.target.vocab.is_end), controller)
+        # As `--draft suffix` is: what it copies from is in the order of the text.
+        copies = [SuffixDrafter(kit.target.vocab.is_end)]
+        return Arm(str(spec), Hybrid(copies, None, Eager(), text_order(kit.target.vocab)), controller)
     assert kit.lend_draft is not None, "the command line asks for a draft model first"
     lent = kit.lend_draft()
     return Arm(str(spec), DraftModel(lent, kit.target.vocab), controller, lent.take)

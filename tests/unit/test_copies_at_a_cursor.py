@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.bench_arms import ArmKit, auto_arm
+from app.engine.bench_arms import ArmKit, ArmSpec, make_arms
 from app.engine.calibrate import VerifyCurve
 from app.engine.load import TOY_FIM, Loader, LoadPlan
 from drafters.base import Drafter
@@ -25,14 +25,16 @@ def loaded(folder: Path, texts: Place | None) -> Drafter:
     return loader.drafting(plan.drafter, loader.target()).drafter
 
 
-def benchmarked() -> Drafter:
-    return auto_arm(ArmKit(ToyModel(markers=True), VerifyCurve({1: 1.0, 8: 1.0}), 7, None)).drafter
+def benchmarked(kind: str) -> Drafter:
+    kit = ArmKit(ToyModel(markers=True), VerifyCurve({1: 1.0, 8: 1.0}), 7, None)
+    (arm,) = make_arms([ArmSpec(kind, 7)], kit)
+    return arm.drafter
 
 
-@pytest.mark.parametrize("how", ["loaded", "with a memory", "in a benchmark"])
+@pytest.mark.parametrize("how", ["loaded", "with a memory", "auto", "suffix"])
 def test_copies_at_a_cursor_go_on_from_what_is_before_it(how: str, tmp_path: Path) -> None:
     texts = Place(tmp_path / "memory", tmp_path) if how == "with a memory" else None
-    drafter = benchmarked() if how == "in a benchmark" else loaded(tmp_path, texts)
+    drafter = benchmarked(how) if how in ("auto", "suffix") else loaded(tmp_path, texts)
     vocab = ToyModel(markers=True).vocab
     prompt = fim_prompt(vocab, PREFIX, SUFFIX)
     assert prompt is not None
