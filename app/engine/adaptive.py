@@ -75,8 +75,8 @@ class Adaptive:
         """Start an answer: the rate starts anew, and what was learnt counts half."""
         self.acceptance.begin()
         self._emitted = self._seconds = 0.0
+        self._at_stake.begin(self._said)
         self._rounds = self._said = 0
-        self._at_stake.begin()
         self._looks.begin()
         # The last answer may have been stopped inside a round.
         self._guess = None
@@ -246,7 +246,7 @@ class Adaptive:
         longest, proof, kept = len(draft.tokens), 0.0, 0.0
         if self.model is None or not draft.source.startswith(self.model.name):
             longest, proof = min(longest, self._longest_copy()), run_trust(self._looks.run)
-            kept = kept_back(self.curve)
+            kept = kept_back(self.curve, self._at_stake.tokens)
         floors = self.acceptance.floors(draft)[:longest]
         return self.acceptance.chances(draft)[: self._affordable_length(longest, no_time, floors, proof, kept)]
 

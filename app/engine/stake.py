@@ -1,13 +1,18 @@
 """What an answer may lose against plain decoding: a stake, kept so that it never loses more.
 
-Whenever an answer ends, it has not taken longer than plain decoding by more than a token, a small share of its time
-and, where a source had proved what it can do and then failed, another token, or two where a copy broke off.
+Whenever an answer ends, it has not taken longer than plain decoding by more than a token, or less where answers are
+short, a small share of its time and, where a source had proved what it can do and then failed, another token, or two
+where a copy broke off.
 """
+
+import math
 
 from app.engine.calibrate import VerifyCurve
 
 STAKE_TOKENS, STAKE_SHARE, _SAVINGS_SHARE = 1.0, 0.015, 0.5
 """What may be lost: the time of so many tokens, a share of the answer's time, and a share of what it saved so far."""
+_LENGTH_SHARE = 0.02
+"""Share of the last answers' length that may be lost instead where they were short, as those at a cursor are."""
 TRUST_TOKENS = 1.0
 """What may be lost beyond that, in tokens, where it is proved that it is not to be expected."""
 RUN_TOKENS = 2.0
@@ -16,7 +21,7 @@ first rounds of an answer must not watch a copy go by that he could have made.""
 _BY_CHANCE = 4
 """Guesses that may come true in a row without a copy behind them."""
 _FIRST_GUESSES, _LEAST_TOKENS = 3, 0.25
-"""Free guesses that have to be affordable before anything is known, and what may be lost on them at least."""
+"""Free guesses that have to be affordable before anything is known, and what may be lost at least."""
 _FIRST_LENGTH, _HARDLY_DEARER = 4, 0.1
 """Longest first draft of a copy, and tokens' time that it may cost beyond its first guess."""
 
@@ -27,13 +32,13 @@ def first_length(curve: VerifyCurve) -> int:
     return next((n for n in range(_FIRST_LENGTH, 1, -1) if curve.seconds(1 + n) <= most), 1)
 
 
-def kept_back(curve: VerifyCurve) -> float:
-    """Return what free drafts may not lose of the stake, in tokens: where passes are cheap, less is enough for them.
+def kept_back(curve: VerifyCurve, stake: float) -> float:
+    """Return what free drafts may not lose of a stake, in tokens: where passes are cheap, less is enough for them.
 
     A draft model may lose it all, since it has a prompt to read first.
     """
     price = curve.seconds(1 + _FIRST_GUESSES) / curve.seconds(1) - 1
-    return STAKE_TOKENS - min(STAKE_TOKENS, max(_LEAST_TOKENS, price))
+    return stake - min(stake, max(_LEAST_TOKENS, price))
 
 
 def run_trust(run: int) -> float:
@@ -45,10 +50,20 @@ class Stake:
     """The time an answer took and saved, and what the running round has spent of its stake; all in seconds."""
 
     def __init__(self) -> None:
-        self.begin()
+        self.tokens = STAKE_TOKENS
+        """What an answer may lose before it has saved anything."""
+        self._length = STAKE_TOKENS / _LENGTH_SHARE
+        """Tokens that an answer is expected to have."""
+        self.begin(0)
 
-    def begin(self) -> None:
-        """Start an answer."""
+    def begin(self, said: int) -> None:
+        """Start an answer; take how many tokens the last one had, 0 for none: the next is taken to be like them.
+
+        The mean is geometric: one long answer among short ones does not hide them.
+        """
+        if said:
+            self._length = min(math.sqrt(self._length * said), STAKE_TOKENS / _LENGTH_SHARE)
+        self.tokens = min(STAKE_TOKENS, max(_LEAST_TOKENS, _LENGTH_SHARE * self._length))
         self.seconds = 0.0
         self.saved = 0.0
         """Against plain decoding; negative when it lost."""
@@ -62,7 +77,7 @@ class Stake:
         Part of what was saved in this answer, or else, with what was lost before, a small share of its time.
         """
         risked = self.saved if self.saved < 0 else _SAVINGS_SHARE * self.saved
-        return STAKE_TOKENS * one + STAKE_SHARE * self.seconds + risked - self.spent
+        return self.tokens * one + STAKE_SHARE * self.seconds + risked - self.spent
 
     def spend_ahead(self) -> None:
         """Count the pass that was asked for: what a round spends before its draft is checked is part of its stake."""

@@ -96,7 +96,7 @@ def test_a_first_draft_has_one_guess_and_what_is_cheap_and_loses_no_more_than_th
     assert len(adaptive.trusted(free(10))) == first
     adaptive._looks.run = 4
     assert len(adaptive.trusted(free(10))) == guesses
-    assert STAKE_TOKENS - kept_back(adaptive.curve) <= 1
+    assert STAKE_TOKENS - kept_back(adaptive.curve, STAKE_TOKENS) <= 1
 
 
 def test_a_plain_round_loses_nothing_but_the_time_of_its_drafters() -> None:

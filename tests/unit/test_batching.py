@@ -104,7 +104,10 @@ def played(adaptive: Adaptive, checked: Draft) -> None:
 
 
 def batching(curve: dict[int, float], others: int, widest: int = 32) -> BatchingController:
-    decides = BatchingController(knowing(curve), among(curve, others), ANSWER, TEXTS[-1], widest)
+    inner = knowing(curve)
+    # One round is no short answer, after which less may be lost.
+    inner._said = 0
+    decides = BatchingController(inner, among(curve, others), ANSWER, TEXTS[-1], widest)
     decides.begin()
     adaptive = decides._inner
     assert isinstance(adaptive, Adaptive)

@@ -1,0 +1,72 @@
+"""What an answer may lose: a token, and less where answers are short: of those a wrong guess is a larger share."""
+
+import pytest
+from checking import caught
+
+from app.engine.adaptive import Adaptive
+from app.engine.calibrate import VerifyCurve
+from app.engine.stake import STAKE_TOKENS, Stake, kept_back
+from drafters.base import Draft
+
+DEAR = VerifyCurve({1: 1.0, 2: 1.37, 4: 2.24, 8: 3.8})
+"""Passes that cost nearly as much as their tokens, as with AVX2 alone; so many passes of one token."""
+COPY = Draft((1, 2, 3, 4), confidence=(0.9,) * 4, source="suffix")
+
+
+def after(*answers: int) -> Stake:
+    """Return the stake of the answer that follows some of so many tokens."""
+    stake = Stake()
+    for said in answers:
+        stake.begin(said)
+    return stake
+
+
+@pytest.mark.parametrize(
+    ("answers", "tokens"), [((), 1.0), ((160,), 1.0), ((50,) * 9, 1.0), ((20,) * 9, 0.4), ((2,) * 9, 0.25)]
+)
+def test_the_shorter_the_last_answers_the_less_may_be_lost_and_never_nothing(
+    answers: tuple[int, ...], tokens: float
+) -> None:
+    stake = after(*answers)
+    assert stake.tokens == pytest.approx(tokens, rel=0.01)
+    assert stake.left(2.0) == pytest.approx(2 * tokens, rel=0.01)
+
+
+def test_long_answers_after_short_ones_may_soon_lose_a_token_again_and_one_among_them_does_not_hide_them() -> None:
+    assert after(*[10] * 9, 400, 400).tokens == STAKE_TOKENS
+    assert after(*[10] * 9, 400, 10, 10).tokens < 0.5
+
+
+def test_an_answer_of_which_nothing_was_said_tells_nothing() -> None:
+    stake = after(20, 20)
+    before = stake.tokens
+    stake.begin(0)
+    assert stake.tokens == before
+
+
+def guesses_after(answers: int, said: int) -> int:
+    """Return how many guesses of a copy that goes on are checked, where answers had so many tokens."""
+    adaptive = Adaptive(DEAR, 31)
+    for _ in range(answers):
+        adaptive._said = said
+        adaptive.begin()
+    adaptive._rounds, adaptive._looks.run = 1, 4
+    return len(adaptive.trusted(COPY))
+
+
+def test_where_passes_are_dear_and_answers_short_one_guess_is_all_that_may_be_wrong() -> None:
+    def check() -> None:
+        assert guesses_after(9, 20) == 1
+
+    assert guesses_after(0, 20) == guesses_after(9, 200) == 2
+    check()
+    with pytest.MonkeyPatch.context() as broken, caught():
+        broken.setattr("app.engine.stake._LENGTH_SHARE", 1.0)
+        check()
+
+
+def test_where_passes_are_cheap_a_small_stake_is_enough_for_free_guesses() -> None:
+    cheap = VerifyCurve({1: 1.0, 4: 1.1, 8: 1.5})
+    assert kept_back(cheap, 0.25) == 0.0
+    assert kept_back(cheap, 1.0) == 0.75
+    assert kept_back(DEAR, 0.4) == kept_back(DEAR, 1.0) == 0.0
