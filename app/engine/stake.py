@@ -59,7 +59,7 @@ class Stake:
     def begin(self, said: int) -> None:
         """Start an answer; take how many tokens the last one had, 0 for none: the next is taken to be like them.
 
-        The mean is geometric: one long answer among short ones does not hide them.
+        The last one counts half, in a geometric mean: short answers weigh as much as long ones.
         """
         if said:
             self._length = min(math.sqrt(self._length * said), STAKE_TOKENS / _LENGTH_SHARE)

@@ -1,6 +1,7 @@
 """What an answer may lose: a token, and less where answers are short: of those a wrong guess is a larger share."""
 
 import pytest
+from adapting import played
 from checking import caught
 
 from app.engine.adaptive import Adaptive
@@ -32,9 +33,11 @@ def test_the_shorter_the_last_answers_the_less_may_be_lost_and_never_nothing(
     assert stake.left(2.0) == pytest.approx(2 * tokens, rel=0.01)
 
 
-def test_long_answers_after_short_ones_may_soon_lose_a_token_again_and_one_among_them_does_not_hide_them() -> None:
+def test_the_last_answer_counts_half() -> None:
     assert after(*[10] * 9, 400, 400).tokens == STAKE_TOKENS
     assert after(*[10] * 9, 400, 10, 10).tokens < 0.5
+    # As 50 tokens and 20.
+    assert after(400, 400, 20).tokens == pytest.approx(0.63, abs=0.01)
 
 
 def test_an_answer_of_which_nothing_was_said_tells_nothing() -> None:
@@ -48,7 +51,8 @@ def guesses_after(answers: int, said: int) -> int:
     """Return how many guesses of a copy that goes on are checked, where answers had so many tokens."""
     adaptive = Adaptive(DEAR, 31)
     for _ in range(answers):
-        adaptive._said = said
+        for _ in range(said):
+            played(adaptive)
         adaptive.begin()
     adaptive._rounds, adaptive._looks.run = 1, 4
     return len(adaptive.trusted(COPY))
