@@ -96,7 +96,7 @@ template <class OfBlock, int BITS> struct KQuant {
         to->d = from->d;
     }
     static FORCED floats add_product(floats sum, const Weights &w, const Activations &x) {
-        const floats offset = multiply(load_eight(x.sums), w.minimums);
+        const floats offset = multiply_eight(x.sums, w.minimums);
         const floats products = to_floats(add_products<BITS>(ints{}, w.numbers, x.numbers));
         const floats value = multiply_add(products, w.scales[0], offset);
         return multiply_add(value, all_floats(x.d), sum);

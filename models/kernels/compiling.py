@@ -28,6 +28,7 @@ _SOURCES = tuple(
         "matmul.cpp",
         "attention.cpp",
         "activations.cpp",
+        "memory.cpp",
         "attention_rows.h",
         "blocks.h",
         "small_blocks.h",

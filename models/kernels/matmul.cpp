@@ -23,14 +23,17 @@ constexpr int64_t AHEAD = 4096;                // bytes by which memory is asked
 constexpr int64_t CHUNK = 1 << 20;
 constexpr int64_t SLAB = 64;  // rows that a piece of the activations is multiplied by while it is near
 
-// Bytes of the nearest cache that are counted on.
+// Columns for which a row's work is so long that the processor does not see past it to what comes next.
+constexpr int MANY = 9;
+
+// Bytes of the nearest cache.
 int64_t nearest() {
 #ifdef _SC_LEVEL1_DCACHE_SIZE
     static const long size = sysconf(_SC_LEVEL1_DCACHE_SIZE);
 #else
     constexpr long size = 0;
 #endif
-    return (size > 0 ? size : 32 << 10) * 5 / 6;
+    return size > 0 ? size : 32 << 10;
 }
 
 // What the work needs to know of the matrices.
@@ -57,16 +60,19 @@ template <class Format> INLINE int64_t groups_of(int64_t blocks) {
 }
 
 // A row of weights times COLUMNS columns of activations, for the groups from `first` to `last`. `partial`: the sums of the
-// groups before, and of these. `ahead`: how far off in memory is what is needed soon.
+// groups before, and of these. `ahead`: how far off in memory is what is needed soon; `near`: it is fetched into the nearest
+// cache, not the next.
 template <class Format, int COLUMNS>
 INLINE void tile(const Matrices &m, int64_t row, int64_t first, int64_t last, const typename Format::Activations *x,
-                 floats *partial, float *out, int64_t ahead) {
+                 floats *partial, float *out, int64_t ahead, bool near) {
     using Group = typename Format::Group;
     floats sums[COLUMNS];
     UNROLL for (int c = 0; c < COLUMNS; c++) sums[c] = first ? partial[c] : zeros();
     const char *from = m.weights + row * m.row_bytes + first * static_cast<int64_t>(sizeof(Group));
     for (int64_t g = first; g < last; g++, from += sizeof(Group)) {
-        UNROLL for (size_t line = 0; line < sizeof(Group); line += 64) _mm_prefetch(from + ahead + line, _MM_HINT_T0);
+        UNROLL for (size_t line = 0; line < sizeof(Group); line += 64)
+            if (near) _mm_prefetch(from + ahead + line, _MM_HINT_T0);
+            else _mm_prefetch(from + ahead + line, _MM_HINT_T1);
         Group spare;
         typename Format::Weights taken;
         take_apart(taken, group_of<Format>(spare, from, m.end));
@@ -83,14 +89,17 @@ void multiply_slab(const Matrices &m, int64_t row, int64_t end, int64_t length, 
                    float *out) {
     constexpr int64_t BYTES = sizeof(typename Format::Group);
     const int64_t groups = groups_of<Format>(m.blocks);
+    // Weights would push out activations that fill the nearest cache, and of pieces too many are on their way at once.
+    const bool fits = length == groups && groups * COLUMNS * static_cast<int64_t>(sizeof *x) <= nearest() / 2;
+    const bool near = COLUMNS >= MANY || fits;
     floats partial[SLAB][COLUMNS];
     for (int64_t first = 0; first < groups; first += length) {
         const int64_t last = first + length < groups ? first + length : groups;
         // Behind the last row comes the next piece of the first one, and behind the last piece the next slab.
         const int64_t turn = last < groups ? length * BYTES - (end - row) * m.row_bytes : -first * BYTES;
         for (int64_t r = row; r < end; r++) {
-            const int64_t ahead = length == groups ? AHEAD : 2 * m.row_bytes + (r + 2 < end ? 0 : turn);
-            tile<Format, COLUMNS>(m, r, first, last, x, partial[r - row], out, ahead);
+            const int64_t straight = near ? AHEAD : 2 * AHEAD, across = 2 * m.row_bytes + (r + 2 < end ? 0 : turn);
+            tile<Format, COLUMNS>(m, r, first, last, x, partial[r - row], out, length < groups ? across : straight, near);
         }
     }
 }

@@ -53,7 +53,10 @@ INLINE floats multiply_add(floats a, floats b, floats c) { return _mm512_fmadd_p
 INLINE floats subtract_product(floats from, floats a, floats b) { return _mm512_fnmadd_ps(a, b, from); }
 INLINE __m256 folded(floats a) { return _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1)); }
 INLINE floats load_floats(const float *from) { return _mm512_loadu_ps(from); }
-INLINE floats load_eight(const float *from) { return _mm512_zextps256_ps512(_mm256_loadu_ps(from)); }
+// Eight numbers times those of the first eight lanes; the others are 0. Half a vector takes half the time on some processors.
+INLINE floats multiply_eight(const float *from, floats a) {
+    return _mm512_zextps256_ps512(_mm256_mul_ps(_mm256_loadu_ps(from), _mm512_castps512_ps256(a)));
+}
 INLINE void store_floats(float *to, floats a) { _mm512_storeu_ps(to, a); }
 INLINE floats from_halves(const void *from) {
     return _mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i *>(from)));
@@ -137,7 +140,7 @@ INLINE floats multiply_add(floats a, floats b, floats c) { return _mm256_fmadd_p
 INLINE floats subtract_product(floats from, floats a, floats b) { return _mm256_fnmadd_ps(a, b, from); }
 INLINE __m256 folded(floats a) { return a; }
 INLINE floats load_floats(const float *from) { return _mm256_loadu_ps(from); }
-INLINE floats load_eight(const float *from) { return _mm256_loadu_ps(from); }
+INLINE floats multiply_eight(const float *from, floats a) { return multiply(load_floats(from), a); }
 INLINE void store_floats(float *to, floats a) { _mm256_storeu_ps(to, a); }
 INLINE floats from_halves(const void *from) {
     return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i *>(from)));
