@@ -1,0 +1,56 @@
+"""Milliseconds of a pass with localspec's kernels and with llama.cpp's own: python tests/kernel_speed.py MODEL [RUNS]
+
+Each run loads the model in a process of its own, as llama.cpp wants its weights rearranged; the two take turns, and the
+median of all runs counts. The README names what it prints.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+
+from models.kernels.compiling import OFF
+from models.llama import LlamaModel
+from models.llama_load import LlamaOptions
+
+_WIDTHS = (1, 2, 4, 8, 16, 32)
+_DEPTH, _REPEATS = 256, 12
+"""Tokens in the cache, and passes of each width: widths take turns."""
+
+
+def passes(path: Path) -> dict[int, float]:
+    """Return the median milliseconds of a pass by its width, all rows wanted."""
+    model = LlamaModel(path, LlamaOptions(context_size=1024, max_rows=max(_WIDTHS)))
+    text = list(range(100, 100 + _DEPTH))
+    for start in range(0, _DEPTH, model.batch_size):
+        model.decode(text[start : start + model.batch_size], rows=0)
+    taken: dict[int, list[float]] = {width: [] for width in _WIDTHS}
+    for width in _WIDTHS * _REPEATS:
+        started = time.perf_counter()
+        model.decode(text[:width], rows=width)
+        taken[width].append((time.perf_counter() - started) * 1e3)
+        model.rewind(_DEPTH)
+    model.close()
+    return {width: median(seconds) for width, seconds in taken.items()}
+
+
+def main(path: str, runs: int = 3) -> None:
+    seen: dict[str, list[dict[str, float]]] = {"llama.cpp's": [], "localspec's": []}
+    for _ in range(runs):
+        for kernels, all_ in seen.items():
+            environment = {**os.environ, OFF: "on" if kernels == "localspec's" else "off"}
+            command = [sys.executable, __file__, path, "child"]
+            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
+            all_.append(json.loads(done.stdout))
+    for kernels, all_ in seen.items():
+        print(kernels, *(f"{width}: {median(one[str(width)] for one in all_):.1f} ms" for width in _WIDTHS), sep="  ")
+
+
+if __name__ == "__main__":
+    if sys.argv[2:] == ["child"]:
+        print(json.dumps(passes(Path(sys.argv[1]))))
+    else:
+        main(sys.argv[1], *map(int, sys.argv[2:]))
