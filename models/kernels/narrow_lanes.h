@@ -7,7 +7,6 @@
 
 constexpr int long_piece(int lane) { return 2 * (lane / 4 % 2 * 4 + lane % 4) + lane / 8; }
 constexpr int short_piece(int lane) { return lane / 4 % 2 * 8 + lane / 8 * 4 + lane % 4; }
-constexpr int small_piece(int lane) { return long_piece(lane); }
 
 // Sixteen bytes for lanes 0 to 3, and for 4 to 7.
 INLINE ints two_pieces(const void *low, const void *high) {

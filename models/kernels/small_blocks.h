@@ -41,6 +41,9 @@ constexpr int OFFSET_OF_EIGHT = 0;
 
 // Halves at this place of eight blocks, each for the lanes of its block.
 template <class Block> INLINE floats take_factors(const Block *b, int offset) {
+#ifdef WIDE_VECTORS
+    if constexpr (sizeof(Block) <= 20) return halves_of_blocks<sizeof(Block)>(b, b + 4, offset);
+#endif
     const auto half = [&](int i) {
         uint16_t bits;
         memcpy(&bits, reinterpret_cast<const char *>(b + i) + offset, sizeof bits);
@@ -116,10 +119,9 @@ template <class Given> INLINE const Given *arrange(SmallActivations *to, Given *
         memcpy(spare, from, blocks * sizeof *from);
         eight = spare;
     }
-    arrange_lanes(to->numbers, [&](int lane) {
-        const int piece = small_piece(lane);
-        return eight[piece / 2].qs + 16 * (piece % 2);
-    });
+    constexpr int SHARE = WIDTH / 8;  // of a vector that a block has
+    UNROLL for (int v = 0; v < VECTORS; v++)
+        UNROLL for (int i = 0; i < 8; i++) memcpy(to->numbers + v * WIDTH + i * SHARE, eight[i].qs + v * SHARE, SHARE);
     store_floats(to->d, take_factors(eight, 0));
     return eight;
 }

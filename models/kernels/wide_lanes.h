@@ -3,11 +3,11 @@
 
 #include "vectors.h"
 
-// What the lanes have, if blocks or parts of them with one factor have 32 numbers, the first and the second half of which are
-// pieces 2i and 2i + 1; if they have 16; and if eight blocks of 32 are taken together. Numbered as `arrange_lanes` does.
+// What the lanes have, if parts of a block with one factor have 32 numbers, the first and the second half of which are
+// pieces 2i and 2i + 1; and if they have 16. Numbered as `arrange_lanes` does. Eight blocks of 32 that are taken together lie
+// otherwise: each has an eighth of every vector, its first numbers of the first.
 constexpr int long_piece(int lane) { return lane; }
 constexpr int short_piece(int lane) { return lane; }
-constexpr int small_piece(int lane) { return lane / 4 * 4 + lane % 2 * 2 + lane / 2 % 2; }
 
 INLINE __m128i four(int value) { return _mm_set1_epi32(value); }
 INLINE __m128i two_and_two(int first, int second) { return _mm_setr_epi32(first, first, second, second); }
@@ -96,35 +96,50 @@ INLINE void scale_lanes(floats *scales, floats &minimums, __m128i bytes, __m128 
 template <class Bytes> INLINE ints every_other(const Bytes &bytes_of, int first) {
     return quarters(bytes_of(first), bytes_of(first + 2), bytes_of(first + 4), bytes_of(first + 6));
 }
+// The first eight of sixteen bytes of eight blocks, and the last eight.
+template <class Bytes> INLINE void take_qwords(ints *to, const Bytes &bytes_of) {
+    const ints even = every_other(bytes_of, 0), odd = every_other(bytes_of, 1);
+    to[0] = low_qwords(even, odd), to[1] = high_qwords(even, odd);
+}
 
 // Of eight blocks numbers of four bits, the first sixteen of which are low halves.
 template <class Bytes> INLINE void take_halves(ints *numbers, const Bytes &bytes_of) {
-    const ints even = every_other(bytes_of, 0), odd = every_other(bytes_of, 1);
-    weave(numbers, even, odd, even, odd);
-    const ints down = by_halves(0, 4);
-    UNROLL for (int v = 0; v < 4; v++) numbers[v] = bit_and(shift_down(numbers[v], down), all_bytes(15));
+    ints packed[2];
+    take_qwords(packed, bytes_of);
+    UNROLL for (int v = 0; v < 2; v++) {
+        numbers[v] = bit_and(packed[v], all_bytes(15));
+        numbers[2 + v] = bit_and(_mm512_srli_epi16(packed[v], 4), all_bytes(15));
+    }
 }
 template <class Bytes> INLINE void take_bytes(ints *numbers, const Bytes &first, const Bytes &second) {
-    weave(numbers, every_other(first, 0), every_other(first, 1), every_other(second, 0), every_other(second, 1));
+    take_qwords(numbers, first);
+    take_qwords(numbers + 2, second);
 }
 
-// Of eight numbers 0 and 1 twice, 2 and 3 twice, and so on.
-INLINE ints pairs_twice_order() { return _mm512_setr_epi32(0, 1, 0, 1, 2, 3, 2, 3, 4, 5, 4, 5, 6, 7, 6, 7); }
-INLINE floats of_blocks(__m256 eight) {
-    return _mm512_permutexvar_ps(pairs_twice_order(), _mm512_castps256_ps512(eight));
+// Each of eight numbers twice.
+INLINE ints twice_order() { return _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7); }
+INLINE floats of_blocks(__m256 eight) { return _mm512_permutexvar_ps(twice_order(), _mm512_castps256_ps512(eight)); }
+// Halves at this place of eight blocks of SIZE bytes, of which 64 bytes hold the halves of four, each for two lanes.
+template <int SIZE> INLINE floats halves_of_blocks(const void *first, const void *second, int offset) {
+    static_assert(3 * SIZE + 2 < 64);
+    const __m256i one = _mm256_setr_epi16(0, 0, 1, 1, 2, 2, 3, 3, 0, 0, 1, 1, 2, 2, 3, 3);
+    const __m256i from = _mm256_setr_epi16(0, 0, 0, 0, 0, 0, 0, 0, 32, 32, 32, 32, 32, 32, 32, 32);
+    const __m256i places = _mm256_add_epi16(_mm256_mullo_epi16(one, _mm256_set1_epi16(SIZE / 2)), from);
+    const __m256i order = _mm256_add_epi16(places, _mm256_set1_epi16(offset / 2));
+    const ints halves = _mm512_permutex2var_epi16(load(first), _mm512_castsi256_si512(order), load(second));
+    return _mm512_cvtph_ps(_mm512_castsi512_si256(halves));
 }
 // In one lane of each block.
-INLINE floats once_a_block(floats a) {
-    alignas(64) static const float firsts[16] = {1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0};
-    return multiply(a, load_floats(firsts));
-}
+INLINE floats once_a_block(floats a) { return _mm512_maskz_mov_ps(0x5555, a); }
 
 // Bit i of each of eight numbers is bit 4 of number i of a block.
 INLINE void add_bits(ints *numbers, const int *eight) {
     const ints given = _mm512_zextsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(eight)));
-    const ints bits = shift_down(_mm512_permutexvar_epi32(pairs_twice_order(), given), by_halves(0, 16));
+    const __m128i of_second = _mm_setr_epi32(0, 4, 0, 4);
+    const ints by = quarters(of_second, of_second, of_second, of_second);
+    const ints bits = shift_down(_mm512_permutexvar_epi32(twice_order(), given), by);
     UNROLL for (int v = 0; v < 4; v++) {
-        const ints four = bit_and(_mm512_srli_epi32(bits, 4 * v), _mm512_set1_epi32(15));
+        const ints four = bit_and(_mm512_srli_epi32(bits, 8 * v), _mm512_set1_epi32(15));
         const ints spread = bit_and(_mm512_mullo_epi32(four, _mm512_set1_epi32(0x00204081)), all_bytes(1));
         numbers[v] = _mm512_or_si512(numbers[v], _mm512_slli_epi32(spread, 4));
     }
