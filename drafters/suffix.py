@@ -7,8 +7,8 @@ continuation was accepted no more than .5 % more often.
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 
 from drafters.automaton import BORDER, SuffixAutomaton
 from drafters.base import NO_DRAFT, Draft
@@ -58,17 +58,19 @@ class Copier:
 
     def draft(self, state: int, length: int, limit: int) -> Draft:
         """Return up to `limit` tokens for a text whose end, of `length` tokens, is in a state; ROOT for no match."""
-        drafts = [self._cut(self._after_match(state, length), limit), self._cut(self._after_change(), limit)]
-        guesses = max(drafts, key=lambda draft: draft[0][1] if draft else 0.0)
-        if not guesses:
+        ways = self._after_match(state, length), self._after_change()
+        begun = [(first, way) for way in ways if (first := next(way, None))]
+        if not begun or limit <= 0:
             return NO_DRAFT
-        tokens, chances = zip(*guesses, strict=True)
+        # Which of them it is its first guess decides; of the other no more is worked out.
+        first, way = max(begun, key=lambda one: one[0][1])
+        tokens, chances = zip(*self._cut(chain((first,), way), limit), strict=True)
         return Draft(tokens, confidence=chances, source=self._source)
 
-    def _cut(self, guesses: Iterator[_Guess], limit: int) -> list[_Guess]:
+    def _cut(self, guesses: Iterable[_Guess], limit: int) -> list[_Guess]:
         """Return the first guesses, with nothing after an end token."""
         cut: list[_Guess] = []
-        for guess in islice(guesses, max(0, limit)):
+        for guess in islice(guesses, limit):
             cut.append(guess)
             if self._is_end(guess[0]):
                 break

@@ -243,12 +243,12 @@ class Adaptive:
 
     def trusted(self, draft: Draft) -> list[float]:
         """Return the chances of as much of a draft as may be checked at all."""
-        longest, proof, kept = len(draft.tokens), 0.0, 0.0
+        proof = kept = 0.0
         if self.model is None or not draft.source.startswith(self.model.name):
-            longest, proof = min(longest, self._longest_copy()), run_trust(self._looks.run)
+            draft, proof = draft.shortened(self._longest_copy()), run_trust(self._looks.run)
             kept = kept_back(self.curve, self._at_stake.tokens)
-        floors = self.acceptance.floors(draft)[:longest]
-        return self.acceptance.chances(draft)[: self._affordable_length(longest, no_time, floors, proof, kept)]
+        places = self._affordable_length(len(draft.tokens), no_time, self.acceptance.floors(draft), proof, kept)
+        return self.acceptance.chances(draft)[:places]
 
     def proved(self, draft: Draft) -> list[float]:
         """Return the same chances as far as they are proved."""
