@@ -32,13 +32,11 @@ _PROBE_SHARE = 0.01
 _PROBE_LENGTH = 2
 _ASKING_MARGIN = 0.1
 """Tokens that a draft model must be expected to gain: what it would guess is less certain than what is guessed."""
-_UNREAD_A_ROUND = 4
-"""Unread tokens whose price one round has to bear."""
 _FIRST_DELAY = 0.25
 """Share of a one-token pass by which the first token of an answer may come later, for the sake of those after it."""
 _GROWTH = 2
 """Tokens that a copy may have in the next draft for each that came true."""
-_HORIZON = 60
+_HORIZON = 30
 """Rounds that an answer is expected to go on, at least."""
 
 
@@ -232,8 +230,8 @@ class Adaptive:
             reading, floors = self.model.draft_seconds(unread, agreed), self.acceptance.proved(source, limit)
             if (places := self._affordable_length(limit, reading, floors)) < length:
                 length, gain = best_length(chances[:places], self.curve, self.price, draft_seconds)
-        # What is read now serves later rounds too: its price is spread over them, more of them the more there is.
-        rounds = min(max(unread / _UNREAD_A_ROUND, 1.0), max(_HORIZON, self._rounds))
+        # What is unread is read once, now or later, and serves all rounds to come: its price is spread over them.
+        rounds = max(_HORIZON, self._rounds)
         gain -= self.price * (self.model.reading(unread) - self.model.reading(1)) / rounds
         return gain, Wish(Ask.CHECK, given) if given and length else Wish(Ask.DRAFT, length)
 

@@ -191,6 +191,16 @@ def test_a_draft_model_that_is_expected_to_gain_next_to_nothing_is_not_asked() -
     assert any(gain > 0 for gain in gains[False]), "no gain was small enough to tell"
 
 
+def test_what_a_draft_model_missed_while_others_drafted_does_not_keep_it_away() -> None:
+    adaptive = new(step=0.45)
+    played(adaptive)
+    adaptive.learn(MODEL, [(0.7, place % 4 > 0) for place in range(40)])
+    # It gains a fifth of a token, and what it missed takes half of one to read: once, for all rounds to come.
+    assert adaptive.model is not None
+    assert adaptive.model.reading(8) - adaptive.model.reading(1) == pytest.approx(0.45)
+    assert [adaptive.wish(NO_DRAFT, unread, 31).ask for unread in (1, 8)] == [Ask.DRAFT, Ask.DRAFT]
+
+
 @pytest.mark.parametrize(("right", "read"), [(2, 3), (4, 4), (12, 12)])
 def test_as_much_of_a_doubtful_draft_is_read_by_a_draft_model_as_it_will_agree_with(right: int, read: int) -> None:
     adaptive = new(FLAT, step=0.2)
