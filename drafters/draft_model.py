@@ -23,6 +23,9 @@ from models.sampling import Guess, Sampler, SamplingParams, share
 
 FEWEST_SEEN = 32
 """Tokens of a prompt that are worth reading it anew for, where most of it was skipped."""
+_UNFAIR = 16
+"""Tokens after a gap that a guess is not judged by if it had no more than them: of the first eight a quarter is right,
+of eight more half, where three quarters are after fifty."""
 GoesOn = Callable[[tuple[float, ...]], bool]
 """Hears how sure each guess so far was; tells whether another is wanted."""
 
@@ -95,7 +98,8 @@ class DraftModel:
         """
         view = self._view(context)
         unseen = self._unseen(view)[:-1]
-        judged = min(said - 1, len(unseen), self.model.max_rows, self.model.batch_size)
+        fair = len(view) - self._head - _UNFAIR if self.skipped else len(unseen)
+        judged = min(said - 1, fair, len(unseen), self.model.max_rows, self.model.batch_size)
         if judged <= 0 or len(view) > self.model.context_size or max(unseen) >= self.model.vocab.size:
             return ()
         rows = self._decode(unseen, judged)[:, : self._shared]

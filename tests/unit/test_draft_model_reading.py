@@ -93,6 +93,15 @@ def test_only_what_was_said_in_the_answer_is_judged_as_far_as_one_pass_has_rows(
     assert len(drafter.catch_up(context, said)) == judged
 
 
+@pytest.mark.parametrize(("window", "judged"), [(32, 16), (24, 8), (16, 0)])
+def test_what_was_guessed_from_next_to_nothing_after_a_gap_is_not_judged(window: int, judged: int) -> None:
+    drafter = new_drafter()
+    context = PROMPT * 6
+    drafter.begin(context[: len(context) - 40], SAMPLER)
+    drafter.focus(context, window)
+    assert len(drafter.catch_up(context, 40)) == judged
+
+
 def test_what_was_read_before_is_not_judged() -> None:
     drafter = new_drafter()
     drafter.begin(PROMPT, SAMPLER)
