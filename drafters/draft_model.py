@@ -94,7 +94,8 @@ class DraftModel:
         """Read all that is unread up to the last token; return what this model would have said in place of `said`.
 
         Nothing is read where nothing can be judged: the next draft reads it.
-        As many of the last tokens are judged as one pass gives rows for; what was read before is not.
+        As many of the last tokens are judged as one pass gives rows for; not what was read before, nor what has next to
+        nothing before it.
         """
         view = self._view(context)
         unseen = self._unseen(view)[:-1]

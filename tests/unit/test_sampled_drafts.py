@@ -69,6 +69,19 @@ def test_at_temperature_0_every_rule_drafts_the_likeliest_token(accept: Accept) 
     assert drafted(accept, greedy).probs is None
 
 
+@pytest.mark.parametrize("logits", [(3, 2, 1), (1, 2, 3), (2, 3, 1), (1, 3, 2), (2, 2, 2), (1, 3, 1)], ids=str)
+def test_at_temperature_0_the_second_choice_is_the_likeliest_of_the_others(logits: tuple[float, ...]) -> None:
+    said = Sampler(SamplingParams(temperature=0)).guess(np.array(logits, np.float32), PROMPT, [])
+    by_logit = sorted(range(3), key=lambda token: -logits[token])
+    assert [said.token, said.runner_up] == by_logit[:2]
+
+
+@pytest.mark.parametrize("logits", [(3.0,), (3, -np.inf), (-np.inf, 3)], ids=str)
+def test_a_token_that_can_not_be_said_is_no_second_choice(logits: tuple[float, ...]) -> None:
+    row = np.array(logits, np.float32)
+    assert Sampler(SamplingParams(temperature=0)).guess(row, PROMPT, []).runner_up is None
+
+
 def test_guesses_are_drawn_with_the_chances_they_say() -> None:
     row = np.log(np.array([0.5, 0.25, 0.15, 0.1], np.float32))
     count = 4000
