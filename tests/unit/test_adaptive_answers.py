@@ -262,14 +262,15 @@ def test_free_guesses_are_used_again_and_left_again_within_tens_of_tokens(name: 
 
 
 @pytest.mark.parametrize(
-    ("name", "step", "tokens"), [("Xeon AMX 13B", 0.1, 120), ("M5 Max 12B", 0.1, 120), ("M5 Max 12B", 0.3, 260)]
+    ("name", "step", "tokens"), [("Xeon AMX 13B", 0.1, 120), ("M5 Max 12B", 0.1, 120), ("M5 Max 12B", 0.3, 450)]
 )
 @pytest.mark.parametrize("prose", [40, 100, 200, 400])
 def test_a_draft_model_that_was_paused_is_found_again_after_prose_turned_to_code(
     name: str, step: float, tokens: int, prose: int
 ) -> None:
-    # How soon is a matter of price: each look costs the reading of 32 tokens, out of a hundredth of the time.
-    agrees = [place * 0.618 % 1 < 0.3 for place in range(prose)] + [True] * 300
+    # How soon is a matter of price: each look costs the reading of 32 tokens, out of a hundredth of the time, and of
+    # its guesses a quarter comes out wrong for want of what is before them.
+    agrees = [place * 0.618 % 1 < 0.3 for place in range(prose)] + [True] * 500
     ((answer,), _) = replayed([trace(agrees)], dict(PUBLISHED[name]), step)
     found = [place for place, accepted, _ in accepted_at(answer) if place >= prose and accepted > 1]
     assert found, "it was never tried again"
