@@ -12,7 +12,7 @@ from typing import Any
 
 from models.abort import AbortFlag
 from models.bindings import kernels, llama_cpp, recent_errors
-from models.errors import Cancelled, MemoryLimitError, ModelFileError
+from models.errors import Cancelled, LocalspecError, MemoryLimitError, ModelFileError
 from models.gguf import check_file, parts_of
 from models.gguf_header import read_model
 from models.kernels.takeover import suits
@@ -142,7 +142,7 @@ def _progress_callback(abort: AbortFlag, on_progress: Callable[[float], None] | 
     return llama_cpp().llama_progress_callback(report)
 
 
-def _load_error(path: Path, complaint: str) -> ModelFileError:
+def _load_error(path: Path, complaint: str) -> LocalspecError:
     if "unknown model architecture" in complaint:
         name = complaint.split("unknown model architecture:")[-1].split(";")[0].strip().strip("'")
         return ModelFileError(
@@ -156,6 +156,8 @@ def _load_error(path: Path, complaint: str) -> ModelFileError:
             f"{path.name} is cut short: the file has {path.stat().st_size:,} bytes, its tensors reach beyond.",
             hint="The download is incomplete. Fetch it again, and compare its size with the publisher's.",
         )
+    if "unable to allocate" in complaint:
+        return _too_large(path, complaint)
     return ModelFileError(f"{path} can't be loaded.", cause=complaint, hint="Try another file or quantisation.")
 
 
@@ -169,10 +171,21 @@ def _give_back_freed_memory() -> None:
 
 def _check_weights_fit(path: Path) -> None:
     """Refuse what would be killed half-way: the system promises more memory than it has."""
-    size, free = sum(part.stat().st_size for part in parts_of(path)), available_memory()
+    size, free = _size(path), available_memory()
     if size > free:
-        raise MemoryLimitError(
-            f"{path.name} does not fit in memory.",
-            cause=f"Its weights need {size / 2**30:.1f} GiB; {free / 2**30:.1f} GiB are free.",
-            hint="Close other programs, or use a smaller model or quantisation.",
-        )
+        raise _too_large(path, f"{free / 2**30:.1f} GiB are free.")
+
+
+def _too_large(path: Path, why: str) -> MemoryLimitError:
+    hint = "Close other programs, or use a smaller model or quantisation."
+    if llama_cpp().llama_supports_gpu_offload():
+        hint = "Keep some layers off the GPU (-ngl), close other programs, or use a smaller model or quantisation."
+    return MemoryLimitError(
+        f"{path.name} does not fit in memory.",
+        cause=f"Its weights need {_size(path) / 2**30:.1f} GiB; {why}",
+        hint=hint,
+    )
+
+
+def _size(path: Path) -> int:
+    return sum(part.stat().st_size for part in parts_of(path))

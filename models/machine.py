@@ -3,12 +3,16 @@
 import hashlib
 import os
 import platform
+import sys
 from functools import cache
 from pathlib import Path
 
 import psutil
 
 from models.cgroup import cores_in_group, spare_in_group
+
+if sys.platform == "linux":
+    import resource
 
 
 def physical_cores(root: Path = Path("/")) -> int:
@@ -22,12 +26,21 @@ def physical_cores(root: Path = Path("/")) -> int:
 
 
 def available_memory(root: Path = Path("/")) -> int:
-    """Return the bytes that a new process could use without swapping, and without its group being stopped for it.
+    """Return the bytes that this process could use without swapping, without its group being stopped for it, and within
+    what its own limit leaves (`ulimit -v`).
 
     `root` is where the system's own folders are.
     """
-    free, within = int(psutil.virtual_memory().available), spare_in_group(root)
-    return free if within is None else min(free, within)
+    bounds = (int(psutil.virtual_memory().available), spare_in_group(root), _spare_addresses())
+    return min(bound for bound in bounds if bound is not None)
+
+
+def _spare_addresses() -> int | None:
+    """Return the bytes that may still be asked for where this process has a limit; other systems don't keep to it."""
+    if sys.platform != "linux":
+        return None
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if limit == resource.RLIM_INFINITY else max(0, limit - int(psutil.Process().memory_info().vms))
 
 
 def processor_flags(root: Path = Path("/")) -> frozenset[str]:
