@@ -67,9 +67,11 @@ class Service:
     async def load(self, on_progress: Callable[[str, float], None]) -> Ready:
         """Load the model; raises LocalspecError."""
         ready = await self._desk.load(on_progress)
+        ready = replace(ready, model=_writable(ready.model), drafter=_writable(ready.drafter))
         size = await self._desk.look(lambda worker: worker.vocab.size)
         fills = await self._desk.look(lambda worker: FimFormat.of(worker.vocab) is not None)
-        self._loaded = Loaded(ready, self.settings.alias or ready.model, size, fills, int(time.time()))
+        name = _writable(self.settings.alias) or ready.model
+        self._loaded = Loaded(ready, name, size, fills, int(time.time()))
         return ready
 
     async def look(self, job: Callable[[Vocab], T]) -> T:
@@ -135,6 +137,11 @@ class Service:
         finally:
             self._warming -= asked.warms
             self._admitted -= not asked.warms
+
+
+def _writable(name: str) -> str:
+    """Return a name that JSON can hold: that of a file may have bytes that are no text, which come as surrogates."""
+    return name.encode(errors="replace").decode()
 
 
 def _sized(asked: Asked, size: int) -> Asked:

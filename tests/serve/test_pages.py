@@ -1,6 +1,7 @@
 """What the server tells of itself and of tokens, and what it counts."""
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import aclosing
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from serving import Served, served
+from tiny_gguf import write_llama
 
 from app.desk import AnswerMessage
 from app.engine.messages import Said
@@ -34,6 +36,18 @@ def test_the_one_model_is_listed_by_its_alias(server: Served) -> None:
         assert (model["id"], model["object"], model["meta"]["n_ctx"]) == ("my/coder", "model", 512)
     assert server.client.get("/v1/models/my/coder").json()["id"] == "my/coder"
     assert server.post("/v1/completions", prompt="a", max_tokens=1)["model"] == "my/coder"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names of files are text")
+def test_a_file_whose_name_is_no_text_is_served(tmp_path: Path) -> None:
+    path = write_llama(tmp_path / "mod\udce8l.gguf")
+    with served(tmp_path, str(path), "--draft", f"model:{path}", "-c", "256") as one:
+        assert one.client.get("/health").json()["model"] == "mod?l"
+        assert one.client.get("/props").json()["drafter"] == "model:mod?l"
+        assert one.client.get("/v1/models/mod%3Fl").json()["id"] == "mod?l"
+        assert one.events("/v1/completions", prompt="a", max_tokens=1)[0]["model"] == "mod?l"
+    with served(tmp_path, "toy", "--alias", "\udce8") as one:
+        assert one.client.get("/health").json()["model"] == "?"
 
 
 def test_props_tell_how_questions_are_answered(server: Served) -> None:
