@@ -1,10 +1,11 @@
 """One answer as it comes from the engine: text that passes, and figures, also of one that is called off."""
 
-from collections.abc import Callable
+import time
 
 from app.desk import AnswerMessage
 from app.engine.ending import Finish
 from app.engine.messages import Ended, Said
+from app.engine.round import Clock
 from app.engine.session import Reading
 from app.engine.stats import Snapshot, Stats
 from app.serve.asked import Asked, Outcome
@@ -14,11 +15,12 @@ from app.serve.indent import Margin
 class Answer:
     """Hears what the engine says, and tells what of it goes to the client."""
 
-    def __init__(self, asked: Asked, prompt_seconds: Callable[[], float]) -> None:
-        """Take the question, and who knows how long its prompt took to read."""
+    def __init__(self, asked: Asked, clock: Clock = time.perf_counter) -> None:
+        """Take the question, and what time is taken by."""
         self.outcome: Outcome | None = None
         """How it ended; None: it goes on."""
-        self._prompt_seconds = prompt_seconds
+        self._clock = clock
+        self._reads_since = 0.0
         self._margin = Margin(asked.indent)
         self._said: list[str] = []
         self._stats = Stats()
@@ -41,14 +43,16 @@ class Answer:
 
     def end(self, rest: str, finish: Finish, stats: Snapshot | None = None) -> None:
         """End it, with text that was not told yet."""
-        stats = self.stats if stats is None else stats
-        seconds = stats.prompt_seconds or self._prompt_seconds()
-        self.outcome = Outcome(rest, "".join(self._said) + rest, finish, stats, seconds)
+        self.outcome = Outcome(rest, "".join(self._said) + rest, finish, self.stats if stats is None else stats)
 
     def _hear_reading(self, message: Reading) -> str:
+        now = self._clock()
         if not self._stats.prompt_tokens:
             # What is done before anything was read lay in the cache.
             self._stats.prompt_tokens, self._stats.reused_tokens = message.total, message.done
+            # From here on, and not from the request on, which may have waited for others.
+            self._reads_since = now
+        self._stats.prompt_seconds = now - self._reads_since
         return ""
 
     def _hear_text(self, message: Said) -> str:

@@ -49,5 +49,3 @@ class Outcome:
     """The whole text."""
     finish: Finish
     stats: Snapshot
-    prompt_seconds: float
-    """Time to read the prompt."""

@@ -122,11 +122,6 @@ class Meter:
         """Whether it waits no longer."""
         self._first: float | None = None
 
-    @property
-    def prompt_seconds(self) -> float:
-        """Time from the request up to the first token, or up to now."""
-        return (time.perf_counter() if self._first is None else self._first) - self._started
-
     def heard(self, *, token: bool) -> None:
         """Note that the engine told something, a token or that it reads."""
         if not self.has_begun:

@@ -20,7 +20,7 @@ def timings(outcome: Outcome) -> dict[str, float]:
     spoken = stats.draft_seconds + stats.verify_seconds + stats.host_seconds + stats.wait_seconds
     return {
         "cache_n": stats.reused_tokens,
-        **_speed("prompt", read, outcome.prompt_seconds),
+        **_speed("prompt", read, stats.prompt_seconds),
         **_speed("predicted", said, spoken),
         "draft_n": stats.drafted,
         "draft_n_accepted": stats.accepted,

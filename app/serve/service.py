@@ -89,12 +89,12 @@ class Service:
         asked = _sized(asked, size)
         if asked.warms and self._warming >= self.loaded.ready.slots:
             # Refused, it would be shown as an error; its editor sends the next one anyway.
-            yield Outcome("", "", Finish.CANCELLED, Stats().snapshot(), 0.0)
+            yield Outcome("", "", Finish.CANCELLED, Stats().snapshot())
             return
         with ExitStack() as place, self.metrics.meter(asked.kind) as meter:
             # Whoever reads slowly keeps nobody out: the place is free when the engine is.
             place.enter_context(self._admission(asked, further=further))
-            answer = Answer(asked, lambda: meter.prompt_seconds)
+            answer = Answer(asked)
             wait = None if further else self.settings.limits.seconds
             try:
                 async with aclosing(self._desk.answer(asked.question, asked.urgency, wait, place.close)) as messages:

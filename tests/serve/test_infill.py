@@ -1,8 +1,12 @@
 """`/infill` and `/completion` as llama.cpp's server has them, asked as llama.vim and llama.vscode ask."""
 
+import asyncio
 import json
 import re
+import time
 from collections.abc import Iterator
+from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +17,10 @@ from serving import Served, served
 from app.engine import load
 from app.engine.ending import Finish
 from app.engine.stats import Stats
-from app.serve.asked import Outcome
+from app.serve.asked import Asked, Kind, Outcome
 from app.serve.replies import timings
+from models.fim import Hole
+from models.prompts import Message as Turn
 from models.toy import ToyModel
 
 PATH = "/infill"
@@ -49,7 +55,7 @@ def test_a_hole_is_filled_and_every_figure_told(server: Served) -> None:
 
 def test_speeds_count_the_turns_of_others_between_the_rounds() -> None:
     stats = Stats(emitted=8, draft_seconds=0.25, verify_seconds=0.5, host_seconds=0.25, wait_seconds=3.0)
-    told = timings(Outcome("", "", Finish.LENGTH, stats.snapshot(), 1.0))
+    told = timings(Outcome("", "", Finish.LENGTH, stats.snapshot()))
     assert (told["predicted_ms"], told["predicted_per_second"]) == (4000, 2)
 
 
@@ -265,3 +271,25 @@ def test_a_line_too_far_to_the_left_ends_the_answer(
         again = one.post(PATH, **asked)
         assert replies[-1]["tokens_evaluated"] == again["tokens_evaluated"] == 3
         assert again["timings"]["cache_n"] == 2, "figures of an answer that is ended here are there as well"
+
+
+def test_an_answer_that_a_line_ends_counts_no_time_in_which_it_waited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "ToyModel", LinesToy)
+    with served(tmp_path, "toy-fim", "--draft", "off", "-np", "1", "-c", "32768") as one:
+        chat = replace(one.service.settings.chatting, turns=(Turn("user", "the cat"),), max_tokens=30_000)
+        hole = replace(one.service.settings.filling, hole=Hole("a", "b"), max_tokens=20)
+
+        async def ask() -> tuple[Outcome, float]:
+            async with aclosing(one.service.speak(Asked(chat, Kind.CHAT))) as speaks:
+                await anext(speaks)
+                waits = asyncio.ensure_future(one.service.whole(Asked(hole, Kind.INFILL, indent=2)))
+                await asyncio.sleep(0.1)
+                free = time.perf_counter()
+            return await waits, time.perf_counter() - free
+
+        assert one.client.portal is not None
+        outcome, seconds = one.client.portal.call(ask)
+        assert outcome.text == "one\n  two\n\n   red"
+        assert 0 < outcome.stats.prompt_seconds < seconds
