@@ -14,6 +14,8 @@ SILENCE = 15.0
 """Seconds that a connection may be open with no whole request on it."""
 MOST = 256
 """Connections that may be open at once; above, one that waits for nothing is closed for a new one."""
+_AHEAD = 1 << 16
+"""Bytes that may be sent behind a request before it is answered, and the client's leaving is still noticed."""
 
 
 class Connection(H11Protocol):
@@ -39,6 +41,7 @@ class Connection(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Read a piece of a request."""
         super().data_received(data)
+        self._read_on()
         self._watch()
 
     def on_response_complete(self) -> None:
@@ -63,6 +66,11 @@ class Connection(H11Protocol):
     def is_idle(self) -> bool:
         """Whether no request is being read or answered."""
         return self.cycle is None or self.cycle.response_complete
+
+    def _read_on(self) -> None:
+        """Go on reading where something was sent behind a request: paused, nobody would see that the client leaves."""
+        if not self.is_idle and not self.cycle.more_body and len(self.conn.trailing_data[0]) <= _AHEAD:
+            self.flow.resume_reading()
 
     def _watch(self) -> None:
         if not self.is_idle:

@@ -5,6 +5,7 @@ import resource
 import select
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -135,6 +136,27 @@ def test_a_bad_request_behind_a_good_one_does_not_spoil_it(server: Running) -> N
     first, second = answers(told(server.port, good + b"nonsense\r\n\r\n"))
     assert (first[0], first[1]["object"]) == (200, "list")
     assert (second[0], second[1]["error"]["type"]) == (400, "invalid_request_error")
+
+
+@pytest.mark.parametrize("behind", [b"\r\n", ASK])
+def test_who_sends_more_behind_a_request_and_leaves_is_seen_to_leave(tmp_path: Path, behind: bytes) -> None:
+    text = b'{"prompt": "the cat", "n_predict": 30000, "temperature": 0.9}'
+    asked = b"POST /completion HTTP/1.1\r\n" + HOST + b"Content-Length: %d\r\n\r\n" % len(text) + text
+
+    def ask(url: str) -> bool:
+        def soon(figure: str) -> bool:
+            end = time.monotonic() + 5
+            while figure not in httpx2.get(f"{url}/metrics").text and time.monotonic() < end:
+                time.sleep(0.02)
+            return time.monotonic() < end
+
+        with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=20) as raw:
+            raw.sendall(asked)
+            assert soon("requests_running 1.0")
+            raw.sendall(behind)
+        return soon('requests_cancelled_total{kind="completion"} 1.0')
+
+    assert serve_here(tmp_path, "toy", "-c", "32768", asks=ask)
 
 
 def test_a_request_that_comes_byte_by_byte_is_read(server: Running) -> None:
