@@ -74,10 +74,7 @@ def _questions(flags: dict[str, Any]) -> tuple[Question, Question, Question]:
 def _door(flags: dict[str, Any]) -> Door:
     from app.serve.hosts import is_loopback
 
-    host, key = flags["host"], flags["api_key"] or ""
-    if flags["api_key"] == "":
-        hint = "Is a variable of the shell unset? Without the flag, anybody on this machine may send requests."
-        raise UsageError("--api-key is empty.", hint=hint)
+    host, key = flags["host"], _key(flags["api_key"])
     if not key and not is_loopback(host):
         raise UsageError(
             f"--host '{host}' can be reached from other machines, but no key is set.",
@@ -87,6 +84,18 @@ def _door(flags: dict[str, Any]) -> Door:
     if port is None:
         port = _FILLING_PORT if flags["fim"] else _PORT
     return Door(host, port, key, flags["allow_host"], tuple(map(_origin, flags["allow_origin"])))
+
+
+def _key(given: str | None) -> str:
+    """Return what clients must know, "" for nothing; raises UsageError for a key that none of them can send."""
+    if given == "":
+        hint = "Is a variable of the shell unset? Without the flag, anybody on this machine may send requests."
+        raise UsageError("--api-key is empty.", hint=hint)
+    if given and not (given.isprintable() and given == given.strip()):
+        # Whoever reads a header leaves out blanks at its ends; of a file with lines of Windows, a \r comes along.
+        hint = "Blanks at its ends, line ends and control characters don't arrive in a header."
+        raise UsageError("--api-key has characters that no client can send.", hint=hint)
+    return given or ""
 
 
 def _origin(said: str) -> str:

@@ -109,6 +109,14 @@ def test_an_empty_key_is_refused_where_it_would_mean_none(tmp_path: Path) -> Non
         plan_of(tmp_path, "toy", "--api-key", "")
 
 
+@pytest.mark.parametrize("key", ["sesam\r", " sesam", "sesam ", " ", "se\nsam", "ses\udce8m"])
+def test_a_key_that_nobody_can_send_is_refused_and_not_shown(tmp_path: Path, key: str) -> None:
+    with pytest.raises(UsageError, match="no client can send") as refused:
+        plan_of(tmp_path, "toy", "--api-key", key)
+    assert "ses" not in f"{refused.value.title}{refused.value.hint}"
+    assert plan_of(tmp_path, "toy", "--api-key", "öffne dich").door.key == "öffne dich"
+
+
 def test_a_plain_address_is_one_socket(tmp_path: Path) -> None:
     assert len(opened(listen(plan_of(tmp_path, "toy", "--port", "0").door))) == 1
 
