@@ -64,7 +64,7 @@ def _questions(flags: dict[str, Any]) -> tuple[Question, Question, Question]:
         adapt=not flags["no_adapt"],
         allow_rounding=flags["allow_rounding"],
     )
-    # Code wants the likeliest text, and so does all that is asked of a server for editors.
+    # Code wants the likeliest text, and so does all that a server for editors is asked, but for chats.
     likeliest = sampling if given is not None else replace(sampling, temperature=0.0)
     short = _FILLING_TOKENS if said is None and flags["fim"] else most
     filling = replace(chatting, sampling=likeliest, max_tokens=short)

@@ -26,9 +26,9 @@ _LONGEST = 86400
 _WAIT = FiniteRange(min=0.01, max=_LONGEST)
 """With no time at all an idle server would be late too; who wants nobody to wait says --queue 0."""
 _TEMPERATURE_HELP = (
-    "Default temperature of requests.  [default: 0.8; 0 for fill-in-the-middle and, with --fim, for all]"
+    "Default temperature of requests.  [default: 0.8; 0 for fill-in-the-middle and, with --fim, for all but chats]"
 )
-_COUNT_HELP = "Default maximum tokens of requests; -1: no limit.  [default: -1; with --fim 128]"
+_COUNT_HELP = "Default maximum tokens of requests; -1: no limit.  [default: -1; with --fim 128, but for chats]"
 _FIM_HELP = "For editors: port 8012, which llama.vim and llama.vscode use, and short completions at temperature 0."
 _HOST_HELP = "Address to listen on. Any address but loopback requires --api-key."
 _PORT_HELP = "Port; 0: any free one.  [default: 8080; with --fim 8012]"

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from serving import Served, plan_of, served
 
+from app.serve.options import serve
+
 PATH = "/v1/completions"
 
 
@@ -130,6 +132,13 @@ def test_a_server_for_editors_answers_shortly_and_likeliest(tmp_path: Path) -> N
         first, second = (one.post(PATH, prompt="the cat") for _ in range(2))
         assert first["choices"] == second["choices"]
         assert first["usage"]["completion_tokens"] == 128
+
+
+def test_a_server_for_editors_chats_as_any_other_and_its_help_says_so(tmp_path: Path) -> None:
+    plan, help_ = plan_of(tmp_path, "toy-fim", "--fim"), {one.name: getattr(one, "help", "") for one in serve.params}
+    assert plan.chatting == plan_of(tmp_path, "toy-fim").chatting
+    assert "for all but chats]" in help_["temp"]
+    assert "with --fim 128, but for chats]" in help_["predict"]
 
 
 def test_a_server_for_editors_can_be_told_to_set_no_limit(tmp_path: Path) -> None:
