@@ -40,7 +40,8 @@ class Pages:
         """Tell how questions are answered, as llama.cpp's server does."""
         loaded, settings = self._service.loaded, self._service.settings
         size = loaded.ready.context_size
-        defaults = {"n_ctx": size, "params": sampling_settings(settings.chatting)}
+        # -1: a new seed each time. Clients send back what they read here.
+        defaults = {"n_ctx": size, "params": {**sampling_settings(settings.chatting), "seed": -1}}
         return JSONResponse(
             {
                 "default_generation_settings": defaults,

@@ -55,6 +55,9 @@ def test_props_tell_how_questions_are_answered(server: Served) -> None:
     assert props["default_generation_settings"]["n_ctx"] == 512
     assert props["default_generation_settings"]["params"]["temperature"] == 0.8
     assert (props["total_slots"], props["infill"]) == (2, True)
+    params = props["default_generation_settings"]["params"]
+    replies = [server.post("/completion", prompt="the", **{**params, "n_predict": 1}) for _ in range(2)]
+    assert len({reply["generation_settings"]["seed"] for reply in replies}) == 2, "as where nothing is sent"
 
 
 def test_tokens_and_text_turn_into_each_other(server: Served) -> None:
