@@ -25,7 +25,8 @@ class Guard:
         self._door = door
         self._metrics = metrics
         host = door.host.strip("[]")
-        self._names = {name.lower() for name in (*LOOPBACK, host, *door.hosts)}
+        # A port is compared by nobody: a name that is allowed with one is that name.
+        self._names = {name.lower() for name in (*LOOPBACK, host)} | {name_of(name) for name in door.hosts}
         self._is_everywhere = host in WILDCARDS
         self._key = door.key.encode()
 

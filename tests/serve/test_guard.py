@@ -42,8 +42,9 @@ def test_other_names_are_refused_so_that_no_page_points_its_own_here(server: Ser
     assert (response.status_code, response.json()["error"]["code"]) == (403, "host_not_allowed")
 
 
-def test_more_names_can_be_allowed(tmp_path: Path) -> None:
-    with served(tmp_path, "toy", "--allow-host", "Box.local") as one:
+@pytest.mark.parametrize("allowed", ["Box.local", "box.local:8080"])
+def test_more_names_can_be_allowed(tmp_path: Path, allowed: str) -> None:
+    with served(tmp_path, "toy", "--allow-host", allowed) as one:
         assert one.client.get("/health", headers={"Host": "box.local:8080"}).status_code == 200
         assert one.client.get("/health", headers={"Host": "other.local"}).status_code == 403
 
