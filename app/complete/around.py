@@ -5,7 +5,9 @@ import re
 OPENERS, CLOSERS = "([{", ")]}"
 HARMLESS = frozenset(CLOSERS + "\"'`,;: \t")
 """What editors put behind the cursor by themselves, and what ends a statement."""
-_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\\n])*`')
+# A quote behind a backslash begins none. Where the cursor is inside of a string, the rest of the line would be searched
+# for the end of each: for a long line of JSON in a string that took seconds.
+_STRING = re.compile(r'(?<!\\)(?:"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\\n])*`)')
 _TOKEN = re.compile(r"\s*\n[^\S\n]*|\w+|[^\S\n]+|[^\w\s]")
 
 

@@ -1,5 +1,7 @@
 """What is shown of an answer: a table for each rule, and what holds for all of them together."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,6 +84,7 @@ NO_CLOSING = [
     ("f(|);", "a);", "a"),
     ("f(a, |)", "b) + g(c)", "b"),
     ("{|}", "a: {b: 1}}", "a: {b: 1}"),
+    (r'f("\"(\""|)', "a)", "a"),
 ]
 NO_ECHO = [
     ("def f(|):", "a, b):", "a, b"),
@@ -208,6 +211,13 @@ def test_a_rule_cuts_and_adds_nothing(prefix: str, suffix: str, answer: str, bro
 def test_a_long_answer_in_a_long_file_is_soon_tidied() -> None:
     lines = "".join(f"    call_{number % 7}(value_{number}, [{number}])\n" for number in range(400))
     assert tidy.tidy(lines[:4000], around(f"def f():\n{lines}    |\n{lines}"))
+
+
+def test_a_cursor_in_a_long_string_of_json_is_soon_tidied() -> None:
+    place = Around(r'x = f("{' + r"\"a\": {}, " * 6000, '")', (), ())
+    begun = time.process_time()
+    assert tidy.no_closing('2}")', place) == '2}"'
+    assert time.process_time() - begun < 1
 
 
 @pytest.mark.parametrize(
