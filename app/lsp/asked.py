@@ -11,7 +11,8 @@ from app.lsp.documents import Document, Documents
 
 ACCEPTED = "localspec.accepted"
 """The command that an editor sends back when an item was taken."""
-_WORD = re.compile(r"\w*\Z")
+# From its beginning on: each other letter of a long word in the line would be tried as one.
+_WORD = re.compile(r"(?<!\w)\w*\Z")
 _LABEL = 60
 
 

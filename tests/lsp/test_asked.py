@@ -1,5 +1,7 @@
 """Where a completion is asked for, and the items that answer it."""
 
+import time
+
 import pytest
 from lsprotocol import types
 
@@ -89,6 +91,16 @@ def test_a_listed_item_begins_with_the_word_that_is_being_written() -> None:
     assert item.documentation == "update(a,\n    b)"
     assert isinstance(item.text_edit, types.TextEdit)
     assert apply(text, item.text_edit.range, item.text_edit.new_text) == f"{FACE} = obj.update(a,\n    b)"
+
+
+def test_behind_a_long_word_a_list_is_soon_asked_for() -> None:
+    text = f"key = '{'c0ffee' * 10_000}', enc"
+    params = types.CompletionParams(types.TextDocumentIdentifier(URI), types.Position(0, len(text)))
+    begun = time.process_time()
+    asked = asked_listed(documents(text), params)
+    assert time.process_time() - begun < 1
+    assert asked is not None
+    assert asked.kept == "enc"
 
 
 def test_a_listed_item_that_begins_with_a_line_end_has_a_label_and_can_be_found() -> None:
