@@ -1,5 +1,6 @@
 """Writing a file so that it is whole at every moment: what was there before stays until all of the new is there."""
 
+import errno
 import os
 import secrets
 import shutil
@@ -57,7 +58,10 @@ def _overwrite(target: Path, data: bytes) -> None:
 
 
 def _replace(target: Path, data: bytes) -> bool:
-    """Put a new file in the place of what is there; False, and nothing changed, where it can't be of the same group."""
+    """Put a new file in the place of what is there.
+
+    False, and nothing changed, where it can't be of the same group, or what is there can't be replaced.
+    """
     temporary = target.with_name(f".{_cut(target.name)}.{secrets.token_hex(4)}")
     # The umask decides on a new file; of an old one all is taken over before it has content.
     descriptor = _new(temporary, 0o600 if target.exists() else 0o666)
@@ -69,8 +73,7 @@ def _replace(target: Path, data: bytes) -> bool:
             file.flush()
             os.fsync(file.fileno())
         os.utime(temporary)
-        temporary.replace(target)
-        return True
+        return _take_place(target, temporary)
     finally:
         # It is there no more where it took the place.
         with suppress(OSError):
@@ -93,6 +96,17 @@ def _take_over(target: Path, temporary: Path) -> bool:
             return False
     # Last: a change of the group takes permissions away.
     shutil.copystat(target, temporary)
+    return True
+
+
+def _take_place(target: Path, temporary: Path) -> bool:
+    """Give a file the name of another; False where something is mounted there, such as a file in a container."""
+    try:
+        temporary.replace(target)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        return False
     return True
 
 

@@ -1,8 +1,10 @@
 """A file that is edited: what was not changed stays as it was to the byte, and it is whole at every moment."""
 
+import errno
 import os
 import stat
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -196,6 +198,25 @@ def test_the_old_file_is_there_until_the_new_one_is_whole(path: Path, monkeypatc
     monkeypatch.setattr(os, "fsync", lambda _: seen.append(path.read_text()))
     file.save("new")
     assert (seen, path.read_text()) == (["old"], "new")
+
+
+def test_a_file_that_is_mounted_by_itself_is_written_in_place(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, before = opened(path, "old"), path.stat()
+
+    def failing(number: int) -> Callable[..., None]:
+        def replace(*_: object) -> None:
+            raise OSError(number, os.strerror(number))
+
+        return replace
+
+    monkeypatch.setattr(Path, "replace", failing(errno.EIO))
+    with pytest.raises(LocalspecError, match="can't be saved"):
+        file.save("new")
+    assert path.read_text() == "old"
+    monkeypatch.setattr(Path, "replace", failing(errno.EBUSY))
+    file.save("new")
+    assert (path.read_text(), path.stat().st_ino) == ("new", before.st_ino)
+    assert [one.name for one in path.parent.iterdir()] == ["a.txt"]
 
 
 def test_what_another_program_wrote_is_noticed_by_its_content(path: Path) -> None:
