@@ -120,10 +120,17 @@ def parse_place(named: str) -> tuple[Path, int, int]:
     Without a column it is the end of the line: there is more to propose than at its beginning.
     """
     found = NAMED.fullmatch(named)
-    if found is None or Path(named).exists():
+    if found is None or _is_there(Path(named)):
         return Path(named), 0, 0
     name, line, column = found.groups()
     return Path(name), max(0, int(line) - 1), max(0, int(column) - 1) if column else _FAR
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return False  # too long for a name, or in a folder that is closed to this user: who opens the file tells
 
 
 def _read(path: Path, data: bytes) -> TextFile:

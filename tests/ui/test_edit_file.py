@@ -275,6 +275,7 @@ def test_a_name_as_long_as_there_can_be_is_saved_under_and_kept_aside(tmp_path: 
         ("a.py:0:0", ("a.py", 0, 0)),
         ("C:a.py:3:1", ("C:a.py", 2, 0)),
         ("there:7:1", ("there:7:1", 0, 0)),
+        ("a" * 252 + ":7:1", ("a" * 252, 6, 0)),
     ],
 )
 def test_a_place_is_read_off_a_name(
