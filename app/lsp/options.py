@@ -26,8 +26,8 @@ _HELP = """Run a language server for completion at the cursor, on standard input
 The editor starts it. It speaks LSP 3.18 with inline completions, and offers ordinary ones to editors without those.
 
 Settings may also come from the editor, at startup (initializationOptions) and while it runs: model, draft, context,
-debounce_ms, max_lines, max_tokens, time_limit_ms, prefix_lines, suffix_lines, prefetch, completion ("auto", "on" or
-"off") and trigger, a list of characters that request an ordinary completion. They override the flags.
+debounce_ms, max_lines, max_tokens, time_limit_ms, prefix_lines, suffix_lines and prefetch; at startup only: completion
+("auto", "on" or "off") and trigger, a list of characters that request an ordinary completion. They override the flags.
 
 Your text is neither kept nor logged, and nothing leaves this machine. Exit code 0: the editor shut it down; 1: the
 editor was gone without doing so. Needs localspec[lsp].

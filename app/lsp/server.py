@@ -18,7 +18,7 @@ from app.lsp.editor import Editor
 from app.lsp.latest import Latest
 from app.lsp.loaded import Models
 from app.lsp.protocol import Protocol
-from app.lsp.settings import SECTION, Settings, with_settings
+from app.lsp.settings import SECTION, Settings, with_changes, with_settings
 from models.errors import LocalspecError
 
 _log = logging.getLogger("localspec.lsp")
@@ -74,7 +74,7 @@ class Server(LanguageServer):
     def change(self, given: object) -> None:
         """Take other settings, in the place of those that the editor gave while it ran."""
         self._latest.call_off()
-        self.settings, self._wrong = with_settings(self._start, given)
+        self.settings, self._wrong = with_changes(self._start, given)
         self.editor.forget()
         self.load()
 

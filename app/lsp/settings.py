@@ -9,6 +9,7 @@ SECTION = "localspec"
 """Name of the table that editors keep these settings in, among those of others."""
 COMPLETION = ("auto", "on", "off")
 _AT_LEAST_ONE = ("max_tokens", "time_limit_ms")
+_AT_THE_START = ("completion", "trigger")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Settings:
     prefetch: bool = True
     """Work out the next completion while one is being looked at."""
     completion: str = "auto"
-    """Whether to answer plain completions too; "auto": for editors that know no inline ones."""
+    """Whether to answer plain completions too; "auto": for editors without inline ones. Read at the start alone."""
     trigger: tuple[str, ...] = ()
     """Characters after which the editor should ask for a plain completion by itself. Read at the start alone."""
 
@@ -62,6 +63,17 @@ def with_settings(settings: Settings, given: object) -> tuple[Settings, list[str
         else:
             wrong.append(reason)
     return replace(settings, **changes), wrong
+
+
+def with_changes(start: Settings, given: object) -> tuple[Settings, list[str]]:
+    """Return the same as `with_settings` for what an editor gives while it runs.
+
+    What it had to know before it asked for anything stays as it was at the start; another value is wrong.
+    """
+    settings, wrong = with_settings(start, given)
+    late = [name for name in _AT_THE_START if getattr(settings, name) != getattr(start, name)]
+    wrong += [f"The setting '{name}' is read at startup only: give it in initializationOptions." for name in late]
+    return replace(settings, **{name: getattr(start, name) for name in late}), wrong
 
 
 def _wrong(name: str, value: object) -> str | None:

@@ -352,6 +352,21 @@ def test_changed_settings_take_the_place_of_the_former_changes_alone() -> None:
     run(story())
 
 
+def test_what_an_editor_learns_at_the_start_stays_and_another_value_is_said_to_be_too_late() -> None:
+    async def story() -> None:
+        line = opened({"completion": "on", "trigger": ["."]})
+        line.send("workspace/didChangeConfiguration", {"settings": {"completion": "on", "max_lines": 3}})
+        await asyncio.sleep(0)
+        assert line.told() == []
+        line.send("workspace/didChangeConfiguration", {"settings": {"completion": "off", "trigger": [":"]}})
+        await asyncio.sleep(0)
+        assert ["'completion' is read at startup" in one for one in line.told()] == [True, False]
+        assert "'trigger' is read at startup" in line.told()[1]
+        assert line.loaded.used[-1] == Settings(debounce_ms=0, completion="on", trigger=(".",))
+
+    run(story())
+
+
 @pytest.mark.parametrize(
     ("options", "text", "offered"),
     [
