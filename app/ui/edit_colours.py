@@ -11,12 +11,16 @@ from pygments.util import ClassNotFound
 from rich.style import Style
 from rich.syntax import Syntax
 
+from app.ui.patience import at_most
+
 _BACK = 200
 """Lines to look back for a place at which nothing is open, such as a string of several lines."""
 COLOURED = 1_000
 """Characters of a line that are coloured: of data in one line there is no end."""
 _AHEAD = 2_000
 """Lines that are handed to a lexer at once; it works on as many as are asked for."""
+_PATIENCE = 1.0
+"""Seconds of work for the colours of a line, of which there are none then."""
 Span = tuple[int, int, _TokenType]
 """Where a token begins and ends in its line, and what it is."""
 
@@ -36,12 +40,21 @@ class Colours:
         """Return the tokens of a line, of all lines as they are now."""
         if self._lexer is None:
             return []
+        try:
+            return self._read(self._lexer, index, lines)
+        except TimeoutError:
+            # Some take twice as long, or four times, for each backslash in a string that they can't find the end of.
+            self._lexer = None
+            return []
+
+    def _read(self, lexer: Lexer, index: int, lines: Sequence[str]) -> list[Span]:
         if not self._top <= index <= self._top + len(self._lines) + _BACK:
             self._begin(index, lines)
         while (have := self._top + len(self._lines)) <= index:
-            if (spans := next(self._coming, None)) is None:
-                self._coming = _lexed(self._lexer, lines[have : have + _AHEAD])
-                spans = next(self._coming)
+            with at_most(_PATIENCE):
+                if (spans := next(self._coming, None)) is None:
+                    self._coming = _lexed(lexer, lines[have : have + _AHEAD])
+                    spans = next(self._coming)
             self._lines.append(spans)
         return self._lines[index - self._top]
 
