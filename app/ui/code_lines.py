@@ -13,12 +13,17 @@ from rich.style import Style
 from rich.syntax import Syntax
 
 from app.ui.look import Look
+from app.ui.patience import at_most
 from app.ui.wrapping import Line, expand, wrap
 
 MARK = "code"
 """Key in the meta of a block's first line, for who jumps from block to block."""
 _LONGEST = 30_000
 """Characters of a block that is still highlighted."""
+_PATIENCE = 1.0
+"""Seconds of work after which a block, and all others of its language, are no more highlighted."""
+_TOO_SLOW: set[str] = set()
+"""The languages that this has happened to."""
 _TAIL = 4
 """Lines of a growing block that are highlighted again each time."""
 _Pieces = list[tuple[str, Style]]
@@ -47,16 +52,27 @@ class CodeLines:
         return [self._top(), *self._settled, *(row for line in fresh for row in self._rows(line)), self._blank()]
 
     def _highlighted(self, code: str) -> list[_Pieces]:
-        lexer = _lexer(self.language) if len(code) + len(self._prefix) <= _LONGEST else None
-        if lexer is None:
+        if (tokens := self._tokens(code)) is None:
             return [[(line, self._look.code)] for line in code.split("\n")]
         lines: list[_Pieces] = [[]]
-        for kind, text in lexer.get_tokens(code + "\n"):
+        for kind, text in tokens:
             style = _token_style(self._look, kind)
             first, *others = text.split("\n")
             lines[-1].append((first, style))
             lines += [[(other, style)] for other in others]
         return lines[:-1]
+
+    def _tokens(self, code: str) -> list[tuple[_TokenType, str]] | None:
+        """Return the tokens of more code; None where it is shown without colours."""
+        lexer = _lexer(self.language) if len(code) + len(self._prefix) <= _LONGEST else None
+        if lexer is None or self.language in _TOO_SLOW:
+            return None
+        try:
+            with at_most(_PATIENCE):
+                return list(lexer.get_tokens(code + "\n"))
+        except TimeoutError:
+            _TOO_SLOW.add(self.language)
+            return None
 
     def _settling(self, fresh: list[_Pieces]) -> int:
         """Return how many lines to keep: not the last, and up to one that ends outside a long string or comment."""

@@ -4,11 +4,17 @@ import threading
 import time
 
 import pytest
+from rich.segment import Segment
+from rich.style import Style
 
-from app.ui import edit_colours
+from app.ui import code_lines, edit_colours
+from app.ui.code_lines import CodeLines
 from app.ui.edit_colours import Colours
+from app.ui.look import Look
+from app.ui.origin_styles import Palette
 from app.ui.patience import at_most
 
+LOOK = Look(Palette.DARK, "github-dark", " ", *(Style.null(),) * 11)
 OPTIONS = "".join(rf"\033[1m-{letter}\033[0m " for letter in "abcdef")
 FISH = ["function usage", f'    echo -e "{OPTIONS}$argv[1]"', "end"]
 """For each escape of the string Pygments' lexer takes four times as long."""
@@ -21,6 +27,23 @@ def test_colours_that_would_take_for_ever_are_none_after_a_moment(monkeypatch: p
     colours.edited(1)
     assert colours.of(0, FISH) == []
     assert time.thread_time() - begun < 2
+
+
+def test_a_block_that_would_take_for_ever_is_shown_without_colours_and_so_are_others_of_its_language(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(code_lines, "_PATIENCE", 0.2)
+    monkeypatch.setattr(code_lines, "_TOO_SLOW", set())
+    begun = time.thread_time()
+    plain = [segments(language, "echo $x") for language in ("fish", "")]
+    assert plain[0] != plain[1]
+    assert segments("fish", FISH[1]) == segments("", FISH[1])
+    assert segments("fish", "echo $x") == plain[1]
+    assert time.thread_time() - begun < 2
+
+
+def segments(language: str, code: str) -> list[list[Segment]]:
+    return [list(line) for line in CodeLines(language, LOOK, 40).lines(code)[1:]]
 
 
 def work(seconds: float) -> None:
