@@ -28,6 +28,8 @@ def at_most(seconds: float) -> Iterator[None]:
 
     # It stays: a signal that is on its way when all is done finds somebody who passes it over.
     signal.signal(signal.SIGVTALRM, look)
+    # A thread that reads weights meanwhile must not find its reading broken off.
+    signal.siginterrupt(signal.SIGVTALRM, False)
     signal.setitimer(signal.ITIMER_VIRTUAL, _LOOK_SECONDS, _LOOK_SECONDS)
     try:
         yield
