@@ -8,6 +8,10 @@ It need not have read the whole context. A long prompt can take longer to read t
 guesses from the last 17 to 32, 65 to 128 and all tokens, 12 answers a class: chat .60 .74 .78, math .69 .85 .92, qa .51
 .62 .64, translate .38 .63 .65; but summarize .25 .31 .89 and edit .63 .71 .99, where the answer repeats what is further
 up, which is an index's work.
+
+At a cursor the end of the prompt is what comes after the hole. What it reads instead of all are the last tokens before
+the hole, as plain text: of 58 answers it guesses .77, .81 and .84 from 32, 64 and 128 of them, and .69, .77 and .82
+from the prompt's last. While somebody types, only what was typed is new among them.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,6 +23,7 @@ from drafters.base import NO_DRAFT, Draft
 from models.base import LanguageModel, Logits, Vocab, common_prefix
 from models.distribution import Distribution
 from models.errors import PairError
+from models.fim import text_order
 from models.pair import check_pair
 from models.sampling import Guess, Sampler, SamplingParams, share
 
@@ -38,8 +43,8 @@ Hindsight = Sequence[tuple[float, bool]]
 class DraftModel:
     """Drafts with a language model that shares the target's vocabulary; owns that model, and closes it.
 
-    Between rounds the model's cache holds the first tokens of its view of the context, the context without a stretch
-    that is skipped: what was confirmed, never a guess.
+    Between rounds the model's cache holds the first tokens of its view of the context, which is the context, or the end
+    of it in the order of the text: what was confirmed, never a guess.
     """
 
     def __init__(self, model: LanguageModel, target_vocab: Vocab) -> None:
@@ -58,6 +63,10 @@ class DraftModel:
         self._is_end = target_vocab.is_end
         self._shared = min(target_vocab.size, model.vocab.size)
         self._sampler = Sampler(SamplingParams())
+        self._text_order = text_order(target_vocab)
+        self._text: list[int] = []
+        """The prompt in the order of the text."""
+        self._prompt_length = 0
         self._cached: list[int] = []
         # Some models lose their mind without the token that every text began with in training.
         self._head = 0 if target_vocab.bos is None else 1
@@ -67,6 +76,8 @@ class DraftModel:
     def begin(self, prompt: Sequence[int], sampler: Sampler) -> None:
         """Rewind to what this prompt has in common with the last; the rest is read at the first `propose`."""
         self._sampler = sampler
+        self._text, self._prompt_length = list(self._text_order(prompt)), len(prompt)
+        self.skipped = self._start() - self._head if self.skipped else 0
         view = self._view(prompt)
         same = common_prefix(self._cached, view)
         if self.skipped and (same <= self._head or len(view) < self._head + FEWEST_SEEN):
@@ -85,8 +96,9 @@ class DraftModel:
         return viewed - min(len(self._cached), viewed - 1)
 
     def focus(self, context: Sequence[int], window: int) -> None:
-        """Forget what was read, and read no more of the context than its last `window` tokens."""
-        self.skipped = max(0, len(context) - self._head - window)
+        """Forget what was read, and read no more of the context than its last `window` tokens in the text's order."""
+        said = len(context) - self._prompt_length
+        self.skipped = max(0, len(self._text) + said - self._head - window)
         same = common_prefix(self._cached, self._view(context))
         del self._cached[same:]
         self.model.rewind(same)
@@ -141,8 +153,21 @@ class DraftModel:
         """Free the model."""
         self.model.close()
 
+    def _start(self) -> int:
+        """Return where in the text that begins now lies what was read: what is before it may have another length.
+
+        At a cursor the text after the hole comes first, and files that may help, and both change from key to key.
+        """
+        known, here = self._cached[self._head : self._head + FEWEST_SEEN], self._head + self.skipped
+        places = (here, *range(len(self._text) - FEWEST_SEEN, self._head - 1, -1))
+        return next((place for place in places if self._text[place : place + FEWEST_SEEN] == known), here)
+
     def _view(self, context: Sequence[int]) -> Sequence[int]:
-        return [*context[: self._head], *context[self._head + self.skipped :]] if self.skipped else context
+        if not self.skipped:
+            return context
+        start = self._head + self.skipped
+        said = self._prompt_length + max(0, start - len(self._text))
+        return [*context[: self._head], *self._text[start:], *context[said:]]
 
     def _unseen(self, view: Sequence[int]) -> Sequence[int]:
         """Return what is to be read; a round that was stopped leaves guesses that nobody confirmed, cut here."""
