@@ -21,6 +21,7 @@ from models.parameter_count import parameter_count
 
 _SIGNS_OF_A_CUT = ("failed to read", "failed to seek", "exceeds remaining file size", "not within the file bounds")
 """What llama.cpp says of a file that ends too early: in its header, between header and weights, in its weights."""
+_TEMPLATE = b"tokenizer.chat_template"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,11 @@ def description_of(weights: Any) -> str:
 
 def template_of(weights: Any) -> str | None:
     """Return the chat template, Jinja source; None for a model without one."""
-    template: bytes | None = llama_cpp().llama_model_chat_template(weights, None)
+    api, nothing = llama_cpp(), ctypes.create_string_buffer(1)
+    # For some files that have none llama.cpp answers with the name of a template of its own, which is no Jinja.
+    if api.llama_model_meta_val_str(weights, _TEMPLATE, nothing, len(nothing)) < 0:
+        return None
+    template: bytes | None = api.llama_model_chat_template(weights, None)
     return template.decode("utf-8", errors="replace") if template else None
 
 

@@ -138,11 +138,13 @@ def _token_type(token: str) -> TokenType:
     return TokenType.CONTROL if token.startswith("<|") else TokenType.NORMAL
 
 
-def _tokenizer(keys: GGUFWriter, tokens: Sequence[str] = TOKENS, *, add_bos: bool = False) -> None:
+def _tokenizer(
+    keys: GGUFWriter, tokens: Sequence[str] = TOKENS, *, add_bos: bool = False, words: str = "smollm"
+) -> None:
     # Two tokens of one spelling make llama.cpp abort the whole process.
     assert len(set(tokens)) == len(tokens), "every token needs a spelling of its own"
     keys.add_tokenizer_model("gpt2")
-    keys.add_tokenizer_pre("smollm")
+    keys.add_tokenizer_pre(words)
     keys.add_token_list(tokens)
     keys.add_token_types([_token_type(token) for token in tokens])
     keys.add_token_merges(_MERGES)
@@ -190,12 +192,13 @@ def write_llama(
     chat_template: str | None = None,
     file_type: LlamaFileType = LlamaFileType.ALL_F32,
     pieces: bool = False,
+    words: str = "smollm",
 ) -> Path:
     """Write a llama with grouped-query attention; return `path`.
 
     `noise` shifts the weights that `seed` draws: a draft with 0.05 agrees with noise 0 on about two tokens of three.
-    `rename` respells tokens by id, `extra_vocab` appends unused rows such as "[PAD274]". With `pieces` its vocabulary
-    is `PIECES`, whatever else is said of it.
+    `rename` respells tokens by id, `extra_vocab` appends unused rows such as "[PAD274]". `words` names the way to
+    cut a text into words. With `pieces` its vocabulary is `PIECES`, whatever else is said of it.
     """
     tokens = [(rename or {}).get(token, text) for token, text in enumerate(vocab)]
     tokens += [f"[PAD{token}]" for token in range(len(tokens), len(tokens) + extra_vocab)]
@@ -208,7 +211,7 @@ def write_llama(
             tokens = list(PIECES)
             _sentence_pieces(file.keys)
         else:
-            _tokenizer(file.keys, tokens, add_bos=add_bos)
+            _tokenizer(file.keys, tokens, add_bos=add_bos, words=words)
         if chat_template is not None:
             file.keys.add_chat_template(chat_template)
         for layer in (f"blk.{index}" for index in range(n_layer)):

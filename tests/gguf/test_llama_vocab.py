@@ -154,6 +154,14 @@ def test_a_model_without_a_template_has_none(tmp_path: Path) -> None:
     model.close()
 
 
+def test_the_name_of_a_template_in_llama_cpp_is_none(tmp_path: Path) -> None:
+    # For what looks like Mistral Small: the answer to every question would be one to the text "mistral-v7-tekken".
+    model = load(write_llama(tmp_path / "mistral.gguf", words="tekken", n_layer=40, n_embd=32))
+    assert llama_cpp().llama_model_chat_template(model._model, None) == b"mistral-v7-tekken"
+    assert model.chat_template is None
+    model.close()
+
+
 # --- pairs ------------------------------------------------------------------------------------------------------------
 
 
