@@ -12,7 +12,6 @@ from models.gguf import first_part
 from models.stores import (
     choose,
     gguf_files,
-    hub_folder,
     label_of,
     llama_cpp_models,
     lm_studio_folders,
@@ -22,6 +21,7 @@ from models.stores import (
     ollama_models,
     ollama_parts,
     repo_files,
+    repo_folder,
 )
 
 _OLLAMA, _LM_STUDIO = "ollama:", "lmstudio:"
@@ -110,7 +110,7 @@ def _of_revision(wanted: HubName) -> Path | None:
     """Look in the hub's cache: at the revision that is named, or wherever the file is when none is."""
     files = repo_files(wanted.repo)
     if wanted.revision != MAIN:
-        folder = hub_folder() / f"models--{wanted.repo.replace('/', '--')}"
+        folder = repo_folder(wanted.repo)
         commit = wanted.revision
         with suppress(OSError, UnicodeDecodeError):
             commit = (folder / "refs" / commit).read_text(encoding="utf-8").strip()

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from models.gguf import is_later_part
+from models.gguf import is_later_part, is_there
 from models.home import at_home
 
 Found = tuple[str, Path]
@@ -85,11 +85,22 @@ def hub_models() -> Iterator[Found]:
             yield from _names(repo, repo_files(repo))
 
 
+def repo_folder(repo: str) -> Path:
+    """Return the folder of a repository in the hub's cache, whether or not it is there.
+
+    The hub takes names in any case, and what was fetched is under the one its owner chose.
+    """
+    folder = hub_folder() / f"models--{repo.replace('/', '--')}"
+    if is_there(folder):
+        return folder
+    alike = (each for each in sorted(_children(folder.parent)) if each.name.lower() == folder.name.lower())
+    return next(alike, folder)
+
+
 def repo_files(repo: str) -> list[tuple[str, Path]]:
     """Return the models of a repository in the hub's cache: path within it and file; the newest revision first."""
-    folder = hub_folder() / f"models--{repo.replace('/', '--')}"
     found: dict[str, Path] = {}
-    for snapshot in _snapshots(folder):
+    for snapshot in _snapshots(repo_folder(repo)):
         for path in gguf_files(snapshot):
             found.setdefault(path.relative_to(snapshot).as_posix(), path)
     return list(found.items())

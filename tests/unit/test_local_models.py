@@ -119,6 +119,14 @@ def test_every_usual_form_of_a_name_leads_to_the_file(home: Path, form: str) -> 
     assert find_model(form) == path
 
 
+@pytest.mark.parametrize("form", ["user/repo-gguf:q6_k", f"USER/repo-gguf@{REVISION}", "User/repo-gguf"])
+def test_a_repository_is_found_in_any_case_as_on_the_hub(home: Path, form: str) -> None:
+    path = in_hub(home, "User/Repo-GGUF", "m.Q6_K.gguf")
+    assert find_model(form) == path
+    other = in_hub(home, "user/repo-gguf", "m.Q6_K.gguf")
+    assert (find_model("user/repo-gguf"), find_model("User/Repo-GGUF")) == (other, path)
+
+
 @pytest.mark.parametrize("files", [["a-Q8_0.gguf", "b-Q6_K.gguf"], ["b-F16.gguf", "a-Q5_K_M.gguf"], ["z.gguf"]])
 def test_without_a_quantisation_the_usual_ones_come_first(home: Path, files: list[str]) -> None:
     paths = [in_hub(home, "user/repo", name) for name in files]
