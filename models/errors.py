@@ -4,6 +4,7 @@ Exit codes:
     LocalspecError          1   anything that went wrong while running
     +-- UsageError          2   a flag or its value makes no sense
     +-- ModelFileError      3   the model is missing, or is no whole GGUF this engine knows
+    |   +-- FormatError     3   it is written in a way that this engine does not read
     +-- PairError           4   this draft model can't speak for this target
     +-- MemoryLimitError    5   it does not fit in this machine's memory
     +-- DivergedError       6   a drafted text is not the plain one
@@ -38,6 +39,10 @@ class ModelFileError(LocalspecError):
     """The model is missing, or is no whole GGUF file of an architecture this engine knows."""
 
     exit_code = 3
+
+
+class FormatError(ModelFileError):
+    """The file is written in a way that this engine does not read: another copy of it, or more of it, is no better."""
 
 
 class PairError(LocalspecError):

@@ -5,7 +5,7 @@ import re
 import shlex
 from pathlib import Path
 
-from models.errors import ModelFileError
+from models.errors import FormatError, ModelFileError
 
 MAGIC = b"GGUF"
 """What every such file begins with."""
@@ -24,7 +24,7 @@ def check_file(path: Path) -> None:
     if not head:
         raise ModelFileError(f"{path.name} is empty.", hint="Fetch it again.")
     if head[:4] != MAGIC:
-        raise ModelFileError(
+        raise FormatError(
             f"{path.name} is not a GGUF file: it starts with {head[:4]!r}, not {MAGIC!r}.",
             hint="localspec runs GGUF models; other formats have to be converted first.",
         )

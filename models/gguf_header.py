@@ -11,7 +11,7 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-from models.errors import ModelFileError
+from models.errors import FormatError, ModelFileError
 from models.gguf import check_file, first_part, parts_of
 from models.gguf_bytes import LONGEST_ARRAY, HeaderBytes, cut_short
 from models.gguf_strings import Found, KnownStrings
@@ -174,7 +174,7 @@ def _read(source: HeaderBytes, path: Path) -> Header:
         if key in values or not key:
             source.damaged(f"the key {key!r} is there twice" if key else "a key has no name")
         values[key] = _value(source)
-    placed = list(_tensors(source, tensors))
+    placed = list(_tensors(source, path, tensors))
     _check_weights(path, source, values, placed)
     return Header(path, version, values, tuple(tensor for tensor, _ in placed), (path,), source.file_size)
 
@@ -182,12 +182,12 @@ def _read(source: HeaderBytes, path: Path) -> Header:
 def _version(source: HeaderBytes, path: Path) -> int:
     version = int(source.number(_U32))
     if version & 0xFFFF == 0:
-        raise ModelFileError(
+        raise FormatError(
             f"{path.name} is big-endian, made for another kind of processor.",
             hint="Look for a little-endian copy, or convert it with gguf-convert-endian.",
         )
     if version not in _VERSIONS:
-        raise ModelFileError(
+        raise FormatError(
             f"{path.name} is GGUF version {version}; versions 2 and 3 can be read.",
             hint="Convert the model again, or look for a newer file of it.",
         )
@@ -220,7 +220,7 @@ def _array(source: HeaderBytes) -> ArrayPlace:
     return ArrayPlace(kind, count, start, source.position, found)
 
 
-def _tensors(source: HeaderBytes, count: int) -> Iterator[tuple[Tensor, int]]:
+def _tensors(source: HeaderBytes, path: Path, count: int) -> Iterator[tuple[Tensor, int]]:
     """Yield each tensor, and where it begins among the weights."""
     names: set[str] = set()
     for _ in range(count):
@@ -231,12 +231,21 @@ def _tensors(source: HeaderBytes, count: int) -> Iterator[tuple[Tensor, int]]:
         names.add(name)
         kind = TENSOR_TYPES.get(code)
         if kind is None:
-            source.damaged(f"the tensor {name!r} has the unknown type {code}")
+            raise _other_type(path, name, code)
         elements = prod(shape)
         if elements > _MOST_NUMBERS or (shape[0] if shape else 1) % kind.block:
             source.damaged(f"the tensor {name!r} of type {kind.name} has the shape {list(shape)}")
         rows = shape[1] if len(shape) > 1 else 1
         yield Tensor(name, kind.name, elements, elements // kind.block * kind.size, rows), offset
+
+
+def _other_type(path: Path, name: str, code: int) -> FormatError:
+    """Return the error for a quantisation of another program, or of llama.cpp's past: fetched anew it is the same."""
+    return FormatError(
+        f"{path.name} is quantised in a way that this engine does not know.",
+        cause=f"The tensor {name!r} has the unknown type {code}.",
+        hint="Choose another quantisation of this model, such as Q4_K_M.",
+    )
 
 
 def _check_weights(

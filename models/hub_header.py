@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from models.errors import ModelFileError
+from models.errors import FormatError, ModelFileError
 from models.gguf import is_later_part
 from models.gguf_header import Header, read_header, read_model
 from models.hub import Hub
@@ -52,8 +52,8 @@ class HubHeaders:
         while True:
             try:
                 header = read_header(path)
-            except ModelFileError:
-                if fetched == file.size:
+            except ModelFileError as error:
+                if fetched == file.size or isinstance(error, FormatError):
                     raise
             else:
                 # The last tensor may end in the zeros that stand for what is not here.

@@ -173,6 +173,7 @@ def test_any_bytes_after_the_magic_are_read_or_refused(
         ({"tensors": [Weights("a", (1, 1, 1, 1, 1))]}, "dimensions"),
         ({"tensors": [Weights("a", (33,), kind=8)]}, "shape"),
         ({"tensors": [Weights("a", kind=5)]}, "unknown type 5"),
+        ({"tensors": [Weights("a", (32,), kind=31)]}, "another quantisation"),
         ({"tensors": [Weights("a", kind=1 << 31)]}, "unknown type"),
         ({"tensors": [Weights("a", offset=4)]}, "not aligned"),
         ({"tensors": [Weights("a", offset=1 << 63)]}, "reach beyond"),

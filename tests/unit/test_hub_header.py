@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hub_server import HubState, hub_server
@@ -9,7 +10,7 @@ from huggingface_hub import close_session
 from raw_gguf import VOCABULARY, Array, Weights, gguf_bytes
 
 from models import hub_header
-from models.errors import ModelFileError
+from models.errors import FormatError, ModelFileError
 from models.gguf_header import Header, read_model
 from models.hub import Hub
 from models.hub_header import HubHeaders
@@ -67,6 +68,14 @@ def test_a_last_tensor_that_is_half_here_is_not_taken_for_whole(hub: HubState, t
     here, there = both(hub, tmp_path, padded(short))
     assert here.tensors == there.tensors
     assert len(hub.ranges_asked()) == 2
+
+
+@pytest.mark.parametrize("wrong", [{"tensors": [Weights("a", (32,), kind=139)]}, {"version": 3 << 24}])
+def test_what_no_engine_here_reads_is_told_by_its_beginning(hub: HubState, wrong: dict[str, Any]) -> None:
+    hub.add(REPO, "m.gguf", gguf_bytes(data=8 << 20, **wrong))
+    with HubHeaders(Hub()) as headers, pytest.raises(FormatError, match=r"m\.gguf"):
+        read(headers)
+    assert len(hub.ranges_asked()) == 1
 
 
 def test_what_is_no_model_is_told_and_what_is_too_long_is_left(hub: HubState, monkeypatch: pytest.MonkeyPatch) -> None:
