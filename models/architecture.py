@@ -27,6 +27,8 @@ _NO_TEXT = _words(
     "llama-embed t5 t5encoder wavtokenizer-dec dream llada llada-moe rnd1 qwen3tts pockettts"
 )
 """They embed, see, hear, fill whole texts at once or answer what an encoder has read, and never continue a text."""
+_HEADS = _words("eagle3 dflash gemma4-assistant")
+"""They guess from what a target has computed within, which llama.cpp's own programs give to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,11 @@ class MemoryKind:
 def continues_text(architecture: str) -> bool:
     """Tell whether a model of this architecture says one token after another."""
     return architecture not in _NO_TEXT
+
+
+def is_head(architecture: str) -> bool:
+    """Tell whether a model of this architecture says nothing by itself, and only guesses from within another."""
+    return architecture in _HEADS
 
 
 def keeps_keys_only(architecture: str, compressed: int) -> bool:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.architecture import continues_text, memory_class, memory_kind
+from models.architecture import continues_text, is_head, memory_class, memory_kind
 from models.errors import ModelFileError
 from models.gguf_header import Header, read_model
 from models.gguf_strings import KnownStrings
@@ -12,6 +12,7 @@ from models.quantisation import mixture_name
 from models.shape import Shape, shape_of
 
 _TEMPLATE = "tokenizer.chat_template"
+_FIRST_LAYER = "blk.0."
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,4 +134,21 @@ def _writes_text(header: Header) -> str:
         )
     if not header.tensors:
         raise ModelFileError(f"{header.path.name} has no weights.", hint="Name the file that has the model.")
+    if cause := _only_guesses(header, architecture):
+        raise ModelFileError(
+            f"{header.path.name} is no model by itself: it guesses from within its target, which is not supported.",
+            cause=cause,
+            hint="As a draft use a small model of the same family: `localspec models suggest TARGET` names one.",
+        )
     return architecture
+
+
+def _only_guesses(header: Header, architecture: str) -> str:
+    """Return the sign that a file has no more than what guesses from within a target; "" where there is none."""
+    if is_head(architecture):
+        return f"Its architecture is {architecture}."
+    guessing = header.number(f"{architecture}.nextn_predict_layers") or 0
+    # A pass of such a file would end the process.
+    if guessing > 0 and not any(tensor.name.startswith(_FIRST_LAYER) for tensor in header.tensors):
+        return "It has the layers that guess further tokens, and no others."
+    return ""
