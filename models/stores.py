@@ -29,6 +29,8 @@ _LARGEST_MANIFEST = 1 << 20
 _OWN = "LOCALSPEC_MODELS"
 _MOST_FILES = 20_000
 _DEEPEST = 8
+_HEADS = ("mtp-", "eagle3-", "dflash-", "dspark-")
+"""What llama.cpp puts before the names of files that guess from within a model; they lie beside it."""
 _LABEL = re.compile(
     r"(?:^|[-._/])((?:UD-)?(?:I?Q\d[A-Z0-9]*(?:_[A-Z0-9]+)*|TQ\d_\d|MXFP4(?:_MOE)?|NVFP4|BF16|FP?16|F32))(?=[-.]|$)",
     re.IGNORECASE,
@@ -183,13 +185,19 @@ def label_of(name: str) -> str:
     return found[-1].upper() if found else ""
 
 
+def is_head(name: str) -> bool:
+    """Tell by its name whether a file only guesses for the model beside it, and is none by itself."""
+    return name.rpartition("/")[2].startswith(_HEADS)
+
+
 def choose(files: Sequence[tuple[str, Path]], label: str = "") -> Path | None:
     """Return the file of a repository that a label means; without one Q4_K_M, else Q8_0, else the first."""
+    models = [each for each in files if not is_head(each[0])]
     for wanted in (label,) if label else ("Q4_K_M", "Q8_0"):
-        for name, path in files:
+        for name, path in models:
             if has_label(name, wanted):
                 return path
-    return None if label or not files else files[0][1]
+    return None if label or not models else models[0][1]
 
 
 def _names(repo: str, files: list[tuple[str, Path]]) -> Iterator[Found]:

@@ -13,7 +13,7 @@ from models.hub_header import HubHeaders
 from models.memory import MemoryPlan, Room, plan_memory
 from models.model_info import ModelInfo, info_of
 from models.names import MAIN, HubName
-from models.stores import choose, label_of
+from models.stores import choose, is_head, label_of
 
 USUAL = "Q4_K_M"
 _FOR_DRAFTS = ("Q4_0", "Q8_0", USUAL)
@@ -87,7 +87,7 @@ def _models(repository: Repository) -> list[Parts]:
 
 
 def _is_other(name: str) -> bool:
-    return any(word in Path(name).name.lower() for word in _NO_MODELS)
+    return is_head(name) or any(word in Path(name).name.lower() for word in _NO_MODELS)
 
 
 def _named(repository: Repository, models: list[Parts], wanted: HubName) -> Parts:

@@ -161,6 +161,14 @@ def test_the_largest_that_fits_is_taken_where_the_usual_one_does_not(
     assert cached(tmp_path) == ["m-Q3_K_S.gguf"]
 
 
+@pytest.mark.parametrize("name", ["user/gemma", "user/gemma:Q8_0"])
+def test_what_guesses_for_a_model_is_not_taken_for_it(hub: HubState, tmp_path: Path, name: str) -> None:
+    hub.add("user/gemma", "dflash-gemma-Q8_0.gguf", model(1, **{"general.architecture": "dflash"}))
+    hub.add("user/gemma", "gemma-Q8_0.gguf", model(3))
+    done = pull(tmp_path, name)
+    assert (done.returncode, cached(tmp_path)) == (0, ["gemma-Q8_0.gguf"]), done.stderr
+
+
 def in_folder(home: Path, rows: int) -> Path:
     path = home / "m.gguf"
     path.write_bytes(model(6, rows))

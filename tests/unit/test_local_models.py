@@ -139,6 +139,15 @@ def test_a_shorter_quantisation_is_not_part_of_a_longer(home: Path) -> None:
     assert not_here("user/repo:Q4_K").cause == "Here are: user/repo:Q4_K_M."
 
 
+def test_what_guesses_for_a_model_is_not_taken_for_it(home: Path) -> None:
+    head = in_hub(home, "user/repo", "dflash-gemma-Q8_0.gguf")
+    assert find_model("user/repo") == Path("user/repo")
+    model = in_hub(home, "user/repo", "gemma-Q8_0.gguf")
+    assert [find_model(name) for name in ("user/repo", "user/repo:Q8_0")] == [model, model]
+    assert find_model("hf://user/repo/dflash-gemma-Q8_0.gguf") == head
+    assert names() == ["hf://user/repo/dflash-gemma-Q8_0.gguf", "user/repo:Q8_0"]
+
+
 def test_two_files_of_one_quantisation_each_have_a_name_that_leads_back(home: Path) -> None:
     for name in ("one-Q4_0.gguf", "two-Q4_0.gguf", "plain.gguf", "other.gguf"):
         in_hub(home, "user/repo", name)
