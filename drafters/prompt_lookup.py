@@ -39,15 +39,16 @@ class PromptLookup:
             known = 0
         self._add(prompt[known:])
 
-    def propose(self, context: Sequence[int], limit: int) -> Draft:
+    def propose(self, context: Sequence[int], limit: int) -> Draft:  # noqa: ARG002
         """Return up to `limit` tokens that followed the longest match; none without a match."""
         after = self._after_longest_match()
         if after is None:
             return NO_DRAFT
-        tokens: list[int] = []
+        # Not the context: at a cursor that has another order than the prompt that was indexed.
+        text, tokens = self._tokens, list[int]()
         for place in range(after, after + limit):
             # A match that overlaps its own copy is a period: past the end of the text it goes on inside the draft.
-            token = context[place] if place < len(context) else tokens[place - len(context)]
+            token = text[place] if place < len(text) else tokens[place - len(text)]
             tokens.append(token)
             if self._is_end(token):
                 break

@@ -117,11 +117,10 @@ def _make(spec: ArmSpec, kit: ArmKit) -> Arm:
         reason = f"{kit.target.name} can't take back rejected tokens ({kit.target.rewind_support.reason})"
         raise PairError(f"The arm {spec} can't be used: {reason}.", hint="Use --vs auto or off with this model.")
     controller = FixedLength(kit.length(spec.length))
-    if spec.kind == "lookup":
-        return Arm(str(spec), PromptLookup(kit.target.vocab.is_end), controller)
-    if spec.kind == "suffix":
-        # As `--draft suffix` is: what it copies from is in the order of the text.
-        copies = [SuffixDrafter(kit.target.vocab.is_end)]
+    if spec.kind in ("lookup", "suffix"):
+        # As `--draft lookup` and `--draft suffix` are: what they copy from is in the order of the text.
+        kind: type[PromptLookup | SuffixDrafter] = PromptLookup if spec.kind == "lookup" else SuffixDrafter
+        copies = [kind(kit.target.vocab.is_end)]
         return Arm(str(spec), Hybrid(copies, None, Eager(), text_order(kit.target.vocab)), controller)
     assert kit.lend_draft is not None, "the command line asks for a draft model first"
     lent = kit.lend_draft()

@@ -1,5 +1,7 @@
 """At a cursor everybody who copies goes on from what is before it, however a drafter comes to be."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,8 +21,8 @@ from models.toy import ToyModel
 PREFIX, SUFFIX = "one two three\none two", "\nsomething else"
 
 
-def loaded(folder: Path, texts: Place | None) -> Drafter:
-    plan = LoadPlan(TOY_FIM, DrafterSpec("auto"), LlamaOptions(), folder / "machine.json", texts=texts)
+def loaded(kind: str, folder: Path, texts: Place | None = None) -> Drafter:
+    plan = LoadPlan(TOY_FIM, DrafterSpec(kind), LlamaOptions(), folder / "machine.json", texts=texts)
     loader = Loader(plan, AbortFlag(), lambda: 0.0, lambda _, __: None)
     return loader.drafting(plan.drafter, loader.target()).drafter
 
@@ -31,10 +33,17 @@ def benchmarked(kind: str) -> Drafter:
     return arm.drafter
 
 
-@pytest.mark.parametrize("how", ["loaded", "with a memory", "auto", "suffix"])
+HOW: dict[str, Callable[[Path], Drafter]] = {
+    "loaded": partial(loaded, "auto"),
+    "with a memory": lambda folder: loaded("auto", folder, Place(folder / "memory", folder)),
+    "lookup loaded": partial(loaded, "lookup"),
+    **{kind: lambda _, kind=kind: benchmarked(kind) for kind in ("auto", "suffix", "lookup")},
+}
+
+
+@pytest.mark.parametrize("how", HOW)
 def test_copies_at_a_cursor_go_on_from_what_is_before_it(how: str, tmp_path: Path) -> None:
-    texts = Place(tmp_path / "memory", tmp_path) if how == "with a memory" else None
-    drafter = benchmarked(how) if how in ("auto", "suffix") else loaded(tmp_path, texts)
+    drafter = HOW[how](tmp_path)
     vocab = ToyModel(markers=True).vocab
     prompt = fim_prompt(vocab, PREFIX, SUFFIX)
     assert prompt is not None
