@@ -62,6 +62,8 @@ def round_record(said: Said) -> dict[str, Any]:
         "text": said.text,
         "tokens": round_.emitted,
         "draft": round_.draft.tokens,
+        # Places in the draft, and the second guesses for them: one that came true is among the accepted.
+        "siblings": round_.draft.siblings,
         "source": round_.draft.source,
         "accepted": round_.accepted,
         "draft_seconds": round_.draft_seconds,

@@ -9,10 +9,13 @@ from app.engine.acceptance import Acceptance
 from app.engine.adaptive import Adaptive
 from app.engine.calibrate import VerifyCurve
 from app.engine.control import FixedLength, with_siblings
+from app.engine.messages import Said
 from app.engine.model_cost import ModelCost
 from app.engine.round import Round
+from app.engine.stats import Stats
 from app.engine.value import MARGIN, best_siblings
 from app.engine.verify import Verdict
+from app.report import round_record
 from drafters.base import Draft
 from models.distribution import one_hot
 
@@ -139,3 +142,14 @@ def test_a_fixed_length_has_as_many_siblings_as_it_was_told() -> None:
     assert control.trim(draft, 5).checked == (1, 2, 3, 11, 12)
     assert control.trim(draft, 4).checked == (1, 2, 3, 11)
     assert FixedLength(3).trim(draft.shortened(3), 3).siblings == ()
+
+
+def test_a_record_of_a_round_accounts_for_all_that_was_drafted_and_accepted() -> None:
+    draft = with_siblings(DRAFT, (0, 2))
+    round_ = round_of(draft, sibling=11, width=6)
+    record, stats = round_record(Said("", round_)), Stats()
+    stats.observe(round_)
+    assert len(record["draft"]) + len(record["siblings"]) == stats.drafted
+    assert record["accepted"] == stats.accepted == 1
+    place = record["accepted"] - 1
+    assert (place, record["tokens"][place]) in record["siblings"]
