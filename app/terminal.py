@@ -10,10 +10,13 @@ from typing import Any
 
 import click
 
+from app.columns import beginning
 from models.errors import LocalspecError
 
 _BAR = 24
 """Columns of a bar."""
+_COLUMNS = 80
+"""Of a terminal that does not say how wide it is."""
 
 
 class Terminal:
@@ -66,7 +69,10 @@ class Terminal:
 
     def progress(self, text: str) -> None:
         """Replace the progress line; only where a line can be replaced."""
-        if self.quiet or not self._moves or text == self._progress:
+        if self.quiet or not self._moves:
+            return
+        # What goes on below its end would stay there for good.
+        if (text := beginning(text, _width() - 1)) == self._progress:
             return
         self._progress = text
         sys.stderr.write(f"\r\x1b[K{text}")
@@ -93,6 +99,13 @@ def bar(done: float, of: float) -> str:
 def time_left(seconds: float) -> str:
     """Return about how long it will take."""
     return f"{seconds / 60:.0f} min left" if seconds > 90 else f"{seconds:.0f} s left"
+
+
+def _width() -> int:
+    """Return how wide the terminal is now that the progress line is on: stdout may be another, or a file."""
+    with suppress(OSError):
+        return os.get_terminal_size(sys.stderr.fileno()).columns or _COLUMNS
+    return _COLUMNS
 
 
 def _note(line: str) -> None:

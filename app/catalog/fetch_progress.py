@@ -1,12 +1,10 @@
 """The progress line of a download: how much has come, how fast, and how long the rest will take."""
 
-import shutil
 import time
 from collections import deque
 from collections.abc import Callable
 
 from app.catalog.words import plain, size
-from app.columns import beginning
 from app.terminal import Terminal
 
 _WINDOW = 5.0
@@ -38,7 +36,7 @@ class FetchProgress:
         self._seen.append((now, here))
         while now - self._seen[0][0] > _WINDOW and len(self._seen) > 2:
             self._seen.popleft()
-        self._terminal.progress(beginning(self.text(), shutil.get_terminal_size().columns - 1))
+        self._terminal.progress(self.text())
 
     def text(self) -> str:
         """Return the line."""
