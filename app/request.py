@@ -211,7 +211,7 @@ def _settings(flags: dict[str, Any]) -> Question:
         draft_length=flags["draft_max"],
         adapt=not flags["no_adapt"],
         allow_rounding=flags["allow_rounding"],
-        prediction=_read_file("--predict", Path(flags["prediction"])) if flags["prediction"] else "",
+        prediction=_prediction(flags["prediction"]),
         explain=flags["explain"],
         accept=Accept(flags["accept"]),
     )
@@ -243,7 +243,7 @@ def _prompt(words: tuple[str, ...], flags: dict[str, Any]) -> str | None:
     text = "\n\n".join(part for part in parts if part.strip())
     if text:
         # A trailing line end is the shell's, not the question's.
-        return text if flags["raw"] else text.rstrip("\n")
+        return text if flags["raw"] else text.rstrip("\r\n")
     if piped or flags["file"] or flags["as_json"]:
         raise UsageError("There is no prompt.", hint='Give a prompt: localspec run MODEL "PROMPT", or -f FILE.')
     return None
@@ -267,8 +267,14 @@ def _meant(name: str, known: Mapping[str, Any]) -> str:
     return f"Did you mean '{near[0]}'? " if near else f"The names are: {', '.join(known)}. "
 
 
+def _prediction(name: str | None) -> str:
+    # Models end their lines so, whatever the file does.
+    return _read_file("--predict", Path(name)).replace("\r\n", "\n") if name else ""
+
+
 def _read_file(flag: str, path: Path) -> str:
+    """Return the text of a file with its own line ends, as it would come through a pipe; raises UsageError."""
     try:
-        return path.read_text(encoding="utf-8-sig", errors="replace")
+        return path.read_bytes().decode("utf-8-sig", errors="replace")
     except OSError as error:
         raise UsageError(f"{flag} {path} can't be read.", cause=str(error.strerror), hint="Check the path.") from error

@@ -105,6 +105,34 @@ def test_the_mark_at_the_start_of_a_text_is_no_part_of_it(tmp_path: Path) -> Non
     assert localspec_here(*arguments, home=tmp_path, stdin="\ufeffthe sea").stdout == plain
 
 
+def test_a_file_is_sent_as_it_is_and_as_a_pipe_would_be(tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_bytes(b"the\r\nsea\r\n")
+    arguments = ("run", "toy", "--seed", "1", "-n", "9", "--raw", "--json")
+    piped = localspec_here(*arguments, home=tmp_path, stdin="the\r\nsea\r\n").stdout
+    read = localspec_here(*arguments, "-f", str(tmp_path / "lines.txt"), home=tmp_path).stdout
+    prompts = [json.loads(said.splitlines()[-1])["usage"]["prompt_tokens"] for said in (piped, read)]
+    assert prompts == [len("the\r\nsea\r\n")] * 2
+
+
+def test_an_expected_answer_has_the_line_ends_of_models(tmp_path: Path) -> None:
+    drafting = ("--draft", "suffix", "--no-adapt")
+    arguments = ("run", "toy", "the sea", "--seed", "7", "--temp", "1.5", "-n", "60", "--json", *drafting)
+    answer = json.loads(localspec_here(*arguments, home=tmp_path).stdout.splitlines()[-1])["answer"]
+    assert "\n" in answer[1:-1]
+    accepted = []
+    for end in ("\n", "\r\n"):
+        (tmp_path / "expected.txt").write_bytes(answer.replace("\n", end).encode())
+        said = localspec_here(*arguments, "--predict", str(tmp_path / "expected.txt"), home=tmp_path).stdout
+        accepted.append(json.loads(said.splitlines()[-1])["speculation"]["draft_n_accepted"])
+    assert accepted[0] == accepted[1] > 0
+
+
+def test_the_line_end_of_a_shell_is_no_part_of_the_prompt_on_any_system(tmp_path: Path) -> None:
+    arguments = ("run", "toy", "--seed", "1", "-n", "9")
+    said = {localspec_here(*arguments, home=tmp_path, stdin=f"the sea{end}").stdout for end in ("", "\n", "\r\n")}
+    assert len(said) == 1
+
+
 def test_more_threads_than_there_are_cores_are_told(tmp_path: Path) -> None:
     arguments = ("run", "toy", "hi", "-n", "2", "-t")
     assert "1024 threads are more than" in localspec_here(*arguments, "1024", home=tmp_path).stderr
