@@ -17,7 +17,7 @@ def read_prompts(path: str | None) -> list[BenchPrompt]:
     if path is None:
         return _parse(resources.files("app.bench").joinpath(_BUILT_IN).read_text(encoding="utf-8"), _BUILT_IN)
     try:
-        text = at_home(path, "--prompts").read_text(encoding="utf-8")
+        text = at_home(path, "--prompts").read_text(encoding="utf-8-sig")
     except OSError as error:
         raise UsageError(
             f"--prompts {path} can't be read.", cause=str(error.strerror), hint="Check the path."
@@ -77,7 +77,7 @@ _FORM = 'A line is {"id": "a", "class": "chat", "turns": ["Hi"]}, or has "prefix
 def _prompt(line: str, where: str) -> BenchPrompt:
     try:
         record = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{where}: not JSON.", cause=str(error), hint=_FORM) from error
     if not isinstance(record, dict):
         raise UsageError(f"{where}: not an object.", hint=_FORM)

@@ -42,8 +42,14 @@ def test_lines_become_prompts_and_empty_ones_are_nothing(tmp_path: Path) -> None
     ]
 
 
+def test_a_file_may_begin_with_the_mark_of_its_encoding(tmp_path: Path) -> None:
+    """As some editors and PowerShell write it; all other files that are read may, too."""
+    assert read_prompts(file_of(tmp_path, "\ufeff" + json.dumps(GOOD))) == read_prompts(file_of(tmp_path, GOOD))
+
+
 BAD = {
     "not JSON": ("{", "line 2: not JSON"),
+    "lists in lists without end": ("[" * 100_000, "line 2: not JSON"),
     "no object": ("[1]", "line 2: not an object"),
     "no id": ({"class": "chat", "turns": ["Hi there"]}, 'line 2: no "id"'),
     "an id that is a number": ({"id": 7, "class": "chat", "turns": ["x"]}, 'line 2: "id" is 7'),
