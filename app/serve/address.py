@@ -36,8 +36,8 @@ def read_address(url: str) -> Address:
 def _split(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-        # Asking for the port checks it.
-        _ = parts.port
+        # Asking for the port checks it. A host with a part that is empty or too long is found wrong when it is called.
+        _ = parts.port, (parts.hostname or "").encode("idna")
     except ValueError as error:
         raise UsageError("--audit needs the URL of a server.", cause=str(error), hint=_HINT) from error
     if "@" in parts.netloc:

@@ -20,7 +20,7 @@ from app.serve.service import Service
 from app.serve.settings import Door, ServePlan
 from app.serve.web import make_app
 from app.terminal import Terminal
-from models.errors import LocalspecError
+from models.errors import LocalspecError, UsageError
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _NOT_HERE = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
@@ -56,7 +56,7 @@ async def serve(plan: ServePlan, terminal: Terminal) -> None:
 
 
 def listen(door: Door) -> list[socket.socket]:
-    """Open a socket for each address of the host, all of one port; raises LocalspecError."""
+    """Open a socket for each address of the host, all of one port; raises LocalspecError, UsageError for no host."""
     try:
         found = socket.getaddrinfo(door.host.strip("[]"), door.port, type=socket.SOCK_STREAM)
         return _opened(dict.fromkeys((family, str(address[0])) for family, *_, address in found), door.port)
@@ -66,6 +66,9 @@ def listen(door: Door) -> list[socket.socket]:
             cause=str(error.strerror),
             hint=_HINTS.get(error.errno or 0, "Check --host and --port."),
         ) from error
+    except UnicodeError as error:
+        # With a part that is empty or too long it is never looked up.
+        raise UsageError(f"--host {door.host} is not a host's name.", cause=str(error), hint="Check --host.") from error
 
 
 def _opened(addresses: Collection[tuple[socket.AddressFamily, str]], port: int) -> list[socket.socket]:

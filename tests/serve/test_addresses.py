@@ -79,6 +79,13 @@ def test_an_address_that_is_not_here_is_passed_over_while_another_is(
     assert failure.value.hint == "Check --host and --port."
 
 
+@pytest.mark.parametrize("host", ["192.168..5", "a" * 64, "."])
+def test_a_host_that_is_none_is_refused_by_name(tmp_path: Path, host: str) -> None:
+    with pytest.raises(UsageError, match="is not a host's name") as failure:
+        listen(plan_of(tmp_path, "toy", "--host", host, "--api-key", "key").door)
+    assert failure.value.exit_code == 2
+
+
 def test_a_kind_of_address_that_this_machine_does_not_know_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -319,6 +319,7 @@ def test_a_proxy_in_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch)
         ("https://example.org/llm", "https://example.org/llm/v1", "", False),
         ("http://192.168.0.4:80", "http://192.168.0.4:80/v1", "", False),
         ("http://0.0.0.0:80", "http://0.0.0.0:80/v1", "", False),
+        ("http://bücher.example.:80", "http://bücher.example.:80/v1", "", False),
     ],
 )
 def test_addresses(url: str, base: str, model: str, loopback: bool) -> None:
@@ -329,7 +330,7 @@ def test_addresses(url: str, base: str, model: str, loopback: bool) -> None:
     "url",
     [
         "", "localhost:8080", "ftp://127.0.0.1", "http://", "http://127.0.0.1:99999", "http://[::1", "http://a b",
-        "http://127.0.0.1:8080/?a=b", "http://127.0.0.1\n:8080",
+        "http://127.0.0.1:8080/?a=b", "http://127.0.0.1\n:8080", "http://192.168..5:8080", f"http://{'a' * 64}.org",
     ],
 )  # fmt: skip
 def test_what_is_no_address_is_refused(url: str) -> None:
