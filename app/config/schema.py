@@ -1,6 +1,6 @@
 """What a settings file may say: the flags of each command, by their long names, with the types they have there."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from math import isfinite
 from typing import Any
@@ -163,9 +163,19 @@ def _lacking(parameter: click.Parameter, value: Any) -> str:
         return "" if isinstance(value, bool) else "true or false"
     if isinstance(value, list) and not parameter.multiple:
         return "one value"
-    each = value if isinstance(value, list) else [value]
+    if value == [] and isinstance(parameter.default, list):
+        # On the command line its default would be there.
+        return "at least one value"
+    return _lacking_in(parameter, value if isinstance(value, list) else [value])
+
+
+def _lacking_in(parameter: click.Parameter, each: Sequence[Any]) -> str:
+    """Return what a parameter that takes values wants instead of one of these; "" where it may take them."""
     if any(isinstance(one, bool | list | dict) or _is_huge(one) for one in each):
         return "a value"
+    if any(isinstance(one, str) and "\0" in one for one in each):
+        # No flag can have it, and no file.
+        return "a text without a null character"
     if any(isinstance(one, float) and not isfinite(one) for one in each):
         return "a finite number"
     # 100 would be the name of a file, and is meant for another flag of this name.
