@@ -62,7 +62,7 @@ class SectionedCommand(click.Command):
     """A command whose help has sections, and which still understands yesterday's flags."""
 
     def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
-        """Translate old spellings and parse; then say what was translated, and NOTES, unless quiet."""
+        """Translate old spellings and parse; then say what was translated, and NOTES, unless quiet or completing."""
         options = [each for each in self.get_params(context) if isinstance(each, click.Option)]
         known = {name for option in options for name in option.opts}
         valued = {name for option in options if not (option.is_flag or option.count) for name in option.opts}
@@ -70,7 +70,8 @@ class SectionedCommand(click.Command):
         try:
             rest = super().parse_args(context, arguments)
         finally:
-            terminal = Terminal(quiet=context.params.get("quiet", False))
+            # A note would stand in the middle of the line that is being typed.
+            terminal = Terminal(quiet=context.params.get("quiet", False) or context.resilient_parsing)
             for note in (*context.meta.get(NOTES, ()), *notes):
                 terminal.warn(note)
         _give_way(context)

@@ -186,6 +186,12 @@ def test_pair_cards_are_completed_and_a_store_that_fails_is_not_told(
     assert names == ["starter", "s"]
 
 
+def test_an_old_flag_before_what_is_completed_is_not_told(tmp_path: Path) -> None:
+    extra = {"_LOCALSPEC_COMPLETE": "bash_complete", "LOCALSPEC_LINE": "localspec run --color -ub 512 --draft-n 3 --vi"}
+    done = localspec(home=tmp_path, extra=extra)
+    assert (done.stdout, done.stderr) == ("plain,--vim\n", "")
+
+
 def test_powershell_completes_commands(tmp_path: Path) -> None:
     extra = {"_LOCALSPEC_COMPLETE": "powershell_complete", "LOCALSPEC_WORDS": "localspec ru", "LOCALSPEC_WORD": "ru"}
     assert "plain\trun\t" in localspec(home=tmp_path, extra=extra).stdout
