@@ -191,8 +191,9 @@ class Sampled:
 
     def distance(self, depth: int) -> float:
         """Return the distance of what was said from its law, as far as ways are told apart."""
-        law = self.laws[depth - 1]
-        return distance(self.counts.paths(depth), law.probs, law.rest)
+        laws = enumerate(self.laws[:depth], start=1)
+        # Of more tokens fewer ways are told apart, and yet they can't be nearer than the first of them are.
+        return max(distance(self.counts.paths(tokens), law.probs, law.rest) for tokens, law in laws)
 
 
 def weighted(samples: Sequence[Sampled], value: Callable[[Sampled], float]) -> float:

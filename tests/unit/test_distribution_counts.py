@@ -119,6 +119,13 @@ def test_ways_that_are_not_told_apart_add_their_chance_to_the_bound() -> None:
     assert margins == pytest.approx([0, 0.1, 0.3])
 
 
+def test_more_tokens_are_never_nearer_to_their_law_than_the_first_of_them() -> None:
+    """Of few answers hardly any way of three tokens is told apart: alone they would seem to fit."""
+    laws = (law(t1=0.5, t2=0.5), law(0.6, t1=0.4), Law({}, 1.0))
+    found = find([sampled({(1,): 60, (2,): 40}, laws)], Accept.TYPICAL, 0)
+    assert [bound.measured for bound in found.bounds] == pytest.approx([0.1, 0.2, 0.2])
+
+
 def test_places_count_by_their_samples() -> None:
     laws = (law(t1=0.5, t2=0.5),) * 3
     places = [sampled({(1,): 30}, laws), sampled({(1,): 45, (2,): 45}, laws), sampled({}, laws)]
