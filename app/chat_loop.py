@@ -35,7 +35,7 @@ def _converse(chat: Chat) -> int:
     interrupted = False
     while True:
         try:
-            text, fenced = _read_turn()
+            text, fenced = _read_turn(chat.terminal)
         except EOFError:
             chat.terminal.show("")
             return 0
@@ -66,22 +66,22 @@ def _respond(chat: Chat, text: str, *, fenced: bool) -> None:
         chat.ask(message.text, message.typed)
 
 
-def _read_turn() -> tuple[str, bool]:
+def _read_turn(terminal: Terminal) -> tuple[str, bool]:
     """Read a line, lines joined by a trailing backslash, or a text between triple quotes; True: it was between them."""
-    line = input("> ")
+    line = terminal.read("> ")
     if line.lstrip().startswith(_FENCE):
-        return _read_fenced(line.lstrip().removeprefix(_FENCE)), True
+        return _read_fenced(terminal, line.lstrip().removeprefix(_FENCE)), True
     lines = [line]
     while lines[-1].endswith("\\"):
         lines[-1] = lines[-1][:-1]
-        lines.append(input(". "))
+        lines.append(terminal.read(". "))
     return "\n".join(lines), False
 
 
-def _read_fenced(first: str) -> str:
+def _read_fenced(terminal: Terminal, first: str) -> str:
     lines = [first]
     while not lines[-1].rstrip().endswith(_FENCE):
-        lines.append(input(". "))
+        lines.append(terminal.read(". "))
     lines[-1] = lines[-1].rstrip().removesuffix(_FENCE)
     return "\n".join(lines).strip("\n")
 

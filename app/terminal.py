@@ -54,6 +54,15 @@ class Terminal:
         self.clear_progress()
         _note(text)
 
+    def read(self, mark: str) -> str:
+        """Return a line that is typed after a mark; raises EOFError."""
+        if sys.stdout.isatty():
+            # Only there can it be edited.
+            return input(mark)
+        # `input` would write the mark to stdout, among the answers of a file, and out of sight.
+        _note(mark, ends=False)
+        return input()
+
     def warn(self, text: str) -> None:
         """Write a note that matters, unless quiet."""
         self.tell(f"localspec: note: {text}")
@@ -108,10 +117,10 @@ def _width() -> int:
     return _COLUMNS
 
 
-def _note(line: str) -> None:
+def _note(line: str, *, ends: bool = True) -> None:
     # A full disk behind stderr must not end an answer that can be written.
     with suppress(OSError):
-        click.echo(line, err=True)
+        click.echo(line, nl=ends, err=True)
 
 
 def _is_read(line: str) -> bool:

@@ -1,5 +1,6 @@
 """The line chat, driven through a pseudo-terminal as a person would."""
 
+import json
 import os
 import pty
 import signal
@@ -175,6 +176,15 @@ def test_a_text_between_triple_quotes_is_no_command(chat: Terminal) -> None:
     chat.type("// a comment\n")
     chat.wait_until(lambda: chat.text.count("30 tokens") == 2)
     assert "Unknown command" not in chat.text
+
+
+def test_no_mark_of_a_line_to_be_typed_is_among_answers_that_go_to_a_file(tmp_path: Path) -> None:
+    typed = 'one\ntwo\\\nmore\n"""three\nmore"""\n/quit\n'
+    done = localspec("run", "toy", "-n", "5", "--seed", "1", "--temp", "0", home=tmp_path, typed=typed)
+    saved = json.loads(localspec("history", "export", "--json", home=tmp_path).stdout)
+    answers = [said["text"] for said in saved["messages"] if said["role"] == "assistant"]
+    assert done.stdout == "".join(f"{answer}\n" for answer in answers)
+    assert (len(answers), done.stderr.count("> "), done.stderr.count("> . ")) == (3, 4, 2)
 
 
 def test_a_byte_that_is_no_text_ends_no_chat(chat: Terminal) -> None:
