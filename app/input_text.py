@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.mentions import Expanded, expand
+from app.mentions import Expanded, expand, explicit
 
 _COMMENT_OR_PATH = re.compile(r"/(?:\*|\S*/)")
 
@@ -17,6 +17,11 @@ def is_command(text: str) -> bool:
 def with_files(text: str, pasted: Sequence[str] = ()) -> Expanded:
     """Return a message with what is in the files that it mentions, but for those in `pasted`; raises UsageError."""
     return expand(text, working_directory(), pasted)
+
+
+def typed_again(text: str, pasted: Sequence[str]) -> str:
+    """Return what to type for the same as a text of which parts were pasted: nobody knows of those any more."""
+    return text if is_command(text) else explicit(text, working_directory(), pasted)
 
 
 def working_directory() -> Path:

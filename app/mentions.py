@@ -14,7 +14,7 @@ from app.history.safe_text import one_line
 from app.mentioned_file import Excerpt, mention, read_excerpt
 from models.errors import UsageError
 
-__all__ = ["Excerpt", "Expanded", "expand", "mention"]
+__all__ = ["Excerpt", "Expanded", "expand", "explicit", "mention"]
 
 _LIMIT = 512 * 1024
 """Characters of all files of a message together; some 130,000 tokens, more than most contexts hold."""
@@ -58,10 +58,10 @@ def expand(text: str, folder: Path, verbatim: Sequence[str] = ()) -> Expanded:
     wanted = [one for match in found if not match[1] and (one := _resolve(match, folder))]
     files = tuple(_read(wanted, folder))
     blocks = [_unescaped(text, found), *(_block(file) for file in files)]
-    return Expanded("\n\n".join(blocks), _explicit(text, folder, verbatim), files)
+    return Expanded("\n\n".join(blocks), explicit(text, folder, verbatim), files)
 
 
-def _explicit(text: str, folder: Path, verbatim: Sequence[str]) -> str:
+def explicit(text: str, folder: Path, verbatim: Sequence[str]) -> str:
     """Return a text with a backslash before what is a mention in it only while nothing is verbatim."""
     if not any(verbatim):
         return text

@@ -14,7 +14,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import OptionList, TextArea
 
-from app.input_text import working_directory
+from app.input_text import typed_again, working_directory
 from app.paths import prompts_file
 from app.ui.completion import Sources, partial_at
 from app.ui.completion_popup import CompletionPopup
@@ -115,7 +115,7 @@ class Prompt(Widget):
 
     def replace_text(self, text: str) -> None:
         """Show another text; Up leads to what was typed and not sent."""
-        self.history.set_aside(self.full_text, self._area.pastes.expand)
+        self.history.set_aside(self._whole(self.text), self._whole)
         self.set_text(text)
 
     def offer(self, text: str) -> bool:
@@ -123,7 +123,7 @@ class Prompt(Widget):
         if not self.text:
             self.set_text(text)
             return True
-        self.history.set_aside(text, self._area.pastes.expand)
+        self.history.set_aside(text, self._whole)
         return False
 
     def restore(self) -> None:
@@ -239,6 +239,11 @@ class Prompt(Widget):
         """Close the list: keys go elsewhere now."""
         self._popup.close()
 
+    def _whole(self, shown: str) -> str:
+        """Return all of a text, as it would be typed: what was pasted in it, and placeholders, end with the prompt."""
+        text = self._area.pastes.expand(shown)
+        return typed_again(text, self._area.pastes.in_text(text))
+
     def _show(self, text: str) -> None:
         self._quiet = True
         self._area.load_text(text)
@@ -268,9 +273,10 @@ class Prompt(Widget):
         if not text:
             return
         recalled = self.history.is_walked
-        self.history.add(text)
+        pasted = self._area.pastes.in_text(text)
+        self.history.add(typed_again(text, pasted))
         self._sent = (self.text, self._area.pastes)
-        self.post_message(self.Submitted(text, self._area.pastes.in_text(text), recalled))
+        self.post_message(self.Submitted(text, pasted, recalled))
         self._vim.keep_whole(self._area.pastes.expand)
         self._area.pastes = Pastes()
         self._show("")

@@ -112,6 +112,48 @@ def test_what_was_pasted_names_no_file_when_it_is_edited_either() -> None:
     drive(steps())
 
 
+def test_what_was_pasted_names_no_file_when_up_leads_to_it_either() -> None:
+    async def steps() -> None:
+        async with chatting(predict=4) as chat:
+            await chat.ready()
+            chat.screen.query_one(PromptArea).take_paste("x = 1\n@notes.txt\n@mock.patch\n@property")
+            await chat.pilot.press("enter")
+            await chat.until(lambda: len(chat.messages) == 2 and not chat.screen.busy)
+            await chat.pilot.press("up", "enter")
+            await chat.until(lambda: len(chat.messages) == 4 and not chat.screen.busy)
+            assert chat.messages[2] == chat.messages[0] == "x = 1\n@notes.txt\n@mock.patch\n@property"
+
+    drive(steps())
+
+
+def test_what_was_pasted_and_not_sent_names_no_file_later_either() -> None:
+    async def steps() -> None:
+        async with chatting(predict=4) as chat:
+            await chat.ready()
+            await chat.ask("abc")
+            chat.screen.query_one(PromptArea).take_paste("y = 2\n@notes.txt")
+            await edit(chat)
+            await sent_again(chat)
+            await chat.pilot.press("up", "up", "enter")
+            await chat.until(lambda: len(chat.messages) == 4 and not chat.screen.busy)
+            assert chat.messages[2] == "y = 2\n@notes.txt"
+
+    drive(steps())
+
+
+def test_a_command_with_something_pasted_is_the_same_when_up_leads_to_it() -> None:
+    async def steps() -> None:
+        async with chatting(predict=4) as chat:
+            await chat.ready()
+            chat.screen.prompt.set_text("/system ")
+            chat.screen.query_one(PromptArea).take_paste("Say\n@notes.txt")
+            await chat.pilot.press("enter", "up")
+            assert chat.screen.dialogue.system == "Say\n@notes.txt"
+            assert chat.screen.prompt.text == "/system Say\n@notes.txt"
+
+    drive(steps())
+
+
 def test_a_very_long_message_still_names_its_file_when_it_is_edited() -> None:
     async def steps() -> None:
         async with chatting(request(predict=4, ctx_size=4096)) as chat:
