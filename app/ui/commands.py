@@ -59,8 +59,7 @@ def complete_argument(command: str, partial: str) -> Sequence[str]:
     known: dict[str, Sequence[str]] = {
         "draft": ("auto", "suffix", "lookup", "off"),
         "theme": tuple(THEMES),
-        "set": tuple(_SETTINGS),
-        "set accept": tuple(Accept),
+        "set": (*_SETTINGS, *(f"accept {rule}" for rule in Accept)),
         "system": ("off",),
         "strict": _ON_OFF,
     }

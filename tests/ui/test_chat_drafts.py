@@ -317,6 +317,18 @@ def test_escape_does_not_stop_the_first_load(monkeypatch: pytest.MonkeyPatch) ->
     drive(steps())
 
 
+def test_the_rules_that_a_setting_can_have_are_completed() -> None:
+    async def steps() -> None:
+        async with chatting() as chat:
+            await chat.ready()
+            await chat.pilot.press(*"/set acc", "tab", "space", *"re", "tab", "enter")
+            await chat.until(lambda: "accept is residual" in chat.notes)
+            await chat.type("/set accept")
+            await chat.until(lambda: "accept can't be ''." in chat.notes)
+
+    drive(steps())
+
+
 def test_an_unknown_command_is_in_the_prompt_again() -> None:
     async def steps() -> None:
         async with chatting(predict=4) as chat:
