@@ -31,7 +31,8 @@ class Command:
 
 def run_command(chat: Chat, line: str) -> None:
     """Run the command in a line such as "/set temp 0.2"; raises UsageError for an unknown one, LeaveChat for /quit."""
-    name, _, argument = line[1:].strip().partition(" ")
+    # Not at a space alone: a long argument begins on a line of its own.
+    name, argument = [*line[1:].split(maxsplit=1), "", ""][:2]
     name = _SYNONYMS.get(name, name)
     if name not in COMMANDS:
         raise UsageError(

@@ -44,7 +44,8 @@ class Command:
 
 def run_command(screen: "ChatScreen", line: str) -> None:
     """Run the command in a line such as "/set temp 0.2"; an unknown one is in the prompt again. Raises UsageError."""
-    name, _, argument = line[1:].strip().partition(" ")
+    # Not at a space alone: a long argument begins on a line of its own.
+    name, argument = [*line[1:].split(maxsplit=1), "", ""][:2]
     name = _SYNONYMS.get(name, name)
     if name not in COMMANDS:
         screen.prompt.restore()

@@ -178,6 +178,11 @@ def test_a_text_between_triple_quotes_is_no_command(chat: Terminal) -> None:
     assert "Unknown command" not in chat.text
 
 
+def test_the_argument_of_a_command_can_begin_on_the_next_line(chat: Terminal) -> None:
+    chat.type("/system\\\nBe brief.\\\nBe kind.\n/system\n")
+    chat.wait_for("Be brief.\nBe kind.\n")
+
+
 def test_no_mark_of_a_line_to_be_typed_is_among_answers_that_go_to_a_file(tmp_path: Path) -> None:
     typed = 'one\ntwo\\\nmore\n"""three\nmore"""\n/quit\n'
     done = localspec("run", "toy", "-n", "5", "--seed", "1", "--temp", "0", home=tmp_path, typed=typed)

@@ -329,6 +329,16 @@ def test_the_rules_that_a_setting_can_have_are_completed() -> None:
     drive(steps())
 
 
+def test_the_argument_of_a_command_can_begin_on_the_next_line() -> None:
+    async def steps() -> None:
+        async with chatting() as chat:
+            await chat.ready()
+            await chat.type("/system\nBe brief.\n\nBe kind.")
+            assert chat.screen.dialogue.system == "Be brief.\n\nBe kind."
+
+    drive(steps())
+
+
 def test_an_unknown_command_is_in_the_prompt_again() -> None:
     async def steps() -> None:
         async with chatting(predict=4) as chat:
