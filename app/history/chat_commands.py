@@ -29,14 +29,24 @@ def save_conversation(record: Recorder, name: str) -> Path:
     else:
         text = to_markdown(record.conversation, entries)
     try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(text.encode("utf-8", errors="replace"))
+        _write_new(path, text)
     except FileExistsError:
         raise LocalspecError(f"{path} already exists.", hint="Choose another name.") from None
     except OSError as error:
         cause = str(error.strerror)
         raise LocalspecError(f"{path} can't be written.", cause=cause, hint="Choose another place.") from error
     return path
+
+
+def _write_new(path: Path, text: str) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(text.encode("utf-8", errors="replace"))
+    except BaseException:
+        # A part of it would pass for the whole, and have the name when there is room.
+        path.unlink(missing_ok=True)
+        raise
 
 
 def _place(name: str) -> Path:

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from app.history.chat_commands import save_conversation
+from app.history.recorder import Recorder
+from models.errors import LocalspecError
 from models.whole_file import PRIVATE, SHARED, write_whole
 
 
@@ -32,6 +35,15 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path) -
     assert [file.name for file in tmp_path.iterdir()] == ["file.json"]
     write_whole(path, "new, with ü")
     assert path.read_text(encoding="utf-8") == "new, with ü"
+
+
+def test_a_conversation_that_finds_no_room_is_saved_under_the_same_name_when_there_is_some(tmp_path: Path) -> None:
+    record, name = Recorder(), str(tmp_path / "talk.md")
+    record.ask("word " * 10_000)
+    with full_after(10_000), pytest.raises(LocalspecError, match=r"can't be written.\nFile too large"):
+        save_conversation(record, name)
+    assert not [*tmp_path.iterdir()]
+    assert save_conversation(record, name).read_text().count("word") > 10_000
 
 
 @pytest.mark.parametrize("name", ["missing/file", "folder"])
