@@ -8,6 +8,7 @@ from textual.actions import SkipAction
 from textual.binding import Binding, BindingType
 from textual.css.scalar import Scalar
 from textual.screen import Screen
+from textual.strip import Strip
 from textual.widgets import TextArea
 
 from app.ui.pastes import Pastes, harmless
@@ -65,6 +66,10 @@ class PromptArea(TextArea):
     def on_resize(self) -> None:
         """Keep the cursor in sight when there is less room."""
         self.call_after_refresh(self.scroll_cursor_visible)
+
+    def render_line(self, y: int) -> Strip:
+        """Return a line, an empty one where there is no room: Textual would end the app over the placeholder."""
+        return super().render_line(y) if self.content_size.width else Strip([])
 
     def get_line(self, line_index: int) -> Text:
         """Return a line with its placeholders marked."""

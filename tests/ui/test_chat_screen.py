@@ -390,6 +390,20 @@ def test_every_resize_is_survived() -> None:
     drive(steps())
 
 
+def test_a_terminal_without_room_for_anything_ends_no_chat() -> None:
+    async def steps() -> None:
+        async with chatting(size=(80, 24)) as chat:
+            await chat.ready()
+            for width in range(8, 0, -1):
+                await chat.pilot.resize_terminal(width, 10)
+                await chat.pilot.resize_terminal(width, 1)
+            await chat.pilot.resize_terminal(80, 24)
+            assert chat.app.is_running
+            assert "Message, / for commands" in chat.shown
+
+    drive(steps())
+
+
 @pytest.mark.parametrize(("keys", "code"), [(("ctrl+q",), 0), (("ctrl+c", "ctrl+c"), 130)])
 def test_leaving_has_an_exit_code(keys: tuple[str, ...], code: int) -> None:
     async def steps() -> None:
