@@ -14,14 +14,19 @@ from app.history.safe_text import one_line
 from app.mentioned_file import Excerpt, mention, read_excerpt
 from models.errors import UsageError
 
-__all__ = ["Excerpt", "Expanded", "expand", "explicit", "mention"]
+__all__ = ["BEFORE", "Excerpt", "Expanded", "expand", "explicit", "mention"]
 
 _LIMIT = 512 * 1024
 """Characters of all files of a message together; some 130,000 tokens, more than most contexts hold."""
-_MENTION = re.compile(r"""(?<![^\s([{<"'])(\\?)@(?:"([^"\n\0]{1,4096})"(:\d+(?:-\d+)?)?|([^\s\0]+))""")
+BEFORE = r"""\s([{<"'\u2018\u201c\u201e\u00ab\uff08\u3010\u300a\u300c\u300e"""
+"""What may stand before a mention, as part of a class of characters: typographic and East Asian signs too."""
+_MENTION = re.compile(rf"""(?<![^{BEFORE}])(\\?)@(?:"([^"\n\0]{{1,4096}})"(:\d+(?:-\d+)?)?|([^\s\0]+))""")
 _CODE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}\1|\Z)|(`+)[^`\n]+\2", re.DOTALL | re.MULTILINE)
 _SPAN = re.compile(r"(?P<path>.+):(?P<first>\d+)(?:-(?P<last>\d+))?")
-_AFTER_A_PATH = ".,;:!?)]}>'\""
+_AFTER_A_PATH = (
+    ".,;:!?)]}>'\"\u2026\u2019\u201d\u00bb\u3002\u3001\uff0c\uff1b\uff1a\uff01\uff1f\uff09\u3011\u300b\u300d\u300f"
+)
+_POSSESSIVE = re.compile("['\u2019]s$")
 _MOST_AFTER = 3
 _LONGEST_PATH = 4096
 _NO_PATH = re.compile(r"[()<>=\"'`]")
@@ -98,15 +103,23 @@ def _resolve(match: re.Match[str], folder: Path) -> _Mention | None:
         return _file(quoted + (span or ""), folder) or _missing(quoted, folder)
     if len(word) > _LONGEST_PATH:
         return None
-    for cut in range(_MOST_AFTER + 1):
-        if known := _file(word[: len(word) - cut], folder):
+    for name in _names(word):
+        if known := _file(name, folder):
             return known
-        if word[len(word) - cut - 1 :][:1] not in _AFTER_A_PATH:
-            break
-    word = word.rstrip(_AFTER_A_PATH)
+    word = _POSSESSIVE.sub("", word.rstrip(_AFTER_A_PATH))
     if not _LOOKS_LIKE_PATH.search(_path_of(word)) or _NO_PATH.search(word):
         return None
     return _missing(_path_of(word), folder)
+
+
+def _names(word: str) -> Iterator[str]:
+    """Yield what may be a path of a word: all of it, then less and less of what a sentence puts after a name."""
+    for cut in range(_MOST_AFTER + 1):
+        name = word[: len(word) - cut]
+        yield name
+        yield from [name[:-2]] * bool(_POSSESSIVE.search(name))
+        if name[-1:] not in _AFTER_A_PATH:
+            return
 
 
 def _path_of(word: str) -> str:

@@ -7,7 +7,7 @@ from heapq import nsmallest
 from itertools import islice
 from typing import Literal
 
-from app.mentions import mention
+from app.mentions import BEFORE, mention
 
 _MOST = 50
 """Candidates that are offered; who needs more types another letter."""
@@ -15,7 +15,7 @@ _MOST_COMPARED = 2_000
 """Candidates that are compared, of those that fit at all; with more, a key would be felt."""
 _COMMAND = re.compile(r"/(?P<name>[^\s/]*)")
 _ARGUMENT = re.compile(r"/(?P<name>[^\s/]+)[ \t]+(?P<partial>.*)")
-_FILE = re.compile(r"""(?:^|(?<=[\s(\[{<"']))@(?:"(?P<quoted>[^"\n]*)|(?P<bare>[^\s"]*))$""")
+_FILE = re.compile(rf"""(?:^|(?<=[{BEFORE}]))@(?:"(?P<quoted>[^"\n]*)|(?P<bare>[^\s"]*))$""")
 
 Kind = Literal["command", "argument", "file"]
 

@@ -207,6 +207,7 @@ def test_the_list_is_above_the_prompt_with_eight_rows_at_most(tmp_path: Path) ->
         ("/a b c", 0, Partial("argument", "b c", 3, "a")),
         ("/save @x", 0, Partial("file", "x", 6)),
         ('(@"a b', 2, Partial("file", "a b", 1)),
+        ("\u201c@a", 0, Partial("file", "a", 1)),
         ('@"a" ', 0, None),
         ("x@y", 0, None),
     ],
