@@ -140,14 +140,22 @@ def _file(word: str, folder: Path) -> _Mention | None:
 
 def _place(word: str, folder: Path) -> Path | None:
     try:
-        path = folder / Path(word).expanduser()
+        path = folder / _from_home(Path(word))
         path.lstat()
         # A bare word such as @tests is more often a name of somebody than of a folder.
         return None if path.is_dir() and not _LOOKS_LIKE_PATH.search(word) else path
     except PermissionError:
         return path
-    except (OSError, ValueError, RuntimeError):  # a word too long for a name, a NUL in it, a home that nobody has
+    except (OSError, ValueError):  # a word too long for a name, a NUL in it
         return None
+
+
+def _from_home(path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        # No user's home: names of backups and of locks begin so, too.
+        return path
 
 
 def _missing(name: str, folder: Path) -> _Mention:

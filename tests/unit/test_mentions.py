@@ -193,7 +193,7 @@ def test_a_file_without_end_is_not_read_to_its_end(folder: Path) -> None:
     assert "more than" in refused("@sparse.txt", folder).cause
 
 
-@pytest.mark.parametrize("path", ["a.py", "src/a b.py", "odd.", "x)", "a,b.txt"])
+@pytest.mark.parametrize("path", ["a.py", "src/a b.py", "odd.", "x)", "a,b.txt", "~a.txt", "~$a.txt"])
 def test_a_mention_that_is_written_for_a_path_names_it(path: str, folder: Path) -> None:
     (folder / path).write_text("x")
     assert names(f"see {mention(path)}, and", folder) == [path]
