@@ -1,8 +1,9 @@
 """A long measurement beside the main thread, so that Ctrl-C is heard while the other one is inside llama.cpp."""
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from types import FrameType
 
 from models.abort import AbortFlag
@@ -12,15 +13,24 @@ def run_interruptible(work: Callable[[], None], abort: AbortFlag) -> None:
     """Run `work` on a thread of its own to its end, and raise what it raised.
 
     The first Ctrl-C raises the abort flag, at which a decode stops within milliseconds; a second one ends the program.
+    Where it is ignored, as by what a script runs in the background, it stays so.
     """
 
     def on_interrupt(_: int, __: FrameType | None) -> None:
         abort.set()
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    before = signal.signal(signal.SIGINT, on_interrupt)
+    with interrupts_to(on_interrupt), ThreadPoolExecutor(1, "measuring") as thread:
+        thread.submit(work).result()
+
+
+@contextmanager
+def interrupts_to(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Have Ctrl-C handled otherwise for a while; where it is ignored, it stays so."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, handler)
     try:
-        with ThreadPoolExecutor(1, "measuring") as thread:
-            thread.submit(work).result()
+        yield
     finally:
         signal.signal(signal.SIGINT, before)

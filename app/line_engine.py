@@ -1,6 +1,5 @@
 """The engine as a line program uses it: one job at a time, and Ctrl-C stops the job, not the program."""
 
-import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from app.engine.question import Question
 from app.engine.session import Reading
 from app.engine.thread import Engine, Job, Ticket
 from app.engine.worker import Worker
+from app.interrupt import interrupts_to
 from app.terminal import Terminal
 from drafters.registry import DrafterSpec
 
@@ -103,8 +103,5 @@ class LineEngine:
             if self._ticket is not None:
                 self._engine.cancel(self._ticket)
 
-        before = signal.signal(signal.SIGINT, on_interrupt)
-        try:
+        with interrupts_to(on_interrupt):
             yield
-        finally:
-            signal.signal(signal.SIGINT, before)
