@@ -24,6 +24,7 @@ from app.serve.options import serve
 from app.tune.options import tune_options
 from app.verify.options import verify_options
 from models.errors import UsageError
+from models.home import check_home
 
 _BENCH = "Measure the speed-up of drafting on this machine."
 _VERIFY = "Verify that drafting leaves the text unchanged."
@@ -48,9 +49,11 @@ class _Commands(click.Group):
     """The commands; knows early whether help is what is wanted."""
 
     def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
-        """Note whether help is asked for, then parse."""
+        """Note whether help is asked for, then parse; raises UsageError for a user without a home folder."""
         before = arguments[: arguments.index("--")] if "--" in arguments else arguments
         context.meta[_HELP_WANTED] = bool({"-h", "--help"} & {*before})
+        if not context.meta[_HELP_WANTED]:
+            check_home()
         return super().parse_args(context, arguments)
 
 
@@ -70,7 +73,7 @@ def command_line(context: click.Context) -> None:
         return
     # Help has to work with any file, and so has completion.
     lenient = context.resilient_parsing or context.meta[_HELP_WANTED]
-    with suppress(UsageError) if lenient else errors_told(as_json=asks_for_lines(sys.argv[1:])):
+    with suppress(UsageError, RuntimeError) if lenient else errors_told(as_json=asks_for_lines(sys.argv[1:])):
         context.default_map = read_all(command_line)
     if not lenient:
         context.meta[NOTES] = _passed_over(context.invoked_subcommand)

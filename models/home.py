@@ -15,3 +15,13 @@ def at_home(name: str, given_by: str = "", failure: type[LocalspecError] = Usage
     except RuntimeError as error:
         title = f"{given_by} {name} can't be found.".lstrip()
         raise failure(title, cause=str(error), hint="Name the folder itself.") from error
+
+
+def check_home() -> None:
+    """Raise UsageError where nobody knows this user's home folder, as in a container with a number for a user."""
+    try:
+        Path.home()
+    except RuntimeError as error:
+        raise UsageError(
+            "This user has no home folder.", cause=str(error), hint="Set HOME to a folder that you may write to."
+        ) from error

@@ -210,3 +210,18 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     )
     os.close(write_end)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("command", [["--version"], ["run", "toy", "hi"], ["models", "ls"]])
+def test_a_user_without_a_home_folder_is_told_so_and_gets_help(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", nowhere)
+    refused = localspec_here(*command, home=tmp_path)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "This user has no home folder." in refused.stderr
+    assert "Set HOME" in refused.stderr
+    assert localspec_here("run", "--help", home=tmp_path).returncode == 0
