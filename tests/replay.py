@@ -81,8 +81,8 @@ class _Vocab:
     def __init__(self, size: int) -> None:
         self.size = size
 
-    def tokenize(self, text: str, *, special: bool = True) -> list[int]:
-        raise NotImplementedError
+    def tokenize(self, text: str, *, special: bool = True) -> list[int]:  # noqa: ARG002
+        return []
 
     def piece(self, token: int) -> bytes:
         return b"%d " % token
