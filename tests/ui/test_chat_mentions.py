@@ -96,18 +96,25 @@ def test_a_message_that_is_taken_back_is_what_was_typed(monkeypatch: pytest.Monk
     drive(steps())
 
 
+PASTED = "x = 1\n@notes.txt\n@mock.patch\n@property"
+
+
+async def paste_and_send(chat: Chat) -> None:
+    await chat.ready()
+    chat.screen.query_one(PromptArea).take_paste(PASTED)
+    await chat.pilot.press("enter")
+    await chat.until(lambda: len(chat.messages) == 2 and not chat.screen.busy)
+
+
 def test_what_was_pasted_names_no_file_when_it_is_edited_either() -> None:
     async def steps() -> None:
         async with chatting(predict=4) as chat:
-            await chat.ready()
-            chat.screen.query_one(PromptArea).take_paste("x = 1\n@notes.txt\n@mock.patch\n@property")
-            await chat.pilot.press("enter")
-            await chat.until(lambda: len(chat.messages) == 2 and not chat.screen.busy)
+            await paste_and_send(chat)
             before = chat.messages[0]
             await edit(chat)
             assert chat.screen.prompt.text == "x = 1\n\\@notes.txt\n\\@mock.patch\n@property"
             await sent_again(chat)
-            assert chat.messages[0] == before == "x = 1\n@notes.txt\n@mock.patch\n@property"
+            assert chat.messages[0] == before == PASTED
 
     drive(steps())
 
@@ -115,13 +122,10 @@ def test_what_was_pasted_names_no_file_when_it_is_edited_either() -> None:
 def test_what_was_pasted_names_no_file_when_up_leads_to_it_either() -> None:
     async def steps() -> None:
         async with chatting(predict=4) as chat:
-            await chat.ready()
-            chat.screen.query_one(PromptArea).take_paste("x = 1\n@notes.txt\n@mock.patch\n@property")
-            await chat.pilot.press("enter")
-            await chat.until(lambda: len(chat.messages) == 2 and not chat.screen.busy)
+            await paste_and_send(chat)
             await chat.pilot.press("up", "enter")
             await chat.until(lambda: len(chat.messages) == 4 and not chat.screen.busy)
-            assert chat.messages[2] == chat.messages[0] == "x = 1\n@notes.txt\n@mock.patch\n@property"
+            assert chat.messages[2] == chat.messages[0] == PASTED
 
     drive(steps())
 
