@@ -71,7 +71,7 @@ class DraftModel:
         # Some models lose their mind without the token that every text began with in training.
         self._head = 0 if target_vocab.bos is None else 1
         self.skipped = 0
-        """Tokens of the context that it leaves unread."""
+        """Tokens of the context, in the order of the text, that it leaves unread."""
 
     def begin(self, prompt: Sequence[int], sampler: Sampler) -> None:
         """Rewind to what this prompt has in common with the last; the rest is read at the first `propose`."""

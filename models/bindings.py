@@ -28,9 +28,9 @@ _SPINS = 5_000
 """Looks that a thread takes before it lets another program have its core, a tenth of a millisecond.
 
 GNU's default is 300,000. Where other programs hold the cores, as a build does, all of that is waited at each of some
-hundred barriers of a pass, for a thread that waits for that very core: a pass of a 0.5B took 3.3 s on two cores, with
-this .13 s. On a quiet machine passes take as long as with any number from 1,000 on; with 200 they take half as long
-again (1.5B Q4_K_M and 0.5B, two cores of a Zen 4).
+hundred barriers of a pass, for a thread that waits for that very core: passes of a 0.5B took up to 3.4 s on two cores,
+with this up to .16 s. On a quiet machine they take as long with 1,000, 5,000 and 20,000, and half as long again with
+200 (0.5B, two cores of a Zen 4).
 """
 _LEVELS = {1: logging.DEBUG, 2: logging.INFO, 3: logging.WARNING, 4: logging.ERROR}
 _CONTINUES = 5
