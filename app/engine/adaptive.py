@@ -95,10 +95,10 @@ class Adaptive:
         """Return the most tokens that may be worth asking for; none when the price of plain decoding has to be seen."""
         if self.curve.one_is_due and not self.others:
             return 0
+        if not (self._looks.is_due or self._may_ask()):
+            return 0
         longest = self.longest - (self._pending - 1)
-        if self.model:
-            return longest
-        return min(longest, self._longest_copy()) if self._looks.is_due else 0
+        return longest if self.model else min(longest, self._longest_copy())
 
     def worth(self, draft: Draft) -> float:
         """Return what the best beginning of a draft is worth, in tokens; 0 for one not worth checking."""
@@ -157,10 +157,7 @@ class Adaptive:
         chances = self.acceptance.chances(so_far)
         done, step = len(sureness), self.model.curve.seconds(1)
         more: Seconds = lambda n: step * max(0, n - done)  # noqa: E731
-        floors = [
-            *self.acceptance.floors(so_far),
-            *self.acceptance.proved(source, self.longest)[done:],
-        ]
+        floors = [*self.acceptance.floors(so_far), *self.acceptance.proved(source, self.longest)[done:]]
         longest = self._affordable_length(self.longest, more, floors)
         ahead = self.acceptance.hoped(source, longest)[done:]
         longer = best_length([*chances, *ahead][:longest], self.curve, self.price, more)[0]
@@ -202,7 +199,7 @@ class Adaptive:
         saved = len(round_.emitted) * self.curve.seconds(1) - seconds if drafted else -round_.draft_seconds
         self._at_stake.end_round(seconds, saved)
         self._credit += _PROBE_SHARE * seconds
-        self._looks.observe(round_, guess, self.price)
+        self._looks.observe(round_, guess, self.price, asked=self._asked or self._caught_up)
         learn = self.acceptance.follow if self.others and not drafted else self.acceptance.observe
         learn(guess or NO_DRAFT, round_.emitted)
         self._observe_draft_seconds(guess or NO_DRAFT, round_.draft_seconds)
@@ -217,6 +214,10 @@ class Adaptive:
         # What is set aside for trying and what may be lost grow with the answer, each by its share.
         waits = (cost - self._credit) / _PROBE_SHARE, (cost - self._stake()) / STAKE_SHARE
         return max(0, math.ceil(max(waits) / a_round))
+
+    def _may_ask(self) -> bool:
+        """Tell whether a draft model may be asked in this round: it was in the last one, or can be tried again."""
+        return self.model is not None and (self._asked or self.rounds_to_next_try() == 0)
 
     def _valued(self, free: Draft, unread: int, limit: int) -> tuple[float, Wish]:
         """Return what asking the draft model is worth in tokens, and the wish that says so; a free draft is checked."""

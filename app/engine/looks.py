@@ -38,10 +38,10 @@ class Looks:
         """Tell whether to look in this round: after a guess that came true at once."""
         return self._follows or self._rounds >= self._pause
 
-    def observe(self, round_: Round, guess: Draft | None, price: float) -> None:
+    def observe(self, round_: Round, guess: Draft | None, price: float, *, asked: bool = False) -> None:
         """Count a round, at so many tokens a second, and what was guessed in it, checked or not; None: no look.
 
-        A copy does not break off in a round that was not to draft.
+        A copy does not break off in a round that was not to draft. A draft model that was `asked` takes its own time.
         """
         if guess is None:
             self._rounds += 1
@@ -51,7 +51,7 @@ class Looks:
         self.run = self.run + right if unbroken else right // 2
         worth = len(round_.draft.tokens) > 0
         self._in_vain = 0 if worth else min(self._in_vain + 1, _IN_VAIN * (_LONGEST - 1))
-        if not worth:
+        if not worth and not asked:
             # What a draft that is checked costs is part of what it gains.
             self._seconds += (round_.draft_seconds - self._seconds) * (_NEW if self._seconds else 1.0)
         dear = self._seconds * price > _SHARE

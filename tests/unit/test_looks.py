@@ -3,9 +3,10 @@
 from itertools import pairwise
 
 import pytest
-from adapting import FLAT, free, new, played
+from adapting import FLAT, MODEL, ROOM, free, model_cost, new, played
 
 import app.engine.looks
+from app.engine.adaptive import Adaptive
 from app.engine.looks import Looks
 from app.engine.round import Round
 from app.engine.verify import Verdict
@@ -89,13 +90,47 @@ def test_an_answer_begins_with_a_look() -> None:
     assert looks.is_due
 
 
-def test_a_controller_asks_for_no_draft_in_a_pause_and_a_draft_model_never_pauses() -> None:
+def limits(adaptive: Adaptive, rounds: int) -> list[int]:
+    """Return what may be asked for in each round, where looks are dear and find nothing."""
+    return [played(adaptive, draft_seconds=0.011 * (adaptive.limit() > 0)) and adaptive.limit() for _ in range(rounds)]
+
+
+def test_a_controller_asks_for_no_draft_in_a_pause() -> None:
     adaptive = new(FLAT)
     for _ in range(200):
-        played(adaptive, draft_seconds=0.5)
-    limits = [played(adaptive, draft_seconds=0.5 * (adaptive.limit() > 0)) and adaptive.limit() for _ in range(80)]
-    assert 8 <= sum(limit > 0 for limit in limits) <= 12
-    with_model = new(FLAT, step=0.1)
+        played(adaptive, draft_seconds=0.011)
+    assert 8 <= sum(limit > 0 for limit in limits(adaptive, 80)) <= 12
+
+
+def paused(step: float) -> Adaptive:
+    """Return a controller with a draft model that never pays, and with looks that were long in vain."""
+    adaptive = new(FLAT, step)
+    adaptive.learn(MODEL, [(sure, False) for sure in (0.3, 0.5, 0.9)] * 30)
     for _ in range(200):
-        played(with_model, draft_seconds=0.5)
-    assert all(played(with_model, draft_seconds=0.5) and with_model.limit() > 0 for _ in range(20))
+        played(adaptive, draft_seconds=0.011)
+        adaptive.wish(NO_DRAFT, 400, ROOM)
+    return adaptive
+
+
+def test_where_a_draft_model_is_paused_too_there_are_pauses_until_it_is_tried_again() -> None:
+    adaptive = paused(step=0.1)
+    adaptive.model = model_cost(20.0)
+    assert adaptive.rounds_to_next_try() is None, "it can never pay"
+    assert 8 <= sum(limit > 0 for limit in limits(adaptive, 80)) <= 12
+    adaptive.model = model_cost(0.0001)
+    assert adaptive.rounds_to_next_try() == 0
+    assert all(limit == ROOM for limit in limits(adaptive, 20))
+
+
+def test_a_draft_model_that_is_asked_never_pauses() -> None:
+    adaptive = paused(step=0.1)
+    adaptive._asked = True
+    assert all(limit == ROOM for limit in limits(adaptive, 20))
+
+
+def test_the_time_of_a_draft_model_is_not_that_of_a_look() -> None:
+    looks = Looks()
+    for _ in range(200):
+        verdict = Verdict(0, -1, is_bonus=True)
+        looks.observe(Round(NO_DRAFT, verdict, (-1,), 10, 0.005, 0.01, 0.0, None, 1), NO_DRAFT, PRICE, asked=True)
+    assert all(looked(looks, 50, CHEAP))
