@@ -27,6 +27,7 @@ TYPES = {
     "Q5_1": 7,
     "Q8_0": 8,
     "IQ4_NL": 20,
+    "MXFP4": 39,
 }
 LENGTHS = {name: (256, 1536, 4096) if "K" in name else (32, 896, 4064) for name in TYPES}
 """Of rows; those of 32 numbers a block need not be whole groups of eight blocks."""
@@ -38,6 +39,11 @@ PARTS = ((0, 40), (1480, 1520), (LARGE - 40, LARGE))
 COLUMNS = (*range(1, 18), 33)
 THREADED = (1, max(COLUMNS))
 """Numbers of columns that two threads work out as well."""
+F32, PLAIN_LENGTHS = 0, (32, 96, 4096)
+OTHER = 11
+"""A type of experts that these kernels leave to llama.cpp: Q3_K."""
+EXPERTS, CHOICES, EXPERT_ROWS = 4, 2, 37
+EXPERT_TOKENS = (1, 2, 9, 32, 40)
 CACHES = {"q8_0/f16": (8, 1), "q8_0/bf16": (8, 30), "f16/f16": (1, 1)}
 """Types of keys and of values, in ggml's numbers."""
 HEADS = ((12, 2), (7, 1), (4, 4))
@@ -49,7 +55,7 @@ WINDOW = 300
 
 
 def run_kernels(library: Path, work: str, answer: Path) -> None:
-    """Do "check" (answers with the reason why they are not in use), "products" or "attention" (with all results)."""
+    """Do "check" (answers with the reason why they are not in use), "products", "experts" or "attention" (results)."""
     command = [sys.executable, __file__, str(library), work, str(answer)]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("GGML_", "LOCALSPEC"))}
     subprocess.run(command, check=True, timeout=600, env={**kept, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"})
@@ -126,8 +132,8 @@ def _products(kernels: Any) -> dict[str, NDArray[np.float32]]:
 
     ggml = Ggml(ctypes.CDLL(str(FOLDER / "libggml-base.so")), ctypes.CDLL(str(FOLDER / "libggml-cpu.so")))
     made = {}
-    for name, kind in TYPES.items():
-        for length in LENGTHS[name]:
+    for name, kind in {**TYPES, "F32": F32}.items():
+        for length in LENGTHS.get(name, PLAIN_LENGTHS):
             for rows in ROWS:
                 weights, x = drawn(length, rows, max(COLUMNS))
                 for columns in COLUMNS:
@@ -136,6 +142,42 @@ def _products(kernels: Any) -> dict[str, NDArray[np.float32]]:
                         made[key] = ggml.product(kind, weights, x[:columns], threads)
     assert kernels.library.localspec_operations() >= len(made)
     return made | _large_products(ggml)
+
+
+def drawn_experts(length: int) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int32]]:
+    """Return weights, activations for each choice of each token, and what they choose: most of them the same one."""
+    draw = np.random.default_rng(length)
+    weights = draw.standard_normal((EXPERTS, EXPERT_ROWS, length))
+    x = draw.standard_normal((max(EXPERT_TOKENS), CHOICES, length))
+    first = np.where(draw.random(len(x)) < 0.7, 2, draw.integers(0, EXPERTS, len(x)))
+    chosen = np.stack([first, (first + 1 + draw.integers(0, EXPERTS - 1, len(x))) % EXPERTS], axis=1)
+    return weights.astype(np.float32), x.astype(np.float32), chosen.astype(np.int32)
+
+
+def _experts(kernels: Any) -> dict[str, NDArray[Any]]:
+    """Return products of experts by type, tokens and threads, and those of all tokens with each expert's matrix.
+
+    Behind "shared" one x is for all choices of a token.
+    """
+    from models.kernels.check import Ggml
+
+    ggml = Ggml(ctypes.CDLL(str(FOLDER / "libggml-base.so")), ctypes.CDLL(str(FOLDER / "libggml-cpu.so")))
+    made: dict[str, NDArray[Any]] = {}
+    for name, kind in {**TYPES, "Q3_K": OTHER}.items():
+        weights, x, chosen = drawn_experts(LENGTHS.get(name, (512,))[-1])
+        made[f"chosen {name}"] = chosen
+        made[f"dense {name}"] = np.stack(
+            [ggml.product(kind, one, x.reshape(-1, x.shape[2])).reshape(*x.shape[:2], -1) for one in weights]
+        )
+        for tokens in EXPERT_TOKENS:
+            for threads in (1, 2, 3):
+                key = f"{name} {tokens} {threads}"
+                made[key] = ggml.experts(kind, weights, x[:tokens], chosen[:tokens], threads)
+                made[f"shared {key}"] = ggml.experts(kind, weights, x[:tokens, :1], chosen[:tokens], threads)
+        kernels.enable(False)
+        made[f"theirs {name}"] = ggml.experts(kind, weights, x, chosen)
+        kernels.enable(True)
+    return made
 
 
 def _large_products(ggml: Any) -> dict[str, NDArray[np.float32]]:
@@ -155,6 +197,9 @@ def main(library: str, work: str, answer: str) -> None:
     if work == "products":
         assert kernels.reason == ""
         np.savez(answer, **_products(kernels))
+    elif work == "experts":
+        assert kernels.reason == ""
+        np.savez(answer, **_experts(kernels))
     elif work == "attention":
         assert kernels.reason == ""
         np.savez(answer, **_attention(kernels))

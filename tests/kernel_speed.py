@@ -1,7 +1,8 @@
 """Milliseconds of a pass with localspec's kernels and with llama.cpp's own: python tests/kernel_speed.py MODEL [RUNS]
 
 Each run loads the model in a process of its own, as llama.cpp wants its weights rearranged; the two take turns, and the
-median of all runs counts. The README names what it prints.
+median of all runs counts. The README names what it prints. For "mixture" in place of a model, one of 32 experts with
+random weights is written, of which a token sees four.
 """
 
 import json
@@ -11,10 +12,14 @@ import sys
 import time
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
+
+from tiny_gguf import write_experts
 
 from models.kernels.compiling import OFF
 from models.llama import LlamaModel
 from models.llama_load import LlamaOptions
+from models.requantise import requantise
 
 _WIDTHS = (1, 2, 4, 8, 16, 32)
 _DEPTH, _REPEATS = 256, 12
@@ -24,7 +29,7 @@ _DEPTH, _REPEATS = 256, 12
 def passes(path: Path) -> dict[int, float]:
     """Return the median milliseconds of a pass by its width, all rows wanted."""
     model = LlamaModel(path, LlamaOptions(context_size=1024, max_rows=max(_WIDTHS)))
-    text = list(range(100, 100 + _DEPTH))
+    text = [100 + place % 150 for place in range(_DEPTH)]
     for start in range(0, _DEPTH, model.batch_size):
         model.decode(text[start : start + model.batch_size], rows=0)
     taken: dict[int, list[float]] = {width: [] for width in _WIDTHS}
@@ -35,6 +40,13 @@ def passes(path: Path) -> dict[int, float]:
         model.rewind(_DEPTH)
     model.close()
     return {width: median(seconds) for width, seconds in taken.items()}
+
+
+def mixture(folder: Path) -> str:
+    """Write a mixture of experts in Q4_K_M, 0.2 GB, and return its path."""
+    source = write_experts(folder / "plain.gguf", n_ctx=1024, n_layer=4, n_embd=1024, experts=32, used=4)
+    requantise(source, folder / "mixture.gguf", "Q4_K_M")
+    return str(folder / "mixture.gguf")
 
 
 def main(path: str, runs: int = 3) -> None:
@@ -52,5 +64,8 @@ def main(path: str, runs: int = 3) -> None:
 if __name__ == "__main__":
     if sys.argv[2:] == ["child"]:
         print(json.dumps(passes(Path(sys.argv[1]))))
+    elif sys.argv[1] == "mixture":
+        with TemporaryDirectory() as made:
+            main(mixture(Path(made)), *map(int, sys.argv[2:]))
     else:
         main(sys.argv[1], *map(int, sys.argv[2:]))

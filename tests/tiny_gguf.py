@@ -222,6 +222,28 @@ def write_llama(
     return path
 
 
+def write_experts(
+    path: Path, *, seed: int = 0, n_ctx: int = 512, n_layer: int = 2, n_embd: int = 64, experts: int = 4, used: int = 2
+) -> Path:
+    """Write a llama whose tokens each see some of its experts; return `path`."""
+    with _tiny_file(path, "llama", seed=seed) as file:
+        file.sizes(n_ctx, n_layer, n_embd)
+        file.heads()
+        file.keys.add_feed_forward_length(n_embd)
+        file.keys.add_rope_dimension_count(n_embd // _HEADS)
+        file.keys.add_expert_count(experts)
+        file.keys.add_expert_used_count(used)
+        _tokenizer(file.keys)
+        for layer in (f"blk.{index}" for index in range(n_layer)):
+            _attention(file, layer, n_embd)
+            file.norm(f"{layer}.ffn_norm", n_embd)
+            file.kernel(f"{layer}.ffn_gate_inp", experts, n_embd)
+            for part in ("gate", "up", "down"):
+                file.matrices(f"{layer}.ffn_{part}_exps", experts, n_embd, n_embd)
+        file.ends(len(TOKENS), n_embd, gain=sqrt(n_embd))
+    return path
+
+
 def write_swa(path: Path, *, seed: int = 0, n_ctx: int = 2048, n_layer: int = 2, n_embd: int = 64) -> Path:
     """Write a gemma2, whose even layers see only the last `WINDOW` tokens; return `path`."""
     with _tiny_file(path, "gemma2", seed=seed) as file:

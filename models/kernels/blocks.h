@@ -120,3 +120,22 @@ struct SixBits : KQuant<Q6K, 6> {
         return multiply_add(value, all_floats(x.d), sum);
     }
 };
+
+// Numbers that are not packed, 32 at a time: what chooses the experts of a mixture, and other small matrices.
+struct Plain {
+    struct Block { float numbers[32]; };
+    using Group = Block;
+    using Given = Block;
+    using Activations = Block;
+    struct Weights { floats numbers[32 / LANES]; };
+    static constexpr int BLOCKS = 1;
+
+    static FORCED void arrange(Activations *to, const Block *from, int64_t) { *to = *from; }
+    static FORCED floats add_product(floats sum, const Weights &w, const Activations &x) {
+        UNROLL for (int i = 0; i < 32 / LANES; i++) sum = multiply_add(w.numbers[i], load_floats(x.numbers + i * LANES), sum);
+        return sum;
+    }
+};
+INLINE void take_apart(Plain::Weights &w, const Plain::Block *block) {
+    UNROLL for (int i = 0; i < 32 / LANES; i++) w.numbers[i] = load_floats(block->numbers + i * LANES);
+}

@@ -25,11 +25,13 @@ TYPES = {
     13: "Q5_K",
     14: "Q6_K",
     20: "IQ4_NL",
+    39: "MXFP4",
 }
 """The types that kernels may read, by ggml's numbers."""
-_F32 = 0
+_F32, _WHOLE = 0, 26
 _ROWS, _LENGTH, _SHORT_BLOCKS = 18, 4096, 96
 """Rows of `_LENGTH` numbers, and of fewer for types whose blocks are so short that a row may end in mid of eight."""
+_EXPERTS, _EXPERT_ROWS, _EXPERT_LENGTH = 2, 7, 256
 _COLUMNS = (1, 3, 19)
 """Widths of the passes: kernels of one column, of several, and of more than are taken at once."""
 _TOLERANCE = 1e-4
@@ -64,6 +66,7 @@ class Ggml:
         self.free = _function(base, "ggml_free", None, pointer)
         self.tensor = _function(base, "ggml_new_tensor_3d", pointer, pointer, number, whole, whole, whole)
         self.mul_mat = _function(base, "ggml_mul_mat", pointer, pointer, pointer, pointer)
+        self.mul_mat_id = _function(base, "ggml_mul_mat_id", pointer, *[pointer] * 4)
         self.graph = _function(base, "ggml_new_graph", pointer, pointer)
         self.expand = _function(base, "ggml_build_forward_expand", None, pointer, pointer)
         self.data = _function(base, "ggml_get_data", pointer, pointer)
@@ -87,6 +90,27 @@ class Ggml:
         finally:
             self.free(context)
 
+    def experts(
+        self,
+        kind: int,
+        weights: NDArray[np.float32],
+        x: NDArray[np.float32],
+        chosen: NDArray[np.int32],
+        threads: int = 1,
+    ) -> NDArray[np.float32]:
+        """Return x times the weights of those experts that each token has chosen: shape (tokens, choices, rows).
+
+        `weights` have shape (experts, rows, length), x (tokens, choices or 1, length), `chosen` (tokens, choices).
+        """
+        context = self.init(_InitParams(_MEMORY, None, False))
+        try:
+            left, right = self._filled(context, kind, weights), self._filled(context, _F32, x)
+            ids = self._given(context, _WHOLE, np.ascontiguousarray(chosen, np.int32))
+            out = self.mul_mat_id(context, left, right, ids)
+            return self._result(context, out, (*chosen.shape, weights.shape[1]), threads)
+        finally:
+            self.free(context)
+
     def attention(
         self,
         kinds: tuple[int, int],
@@ -103,9 +127,7 @@ class Ggml:
         try:
             given = zip((_F32, *kinds), floats, strict=True)
             q, k, v = (self._filled(context, kind, values) for kind, values in given)
-            allowed = self.tensor(context, _HALVES, *mask.shape[::-1], 1)
-            mask = np.ascontiguousarray(mask)
-            ctypes.memmove(self.data(allowed), mask.ctypes.data, mask.nbytes)
+            allowed = self._given(context, _HALVES, np.ascontiguousarray(mask))
             heads, tokens, size = floats[0].shape
             out = self.attend(context, q, k, v, allowed, 1 / sqrt(size), 0.0, 0.0)
             return self._result(context, out, (tokens, heads, floats[2].shape[2]), threads)
@@ -114,14 +136,20 @@ class Ggml:
 
     def _filled(self, context: int, kind: int, values: NDArray[np.float32]) -> int:
         """Return a tensor with these values, of up to three dimensions, quantised."""
-        shape = (1,) * (3 - values.ndim) + values.shape
-        tensor: int = self.tensor(context, kind, *shape[::-1])
         values = np.ascontiguousarray(values)
         if kind == _F32:
-            ctypes.memmove(self.data(tensor), values.ctypes.data, values.nbytes)
-        else:
-            floats = values.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
-            self.quantize(kind, floats, self.data(tensor), 0, shape[0] * shape[1], shape[2], None)
+            return self._given(context, kind, values)
+        shape = (1,) * (3 - values.ndim) + values.shape
+        tensor: int = self.tensor(context, kind, *shape[::-1])
+        floats = values.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+        self.quantize(kind, floats, self.data(tensor), 0, shape[0] * shape[1], shape[2], None)
+        return tensor
+
+    def _given(self, context: int, kind: int, values: NDArray[Any]) -> int:
+        """Return a tensor with the bytes of an array, of up to three dimensions."""
+        shape = (1,) * (3 - values.ndim) + values.shape
+        tensor: int = self.tensor(context, kind, *shape[::-1])
+        ctypes.memmove(self.data(tensor), values.ctypes.data, values.nbytes)
         return tensor
 
     def _result(self, context: int, out: int, shape: tuple[int, ...], threads: int) -> NDArray[np.float32]:
@@ -144,6 +172,7 @@ def check_kernels(ggml: Ggml, kernels: ctypes.CDLL) -> None:
     kernels.localspec_operations.restype = ctypes.c_int64
     _check_activations(ggml, kernels)
     _check_products(ggml, kernels)
+    _check_experts(ggml, kernels)
     _check_attention(ggml, kernels)
 
 
@@ -168,12 +197,23 @@ def _check_products(ggml: Ggml, kernels: ctypes.CDLL) -> None:
     draw = np.random.default_rng(_SEED)
     weights = draw.standard_normal((_ROWS, _LENGTH)).astype(np.float32)
     x = draw.standard_normal((max(_COLUMNS), _LENGTH)).astype(np.float32)
-    for kind in readable(kernels):
-        name = TYPES[kind]
+    for kind in (*readable(kernels), _F32):
+        name = TYPES.get(kind, "F32")
         length = _LENGTH if "K" in name else _LENGTH - _SHORT_BLOCKS
         some, given = np.ascontiguousarray(weights[:, :length]), x[:, :length]
         ways: list[Way] = [partial(ggml.product, kind, some, given[:columns]) for columns in _COLUMNS]
         _compare(f"products of {name}", kernels, ways, _TOLERANCE)
+
+
+def _check_experts(ggml: Ggml, kernels: ctypes.CDLL) -> None:
+    draw, tokens = np.random.default_rng(_SEED), max(_COLUMNS)
+    weights = draw.standard_normal((_EXPERTS, _EXPERT_ROWS, _EXPERT_LENGTH)).astype(np.float32)
+    x = draw.standard_normal((tokens, 1, _EXPERT_LENGTH)).astype(np.float32)
+    # Each token wants both, by turns this one first or that one.
+    chosen = (np.arange(tokens)[:, None] + np.arange(_EXPERTS)) % _EXPERTS
+    for kind in readable(kernels):
+        ways: list[Way] = [partial(ggml.experts, kind, weights, x[:n], chosen[:n]) for n in _COLUMNS]
+        _compare(f"experts of {TYPES[kind]}", kernels, ways, _TOLERANCE, _EXPERTS)
 
 
 def _check_attention(ggml: Ggml, kernels: ctypes.CDLL) -> None:
@@ -188,14 +228,17 @@ def _check_attention(ggml: Ggml, kernels: ctypes.CDLL) -> None:
         _compare(f"attention to {name}", kernels, ways, _ATTENTION_TOLERANCE)
 
 
-def _compare(name: str, kernels: ctypes.CDLL, ways: Sequence[Way], tolerance: float) -> None:
-    """Compare what the last way comes to with llama.cpp's, and its first rows with what the others come to."""
+def _compare(name: str, kernels: ctypes.CDLL, ways: Sequence[Way], tolerance: float, calls: int = 1) -> None:
+    """Compare what the last way comes to with llama.cpp's, and its first rows with what the others come to.
+
+    Each takes so many calls of the kernels.
+    """
     kernels.localspec_enable(ctypes.c_bool(False))
     wanted = ways[-1]()
     kernels.localspec_enable(ctypes.c_bool(True))
     before = kernels.localspec_operations()
     *narrow, widest = [way() for way in ways]
-    if kernels.localspec_operations() != before + len(ways):
+    if kernels.localspec_operations() != before + calls * len(ways):
         raise LocalspecError(f"its {name} do not come to the kernels.")
     if not np.allclose(widest, wanted, rtol=0, atol=tolerance * np.abs(wanted).max()):
         raise LocalspecError(f"{name} come out wrong, by {np.abs(widest - wanted).max():.2g}.")

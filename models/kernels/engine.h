@@ -18,7 +18,7 @@ struct Tensor {
 };
 enum Type {
     F32 = 0, F16 = 1, Q4_0 = 2, Q4_1 = 3, Q5_0 = 6, Q5_1 = 7, Q8_0 = 8, Q8_1 = 9, Q4_K = 12, Q5_K = 13, Q6_K = 14,
-    Q8_K = 15, IQ4_NL = 20, BF16 = 30
+    Q8_K = 15, IQ4_NL = 20, BF16 = 30, MXFP4 = 39
 };
 
 using Sgemm = bool(const Params *, int64_t, int64_t, int64_t, const void *, int64_t, const void *, int64_t, void *,
@@ -28,6 +28,7 @@ using Sgemm = bool(const Params *, int64_t, int64_t, int64_t, const void *, int6
 struct Engine {
     Sgemm *sgemm;
     bool (*tiled)(const Params *, Tensor *);
+    bool (*tiled_expert)(const Params *, Tensor *, int64_t, int64_t, const int32_t *, char *);
     void (*attention)(const Params *, Tensor *);
     void (*barrier)(void *pool);
     void (*set_chunk)(void *pool, int chunk);

@@ -3,9 +3,10 @@
 // logits of one token at a time, to the last bit; and since weights are taken apart once for up to sixteen tokens, it
 // costs little more.
 //
-// They take the place of two functions that llama.cpp's processor back end calls through the dynamic linker:
-// `llamafile_sgemm`, which may take over any product of matrices, and `ggml_compute_forward_mul_mat_tiled`, which takes
-// eight rows and more before that one is asked. What is not for them goes on to those.
+// They take the place of three functions that llama.cpp's processor back end calls through the dynamic linker:
+// `llamafile_sgemm`, which may take over any product of matrices, `ggml_compute_forward_mul_mat_tiled`, which takes eight
+// rows and more before that one is asked, and `ggml_compute_forward_mul_mat_id_tiled`, which takes an expert of a mixture
+// that eight tokens of a pass and more have chosen. What is not for them goes on to those.
 
 #include "blocks.h"
 #include "engine.h"
@@ -21,6 +22,8 @@ constexpr int64_t AHEAD = 4096;                // bytes by which memory is asked
 // Bytes of weights that a thread takes at a time, since others may be slower: pieces of 64 KB would be read at three
 // quarters of the speed, as what is fetched behind the end of each is for nobody.
 constexpr int64_t CHUNK = 1 << 20;
+constexpr int64_t WIDEST = 32;  // tokens of a pass that verifies, at most: as in exact_width.py
+constexpr int64_t PLAIN = sizeof(Plain::Block) / sizeof(float);
 constexpr int64_t SLAB = 64;  // rows that a piece of the activations is multiplied by while it is near
 
 // Columns for which a row's work is so long that the processor does not see past it to what comes next.
@@ -129,19 +132,21 @@ void multiply_rows(const Matrices &m, int64_t row, int64_t end, int64_t columns,
     if constexpr (COLUMNS > 1) multiply_rows<Format, COLUMNS - 1>(m, row, end, columns, x, out);
 }
 
-// All columns of activations, arranged; each thread has its own, which costs less than waiting for each other.
-template <class Format>
-const typename Format::Activations *arranged(const typename Format::Given *x, int64_t columns, int64_t column_blocks,
-                                             int64_t blocks) {
+// All columns of activations, `column(c)` the one numbered c, arranged; each thread has its own, which costs less than
+// waiting for each other.
+template <class Format, class Column>
+const typename Format::Activations *arranged(int64_t columns, int64_t blocks, const Column &column) {
     static thread_local std::vector<typename Format::Activations> kept;
     const int64_t groups = groups_of<Format>(blocks);
     if (kept.size() < static_cast<size_t>(columns * groups)) kept.resize(columns * groups);
-    for (int64_t c = 0; c < columns; c++)
+    for (int64_t c = 0; c < columns; c++) {
+        const typename Format::Given *x = column(c);
+        const int64_t panel = c / AT_ONCE * AT_ONCE, width = columns - panel < AT_ONCE ? columns - panel : AT_ONCE;
         for (int64_t g = 0; g < groups; g++) {
             const int64_t first = g * Format::BLOCKS;
-            const int64_t panel = c / AT_ONCE * AT_ONCE, width = columns - panel < AT_ONCE ? columns - panel : AT_ONCE;
-            Format::arrange(&kept[panel * groups + g * width + c - panel], x + c * column_blocks + first, blocks - first);
+            Format::arrange(&kept[panel * groups + g * width + c - panel], x + first, blocks - first);
         }
+    }
     return kept.data();
 }
 
@@ -160,7 +165,8 @@ void multiply_matrices(const Params *params, Matrices m, int64_t rows, int64_t c
     constexpr int64_t BYTES = sizeof(typename Format::Block);
     m.row_bytes = row_blocks * BYTES;
     m.end = m.weights + (rows - 1) * m.row_bytes + m.blocks * BYTES;
-    const auto *x = arranged<Format>(static_cast<const typename Format::Given *>(given), columns, column_blocks, m.blocks);
+    const auto *first = static_cast<const typename Format::Given *>(given);
+    const auto *x = arranged<Format>(columns, m.blocks, [&](int64_t c) { return first + c * column_blocks; });
     const int64_t per_thread = (rows * m.row_bytes / params->threads + CHUNK / 2) / CHUNK;
     const int64_t chunks = params->threads * (per_thread > 1 ? per_thread : 1), chunk = (rows + chunks - 1) / chunks;
     share(params, chunks, [&](int64_t i) {
@@ -169,25 +175,59 @@ void multiply_matrices(const Params *params, Matrices m, int64_t rows, int64_t c
     });
 }
 
-using Multiply = void(const Params *, Matrices, int64_t, int64_t, int64_t, const void *, int64_t);
+// A token that wants an expert: the how manyth of those that it has chosen, and its place in the pass. As in ggml-cpu.c.
+struct Chosen { int32_t which, token; };
 
-// The kernel for a type of weights; none for those that are not for us.
-Multiply *kernel_for(int type) {
+// Rows of one expert times the columns of those who have chosen it. Threads take fixed parts and wait for nobody: not
+// before the next expert either.
+template <class Format>
+void multiply_expert(const Params *params, const Tensor *out, int64_t expert, int64_t count, const Chosen *chosen) {
+    using Given = typename Format::Given;
+    const Tensor &weights = *out->src[0], &x = *out->src[1];
+    const int64_t first = weights.ne[1] * params->thread / params->threads;
+    const int64_t rows = weights.ne[1] * (params->thread + 1) / params->threads - first;
+    if (rows == 0) return;
+    const int64_t blocks = x.ne[0] / static_cast<int64_t>(sizeof Given::qs), row_bytes = weights.nb[1];
+    const auto *given = static_cast<const Given *>(params->data);
+    const auto *columns = arranged<Format>(count, blocks, [&](int64_t c) {
+        return given + (chosen[c].which % x.ne[1] + chosen[c].token * x.ne[1]) * blocks;
+    });
+    static thread_local std::vector<float> kept;
+    if (kept.size() < static_cast<size_t>(count * rows)) kept.resize(count * rows);
+    const char *part = weights.data + expert * weights.nb[2] + first * row_bytes;
+    const char *end = part + (rows - 1) * row_bytes + blocks * static_cast<int64_t>(sizeof(typename Format::Block));
+    multiply_rows<Format>({part, end, row_bytes, blocks, kept.data(), rows}, 0, rows, count, columns, kept.data());
+    for (int64_t c = 0; c < count; c++) {
+        char *to = out->data + chosen[c].which * out->nb[1] + chosen[c].token * out->nb[2];
+        memcpy(to + first * sizeof(float), &kept[c * rows], rows * sizeof(float));
+    }
+}
+
+// The kernels for a type of weights.
+struct Kernels {
+    void (*matrices)(const Params *, Matrices, int64_t, int64_t, int64_t, const void *, int64_t);
+    void (*expert)(const Params *, const Tensor *, int64_t, int64_t, const Chosen *);
+};
+template <class Format> constexpr Kernels KERNELS{multiply_matrices<Format>, multiply_expert<Format>};
+
+// None for packed types that are not for us.
+const Kernels *kernels_for(int type) {
     switch (type) {
-    case Q4_K: return multiply_matrices<KQuant<Q4K, 4>>;
-    case Q5_K: return multiply_matrices<KQuant<Q5K, 5>>;
-    case Q6_K: return multiply_matrices<SixBits>;
-    case Q4_0: return multiply_matrices<Small<Q40, 4, 8>>;
-    case Q4_1: return multiply_matrices<SmallWithMinimums<Q41, 4>>;
-    case Q5_0: return multiply_matrices<Small<Q50, 5, 16>>;
-    case Q5_1: return multiply_matrices<SmallWithMinimums<Q51, 5>>;
-    case Q8_0: return multiply_matrices<Small<Q80, 8, OFFSET_OF_EIGHT>>;
-    case IQ4_NL: return multiply_matrices<Small<IQ4NL, 8, OFFSET_OF_EIGHT>>;
+    case Q4_K: return &KERNELS<KQuant<Q4K, 4>>;
+    case Q5_K: return &KERNELS<KQuant<Q5K, 5>>;
+    case Q6_K: return &KERNELS<SixBits>;
+    case Q4_0: return &KERNELS<Small<Q40, 4, 8>>;
+    case Q4_1: return &KERNELS<SmallWithMinimums<Q41, 4>>;
+    case Q5_0: return &KERNELS<Small<Q50, 5, 16>>;
+    case Q5_1: return &KERNELS<SmallWithMinimums<Q51, 5>>;
+    case Q8_0: return &KERNELS<Small<Q80, 8, OFFSET_OF_EIGHT>>;
+    case IQ4_NL: return &KERNELS<Small<IQ4NL, 8, OFFSET_OF_EIGHT>>;
+    case MXFP4: return &KERNELS<Small<MXFP4Block, 8, OFFSET_OF_EIGHT>>;
     }
     return nullptr;
 }
 
-bool is_ours(int type) { return enabled && kernel_for(type); }
+bool is_ours(int type) { return enabled && kernels_for(type); }
 
 }  // namespace
 
@@ -202,24 +242,46 @@ void localspec_connect(const Engine *of) { engine = *of; }
 void localspec_enable(bool yes) { enabled = yes && engine.sgemm; }
 int64_t localspec_operations() { return operations; }
 // Whether weights of this type are read here.
-bool localspec_reads(int type) { return kernel_for(type); }
+bool localspec_reads(int type) { return kernels_for(type); }
 
 bool ggml_compute_forward_mul_mat_tiled(const Params *params, Tensor *out) {
     if (is_ours(out->src[0]->type) || !engine.tiled) return false;
     return engine.tiled(params, out);
 }
 
+bool ggml_compute_forward_mul_mat_id_tiled(const Params *params, Tensor *out, int64_t expert, int64_t count,
+                                           const int32_t *chosen, char *scratch) {
+    const bool theirs = !enabled || params->use_reference;
+    const Kernels *kernels = theirs ? nullptr : kernels_for(out->src[0]->type);
+    if (!kernels) {
+        // For eight tokens it rounds otherwise than for fewer: not while a draft may be verified.
+        const bool narrow = !theirs && out->src[2]->ne[1] <= WIDEST;
+        return !narrow && engine.tiled_expert && engine.tiled_expert(params, out, expert, count, chosen, scratch);
+    }
+    if (params->thread == 0) operations++;
+    kernels->expert(params, out, expert, count, reinterpret_cast<const Chosen *>(chosen));
+    return true;
+}
+
 bool llamafile_sgemm(const Params *params, int64_t rows, int64_t columns, int64_t blocks, const void *weights,
                      int64_t row_blocks, const void *x, int64_t column_blocks, void *out, int64_t out_stride, int type,
                      int x_type, int out_type) {
+    const Matrices m{static_cast<const char *>(weights), nullptr, 0, blocks, static_cast<float *>(out), out_stride};
+    // Of plain numbers llama.cpp would take one column otherwise than two.
+    if (enabled && type == F32 && x_type == F32 && (blocks | row_blocks | column_blocks) % PLAIN == 0) {
+        if (params->thread == 0) operations++;
+        Matrices plain = m;
+        plain.blocks /= PLAIN;
+        multiply_matrices<Plain>(params, plain, rows, columns, row_blocks / PLAIN, x, column_blocks / PLAIN);
+        return true;
+    }
     if (!is_ours(type) || params->use_reference)
         return engine.sgemm && engine.sgemm(params, rows, columns, blocks, weights, row_blocks, x, column_blocks, out,
                                             out_stride, type, x_type, out_type);
     // Asked a first time with the activations as they are, and again when they are quantised.
     if ((x_type != Q8_K && x_type != Q8_0 && x_type != Q8_1) || out_type != F32) return false;
     if (params->thread == 0) operations++;
-    const Matrices m{static_cast<const char *>(weights), nullptr, 0, blocks, static_cast<float *>(out), out_stride};
-    kernel_for(type)(params, m, rows, columns, row_blocks, x, column_blocks);
+    kernels_for(type)->matrices(params, m, rows, columns, row_blocks, x, column_blocks);
     return true;
 }
 }

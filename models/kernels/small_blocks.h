@@ -10,10 +10,11 @@ struct Q40 { uint16_t d; uint8_t qs[16]; };
 struct Q50 { uint16_t d; uint8_t qh[4], qs[16]; };
 struct Q80 { uint16_t d; int8_t qs[32]; };
 struct IQ4NL { uint16_t d; uint8_t qs[16]; };
+struct MXFP4Block { uint8_t power, qs[16]; };  // the factor is two to the power - 128: numbers are twice what they stand for
 struct Q41 { uint16_t d, minimum; uint8_t qs[16]; };
 struct Q51 { uint16_t d, minimum; uint8_t qh[4], qs[16]; };
 struct Q81 { uint16_t d, sum; int8_t qs[32]; };  // the sum: of what the numbers stand for
-static_assert(sizeof(Q40) == 18 && sizeof(Q50) == 22 && sizeof(Q80) == 34 && sizeof(IQ4NL) == 18);
+static_assert(sizeof(Q40) == 18 && sizeof(Q50) == 22 && sizeof(Q80) == 34 && sizeof(IQ4NL) == 18 && sizeof(MXFP4Block) == 17);
 static_assert(sizeof(Q41) == 20 && sizeof(Q51) == 24 && sizeof(Q81) == 36);
 
 template <class Block> struct Eight { Block blocks[8]; };
@@ -65,18 +66,33 @@ template <class Block> INLINE void take_halves(SmallWeights &w, const Block *b) 
     take_halves(w.numbers, bytes_at(b, sizeof(Block) - 16));
 }
 
+// The numbers that four bits stand for, by a table.
+template <class Block> INLINE void take_numbers(SmallWeights &w, const Block *b, __m128i table) {
+    take_halves(w, b);
+    table = _mm_xor_si128(table, _mm_set1_epi8(static_cast<char>(OFFSET_OF_EIGHT)));
+    UNROLL for (int v = 0; v < VECTORS; v++) w.numbers[v] = looked_up(table, w.numbers[v]);
+}
+
 INLINE void take_apart(SmallWeights &w, const Eight<Q40> *group) {
     take_halves(w, group->blocks);
     w.d = take_factors(group->blocks, 0);
 }
 
 INLINE void take_apart(SmallWeights &w, const Eight<IQ4NL> *group) {
-    // The numbers that four bits stand for.
-    const __m128i table = _mm_setr_epi8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113);
-    take_halves(w, group->blocks);
-    UNROLL for (int v = 0; v < VECTORS; v++)
-        w.numbers[v] = looked_up(_mm_xor_si128(table, _mm_set1_epi8(static_cast<char>(OFFSET_OF_EIGHT))), w.numbers[v]);
+    take_numbers(w, group->blocks, _mm_setr_epi8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113));
     w.d = take_factors(group->blocks, 0);
+}
+
+INLINE void take_apart(SmallWeights &w, const Eight<MXFP4Block> *group) {
+    take_numbers(w, group->blocks, _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12));
+    const MXFP4Block *b = group->blocks;
+    const __m256i powers = _mm256_setr_epi32(b[0].power, b[1].power, b[2].power, b[3].power, b[4].power, b[5].power,
+                                             b[6].power, b[7].power);
+    // An exponent is one less; the two smallest numbers have none.
+    const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(powers, _mm256_set1_epi32(1)), 23);
+    const __m256i tiny = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), powers);
+    const __m256i is_tiny = _mm256_cmpgt_epi32(_mm256_set1_epi32(2), powers);
+    w.d = of_blocks(_mm256_castsi256_ps(_mm256_blendv_epi8(normal, tiny, is_tiny)));
 }
 
 template <class Block> INLINE void take_fifths(SmallWeights &w, const Block *b) {

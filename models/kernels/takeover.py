@@ -29,6 +29,7 @@ _CPU = "libggml-cpu.so"
 _NAMES = (
     "llamafile_sgemm",
     "ggml_compute_forward_mul_mat_tiled",
+    "ggml_compute_forward_mul_mat_id_tiled",
     "ggml_compute_forward_flash_attn_ext",
     "ggml_barrier",
     "ggml_threadpool_chunk_set",
@@ -117,8 +118,7 @@ def engine_folder() -> Path:
 def suits(header: Header, types: frozenset[str]) -> bool:
     """Tell whether most of what a token reads of this model are weights of these types, and read by the kernels."""
     read = read_a_token(header)
-    # Experts are multiplied in another way, which the kernels have no part in.
-    ours = sum(size for tensor, size in read.items() if tensor.type in types and "_exps." not in tensor.name)
+    ours = sum(size for tensor, size in read.items() if tensor.type in types)
     return ours >= _WORTH * sum(read.values())
 
 

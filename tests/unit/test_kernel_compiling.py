@@ -125,7 +125,7 @@ def tensor(name: str, kind: str, size: int) -> Tensor:
     [
         ([tensor("blk.0.ffn_up.weight", "Q4_K", 60), tensor("output.weight", "Q8_0", 40)], True),
         ([tensor("blk.0.ffn_up.weight", "Q4_K", 40), tensor("output.weight", "Q8_0", 60)], False),
-        ([tensor("blk.0.ffn_up_exps.weight", "Q4_K", 60), tensor("output.weight", "Q6_K", 40)], False),
+        ([tensor("blk.0.ffn_up_exps.weight", "Q4_K", 60), tensor("output.weight", "Q8_0", 40)], True),
         ([tensor("output.weight", "Q5_K", 60), tensor("token_embd.weight", "Q8_0", 90)], True),
         ([tensor("blk.0.ffn_up.weight", "IQ4_XS", 60)], False),
     ],
