@@ -15,6 +15,8 @@ _LEAST_TEMPERATURE = 1e-3
 _LEAST_TOP_P = 1e-9
 _WHOLE = 1 << 31
 _SEEDS = 1 << 64
+_ANY_SEED = (-1, (1 << 32) - 1)
+"""What asks for a new seed: llama.cpp keeps its -1 in 32 bits without a sign, and clients send that number too."""
 _MOST_SAMPLERS = 32
 _OFF: Mapping[str, Mapping[str, float]] = {
     "penalties": {"repeat_penalty": 1.0, "frequency_penalty": 0.0, "presence_penalty": 0.0},
@@ -47,7 +49,7 @@ def read_sampling(fields: Fields, defaults: SamplingParams) -> SamplingParams:
         # Who asks for the likeliest text, or has it by default, wants it whatever is listed.
         off.pop("temperature", None)
     seed = fields.whole("seed", -_SEEDS, _SEEDS)
-    seed = secrets.randbits(32) if seed is None or seed == -1 else seed % _SEEDS
+    seed = secrets.randbits(32) if seed is None or seed in _ANY_SEED else seed % _SEEDS
     return replace(params, **off, seed=seed)
 
 

@@ -93,9 +93,11 @@ def test_the_same_seed_gives_the_same_text_and_another_one_another(server: Serve
     assert texts[0] == texts[1] != texts[2]
 
 
-def test_without_a_seed_texts_differ(server: Served) -> None:
-    asked = {**ASKED, "temperature": 1.5, "top_k": 0, "top_p": 1, "min_p": 0, "max_tokens": 30}
-    assert said(server.post(PATH, **asked)) != said(server.post(PATH, **asked, seed=-1))
+@pytest.mark.parametrize("seed", [None, -1, 2**32 - 1])
+def test_without_a_seed_texts_differ(server: Served, seed: int | None) -> None:
+    asked = {**ASKED, "temperature": 1.5, "top_k": 0, "top_p": 1, "min_p": 0, "max_tokens": 30, "seed": seed}
+    first, second = (said(server.post(PATH, **asked)) for _ in range(2))
+    assert first != second
 
 
 def test_a_stop_text_ends_the_answer_and_is_no_part_of_it(server: Served) -> None:
