@@ -174,7 +174,8 @@ def _chunks(fields: Fields) -> tuple[Chunk, ...]:
 
 
 def _indent(fields: Fields) -> int:
-    return fields.whole("n_indent", 0, _MOST_INDENT) or 0
+    """Return the least indentation; none for 0 and less, as in llama.cpp."""
+    return max(0, fields.whole("n_indent", -_MOST_INDENT, _MOST_INDENT) or 0)
 
 
 def _seconds(fields: Fields, name: str) -> float | None:

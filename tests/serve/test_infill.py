@@ -120,7 +120,7 @@ def test_any_number_of_tokens_may_be_wanted(server: Served, count: int | None) -
         ({**HOLE, "input_extra": [{"filename": "a"}]}, "input_extra[0].text"),
         ({**HOLE, "input_extra": [{"text": "a", "filename": 5}]}, "input_extra[0].filename"),
         ({**HOLE, "t_max_predict_ms": "long"}, "t_max_predict_ms"),
-        ({**HOLE, "n_indent": -1}, "n_indent"),
+        ({**HOLE, "n_indent": "deep"}, "n_indent"),
         ({**HOLE, "json_schema": {"type": "object"}}, "json_schema"),
         ({**HOLE, "response_fields": [5]}, "response_fields"),
     ],
@@ -255,7 +255,12 @@ class LinesToy(ToyModel):
 
 @pytest.mark.parametrize(
     ("indent", "content", "kind"),
-    [(0, LinesToy.text, "limit"), (1, "one\n  two\n\n   red\n tree", "limit"), (2, "one\n  two\n\n   red", "limit")],
+    [
+        (-1, LinesToy.text, "limit"),
+        (0, LinesToy.text, "limit"),
+        (1, "one\n  two\n\n   red\n tree", "limit"),
+        (2, "one\n  two\n\n   red", "limit"),
+    ],
 )
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_line_too_far_to_the_left_ends_the_answer(

@@ -71,7 +71,7 @@ def test_who_asks_where_another_wrote_is_asked_as_it_asks(tmp_path: Path) -> Non
 def test_what_is_refused_is_not_remembered(tmp_path: Path) -> None:
     hole = {"input_prefix": "".join(FILE[:20]), "input_suffix": "\n", "cache_prompt": True}
     with served(tmp_path, "toy-fim", "-c", "4096") as server:
-        for wrong in ({"n_indent": -1}, {"response_fields": [5]}, {"top_k": "many"}):
+        for wrong in ({"n_indent": "deep"}, {"response_fields": [5]}, {"top_k": "many"}):
             assert server.refused("/infill", **hole, **wrong)[0] == 400
         assert not server.service.prompt_reuse._clients
 
