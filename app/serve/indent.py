@@ -2,8 +2,8 @@
 
 import re
 
-_LINE = re.compile(r"\n(?:[ \t\r]*\n)*([ \t]*)(\S)?")
-"""The end of a line, the empty lines after it, and the beginning of the next."""
+_LINE = re.compile(r"\n(?:[ \t\r]*\n)*([ \t]*)([^ \t\r\n])?")
+"""The end of a line, the empty lines after it, and the beginning of the next: a form feed or a wide space is one."""
 
 
 class Margin:

@@ -34,6 +34,15 @@ def test_a_line_that_is_not_indented_enough_ends_the_text(
     assert passed(TEXT, least, cuts) == (wanted, over)
 
 
+@pytest.mark.parametrize("sign", ["\f", "\v", "\u00a0", "\u3000"])
+def test_a_blank_that_indents_nothing_is_a_sign_like_any_other(sign: str) -> None:
+    text = f"one\n  two\n  {sign}\n{sign}\n  three"
+    for cuts in ([], list(range(len(text)))):
+        assert passed(text, 2, cuts) == (f"one\n  two\n  {sign}", True)
+    margin = Margin(2)
+    assert margin.feed(f"one\n  {sign}  two\n") == f"one\n  {sign}  two", "it is not held back"
+
+
 def test_empty_lines_at_the_end_pass_when_no_line_follows() -> None:
     assert passed("one\n  two\n\n  ", 2, [5]) == ("one\n  two\n\n  ", False)
 
