@@ -142,19 +142,24 @@ class Hybrid:
 
     def _with_model(self, model: DraftModel, free: Draft, context: Sequence[int], limit: int) -> Draft:
         """Return the draft that is expected to gain most, a free one at hand."""
-        wish = self.appraiser.wish(free, model.unread(context), limit)
-        if wish.window is not None:
-            model.focus(context, wish.window)
+        wish = self._wish(model, free, context, limit)
         said = len(context) - self._prompt_length
         if wish.ask is not Ask.NOTHING and looks_back(model.unread(context), said):
             self.appraiser.learn(model.name, model.catch_up(context, said))
-            wish = self.appraiser.wish(free, model.unread(context), limit)
+            wish = self._wish(model, free, context, limit)
         if wish.ask is Ask.NOTHING:
             return free
         given = free.tokens[: wish.length] if wish.ask is Ask.CHECK else ()
         source = checked_source(model.name, free.source) if given else model.name
         draft = model.extend(context, given, limit, partial(self.appraiser.goes_on, source))
         return replace(draft, source=source) if draft.tokens else free
+
+    def _wish(self, model: DraftModel, free: Draft, context: Sequence[int], limit: int) -> Wish:
+        """Return how to use the draft model, which then has no more to read than is wished."""
+        wish = self.appraiser.wish(free, model.unread(context), limit)
+        if wish.window is not None:
+            model.focus(context, wish.window)
+        return wish
 
     def _best_free(self, context: Sequence[int], limit: int) -> Draft:
         drafts = [draft for drafter in self._free if (draft := drafter.propose(context, limit)).tokens]

@@ -199,6 +199,16 @@ def test_a_window_is_all_that_is_read() -> None:
     assert parts.model._cache[:40] == LONG[-40:]
 
 
+def test_a_window_that_is_wished_after_a_look_back_is_all_that_is_read_too() -> None:
+    model = StoppingModel(context_size=len(LONG))
+    hybrid = Hybrid([], DraftModel(model, VOCAB), Scripted([Wish(Ask.DRAFT, 4), Wish(Ask.DRAFT, 4, window=40)]))
+    hybrid.begin(LONG, SAMPLER)
+    # All of it is more than its context holds, so there is nothing to judge it by.
+    draft = hybrid.propose([*LONG, *VOCAB.tokenize("and then it")], 4)
+    assert len(draft.tokens) == 4
+    assert sum(tokens for tokens, _ in model.passes) == 40 + len(draft.tokens) - 1
+
+
 @pytest.mark.parametrize("ask", [Ask.DRAFT, Ask.CHECK])
 @pytest.mark.parametrize("missing", [0, 1, 40])
 @pytest.mark.parametrize("said", [0, 30])
