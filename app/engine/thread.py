@@ -16,6 +16,7 @@ from enum import Enum, IntEnum
 from itertools import count
 from queue import SimpleQueue
 
+from app.engine.deep_stack import start_deep
 from app.engine.messages import Failed, Message
 from app.engine.passes import Pass, gathered, together
 from app.engine.worker import Worker
@@ -88,7 +89,7 @@ class Engine:
         self._current: Ticket | None = None
         self._closing = False
         self._thread = threading.Thread(target=self._run, args=(make_worker,), name="engine", daemon=True)
-        self._thread.start()
+        start_deep(self._thread)
 
     def submit(
         self,

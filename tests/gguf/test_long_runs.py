@@ -1,0 +1,35 @@
+"""A text with a very long run of one kind of character, which llama.cpp's way to find words goes deep into."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from run_localspec import localspec
+from tiny_gguf import write_llama
+
+from app.engine.deep_stack import start_deep
+
+
+def test_a_long_run_does_not_end_the_process(tmp_path: Path) -> None:
+    model, text = write_llama(tmp_path / "tiny.gguf", words="gpt-4o"), tmp_path / "text"
+    text.write_text(f"x{' ' * 100_000}y")
+    arguments, extra = ("run", str(model), "-f", str(text), "--draft", "off"), {"LOCALSPEC_KERNELS": "off"}
+    done = localspec(*arguments, home=tmp_path, extra=extra)
+    assert (done.returncode, "The context is full" in done.stderr) == (1, True)
+
+
+class Refused(threading.Thread):
+    """A thread that the system gives no deep stack to."""
+
+    def start(self) -> None:
+        if threading.stack_size() != 0:
+            raise RuntimeError("can't start new thread")
+        super().start()
+
+
+@pytest.mark.parametrize("kind", [threading.Thread, Refused])
+def test_a_thread_is_started_with_what_stack_there_is_and_others_with_the_usual_one(kind: type) -> None:
+    done = threading.Event()
+    start_deep(kind(target=done.set))
+    assert done.wait(10)
+    assert threading.stack_size() == 0
