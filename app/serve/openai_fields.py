@@ -14,11 +14,13 @@ _UNSUPPORTED = {
     "logit_bias": "this server does not bias tokens",
     "logprobs": "this server does not return probabilities",
     "echo": "this server does not repeat prompts",
+    "ignore_eos": "the model decides when an answer ends",
+    "chat_template_kwargs": "chat templates are given the messages alone",
 }
 """Fields that mean something unless they are empty, and why they are refused."""
 _NATIVE = {
     "logit_bias": _UNSUPPORTED["logit_bias"],
-    "ignore_eos": "the model decides when an answer ends",
+    "ignore_eos": _UNSUPPORTED["ignore_eos"],
     "return_tokens": "this server returns only the text of an answer",
 }
 """Such fields of llama.cpp's own requests."""
@@ -29,8 +31,7 @@ def refuse_unsupported(fields: Fields) -> None:
     for name, why in _UNSUPPORTED.items():
         _refuse_unless_empty(fields, name, why)
     _refuse_more_than_one(fields, "n", "best_of")
-    if fields.whole("top_logprobs", 0, 1 << 16):
-        refuse("top_logprobs", _UNSUPPORTED["logprobs"])
+    _refuse_probabilities(fields, "top_logprobs", "n_probs")
     _refuse_calls(fields)
     refuse_formats(fields)
 
@@ -39,9 +40,7 @@ def refuse_native(fields: Fields) -> None:
     """Refuse what llama.cpp's server would do, and this one can't."""
     for name, why in _NATIVE.items():
         _refuse_unless_empty(fields, name, why)
-    for name in ("n_probs", "logprobs"):
-        if (fields.whole(name, -1, 1 << 16) or 0) > 0:
-            refuse(name, _UNSUPPORTED["logprobs"])
+    _refuse_probabilities(fields, "n_probs", "logprobs")
     _refuse_more_than_one(fields, "n")
     refuse_formats(fields)
 
@@ -96,6 +95,12 @@ def wants_usage(fields: Fields) -> bool:
 def refuse(name: str, why: str) -> NoReturn:
     """Refuse a field that has no effect here."""
     raise Refused(400, f"'{name}' is not supported: {why}.", param=name, code="unsupported_parameter")
+
+
+def _refuse_probabilities(fields: Fields, *names: str) -> None:
+    for name in names:
+        if (fields.whole(name, -1, 1 << 16) or 0) > 0:
+            refuse(name, _UNSUPPORTED["logprobs"])
 
 
 def _refuse_more_than_one(fields: Fields, *names: str) -> None:

@@ -141,6 +141,9 @@ def test_empty_fields_of_what_is_not_supported_are_fine(server: Served) -> None:
         "user": "me",
         "modalities": ["text"],
         "top_logprobs": 0,
+        "n_probs": 0,
+        "ignore_eos": False,
+        "chat_template_kwargs": {},
         "unknown": [1, {}],
     }
     assert server.post(PATH, **ASKED, max_tokens=1, **nothing, **more)["choices"]
@@ -163,6 +166,9 @@ def test_empty_fields_of_what_is_not_supported_are_fine(server: Served) -> None:
         ("tool_choice", "required"),
         ("function_call", {"name": "f"}),
         ("top_logprobs", 3),
+        ("n_probs", 3),
+        ("ignore_eos", True),
+        ("chat_template_kwargs", {"enable_thinking": False}),
         ("web_search_options", {}),
     ],
 )

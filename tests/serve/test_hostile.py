@@ -48,18 +48,18 @@ SAMPLING: dict[str, st.SearchStrategy[Any]] = {
 SHARED: dict[str, st.SearchStrategy[Any]] = {
     **SAMPLING, "stop": TEXT_LISTS, "stream": FLAGS, "n_predict": COUNTS, "max_tokens": COUNTS, "grammar": EMPTY,
     "json_schema": EMPTY, "logit_bias": EMPTY, "response_format": st.just({"type": "text"}),
-    "modalities": st.just(["text"]),
+    "modalities": st.just(["text"]), "n_probs": st.just(0), "ignore_eos": EMPTY,
 }  # fmt: skip
 OPENAI: dict[str, st.SearchStrategy[Any]] = {
     **SHARED, "model": TEXTS, "stream_options": st.fixed_dictionaries({"include_usage": FLAGS}), "n": st.just(1),
     "best_of": st.just(1), "prediction": st.fixed_dictionaries({"type": st.just("content"), "content": TEXTS}),
     "logprobs": EMPTY, "top_logprobs": st.just(0), "echo": EMPTY, "tools": EMPTY, "functions": EMPTY, "audio": EMPTY,
     "tool_choice": st.just("none"), "function_call": st.just("auto"), "web_search_options": st.none(),
+    "chat_template_kwargs": EMPTY,
 }  # fmt: skip
 NATIVE: dict[str, st.SearchStrategy[Any]] = {
     **SHARED, "n_indent": COUNTS, "response_fields": TEXT_LISTS, "t_max_predict_ms": COUNTS, "t_max_prompt_ms": COUNTS,
-    "n_probs": st.just(0), "logprobs": st.just(0), "ignore_eos": EMPTY, "return_tokens": EMPTY, "n": st.just(1),
-    "max_completion_tokens": COUNTS,
+    "logprobs": st.just(0), "return_tokens": EMPTY, "n": st.just(1), "max_completion_tokens": COUNTS,
 }  # fmt: skip
 CHUNKS = st.lists(st.fixed_dictionaries({"text": TEXTS}, optional={"filename": TEXTS}), max_size=3)
 FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
