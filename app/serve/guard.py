@@ -8,7 +8,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.serve.errors import Refused
-from app.serve.hosts import LOOPBACK, WILDCARDS, is_address, name_of
+from app.serve.hosts import LOOPBACK, is_address, is_everywhere, name_of
 from app.serve.metrics import Metrics
 from app.serve.settings import Door
 
@@ -27,7 +27,7 @@ class Guard:
         host = door.host.strip("[]")
         # A port is compared by nobody: a name that is allowed with one is that name.
         self._names = {name.lower() for name in (*LOOPBACK, host)} | {name_of(name) for name in door.hosts}
-        self._is_everywhere = host in WILDCARDS
+        self._is_everywhere = is_everywhere(host)
         self._key = door.key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,15 +1,25 @@
 """Names and addresses that a server goes by."""
 
+import socket
 from ipaddress import ip_address
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-WILDCARDS = ("0.0.0.0", "::")
 
 
 def is_loopback(host: str) -> bool:
     """Tell whether a name or address can be reached from this machine alone."""
     name = host.strip("[]").lower()
     return name == "localhost" or (is_address(name) and ip_address(name).is_loopback)
+
+
+def is_everywhere(host: str) -> bool:
+    """Tell whether a host to listen on stands for all addresses of this machine: 0 does as well as 0.0.0.0."""
+    try:
+        # Read as the system will read it, and never looked up.
+        found = socket.getaddrinfo(host.strip("[]"), None, flags=socket.AI_NUMERICHOST)
+    except (OSError, UnicodeError):
+        return False
+    return any(ip_address(str(address[0])).is_unspecified for *_, address in found)
 
 
 def is_address(name: str) -> bool:

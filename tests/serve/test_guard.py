@@ -16,7 +16,7 @@ from serving import Served, plan_of, served
 from app.engine.ending import Finish
 from app.serve.asked import Asked, Kind
 from app.serve.errors import Refused
-from app.serve.hosts import is_loopback, name_of
+from app.serve.hosts import is_everywhere, is_loopback, name_of
 from models.errors import UsageError
 from models.prompts import Message as Turn
 
@@ -49,7 +49,7 @@ def test_more_names_can_be_allowed(tmp_path: Path, allowed: str) -> None:
         assert one.client.get("/health", headers={"Host": "other.local"}).status_code == 403
 
 
-@pytest.mark.parametrize("all_", ["0.0.0.0", "::", "[::]"])
+@pytest.mark.parametrize("all_", ["0.0.0.0", "0", "::", "[::]"])
 @pytest.mark.parametrize(("host", "status"), [("10.0.0.7:8080", 200), ("[fe80::1]", 200), ("box.local", 403)])
 def test_a_server_on_all_addresses_goes_by_addresses(tmp_path: Path, all_: str, host: str, status: int) -> None:
     with served(tmp_path, "toy", "--host", all_, "--api-key", "k") as one:
@@ -139,6 +139,15 @@ def test_a_host_that_others_can_reach_demands_a_key(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_what_others_can_not_reach_is_known(host: str, wanted: bool) -> None:
     assert is_loopback(host) is wanted
+
+
+@pytest.mark.parametrize(
+    ("host", "wanted"),
+    [("0", True), ("0.0", True), ("0.0.0.0", True), ("::", True), ("[::]", True), ("0:0:0:0:0:0:0:0", True),
+     ("127.0.0.1", False), ("::1", False), ("localhost", False), ("zero.example", False), ("", False), ("a..b", False)],
+)  # fmt: skip
+def test_all_addresses_are_known_however_they_are_spelled(host: str, wanted: bool) -> None:
+    assert is_everywhere(host) is wanted
 
 
 def test_names_are_read_without_their_ports() -> None:
