@@ -9,10 +9,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from models.abort import AbortFlag
 from models.bindings import VERSION, leave_kernels_out, library_folder, llama_cpp
 from models.errors import Cancelled, LocalspecError, MemoryLimitError, ModelFileError
 from models.installing import rebuild_command
@@ -22,6 +25,7 @@ from models.model_info import model_info
 from models.remembered import Remembered
 
 _SECONDS = 600
+_POLL = 0.05
 _WINDOWS_EXCEPTIONS = 0xC0000000
 _TIMED_OUT = 1
 _WINDOWS_CTRL_C = 0xC000013A
@@ -42,10 +46,12 @@ class FirstDecode:
     """Exit code of the child; not 0 where it failed in order, before it had shown anything."""
 
 
-def choose_extra_buffers(path: Path, memory: Path, command: Sequence[str] | None = None) -> bool:
+def choose_extra_buffers(
+    path: Path, memory: Path, command: Sequence[str] | None = None, *, abort: AbortFlag | None = None
+) -> bool:
     """Tell whether the engine's fast ways are safe for this model here; see `try_decode`. If not, they are off."""
     # One that failed in order: the real load will say better what is wrong with the file.
-    safe = try_decode(path, memory, command).extra_buffers
+    safe = try_decode(path, memory, command, abort=abort).extra_buffers
     if not safe:
         leave_kernels_out()
     return safe
@@ -58,13 +64,15 @@ def try_decode(
     *,
     seconds: float | None = None,
     library: Path | None = None,
+    abort: AbortFlag | None = None,
 ) -> FirstDecode:
     """Decode a little with this model in a child, or remember how that went.
 
     `memory` is the file of remembered results. `command` starts the child; by default it is this module. With the
     folder of the engine's files as `library` this process need not load it. Raises ModelFileError for a file that does
     not write text, or is damaged, LocalspecError with the remedy when the engine can't decode at all on this machine,
-    MemoryLimitError when the child was killed, and Cancelled when it was stopped.
+    MemoryLimitError when the child was killed, and Cancelled when it was stopped, also by the abort flag: it reads the
+    whole model, and a key in a chat is no signal that would reach it.
     """
     known, key = Remembered(memory), f"extra buffers {identity(path, library)}"
     if (good := known.get(key)) is not None:
@@ -75,7 +83,7 @@ def try_decode(
     command = command or (sys.executable, "-P", "-m", "models.probe")
     for extra in (True, False):
         kept = {} if extra else {OFF: "off"}
-        code = _run([*command, str(path), str(int(extra))], seconds or _SECONDS, kept)
+        code = _run([*command, str(path), str(int(extra))], seconds or _SECONDS, kept, abort or AbortFlag())
         _check_ended_by_itself(path, code)
         if code == 0:
             known.put(key, extra)
@@ -91,7 +99,7 @@ def try_decode(
 def _check_ended_by_itself(path: Path, code: int) -> None:
     """Raise for a child that was ended from outside: Ctrl-C reaches it too, and that says nothing about the build."""
     if code in _STOPPED:
-        raise Cancelled("Trying the build was stopped.")
+        raise _stopped()
     if code == _KILLED:
         raise MemoryLimitError(
             f"{path.name} probably does not fit in memory.",
@@ -130,14 +138,27 @@ def _build(library: Path) -> list[str]:
     return [*stamps, *chosen, state()]
 
 
-def _run(command: Sequence[str], seconds: float, variables: Mapping[str, str]) -> int:
-    environment = {**os.environ, **variables}
-    none, pipe = subprocess.DEVNULL, subprocess.PIPE
-    try:
-        done = subprocess.run(command, stdin=none, stdout=pipe, stderr=pipe, timeout=seconds, env=environment)
-        return done.returncode
-    except subprocess.TimeoutExpired:
-        return _TIMED_OUT
+def _run(command: Sequence[str], seconds: float, variables: Mapping[str, str], abort: AbortFlag) -> int:
+    """Return how the child ended; it never outlives this call."""
+    environment, none = {**os.environ, **variables}, subprocess.DEVNULL
+    with subprocess.Popen(command, stdin=none, stdout=none, stderr=none, env=environment) as child:
+        try:
+            return _ended(child, time.monotonic() + seconds, abort)
+        finally:
+            child.kill()
+
+
+def _ended(child: "subprocess.Popen[bytes]", until: float, abort: AbortFlag) -> int:
+    while (left := until - time.monotonic()) > 0:
+        if abort.is_set:
+            raise _stopped()
+        with suppress(subprocess.TimeoutExpired):
+            return child.wait(min(left, _POLL))
+    return _TIMED_OUT
+
+
+def _stopped() -> Cancelled:
+    return Cancelled("Trying the build was stopped.")
 
 
 def _decode_a_little(path: Path, *, extra_buffers: bool | None) -> None:

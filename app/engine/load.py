@@ -277,7 +277,7 @@ class Loader:
 
     def _open(self, path: Path, options: LlamaOptions) -> LanguageModel:
         self._on_progress(path.stem, 0.0)
-        if options.extra_buffers is not False and not choose_extra_buffers(path, self.plan.memory):
+        if options.extra_buffers is not False and not choose_extra_buffers(path, self.plan.memory, abort=self._abort):
             options = replace(options, extra_buffers=False)
             self.notes.append(_SLOW_PATH)
         report = partial(self._on_progress, path.stem)

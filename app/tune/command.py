@@ -154,16 +154,19 @@ class Run:
         """Check a file, and return options that do not crash on it."""
         check_file(path)
         self._tell(f"{path.stem}: trying the build")
-        return replace(self.plan.options, extra_buffers=None if choose_extra_buffers(path, self.plan.memory) else False)
+        return replace(self.plan.options, extra_buffers=None if self._may_be_fast(path) else False)
 
     def _open(self, path: Path, options: LlamaOptions) -> Tunable:
         def loading(share: float) -> None:
             self._tell(f"{path.stem}: loading {share:4.0%}")
 
         # A copy has kinds of weights that may crash where those of its original do not.
-        if options.extra_buffers is not False and not choose_extra_buffers(path, self.plan.memory):
+        if options.extra_buffers is not False and not self._may_be_fast(path):
             options = replace(options, extra_buffers=False)
         return LlamaModel(path, options, abort=self.abort, on_progress=loading)
+
+    def _may_be_fast(self, path: Path) -> bool:
+        return choose_extra_buffers(path, self.plan.memory, abort=self.abort)
 
     def _tell(self, what: str) -> None:
         # Called on the measuring thread, while the main one waits and writes nothing.

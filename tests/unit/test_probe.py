@@ -1,17 +1,25 @@
 """A child process decodes first: what kills it becomes an answer or a sentence, and is remembered."""
 
 import json
+import os
 import subprocess
 import sys
+import time
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from tiny_gguf import write_llama
 
+import app.engine.load
 import models.probe
+from app.engine.load import Loader, LoadPlan
+from drafters.registry import parse_drafter
+from models.abort import AbortFlag
 from models.errors import Cancelled, LocalspecError, MemoryLimitError, ModelFileError
+from models.llama_load import LlamaOptions
 from models.probe import choose_extra_buffers, identity
 
 ARGUMENTS = "import os, resource, signal, sys, time; path, extra = sys.argv[1:]; "
@@ -141,6 +149,32 @@ def test_a_child_that_somebody_stops_has_not_crashed(model: Path, memory: Path, 
 
 
 @posix_only
+def test_a_stop_ends_the_child_while_it_still_reads_the_model(model: Path, memory: Path, tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+
+    class RaisedWhenItRuns(AbortFlag):
+        @property
+        def is_set(self) -> bool:
+            return pid.exists() and pid.read_text().endswith(".")
+
+    reads_long = child(f"open({str(pid)!r}, 'w').write(f'{{os.getpid()}}.'); time.sleep(60)")
+    with pytest.raises(Cancelled):
+        choose_extra_buffers(model, memory, reads_long, abort=RaisedWhenItRuns())
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text().removesuffix(".")), 0)
+    assert not memory.exists()
+
+
+def test_a_load_that_is_called_off_stops_the_child(model: Path, memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads_long = partial(choose_extra_buffers, command=child("time.sleep(60)"))
+    monkeypatch.setattr(app.engine.load, "choose_extra_buffers", reads_long)
+    plan, abort = LoadPlan(str(model), parse_drafter("off"), LlamaOptions(threads=1), memory), AbortFlag()
+    abort.set()
+    with pytest.raises(Cancelled, match="Trying the build"):
+        Loader(plan, abort, time.perf_counter, lambda _, __: None).target()
+
+
+@posix_only
 def test_a_child_that_the_system_kills_wanted_more_memory_than_there_is(model: Path, memory: Path) -> None:
     with pytest.raises(MemoryLimitError, match=r"tiny\.gguf probably does not fit in memory") as failure:
         choose_extra_buffers(model, memory, child(DIE.format("SIGKILL")))
@@ -155,7 +189,7 @@ def test_ctrl_c_on_windows_has_a_code_among_those_of_crashes(
 ) -> None:
     # An illegal instruction with extra buffers leaves them out; Ctrl-C says nothing about them.
     codes = iter([code, 0])
-    monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, next(codes)))
+    monkeypatch.setattr(models.probe, "_run", lambda *_: next(codes))
     with pytest.raises(Cancelled) if stopped else nullcontext():
         assert choose_extra_buffers(model, memory) is False
     assert memory.exists() is not stopped

@@ -22,7 +22,7 @@ def test_a_copy_that_would_crash_when_rearranged_is_opened_as_it_is(
 ) -> None:
     tried: list[Path] = []
     opened: list[LlamaOptions] = []
-    monkeypatch.setattr(tune, "choose_extra_buffers", lambda path, _: tried.append(path) or safe)
+    monkeypatch.setattr(tune, "choose_extra_buffers", lambda path, _, **__: tried.append(path) or safe)
     monkeypatch.setattr(tune, "LlamaModel", lambda _, options, **__: opened.append(options))
     plan = cast(TunePlan, SimpleNamespace(memory=tmp_path / "machine.json"))
     run, copy = Run(plan, Terminal(quiet=True), Timer(lambda: 0.0, 1.0)), tmp_path / "copy.gguf"
