@@ -101,6 +101,9 @@ def _run(command: Sequence[str], source: Path, partial: Path, abort: AbortFlag, 
                 child.kill()
             child.wait()
         if child.returncode != 0:
+            if abort.is_set:
+                # Ctrl-C reaches the child too: it may be gone before the flag was looked at.
+                raise Cancelled("Stopped.")
             complaint.seek(0)
             words = complaint.read().decode("utf-8", errors="replace").strip().splitlines()
             ended = f"The child process ended with code {child.returncode}."

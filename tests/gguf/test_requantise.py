@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -120,6 +121,18 @@ def test_a_stop_ends_the_child_and_leaves_nothing(source: Path, tmp_path: Path) 
             source, tmp_path / "copies" / "copy.gguf", "Q4_0", abort=abort, on_progress=stop, command=child(code)
         )
     assert list((tmp_path / "copies").iterdir()) == []
+
+
+def test_a_child_that_the_same_ctrl_c_ended_first_is_no_failure(source: Path, tmp_path: Path) -> None:
+    abort = AbortFlag()
+
+    def stop_late(_: float) -> None:
+        time.sleep(1)
+        abort.set()
+
+    command = child("sys.exit('KeyboardInterrupt')")
+    with pytest.raises(Cancelled):
+        requantise(source, tmp_path / "copy.gguf", "Q4_0", abort=abort, on_progress=stop_late, command=command)
 
 
 def test_an_older_copy_stays_when_a_new_one_fails(source: Path, tmp_path: Path) -> None:
