@@ -31,6 +31,8 @@ class Models:
         self._asking = CompletionSettings()
         self._desk: tuple[LoadPlan, Desk] | None = None
         self._change: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
+        """Of changes: two pairs at once may be more than the memory holds."""
 
     def use(self, settings: Settings, documents: Documents) -> None:
         """Load what the settings name unless it is there, and complete in their way; return at once."""
@@ -45,7 +47,9 @@ class Models:
         self._asking = asking
         if plan == self._plan and self._change is not None and not self._change.done():
             return  # it is on its way, and will be asked in the new way
-        self._change = asyncio.ensure_future(self._to(plan, documents, self._change))
+        if self._change is not None:
+            self._change.cancel()
+        self._change = asyncio.ensure_future(self._to(plan, documents))
         self._plan = plan
 
     async def ready(self, seconds: float) -> Completer | None:
@@ -58,19 +62,16 @@ class Models:
         """Call off what runs, and free the models."""
         if self._change is not None:
             self._change.cancel()
-            await asyncio.wait([self._change])
-        await self._free()
+        async with self._turn:
+            await self._free()
 
-    async def _to(self, plan: LoadPlan, documents: Documents, previous: asyncio.Task[None] | None) -> None:
-        if previous is not None:
-            previous.cancel()
-            await asyncio.wait([previous])
+    async def _to(self, plan: LoadPlan, documents: Documents) -> None:
         try:
-            if self._desk is None or self._desk[0] != plan:
-                # Two pairs at once may be more than the memory holds.
-                await self._free()
-                self._desk = plan, await self._load(plan)
-            await self._begin(self._desk[1], documents)
+            async with self._turn:
+                if self._desk is None or self._desk[0] != plan:
+                    await self._free()
+                    self._desk = plan, await self._load(plan)
+                await self._begin(self._desk[1], documents)
         except LocalspecError as error:
             self._editor.fail(error)
 
@@ -83,7 +84,7 @@ class Models:
                 raise no_fim(ready.model)
             end = f"{ready.model}, drafter {ready.drafter}"
         except BaseException:
-            await asyncio.to_thread(desk.close)
+            await _close(desk)
             raise
         finally:
             loading.end(end)
@@ -107,7 +108,7 @@ class Models:
         await self._stop()
         loaded, self._desk = self._desk, None
         if loaded is not None:
-            await asyncio.to_thread(loaded[1].close)
+            await _close(loaded[1])
 
     def _completion(self, settings: Settings) -> CompletionSettings:
         lines = settings.prefix_lines
@@ -126,3 +127,12 @@ class Models:
             options=options,
             fit_context=base.fit_context and not settings.context,
         )
+
+
+async def _close(desk: Desk) -> None:
+    """Free the models to the end, also where that is called off: who comes next needs their memory."""
+    closing = asyncio.ensure_future(asyncio.to_thread(desk.close))
+    try:
+        await asyncio.wait([closing])
+    finally:
+        await asyncio.wait([closing])
