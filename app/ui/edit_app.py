@@ -96,9 +96,12 @@ def run_editor(request: Request, named: str) -> int:
     keep_turns_short()
     with terminal_to_itself():
         code = app.run()
-        # The screen is gone: freeing the models keeps nobody waiting who looks at it.
+        # First: to free models that are being loaded may take ten seconds, and some who end a program kill it sooner.
+        note = _keep_unsaved(app.unsaved, path)
+        # The screen is gone: it keeps nobody waiting who looks at it.
         app.editor.desk.close()
-    _tell_unsaved(app.unsaved, path)
+    if note:
+        Terminal().warn(note)
     if app.editor.failure is not None:
         raise app.editor.failure
     if not isinstance(code, int):
@@ -128,8 +131,9 @@ def _check_fills_in(plan: LoadPlan) -> None:
         raise no_fim(info.path.stem)
 
 
-def _tell_unsaved(unsaved: bytes | None, path: Path) -> None:
+def _keep_unsaved(unsaved: bytes | None, path: Path) -> str:
+    """Write what was not saved to another file; return what is to be told of it, "" for nothing."""
     if unsaved is None:
-        return
+        return ""
     kept = write_aside(state_folder() / "unsaved", path.name, unsaved)
-    Terminal().warn(f"what was not saved of {path} is in {kept}" if kept else f"{path} was not saved")
+    return f"what was not saved of {path} is in {kept}" if kept else f"{path} was not saved"

@@ -1,10 +1,14 @@
 """The editor: saving, leaving, and files that changed, went away or can not be written."""
 
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from ui_edit import CODE, drive, filled, told
 
+from app.ui import edit_app
 from app.ui.edit_dialogs import QuestionScreen
 
 pytestmark = pytest.mark.usefixtures("folders")
@@ -103,3 +107,20 @@ def test_a_file_that_is_gone_is_written_anew_only_when_told_so_and_nothing_is_lo
             assert not editor.screen.is_changed
 
     drive(steps())
+
+
+def test_what_was_not_saved_is_kept_before_the_models_are_freed(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[bytes] = []
+    desk = SimpleNamespace(close=lambda: kept.extend(one.read_bytes() for one in tmp_path.glob("unsaved/*")))
+    screen = SimpleNamespace(desk=desk, failure=None)
+    app = SimpleNamespace(editor=screen, unsaved=b"new", run=lambda: 129)
+    monkeypatch.setattr(edit_app, "EditApp", lambda *_: app)
+    monkeypatch.setattr(edit_app, "state_folder", lambda: tmp_path)
+    for name, instead in (("terminal_to_itself", nullcontext), ("keep_turns_short", int), ("warm_up", int)):
+        monkeypatch.setattr(edit_app, name, instead)
+    settings = SimpleNamespace(max_tokens=None)
+    request: Any = SimpleNamespace(plan=SimpleNamespace(model="toy-fim"), settings=settings, screen=None)
+    assert edit_app.run_editor(request, str(path)) == 129
+    assert kept == [b"new"]
