@@ -128,6 +128,7 @@ class Loader:
             widest = usable_width(exact, WIDEST, allow_rounding=self.plan.allow_rounding)
             curve = VerifyCurve(self.curve(target, [width for width in QUICK_WIDTHS if width <= widest]))
             cost = ModelCost(model.name, self.draft_curve(model.model), self._is_tuned(spec.model)) if model else None
+            branches = model is not None and self.exact_branches(target)
         except BaseException:
             if model:
                 model.close()
@@ -136,8 +137,7 @@ class Loader:
             floats = isinstance(target, LlamaModel) and summed_in_parts(target.cache_types)
             self.notes.append(_NEVER_EXACT + (", or leave out -ctk and -ctv." if floats else "."))
         adaptive = Adaptive(curve, target.max_rows - 1, cost)
-        drafting = self.together(spec, target, model, adaptive, exact - 1)
-        return replace(drafting, exact_branches=model is not None and self.exact_branches(target))
+        return replace(self.together(spec, target, model, adaptive, exact - 1), exact_branches=branches)
 
     def together(
         self, spec: DrafterSpec, target: LanguageModel, model: DraftModel | None, adaptive: Adaptive, exact_draft: int

@@ -1,10 +1,11 @@
 """The whole engine without a file: load the toy, answer, change the drafter, stop."""
 
 from codecs import getincrementaldecoder
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from fakes import FakeClock, StoppingModel
@@ -27,6 +28,7 @@ from drafters.prompt_lookup import PromptLookup
 from drafters.registry import DrafterSpec, parse_drafter
 from drafters.suffix import SuffixDrafter
 from models.abort import AbortFlag
+from models.base import Logits
 from models.errors import Cancelled, ContextFullError, ModelFileError, PairError
 from models.llama_load import LlamaOptions
 from models.prompts import Message as Turn
@@ -115,6 +117,41 @@ def test_a_drafter_that_can_not_be_loaded_fails_the_load_and_frees_the_target(mo
     with pytest.raises(ModelFileError, match=r"none\.gguf"):
         list(worker.load(silent))
     assert closed == ["toy-0"]
+
+
+class CountedToy(ToyModel):
+    """A toy that stops at one of the passes that all toys make, counted from the first on, and knows which are open."""
+
+    passes = stop_at = 0
+    open_ones: ClassVar[list[ToyModel]] = []
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.open_ones.append(self)
+
+    def decode(self, tokens: Sequence[int], rows: int, parents: Sequence[int] = ()) -> Logits:
+        CountedToy.passes += 1
+        if self.passes == self.stop_at:
+            raise Cancelled("Stopped.")
+        return super().decode(tokens, rows, parents)
+
+    def close(self) -> None:
+        super().close()
+        CountedToy.open_ones = [one for one in self.open_ones if one is not self]
+
+
+def test_a_load_that_is_stopped_at_any_pass_leaves_no_model_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "ToyModel", CountedToy)
+    for stop_at in count(1):
+        CountedToy.passes, CountedToy.stop_at = 0, stop_at
+        worker = Worker(plan("toy"), AbortFlag(), FakeClock())
+        with suppress(Cancelled):
+            list(worker.load(silent))
+            break
+        assert CountedToy.open_ones == [], f"stopped at pass {stop_at}"
+    assert (stop_at > 20, len(CountedToy.open_ones)) == (True, 2)
+    worker.close()
+    assert CountedToy.open_ones == []
 
 
 def test_an_answer_is_told_round_by_round_and_no_text_is_lost() -> None:
