@@ -20,7 +20,10 @@ def timings(outcome: Outcome) -> dict[str, float]:
     spoken = stats.draft_seconds + stats.verify_seconds + stats.host_seconds + stats.wait_seconds
     return {
         "cache_n": stats.reused_tokens,
-        **_speed("prompt", read, stats.prompt_seconds),
+        "prompt_n": read,
+        # The last of them is read by the first round, in whose time it is: where it is the only one, none has a speed.
+        **_speed("prompt", max(0, read - 1), stats.prompt_seconds),
+        "predicted_n": said,
         **_speed("predicted", said, spoken),
         "draft_n": stats.drafted,
         "draft_n_accepted": stats.accepted,
@@ -67,7 +70,6 @@ def head(kind: str, prefix: str, model: str) -> dict[str, Any]:
 
 def _speed(name: str, tokens: int, seconds: float) -> dict[str, float]:
     return {
-        f"{name}_n": tokens,
         f"{name}_ms": seconds * _MILLISECONDS,
         f"{name}_per_token_ms": seconds * _MILLISECONDS / tokens if tokens else 0.0,
         f"{name}_per_second": tokens / seconds if seconds > 0 else 0.0,

@@ -59,6 +59,15 @@ def test_speeds_count_the_turns_of_others_between_the_rounds() -> None:
     assert (told["predicted_ms"], told["predicted_per_second"]) == (4000, 2)
 
 
+@pytest.mark.parametrize(("reused", "speed"), [(99, 0), (98, 2), (50, 98)])
+def test_the_speed_of_reading_is_that_of_the_tokens_that_were_read_in_its_time(reused: int, speed: float) -> None:
+    # Of a prompt that was there but for its last token nothing is read before the first round.
+    stats = Stats(prompt_tokens=100, reused_tokens=reused, prompt_seconds=0.5, emitted=3, verify_seconds=0.1)
+    told = timings(Outcome("", "", Finish.LENGTH, stats.snapshot()))
+    assert (told["cache_n"], told["prompt_n"], told["prompt_ms"]) == (reused, 100 - reused, 500)
+    assert (told["prompt_per_second"], told["prompt_per_token_ms"]) == (speed, 1000 / speed if speed else 0)
+
+
 def test_the_prompt_is_the_beginning_of_what_fills_the_hole(server: Served) -> None:
     whole = server.post(PATH, **HOLE, n_predict=12)["content"]
     begun = server.post(PATH, **HOLE, prompt=whole[:5], n_predict=7)
