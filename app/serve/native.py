@@ -5,6 +5,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
+from app.engine.ending import Finish
 from app.engine.question import Question
 from app.serve.asked import Asked, Kind, Outcome
 from app.serve.errors import Refused
@@ -65,7 +66,7 @@ class NativeRequest:
             "tokens_cached": stats.prompt_tokens + stats.emitted,
             "generation_settings": self._settings(loaded),
             "has_new_line": "\n" in outcome.text,
-            "truncated": False,
+            "truncated": outcome.finish is Finish.CONTEXT,
             "stop_type": stop_type(outcome.finish),
             "stopping_word": self._stopping_word(outcome),
             "timings": timings(outcome),

@@ -201,6 +201,16 @@ def test_a_text_goes_on_as_llama_cpp_tells_it(server: Served) -> None:
     assert server.post("/completion", prompt=["the cat"], n_predict=9, temperature=0)["content"] == reply["content"]
 
 
+@pytest.mark.parametrize(("wanted", "said", "truncated"), [(3, 3, False), (64, 13, True)])
+def test_an_answer_that_a_full_context_ends_is_truncated(
+    server: Served, wanted: int, said: int, truncated: bool
+) -> None:
+    # llama.vim warns of it, and says what to do.
+    reply = server.post("/completion", prompt="ab" * 250, n_predict=wanted, temperature=0)
+    assert (reply["tokens_evaluated"], reply["tokens_predicted"], reply["stop_type"]) == (500, said, "limit")
+    assert reply["truncated"] is truncated
+
+
 @pytest.mark.parametrize("path", [PATH, "/completion"])
 @pytest.mark.parametrize(
     ("field", "value"),
