@@ -93,7 +93,7 @@ def _cells(result: Result, class_name: str) -> list[str]:
         "" if plain else _interval(result.interval),
         "" if plain or result.worst is None else f"{result.worst[1]:.2f}",
         f"{milliseconds(result.gap_p50)}/{milliseconds(result.gap_p95)} ms",
-        "-" if result.first_token_seconds is None else f"{result.first_token_seconds:.2f} s",
+        "-" if result.first_token_seconds is None else f"{_short(result.first_token_seconds)} s",
         "" if plain else _number(result.mean_acceptance_length, 2),
         "" if plain else _percent(result.coverage),
         _percent(result.oracle_share),
@@ -145,7 +145,12 @@ def _verdicts(results: Sequence[Result]) -> Iterable[str]:
 
 
 def _interval(bounds: tuple[float, float] | None) -> str:
-    return "-" if bounds is None else f"{bounds[0]:.2f}-{bounds[1]:.2f}"
+    return "-" if bounds is None else "-".join(map(_short, bounds))
+
+
+def _short(value: float) -> str:
+    """Return a number with two digits, or fewer where it is large: an interval of two prompts can reach to 100."""
+    return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}"
 
 
 def _percent(share: float | None) -> str:

@@ -138,7 +138,7 @@ def _of_classes(speed_ups: Iterable[dict[str, float]]) -> Steady | None:
 
 def judge(arm: Result, plain: Result) -> Verdict:
     """Return the verdict of a canary: the 95th percentile of the gaps better, speed kept, the same tokens."""
-    speed = f"speed {_number(arm.speed_up)} of plain"
+    speed = f"speed {_speed_words(arm.speed_up)} of plain"
     gap = f"p95 gap {milliseconds(arm.gap_p95)} ms, plain {milliseconds(plain.gap_p95)}"
     against = []
     if arm.forks:
@@ -248,8 +248,11 @@ def _grouped(answers: Iterable[Answer], key: Callable[[Answer], Hashable]) -> li
     return list(groups.values())
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+def _speed_words(speed_up: float | None) -> str:
+    """Return a speed-up with two digits; one that is too small is never written as what is needed."""
+    if speed_up is None:
+        return "-"
+    return f"{speed_up if speed_up >= LEAST_SPEED_UP else min(speed_up, LEAST_SPEED_UP - 0.01):.2f}"
 
 
 def milliseconds(seconds: float | None) -> str:

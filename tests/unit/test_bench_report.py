@@ -73,6 +73,17 @@ def test_a_pace_of_seconds_keeps_its_column() -> None:
     ]  # fmt: skip
 
 
+def test_an_interval_of_two_prompts_and_a_long_wait_keep_their_columns() -> None:
+    found, common = findings(), {"reading_seconds": 123.0}
+    plain = [answer("off", name, [(0.2, 1)] * 12, **common) for name in ("p0", "p1")]
+    drafted = [answer("lookup:3", "p0", [(0.8, 4)] * 3, **common), answer("lookup:3", "p1", [(0.2, 4)] * 3, **common)]
+    found.answers = [*plain, *drafted]
+    head, *rows = report(found).split("Temperature 0\n\n")[1].splitlines()[:3]
+    assert "123 s" in rows[0]
+    assert "2.00 0.00-1150   1.00" in rows[1]
+    assert {len(row) for row in rows} == {len(head)}
+
+
 def test_without_a_curve_there_are_no_usual_prices() -> None:
     found = findings()
     assert found.conditions is not None
