@@ -87,7 +87,7 @@ def _draft(chat: Chat, argument: str) -> None:
 
 
 def _spec(chat: Chat, _: str) -> None:
-    chat.terminal.show(explanation_text(chat.engine.explain(adapts=chat.settings.adapt)))
+    chat.terminal.show(explanation_text(chat.engine.explain(chat.settings)))
 
 
 def _explain(chat: Chat, argument: str) -> None:

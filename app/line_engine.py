@@ -51,9 +51,9 @@ class LineEngine:
         for _ in self._run(lambda worker: worker.recall(conversation, spelled)):
             pass
 
-    def explain(self, *, adapts: bool) -> Explanation | None:
-        """Return what drafting costs here and what came of it, and if that decides; None when nobody guesses."""
-        for message in self._run(lambda worker: worker.explain(adapts=adapts)):
+    def explain(self, settings: Question) -> Explanation | None:
+        """Return what drafting costs here, and what follows under these settings; None when nobody guesses."""
+        for message in self._run(lambda worker: worker.explain(settings)):
             if isinstance(message, Explained):
                 return message.explanation
         raise AssertionError("a question after the controller ends with its explanation")

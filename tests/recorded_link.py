@@ -66,7 +66,7 @@ class RecordedLink:
     def recall(self, conversation: Question, spelled: Sequence[Sequence[int]]) -> int:  # noqa: ARG002
         return self._next()
 
-    def explain(self, *, adapts: bool) -> int:  # noqa: ARG002
+    def explain(self, settings: Question) -> int:  # noqa: ARG002
         return self._next()
 
     def walk(self, back: int | None) -> int:  # noqa: ARG002

@@ -185,9 +185,13 @@ class Slot:
         if drafting.memory is not None and in_conversation and len(session.tokens) > asked:
             drafting.memory.keep(session.tokens, asked)
 
-    def explain(self, *, adapts: bool) -> Iterator[Message]:
-        """Tell what drafting costs here, what came of it, and what is decided therefore, if anything is (`adapts`)."""
-        yield Explained(self._explanation(adapts=adapts))
+    def explain(self, settings: Question) -> Iterator[Message]:
+        """Tell what drafting costs here, what came of it, and what is decided therefore, if anything is.
+
+        `settings` are those of the next answer: the last one may have had others, or there was none.
+        """
+        self._configured(settings)
+        yield Explained(self._explanation(adapts=settings.adapt))
 
     def walk(self, back: int | None) -> Iterator[Message]:
         """Tell how a round of the last answer was judged, the last that drafted being 1; None: what shows most."""

@@ -103,9 +103,9 @@ class Worker:
         self._slots.append(slot)
         yield from slot.answer(question, given, urgency)
 
-    def explain(self, *, adapts: bool) -> Iterator[Message]:
+    def explain(self, settings: Question) -> Iterator[Message]:
         """Tell what drafting costs here and what came of it; see `Slot.explain`."""
-        return self._slot.explain(adapts=adapts)
+        return self._slot.explain(settings)
 
     def walk(self, back: int | None) -> Iterator[Message]:
         """Tell how a round of the last answer was judged; see `Slot.walk`."""

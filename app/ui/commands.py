@@ -115,7 +115,7 @@ def _model(screen: "ChatScreen", argument: str) -> None:
 
 def _spec(screen: "ChatScreen", _: str) -> None:
     screen.note(f"Drafter {screen.dialogue.drafter}, {draft_length_text(screen.dialogue.settings)} per round.")
-    screen.link.explain(adapts=screen.dialogue.settings.adapt)
+    screen.link.explain(screen.dialogue.settings)
 
 
 def _explain(screen: "ChatScreen", argument: str) -> None:

@@ -36,8 +36,8 @@ class Link(Protocol):
     def recall(self, conversation: Question, spelled: Sequence[Sequence[int]]) -> int:
         """Remember in which tokens the answers of a conversation were given."""
 
-    def explain(self, *, adapts: bool) -> int:
-        """Tell what drafting costs here and what came of it."""
+    def explain(self, settings: Question) -> int:
+        """Tell what drafting costs here, what came of it, and what follows under the settings of the next answer."""
 
     def walk(self, back: int | None) -> int:
         """Tell how a round of the last answer was judged."""
@@ -80,9 +80,9 @@ class EngineLink:
         """Remember in which tokens the answers of a conversation were given."""
         return self._submit(lambda worker, _: worker.recall(conversation, spelled))
 
-    def explain(self, *, adapts: bool) -> int:
-        """Tell what drafting costs here."""
-        return self._submit(lambda worker, _: worker.explain(adapts=adapts))
+    def explain(self, settings: Question) -> int:
+        """Tell what drafting costs here, and what follows."""
+        return self._submit(lambda worker, _: worker.explain(settings))
 
     def walk(self, back: int | None) -> int:
         """Tell how a round of the last answer was judged."""

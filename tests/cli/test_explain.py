@@ -133,3 +133,14 @@ def test_what_is_no_number_of_a_round_is_refused(chat: Chat, argument: str) -> N
 def test_the_chat_says_of_no_adapt_what_it_does(chat: Chat, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--no-adapt: every draft is verified" in told(chat, capsys, "/spec")
     assert "/explain [N]" in told(chat, capsys, "/help")
+
+
+def test_what_drafting_costs_is_told_for_the_settings_of_the_next_answer(
+    chat: Chat, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "longest     4 tokens" in told(chat, capsys, "/spec"), "before there is an answer"
+    chat.ask("the sea the sea the sea")
+    told(chat, capsys, "/set draft-max 2")
+    assert "longest     2 tokens" in told(chat, capsys, "/spec"), "the last one had another"
+    told(chat, capsys, "/draft suffix")
+    assert "longest     2 tokens" in told(chat, capsys, "/spec"), "another drafter has the same"

@@ -244,7 +244,7 @@ class Scripted:
     def recall(self, *_: object) -> int:
         return self._tell()
 
-    def explain(self, **_: object) -> int:
+    def explain(self, *_: object) -> int:
         return self._tell()
 
     def walk(self, _: int | None) -> int:
