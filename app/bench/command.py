@@ -4,7 +4,7 @@ import time
 
 from app.bench.card import note_in_cards
 from app.bench.findings import Findings
-from app.bench.progress import AnswerProgress, count_turns, tell_nothing
+from app.bench.progress import AnswerProgress, tell_nothing
 from app.bench.record import record
 from app.bench.report import report
 from app.bench.request import BenchRequest
@@ -43,13 +43,13 @@ def _measure(findings: Findings, abort: AbortFlag, terminal: Terminal) -> None:
     clock = time.perf_counter
     loader = Loader(request.plan, abort, clock, terminal.loading)
     run = BenchRun(loader, clock, request.arms)
-    answers = len(request.arms) * len(request.samplings) * count_turns(request.prompts)
-    progress = AnswerProgress(terminal, answers)
+    progress = AnswerProgress(terminal, request.prompts, len(request.arms), len(request.samplings))
     try:
         findings.conditions = run.load(allow_rounding=request.allow_rounding)
         for event in run.run(request.prompts, request.samplings, request.max_tokens, progress.on_answer):
             if isinstance(event, Skipped):
                 findings.skipped.append(event)
+                progress.skip(event)
             else:
                 findings.answers += event
     except Cancelled:

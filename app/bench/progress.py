@@ -8,11 +8,6 @@ from app.terminal import Terminal, bar, time_left
 from models.errors import LocalspecError
 
 
-def count_turns(prompts: Sequence[BenchPrompt]) -> int:
-    """Return how many answers these prompts ask for; a hole to fill is one."""
-    return sum(len(prompt.turns) or 1 for prompt in prompts)
-
-
 def tell_nothing(terminal: Terminal, skipped: Sequence[Skipped], *, interrupted: bool) -> None:
     """Say why there is nothing to show; raises LocalspecError where the prompts are why: a script must not go on."""
     if not interrupted:
@@ -25,11 +20,15 @@ def tell_nothing(terminal: Terminal, skipped: Sequence[Skipped], *, interrupted:
 class AnswerProgress:
     """A bar that moves with every answer."""
 
-    def __init__(self, terminal: Terminal, answers: int) -> None:
-        """Take how many answers there will be."""
+    def __init__(self, terminal: Terminal, prompts: Sequence[BenchPrompt], arms: int, temperatures: int) -> None:
+        """Take what will be asked, of how many, and how many times."""
         self._terminal = terminal
-        self._answers = answers
+        # A hole to fill is one turn.
+        self._wanted = {prompt.id: arms * (len(prompt.turns) or 1) for prompt in prompts}
+        self._answers = temperatures * sum(self._wanted.values())
         self._begun = 0
+        self._begun_of: dict[str, int] = {}
+        """Answers to the prompt that was asked last, by its id."""
         self._started: float | None = None
 
     def on_answer(self, prompt: BenchPrompt, arm: str) -> None:
@@ -38,6 +37,11 @@ class AnswerProgress:
         self._started = now if self._started is None else self._started
         self._show(self._begun, f"{prompt.class_name}, {arm}  {self._left(now - self._started)}")
         self._begun += 1
+        self._begun_of = {prompt.id: self._begun_of.get(prompt.id, 0) + 1}
+
+    def skip(self, skipped: Skipped) -> None:
+        """Expect no answers any more to what a model can't be asked."""
+        self._answers -= self._wanted[skipped.prompt] - self._begun_of.pop(skipped.prompt, 0)
 
     def tell(self, text: str) -> None:
         """Show what goes on after the last answer that has begun."""

@@ -2,7 +2,7 @@
 
 import time
 
-from app.bench.progress import AnswerProgress, count_turns, tell_nothing
+from app.bench.progress import AnswerProgress, tell_nothing
 from app.engine.bench import Skipped
 from app.engine.certify import Certification, Outcome
 from app.engine.load import Loader
@@ -56,8 +56,7 @@ def _compare(findings: Findings, abort: AbortFlag, terminal: Terminal) -> None:
 
 def _ask(findings: Findings, certification: Certification, terminal: Terminal) -> None:
     asked = findings.request.asked
-    answers = len(asked.arms) * len(asked.samplings) * count_turns(asked.prompts)
-    progress = AnswerProgress(terminal, answers)
+    progress = AnswerProgress(terminal, asked.prompts, len(asked.arms), len(asked.samplings))
     events = certification.run(
         asked.prompts,
         asked.samplings,
@@ -69,6 +68,7 @@ def _ask(findings: Findings, certification: Certification, terminal: Terminal) -
     for event in events:
         if isinstance(event, Skipped):
             findings.skipped.append(event)
+            progress.skip(event)
         else:
             findings.compared.append(event)
 
