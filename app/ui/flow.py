@@ -146,7 +146,7 @@ class Flow:
             self._on_round(message.round)
         elif isinstance(message, Watched):
             self._on_stats(message.stats, message.explanation)
-            self.context_used = message.held
+            self._hold(message.held)
         else:
             self._on_end(message)
         if now - self._measured >= _MEMORY_SECONDS:
@@ -222,12 +222,16 @@ class Flow:
             self._compared.observe(round_)
         self._stats.observe(round_)
         self.running, self.reading, self.last = True, None, round_
-        self.context_used = round_.prefix_length + len(round_.emitted)
+        self._hold(round_.prefix_length + len(round_.emitted))
         self.origins.update(origins(round_))
         self.beats.append(Beat(len(round_.emitted), round_.draft.size, round_.accepted))
         if round_.draft.tokens:
             self._tally(round_)
         self._count_now()
+
+    def _hold(self, tokens: int) -> None:
+        # The token that ends an answer in a full context has no room in it, and needs none.
+        self.context_used = min(tokens, self.context_size) if self.context_size else tokens
 
     def _tally(self, round_: Round) -> None:
         source = round_.draft.source

@@ -237,6 +237,15 @@ def test_the_context_grows_with_each_round_and_is_what_the_engine_holds() -> Non
     assert flow.context_share == flow.context_used / 512
 
 
+def test_a_full_context_holds_no_more_than_its_size() -> None:
+    messages = answer("off")
+    said = rounds_of(list(messages))[-1]
+    flow = fed([part(messages, Ready), replace(said, round=replace(said.round, prefix_length=512))])
+    assert (flow.context_used, flow.context_share) == (512, 1), "what ends the answer is decoded by nobody"
+    fed([replace(part(messages, Watched), held=513)], flow)
+    assert flow.context_used == 512
+
+
 def test_memory_is_looked_at_once_a_second() -> None:
     looks: list[int] = []
 
