@@ -18,6 +18,8 @@ _INCHES = (9.0, 3.2)
 """Width of the drawing, and height of each part of it."""
 _BARS = 0.8
 """Share of a class's place that its bars fill."""
+_ABOVE = 2.0
+"""Times the tallest bar that is drawn at most: an interval of two prompts can reach to a hundred, and hide all bars."""
 
 
 def draw(findings: Findings, path: Path) -> None:
@@ -55,6 +57,8 @@ def _draw_speed_ups(part: Axes, results: Sequence[Result]) -> None:
         label = arm if mean is None else f"{arm} ({mean:.2f})"
         part.bar(places, heights, width, label=label, yerr=_errors(shown), capsize=2, error_kw={"linewidth": 0.8})
     part.axhline(1.0, color="black", linewidth=0.8)
+    tallest = max(result.speed_up or 0.0 for result in results)
+    part.set_ylim(bottom=0, top=min(part.get_ylim()[1], _ABOVE * tallest))
     part.set_xticks(range(len(classes)), classes)
     part.set_ylabel("speed-up over plain")
     part.set_title(f"temperature {results[0].temperature:g}")

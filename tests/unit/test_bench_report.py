@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from bench_fakes import answer
+from matplotlib.figure import Figure
 
 from app.bench import plot, request
 from app.bench.findings import Findings
@@ -13,7 +14,7 @@ from app.bench.record import record
 from app.bench.report import report
 from app.bench.request import read_bench
 from app.engine.bench import Answer, Skipped
-from app.engine.bench_results import Oracle, milliseconds
+from app.engine.bench_results import Oracle, milliseconds, results
 from app.engine.bench_run import Conditions
 from app.engine.calibrate import VerifyCurve
 from app.engine.stats import Stats
@@ -139,6 +140,16 @@ def test_it_is_drawn_as_the_ending_says_and_twice_the_same(tmp_path: Path, name:
     assert path.read_bytes() == drawn
     if name.endswith("svg"):
         assert drawn.count(b'<g id="axes_') == 3, "a part for each temperature, and one for the curve"
+
+
+@pytest.mark.parametrize(("paces", "top"), [((4.0, 1.0), (3.9, 4.1)), ((2.1, 2.0), (2.1, 3.9))])
+def test_an_interval_that_reaches_far_hides_no_bars(paces: tuple[float, float], top: tuple[float, float]) -> None:
+    plain = [answer("off", name, [(0.2, 1)] * 12) for name in ("p0", "p1")]
+    drafted = [answer("auto", name, [(0.2 * pace, 4)] * 3) for name, pace in zip(("p0", "p1"), paces, strict=True)]
+    part = Figure().subplots()
+    plot._draw_speed_ups(part, results([*plain, *drafted], None))
+    assert part.get_ylim()[0] == 0
+    assert top[0] < part.get_ylim()[1] < top[1]
 
 
 def test_what_can_not_be_drawn_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
