@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from models.errors import LocalspecError
 from models.gguf import MAGIC
-from models.hub_errors import Trouble, not_written, other_bytes, told, unusable
+from models.hub_errors import Trouble, asked_wait, not_written, other_bytes, told, unusable
 from models.hub_files import HubFile, Repository, file_of, is_commit, link
 from models.names import MAIN
 
@@ -244,10 +244,9 @@ class Hub:
         httpx = self._library.httpx
         if isinstance(error, (self._library.HfHubHTTPError, httpx.HTTPStatusError)):
             headers, status = error.response.headers, error.response.status_code
-            wait = headers.get("Retry-After", "")
             said = getattr(error, "server_message", None) or f"HTTP status {status}"
             code = headers.get("X-Error-Code", "")
-            return Trouble(repo, self._endpoint, said, status, code, float(wait) if wait.isdecimal() else None)
+            return Trouble(repo, self._endpoint, said, status, code, asked_wait(status, headers))
         cut = isinstance(error, (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError))
         # Who has no network at all wants to know at once.
         cut = cut and (self._reached or not isinstance(error, httpx.ConnectError))

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ _PROXIES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
 _SECRET = ("HF_TOKEN", *_PROXIES)
 """Variables whose values are not shown: a proxy's may have a password in it."""
 _FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
+_USED_UP = re.compile(r"r\s*=\s*0\s*;\s*t\s*=\s*([0-9]{1,9})\b")
+"""The hub's own way to say that no request is left, and in how many seconds there will be."""
 _SHOWN = 16
 """Bytes of an answer in place of a file's."""
 _FILES = ("SSL_CERT_FILE", "SSLKEYLOGFILE", "HF_TOKEN_PATH")
@@ -63,6 +66,15 @@ class Trouble:
         if self.status == _TOO_MANY:
             return f"{self.address} asks for fewer requests."
         return f"{self.address} answers with error {self.status}."
+
+
+def asked_wait(status: int, headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that an answer asks to wait; None where it says nothing of it."""
+    # On every answer of the hub: it is the reason for those alone that refuse one request too many.
+    if status == _TOO_MANY and (used_up := _USED_UP.search(headers.get("RateLimit", ""))):
+        return float(used_up[1]) + 1
+    wait = headers.get("Retry-After", "")
+    return float(wait) if wait.isdecimal() else None
 
 
 def told(trouble: Trouble) -> LocalspecError:

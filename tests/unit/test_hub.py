@@ -296,6 +296,18 @@ def test_a_wait_of_an_hour_is_told_instead(hub: HubState) -> None:
     assert "3,600 s" in failure.value.hint
 
 
+def test_the_hubs_own_word_for_when_there_are_requests_again_is_kept(hub: HubState) -> None:
+    policy = {"RateLimit-Policy": '"fixed window";"api";q=500;w=300'}
+    headers = [{"RateLimit": f'"api";r={left};t={seconds}', **policy} for left, seconds in ((0, 55), (9, 70), (0, 290))]
+    hub.refusals = [Refusal(429, headers=headers[0]), Refusal(429, headers=headers[1])]
+    hub.refusals += [Refusal(503, headers=headers[2]), Refusal(429, headers=headers[2])]
+    waits: list[float] = []
+    with pytest.raises(LocalspecError, match="fewer requests") as failure:
+        opened(waits).repository(REPO)
+    assert waits == [56.0, 2.0, 4.0]
+    assert "Try again in 291 s" in failure.value.hint
+
+
 def test_a_wait_that_is_no_number_is_the_usual_one(hub: HubState) -> None:
     hub.refusals = [Refusal(503, headers={"Retry-After": wait}) for wait in ("\N{SUPERSCRIPT TWO}", "tomorrow", "-1")]
     waits: list[float] = []
