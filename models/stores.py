@@ -65,11 +65,19 @@ def ollama_folders() -> list[Path]:
 
 
 def lm_studio_folders() -> list[Path]:
-    """Return the folders where LM Studio keeps models, the one its pointer names first."""
+    """Return the folders where LM Studio keeps models, the one chosen in its settings first."""
     homes = [Path.home() / ".lmstudio"]
     with suppress(OSError, UnicodeDecodeError):
         homes.insert(0, Path((Path.home() / ".lmstudio-home-pointer").read_text(encoding="utf-8").strip()))
-    return [*dict.fromkeys(home / "models" for home in homes), Path.home() / ".cache/lm-studio/models"]
+    chosen = (folder for home in homes if (folder := _chosen_in(home)) is not None)
+    return [*dict.fromkeys([*chosen, *(home / "models" for home in homes)]), Path.home() / ".cache/lm-studio/models"]
+
+
+def _chosen_in(home: Path) -> Path | None:
+    """Return the models folder that was chosen in LM Studio's own settings; None where there is none to be read."""
+    settings = _json(home / "settings.json")
+    folder = settings.get("downloadsFolder") if isinstance(settings, dict) else None
+    return Path(folder) if isinstance(folder, str) and Path(folder).is_absolute() else None
 
 
 def own_folders() -> list[Path]:
