@@ -25,6 +25,8 @@ _MODEL_LAYER = "application/vnd.ollama.image.model"
 _OLLAMA_HOST, _OLLAMA_OWNER = "registry.ollama.ai", "library"
 _OLLAMA_PARTS = 4
 """Host, owner, model and tag."""
+_OLLAMA_PART = r"\w[\w.-]*"
+_OLLAMA_SPELLED = (rf"{_OLLAMA_PART}(?::\d+)?", *[_OLLAMA_PART] * (_OLLAMA_PARTS - 1))
 _LARGEST_MANIFEST = 1 << 20
 _OWN = "LOCALSPEC_MODELS"
 _MOST_FILES = 20_000
@@ -150,13 +152,14 @@ def ollama_blob(folder: Path, parts: Sequence[str]) -> Path | None:
 
 def ollama_parts(name: str) -> tuple[str, str, str, str] | None:
     """Return host, owner, model and tag of a name such as "llama3.2:3b"; None for one that can't be."""
-    path, _, tag = name.partition(":")
-    parts = [*path.split("/"), tag or DEFAULT_TAG]
-    if len(parts) > len(("host", "owner", "name", "tag")) or not all(
-        re.fullmatch(r"\w[\w.-]*", part) for part in parts
-    ):
+    *before, last = name.split("/")
+    # The colon before a tag comes after the last slash: another one is that of the host's port.
+    model, _, tag = last.partition(":")
+    parts = [*before, model, tag or DEFAULT_TAG]
+    missing = _OLLAMA_PARTS - len(parts)
+    if missing < 0 or not all(map(re.fullmatch, _OLLAMA_SPELLED[missing:], parts)):
         return None
-    host, owner, model, tag = [_OLLAMA_HOST, _OLLAMA_OWNER][: 4 - len(parts)] + parts
+    host, owner, model, tag = [_OLLAMA_HOST, _OLLAMA_OWNER][:missing] + parts
     return host, owner, model, tag
 
 

@@ -269,12 +269,14 @@ def test_ollamas_models_are_named_as_there(home: Path) -> None:
         "ollama:llama3.2:3b": "registry.ollama.ai/library/llama3.2/3b",
         "ollama:me/mine:latest": "registry.ollama.ai/me/mine/latest",
         "ollama:hf.co/user/repo:Q4_0": "hf.co/user/repo/Q4_0",
+        "ollama:localhost:5000/me/mine:latest": "localhost:5000/me/mine/latest",
     }
     blobs = {name: in_ollama(home, place, digest=str(i) * 64) for i, (name, place) in enumerate(places.items(), 1)}
     assert sorted(names()) == sorted(places)
     for name, blob in blobs.items():
         assert find_model(name) == blob
-    assert find_model("ollama:me/mine") == blobs["ollama:me/mine:latest"]
+    for name in ("ollama:me/mine", "ollama:localhost:5000/me/mine"):
+        assert find_model(name) == blobs[f"{name}:latest"]
     assert find_model("ollama:library/llama3.2:3b") == blobs["ollama:llama3.2:3b"]
 
 
@@ -314,7 +316,7 @@ def test_a_manifest_that_is_none_names_nothing(home: Path, text: str) -> None:
     not_here("ollama:x:1b")
 
 
-@pytest.mark.parametrize("name", ["../x", "a/b/c/d", "", "x:../y", "-x", "a//b"])
+@pytest.mark.parametrize("name", ["../x", "a/b/c/d", "", "x:../y", "-x", "a//b", "h:1:2/a/b", "a:1/b", "h:/a/b"])
 @pytest.mark.usefixtures("home")
 def test_an_ollama_name_can_not_leave_its_folder(name: str) -> None:
     assert ollama_parts(name) is None
