@@ -5,7 +5,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 
 from models.errors import ModelFileError
 from models.gguf import first_part
@@ -34,6 +34,8 @@ _FILE = re.compile(
     r"(?P<file>[^?#@]+\.gguf)(?:@(?P<end>[^?#]+))?(?:[?#].*)?",
     re.IGNORECASE,
 )
+_PAGE = re.compile(rf"(?P<repo>{_PART}/{_PART})(?:/tree/(?P<branch>[^/?#]+))?/?(?:\?(?P<query>[^#]*))?(?:#.*)?")
+"""The page of a repository, as a browser shows its address; the query may say which file is looked at."""
 PAIR = "pair:"
 """What begins so names two models at once, by a card."""
 MAIN = "main"
@@ -56,16 +58,24 @@ class HubName:
 
 def hub_name(name: str) -> HubName | None:
     """Read a name of a repository on the hub, or of a file there; None for another kind of name."""
-    rest = name[_at_hub(name) :]
+    start = _at_hub(name)
+    rest = name[start:]
     if found := _REPO.fullmatch(rest):
         wanted = HubName(found["repo"], found["label"] or "", revision=found["at"] or MAIN)
     elif found := _FILE.fullmatch(rest):
         revision = unquote(found["at"] or found["end"] or found["branch"] or MAIN)
-        file = first_part(Path(unquote(found["file"]))).as_posix()
-        wanted = HubName(found["repo"], file=file, revision=revision)
+        wanted = HubName(found["repo"], file=_first(unquote(found["file"])), revision=revision)
+    elif start and (found := _PAGE.fullmatch(rest)):
+        shown = parse_qs(found["query"] or "").get("show_file_info", [""])[0]
+        wanted = HubName(found["repo"], file=_first(shown), revision=unquote(found["branch"] or MAIN))
     else:
         return None
     return None if ".." in wanted.revision.split("/") else wanted
+
+
+def _first(file: str) -> str:
+    """Return the path of a model within its repository, of a split one that of the first part; "" for no model's."""
+    return first_part(Path(file)).as_posix() if file.lower().endswith(".gguf") else ""
 
 
 def find_named(name: str) -> Path | None:

@@ -110,6 +110,7 @@ def test_a_repository_is_named_with_its_quantisation(home: Path) -> None:
         "https://huggingface.co/user/repo/resolve/main/inner/m.Q6_K.gguf?download=true",
         "https://huggingface.co/user/repo/blob/main/inner/m.Q6_K.gguf",
         "https://hf.co/user/repo",
+        "https://huggingface.co/user/repo/tree/main?show_file_info=inner%2Fm.Q6_K.gguf",
         "user/repo:Q6_K",
         "user/repo",
     ],
