@@ -114,20 +114,30 @@ def _spare_folder() -> Path:
 def _compile(library: Path, extra: tuple[str, ...]) -> Path:
     """Compile into a file of its own and rename it, so that nobody loads half of one; raises OSError."""
     partial = library.with_name(f"{library.name}.{secrets.token_hex(4)}.partial")
-    command = [*_compiler(), *_FLAGS, *extra, "-o", str(partial), *units(_SOURCES)]
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS)
-        if done.returncode:
-            said = (done.stderr or done.stdout).strip()[:_MOST_SAID]
-            raise LocalspecError("The kernels can't be compiled.", cause=f"{command[0]}: {said}", hint=_OTHER)
+        _run([*_compiler(), *_FLAGS, *extra, "-o", str(partial), *units(_SOURCES)])
         partial.replace(library)
-    except subprocess.TimeoutExpired as error:
-        cause = f"That took over {_SECONDS} seconds."
-        raise LocalspecError("The kernels can't be compiled.", cause=cause, hint=_OTHER) from error
     finally:
         partial.unlink(missing_ok=True)
     _remove_older(library)
     return library
+
+
+def _run(command: Sequence[str]) -> None:
+    """Run a compiler; raises LocalspecError where it fails, or is none."""
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise _failed(f"That took over {_SECONDS} seconds.") from error
+    except OSError as error:
+        # Not to be taken for a place that can't be written.
+        raise _failed(f"{command[0]} can't be run: {error.strerror}.") from error
+    if done.returncode:
+        raise _failed(f"{command[0]}: {(done.stderr or done.stdout).strip()[:_MOST_SAID]}")
+
+
+def _failed(cause: str) -> LocalspecError:
+    return LocalspecError("The kernels can't be compiled.", cause=cause, hint=_OTHER)
 
 
 def _remove_older(library: Path) -> None:
@@ -140,7 +150,11 @@ def _remove_older(library: Path) -> None:
 
 def _compiler() -> list[str]:
     """Return the command of the C++ compiler; raises LocalspecError for none."""
-    if named := shlex.split(os.environ.get("CXX", "")):
+    try:
+        named = shlex.split(os.environ.get("CXX", ""))
+    except ValueError as error:
+        raise _failed(f"CXX is {os.environ['CXX']!r}: {error}.") from error
+    if named:
         return named
     for name in _COMPILERS:
         if found := shutil.which(name):

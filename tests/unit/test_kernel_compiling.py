@@ -68,6 +68,20 @@ def test_what_a_compiler_says_is_told_and_nothing_is_left(tmp_path: Path, monkey
     assert list((tmp_path / "made").iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("named", "cause"), [("conda-linux-gnu-c++", "can't be run: No such file"), ("g++ '-O2", "No closing quotation")]
+)
+def test_a_compiler_that_is_none_is_told_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, cause: str
+) -> None:
+    monkeypatch.setenv("CXX", named)
+    with pytest.raises(LocalspecError, match="can't be compiled") as failure:
+        compiled((), tmp_path)
+    assert named in failure.value.cause
+    assert cause in failure.value.cause
+    assert "CXX=" in failure.value.hint
+
+
 def test_a_compiler_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", compiler(tmp_path, "exec sleep 60"))
     monkeypatch.setattr(compiling, "_SECONDS", 0.2)
