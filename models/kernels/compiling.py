@@ -115,6 +115,8 @@ def _compile(library: Path, extra: tuple[str, ...]) -> Path:
     """Compile into a file of its own and rename it, so that nobody loads half of one; raises OSError."""
     partial = library.with_name(f"{library.name}.{secrets.token_hex(4)}.partial")
     try:
+        # A folder that is there need not be one that can be written, and a compiler would say so only at its end.
+        partial.touch()
         _run([*_compiler(), *_FLAGS, *extra, "-o", str(partial), *units(_SOURCES)])
         partial.replace(library)
     finally:

@@ -110,6 +110,17 @@ def test_an_installation_that_can_not_be_written_keeps_them_in_the_cache(
         compiled()
 
 
+def test_a_folder_of_somebody_else_that_is_there_is_no_place_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nobody can make a file there, the superuser included.
+    monkeypatch.setattr(compiling, "cache_from_source", lambda _: "/proc/self/x.pyc")
+    monkeypatch.setattr(compiling, "_spare_folder", lambda: tmp_path / "cache")
+    monkeypatch.setenv("CXX", compiler(tmp_path, f'echo >> {tmp_path}/runs; echo made > "$out"'))
+    assert compiled().parent == tmp_path / "cache"
+    assert (tmp_path / "runs").read_text() == "\n", "nothing is compiled in vain"
+
+
 @pytest.mark.parametrize("said", ["off", "OFF", "0", "no"])
 def test_they_can_be_switched_off(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check_possible()
