@@ -3,7 +3,13 @@
 The lists are llama.cpp's own; `models.llama` asks the loaded model instead, and a test holds the two together.
 """
 
+import os
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from models.kernels.takeover import engine_folder
 
 SNAPSHOTS = 8
 """States that a memory keeps to go back to, where it can: each is as large as the memory itself."""
@@ -29,6 +35,8 @@ _NO_TEXT = _words(
 """They embed, see, hear, fill whole texts at once or answer what an encoder has read, and never continue a text."""
 _HEADS = _words("eagle3 dflash gemma4-assistant")
 """They guess from what a target has computed within, which llama.cpp's own programs give to them."""
+_LIBRARIES = ("libllama.so", "libllama.dylib", "llama.dll")
+"""What the file with the engine's models is called, on one system or another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,20 @@ class MemoryKind:
     """Tokens that can be taken back; None: any number; 0: none at all."""
     reason: str
     """One clause for the user."""
+
+
+@cache
+def is_known(architecture: str) -> bool:
+    """Tell whether the engine that is installed has this architecture; True where that can't be told.
+
+    Its names are looked for in the library's file, which takes a millisecond and need not be loaded.
+    """
+    folder = Path(os.environ.get("LLAMA_CPP_LIB_PATH") or engine_folder())
+    for name in _LIBRARIES:
+        with suppress(OSError):
+            # Nothing is said of what is before it: a linker lets a name begin within a longer one.
+            return architecture.encode() + b"\0" in (folder / name).read_bytes()
+    return True
 
 
 def continues_text(architecture: str) -> bool:

@@ -11,7 +11,7 @@ from models.model_info import ModelInfo, glance
 from models.shape import Shape
 from models.whole_file import write_whole
 
-_FORMAT = 2
+_FORMAT = 3
 """Raised when what is told of a model changes."""
 
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.architecture import continues_text, is_head, memory_class, memory_kind
-from models.errors import ModelFileError
+from models.architecture import continues_text, is_head, is_known, memory_class, memory_kind
+from models.errors import FormatError, ModelFileError
 from models.gguf_header import Header, read_model
 from models.gguf_strings import KnownStrings
 from models.gguf_vocab import HeaderVocab
@@ -131,6 +131,11 @@ def _writes_text(header: Header) -> str:
     if not continues_text(architecture):
         raise ModelFileError(
             f"{header.path.name} does not write text ({architecture}).", hint="Choose a model for chat or completion."
+        )
+    if not is_known(architecture):
+        raise FormatError(
+            f"{header.path.name}: architecture '{architecture}' is not supported by this engine.",
+            hint="Look for the same model in a supported architecture, or update localspec.",
         )
     if not header.tensors:
         raise ModelFileError(f"{header.path.name} has no weights.", hint="Name the file that has the model.")

@@ -227,11 +227,16 @@ def test_a_name_with_a_space_is_quoted_in_what_is_to_be_typed_next(
     assert pull(tmp_path, f"hf://{REPO}/my model.gguf").stdout == f"Ready: localspec run {quoted}\n"
 
 
-def test_what_is_no_model_for_text_is_refused_before_it_is_fetched(hub: HubState, tmp_path: Path) -> None:
-    hub.add("user/embed", "m-Q8_0.gguf", model(3, **{"general.architecture": "bert"}))
+@pytest.mark.parametrize(
+    ("architecture", "words"), [("bert", "does not write text (bert)"), ("perpetuum", "'perpetuum' is not supported")]
+)
+def test_what_is_no_model_for_text_is_refused_before_it_is_fetched(
+    hub: HubState, tmp_path: Path, architecture: str, words: str
+) -> None:
+    hub.add("user/embed", "m-Q8_0.gguf", model(3, **{"general.architecture": architecture}))
     done = pull(tmp_path, "user/embed")
     assert (done.returncode, cached(tmp_path)) == (3, [])
-    assert "does not write text (bert)" in done.stderr
+    assert words in done.stderr
 
 
 # --- the draft --------------------------------------------------------------------------------------------------------

@@ -367,6 +367,7 @@ def test_one_file_under_several_names_is_listed_once(home: Path) -> None:
         ({"general.architecture": ""}, {}, "does not name its architecture"),
         ({"general.type": "adapter"}, {}, "part of one (adapter)"),
         ({"general.architecture": "bert"}, {}, "does not write text (bert)"),
+        ({"general.architecture": "perpetuum"}, {}, "architecture 'perpetuum' is not supported"),
         ({"general.architecture": "eagle3"}, {}, "guesses from within its target, which is not supported"),
         ({"llama.nextn_predict_layers": 1}, {"tensors": [Weights("blk.2.nextn.eh_proj.weight")]}, "and no others"),
         ({"tokenizer.ggml.model": "unheard-of"}, {}, "tokenizer is 'unheard-of'"),
@@ -462,7 +463,7 @@ def test_a_header_is_read_again_only_when_the_file_changes(home: Path, monkeypat
     assert read == [path]
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"format": 0}', '{"format": 2, "headers": []}'])
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": 0}', '{"format": 3, "headers": []}'])
 def test_a_damaged_memory_is_as_good_as_none(home: Path, text: str) -> None:
     path, known = write_raw(home / "own/m.gguf"), home / "headers.json"
     known.write_text(text)
