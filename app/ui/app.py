@@ -1,7 +1,5 @@
 """The chat as an app: the terminal, the theme, the keys, and the way out."""
 
-import asyncio
-import signal
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -21,13 +19,11 @@ from app.ui.chat_screen import ChatScreen
 from app.ui.link import EngineLink, Link, Post
 from app.ui.mailbox import Mailbox
 from app.ui.messages import MailCame
-from app.ui.terminal_guard import terminal_to_itself
+from app.ui.terminal_guard import leave_at_signals, terminal_to_itself
 from app.ui.terminal_keys import driver_class
 from app.ui.turns import keep_turns_short
 from models.errors import LocalspecError
 
-_TERMINATED = 143
-_HUNG_UP = 129
 MakeLink = Callable[[LoadPlan, Post], Link]
 
 
@@ -62,9 +58,7 @@ class ChatApp(App[int]):
         link = self._make_link(self.request.plan, self.mailbox.put)
         self.chat = ChatScreen(self.request, link, self.mailbox, self._now)
         self.push_screen(self.chat)
-        loop = asyncio.get_running_loop()
-        for number, code in ((signal.SIGTERM, _TERMINATED), (signal.SIGHUP, _HUNG_UP)):
-            loop.add_signal_handler(number, partial(self.exit, code))
+        leave_at_signals(self.exit)
 
     def on_unmount(self) -> None:
         """Write down what is left, and free the models."""

@@ -1,7 +1,5 @@
 """The editor as an app: the terminal, the theme, the keys, and the way out."""
 
-import asyncio
-import signal
 import time
 from collections.abc import Callable
 from functools import partial
@@ -25,16 +23,13 @@ from app.ui.edit_file import TextFile, open_file, parse_place
 from app.ui.edit_screen import EditScreen, Engine, MakeEngine
 from app.ui.edit_writing import write_aside
 from app.ui.flow import Flow
-from app.ui.terminal_guard import terminal_to_itself
+from app.ui.terminal_guard import leave_at_signals, terminal_to_itself
 from app.ui.terminal_keys import driver_class
 from app.ui.turns import keep_turns_short
 from models.catalog import find_model
 from models.errors import LocalspecError
 from models.fim import no_fim
 from models.model_info import model_info
-
-_TERMINATED = 143
-_HUNG_UP = 129
 
 
 class EditApp(App[int]):
@@ -68,9 +63,7 @@ class EditApp(App[int]):
     def on_mount(self) -> None:
         """Open the editor; a signal ends it in order."""
         self.push_screen(self.editor)
-        loop = asyncio.get_running_loop()
-        for number, code in ((signal.SIGTERM, _TERMINATED), (signal.SIGHUP, _HUNG_UP)):
-            loop.add_signal_handler(number, partial(self.exit, code))
+        leave_at_signals(self.exit)
 
     async def on_unmount(self) -> None:
         """Take note of what was not saved, and call off what is asked."""

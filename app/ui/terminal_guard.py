@@ -1,11 +1,26 @@
 """Keeps the terminal for the screen alone: what a C library writes there would tear it, so it goes to the log."""
 
+import asyncio
 import os
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from app.paths import log_file
+
+_SIGNALS = {"SIGTERM": 143, "SIGHUP": 129}
+"""Those that end a screen in order, and the exit codes that tell of them."""
+
+
+def leave_at_signals(leave: Callable[[int], object]) -> None:
+    """Have the running loop call `leave` with an exit code where a signal asks for the end."""
+    loop = asyncio.get_running_loop()
+    for name, code in _SIGNALS.items():
+        # Windows lacks one of them, and its loop listens to none.
+        with suppress(AttributeError, NotImplementedError):
+            loop.add_signal_handler(getattr(signal, name), partial(leave, code))
 
 
 @contextmanager
