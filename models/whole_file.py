@@ -9,10 +9,12 @@ PRIVATE, SHARED = 0o600, 0o666
 
 
 def write_whole(path: Path, text: str, mode: int = PRIVATE) -> None:
-    """Put a text into a file, in the place of the one that is there; raises OSError, and that one stays.
+    """Put a text into a file, or that which it links to, in place of what is there; raises OSError, and that stays.
 
     No reader sees half of it, and what fails leaves nothing beside it: on a full disk no other file would go away.
     """
+    # A link that a person has made, as to a pair card kept with other settings elsewhere, goes on leading there.
+    path = Path(os.path.realpath(path))
     partial = path.with_name(f"{path.name}.{secrets.token_hex(8)}.partial")
     try:
         # The mode goes to `open`, which alone knows the umask; asking for that would change it for other threads.

@@ -46,6 +46,18 @@ def test_a_conversation_that_finds_no_room_is_saved_under_the_same_name_when_the
     assert save_conversation(record, name).read_text().count("word") > 10_000
 
 
+def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path: Path) -> None:
+    (tmp_path / "settings").mkdir()
+    (tmp_path / "settings/card.toml").write_text("old")
+    for name in ("card.toml", "new.toml"):
+        link = tmp_path / name
+        link.symlink_to(f"settings/{name}")
+        write_whole(link, "new")
+        assert link.is_symlink()
+        assert (tmp_path / "settings" / name).read_text() == "new"
+    assert len(list(tmp_path.rglob("*"))) == 5, "nothing is left beside it"
+
+
 @pytest.mark.parametrize("name", ["missing/file", "folder"])
 def test_what_can_not_be_replaced_is_an_error_and_nothing_is_left(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
