@@ -284,7 +284,8 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _named(variable: str) -> Path | None:
     """Return the folder that a variable of the environment names; None where it names none."""
-    folder = os.environ.get(variable)
+    # A service or a container sets them with no shell in between; the hub's own library puts "$HOME" in as well.
+    folder = os.path.expandvars(os.environ.get(variable, ""))
     return at_home(folder, variable) if folder else None
 
 

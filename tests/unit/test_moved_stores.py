@@ -1,4 +1,4 @@
-"""Models of other programs whose folder was chosen by the user, in those programs' own settings."""
+"""Models of other programs whose folder was chosen by the user, in those programs' own settings and variables."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from raw_gguf import write_raw
 
 from models.catalog import find_model
-from models.stores import lm_studio_folders, lm_studio_models
+from models.stores import hub_folder, lm_studio_folders, lm_studio_models
 
 
 @pytest.fixture
@@ -16,6 +16,18 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("variable", "named"), [("HF_HUB_CACHE", "$HOME/hub"), ("HF_HUB_CACHE", "${HOME}/hub"), ("HF_HOME", "$HOME")]
+)
+def test_a_variable_in_a_variable_is_what_it_stands_for(
+    home: Path, monkeypatch: pytest.MonkeyPatch, variable: str, named: str
+) -> None:
+    for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, named)
+    assert hub_folder() == home / "hub"
 
 
 @pytest.mark.parametrize("moved", [True, False])
