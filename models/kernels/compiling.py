@@ -128,14 +128,16 @@ def _compile(library: Path, extra: tuple[str, ...]) -> Path:
 def _run(command: Sequence[str]) -> None:
     """Run a compiler; raises LocalspecError where it fails, or is none."""
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS)
     except subprocess.TimeoutExpired as error:
         raise _failed(f"That took over {_SECONDS} seconds.") from error
     except OSError as error:
         # Not to be taken for a place that can't be written.
         raise _failed(f"{command[0]} can't be run: {error.strerror}.") from error
     if done.returncode:
-        raise _failed(f"{command[0]}: {(done.stderr or done.stdout).strip()[:_MOST_SAID]}")
+        # It may name a folder whose name is no text.
+        said = (done.stderr or done.stdout).decode(errors="replace").strip()
+        raise _failed(f"{command[0]}: {said[:_MOST_SAID]}")
 
 
 def _failed(cause: str) -> LocalspecError:

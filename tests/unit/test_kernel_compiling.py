@@ -60,10 +60,10 @@ def test_other_flags_or_sources_are_another_library_which_takes_its_place(
 
 
 def test_what_a_compiler_says_is_told_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CXX", compiler(tmp_path, 'echo half > "$out"; echo "no such flag" >&2; exit 1'))
+    monkeypatch.setenv("CXX", compiler(tmp_path, r'echo half > "$out"; printf "caf\351: no such flag" >&2; exit 1'))
     with pytest.raises(LocalspecError, match="can't be compiled") as failure:
         compiled((), tmp_path / "made")
-    assert "no such flag" in failure.value.cause
+    assert "caf\N{REPLACEMENT CHARACTER}: no such flag" in failure.value.cause
     assert "CXX=" in failure.value.hint
     assert list((tmp_path / "made").iterdir()) == []
 
