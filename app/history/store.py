@@ -99,6 +99,8 @@ class Store:
     def remove(self, conversations: Iterable[str]) -> None:
         """Remove conversations for good: also from the search index, and from the bytes of the file."""
         with self._failures():
+            if self._is_missing():
+                return
             database = self._open()
             with transaction(database):
                 database.executemany("DELETE FROM conversation WHERE id = ?", [(name,) for name in conversations])
@@ -109,7 +111,7 @@ class Store:
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return what a query finds; nothing where there is no file."""
         with self._failures():
-            if self._connection is None and not self.path.exists():
+            if self._is_missing():
                 return []
             fit = [storable(value) if isinstance(value, str) else value for value in values]
             return self._open().execute(query, fit).fetchall()
@@ -126,6 +128,10 @@ class Store:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def _is_missing(self) -> bool:
+        """Tell whether there is no file, which would be made only to be read."""
+        return self._connection is None and not self.path.exists()
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is not None and not self._in_place():

@@ -53,6 +53,12 @@ def test_all_takes_what_was_typed_with_it(tmp_path: Path) -> None:
     assert not holds(tmp_path, "zeppelin")
 
 
+def test_where_nothing_was_saved_nothing_is_made(tmp_path: Path) -> None:
+    done = localspec("history", "rm", "--all", home=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "No conversations are saved.\n")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
 @pytest.mark.parametrize(
     ("typed", "removed"), [([], "the text copied last"), (["hello"], "the prompt history and the text copied last")]
 )
