@@ -18,7 +18,8 @@ from app.doctor.options import doctor
 from app.error_lines import asks_for_lines, errors_told
 from app.history.options import history
 from app.lsp.options import lsp
-from app.options import NOTES, ModelName, SectionedCommand, given_flags, run_options, was_given
+from app.options import NOTES, ModelName, SectionedCommand, run_options
+from app.precedence import given_flags, was_given
 from app.run_exit import exit_code
 from app.serve.options import serve
 from app.tune.options import tune_options
@@ -249,8 +250,8 @@ def config() -> None:
     A flag of run, bench, verify, tune, complete, serve or lsp can be set in a file, by a long name without the dashes:
     `temp = 0.2` for every command that has the flag and accepts the value, or in a table such as [run] for one. Flags
     about a single run, such as --prompt, can't be set there. Precedence: flag, environment variable, project file
-    (.localspec.toml in a project's folder), user file. A flag that is true there is turned off by its
-    opposite: --no-quiet, or --adapt for --no-adapt.
+    (.localspec.toml in a project's folder), user file; what contradicts a flag gives way to it. A flag that is true
+    there is turned off by its opposite: --no-quiet, or --adapt for --no-adapt.
     """
 
 

@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 from app.context_size import CONTEXT_HELP, ContextSize
 from app.number_types import LayerCount, TokenLimit
 from app.old_flags import translate
+from app.precedence import give_way
 from app.terminal import Terminal
 from app.themes import THEMES
 from drafters.registry import HELP as DRAFTERS
@@ -28,7 +29,6 @@ SECRET: Mapping[str, Any] = {"hide_input": True, "show_default": False}
 
 NOTES = "app.options: notes"
 """Key of a context's `meta`: what a command says first, unless it is quiet."""
-_RIVALS = ("strict", "allow_rounding")
 
 
 class SectionedOption(click.Option):
@@ -74,7 +74,7 @@ class SectionedCommand(click.Command):
             terminal = Terminal(quiet=context.params.get("quiet", False) or context.resilient_parsing)
             for note in (*context.meta.get(NOTES, ()), *notes):
                 terminal.warn(note)
-        _give_way(context)
+        give_way(context)
         return rest
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
@@ -87,24 +87,6 @@ class SectionedCommand(click.Command):
         for section, records in sections.items():
             with formatter.section(section):
                 formatter.write_dl(records)
-
-
-def was_given(context: click.Context, parameter: str) -> bool:
-    """Tell whether a value stands on the command line, and is no default of a file or variable."""
-    return context.get_parameter_source(parameter) is ParameterSource.COMMANDLINE
-
-
-def given_flags(context: click.Context) -> dict[str, str]:
-    """Return the flags on the command line, each by its parameter's name."""
-    options = [each for each in context.command.params if isinstance(each, click.Option)]
-    return {str(each.name): max(each.opts, key=len) for each in options if was_given(context, str(each.name))}
-
-
-def _give_way(context: click.Context) -> None:
-    """Let what a file says of two flags that contradict each other give way to the one on the command line."""
-    for flag, other in (_RIVALS, _RIVALS[::-1]):
-        if context.params.get(flag) and was_given(context, flag) and not was_given(context, other):
-            context.params.update({other: False} if other in context.params else {})
 
 
 class ModelName(click.ParamType[str]):

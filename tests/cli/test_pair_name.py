@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from bench_fakes import answer
-from click import Context
+from click import Command, Context
 from raw_gguf import Weights, write_raw
 from run_localspec import localspec
 from tiny_gguf import write_llama
@@ -15,10 +15,13 @@ from tiny_gguf import write_llama
 from app.bench.card import note_in_cards
 from app.bench.findings import Findings
 from app.bench.request import read_bench
-from app.catalog.pairs import store_card
-from app.cli import bench, run, verify
+from app.catalog.pairs import store_card, taken_apart
+from app.cli import bench, run, tune, verify
+from app.complete.options import complete
+from app.lsp.options import lsp
 from app.paths import pairs_folder
 from app.request import read_plan
+from app.serve.options import serve
 from app.verify.request import read_verify
 from app.verify.statistics_request import read_statistics
 from models.fingerprint import fingerprint
@@ -59,6 +62,18 @@ def test_run_loads_both_models_of_a_pair(models: tuple[str, str]) -> None:
     assert (plan.model, plan.drafter.kind, plan.drafter.model) == (models[0], "auto", models[1])
     assert read_plan("pair:mine", defaults(run, draft="lookup")).drafter.kind == "lookup"
     assert read_plan("pair:mine", defaults(run, draft="off")).drafter.model == ""
+
+
+@pytest.mark.parametrize("command", [run, bench, complete, lsp, serve, tune, verify], ids=str)
+def test_a_pair_on_the_command_line_brings_its_draft_model_whatever_is_set(
+    models: tuple[str, str], monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    monkeypatch.setenv("LOCALSPEC_DRAFT", "another.gguf")
+    for more, draft in (([], models[1]), (["--draft", models[0]], models[0])):
+        given = command.make_context("it", ["-m", "pair:mine", *more], default_map={"draft": "a-third.gguf"}).params
+        assert taken_apart(given["model_option"], None if given["draft"] == "auto" else given["draft"]).draft == draft
+    monkeypatch.setenv("LOCALSPEC_MODEL", "pair:mine")
+    assert command.make_context("it", []).params["draft"] == "another.gguf"
 
 
 def test_of_another_machines_card_it_is_said_that_the_pair_alone_is_taken(capsys: pytest.CaptureFixture[str]) -> None:

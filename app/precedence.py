@@ -1,0 +1,41 @@
+"""What was said on the command line, and what gives way to it of what files and the environment say."""
+
+from collections.abc import Mapping
+
+import click
+from click.core import ParameterSource
+
+from models.names import PAIR
+
+_GIVING_WAY: Mapping[str, tuple[str, ...]] = {
+    "strict": ("allow_rounding",),
+    "allow_rounding": ("strict",),
+}
+"""Parameters, each with those that contradict it."""
+
+
+def was_given(context: click.Context, parameter: str) -> bool:
+    """Tell whether a value stands on the command line, and is no default of a file or variable."""
+    return context.get_parameter_source(parameter) is ParameterSource.COMMANDLINE
+
+
+def given_flags(context: click.Context) -> dict[str, str]:
+    """Return the flags on the command line, each by its parameter's name."""
+    options = [each for each in context.command.params if isinstance(each, click.Option)]
+    return {str(each.name): max(each.opts, key=len) for each in options if was_given(context, str(each.name))}
+
+
+def give_way(context: click.Context) -> None:
+    """Leave what contradicts the command line, and does not stand there itself, at what is built in."""
+    given = {name: value for name, value in context.params.items() if was_given(context, name) and value}
+    giving = {other for name in given for other in _GIVING_WAY.get(name, ())}
+    if any(given[name].startswith(PAIR) for name in ("model", "model_option") if name in given):
+        # A pair brings a draft model of its own.
+        giving.add("draft")
+    # A context of its own, which knows of no file.
+    bare = click.Context(context.command)
+    for parameter in context.command.params:
+        if parameter.name in giving and not was_given(context, parameter.name):
+            built_in = parameter.get_default(bare)
+            # For none at all click has a value of its own.
+            context.params[parameter.name] = built_in if isinstance(built_in, bool | str) else None
