@@ -7,9 +7,14 @@ from click.core import ParameterSource
 
 from models.names import PAIR
 
+_CHAT = ("system_prompt", "raw", "prediction", "as_json", "plain")
 _GIVING_WAY: Mapping[str, tuple[str, ...]] = {
     "strict": ("allow_rounding",),
     "allow_rounding": ("strict",),
+    "edit": _CHAT,
+    # A conversation goes on with the system prompt that it began with.
+    "go_on": ("system_prompt",),
+    "resume": ("system_prompt",),
 }
 """Parameters, each with those that contradict it."""
 

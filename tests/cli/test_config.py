@@ -89,6 +89,29 @@ def test_of_two_flags_that_contradict_each_other_the_file_s_gives_way(tmp_path: 
     assert (refused.returncode, "contradict" in refused.stderr) == (2, True)
 
 
+def test_a_conversation_goes_on_with_its_own_system_prompt_and_not_with_a_file_s(tmp_path: Path) -> None:
+    ask = ("run", "toy", "-n", "2", "hi")
+    assert localspec_here(*ask, "-sys", "Be a pirate.", home=tmp_path).returncode == 0
+    write(tmp_path, 'system-prompt = "Be brief."\n')
+    exported = ("history", "export", "--json")
+    for more in (("-C",), ("--resume", json.loads(localspec_here(*exported, home=tmp_path).stdout)["id"])):
+        assert localspec_here("run", *more, "-n", "2", "and then?", home=tmp_path).returncode == 0
+        assert json.loads(localspec_here(*exported, home=tmp_path).stdout)["system"] == "Be a pirate."
+    assert localspec_here("run", "-C", "-sys", "Be loud.", "-n", "2", "and?", home=tmp_path).returncode == 0
+    assert json.loads(localspec_here(*exported, home=tmp_path).stdout)["system"] == "Be loud."
+    assert localspec_here(*ask, home=tmp_path).returncode == 0
+    assert json.loads(localspec_here(*exported, home=tmp_path).stdout)["system"] == "Be brief."
+
+
+def test_what_chats_are_to_be_like_keeps_nobody_from_editing(tmp_path: Path) -> None:
+    write(tmp_path, 'system-prompt = "Be brief."\nplain = true\nraw = true\njson = true\n')
+    refused = localspec_here("run", "toy", "--edit", "main.py", home=tmp_path)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "needs a full-screen terminal" in refused.stderr
+    both = localspec_here("run", "toy", "--edit", "main.py", "--plain", home=tmp_path)
+    assert "--edit opens an editor, but --plain is for a chat." in both.stderr
+
+
 def test_quiet_silences_the_notes_on_flags_and_files_too(tmp_path: Path) -> None:
     project = tmp_path / "work"
     (project / ".git").mkdir(parents=True)
