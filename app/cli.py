@@ -196,7 +196,7 @@ def tune(context: click.Context, /, model: str | None, **flags: Any) -> None:
     from app.tune.command import read_tune, run_tune
 
     open_log()
-    context.exit(run_tune(read_tune(model, flags)))
+    context.exit(run_tune(read_tune(model, flags, given_flags(context))))
 
 
 @command_line.group(epilog=_EPILOG)

@@ -11,6 +11,8 @@ _CHAT = ("system_prompt", "raw", "prediction", "as_json", "plain")
 _GIVING_WAY: Mapping[str, tuple[str, ...]] = {
     "strict": ("allow_rounding",),
     "allow_rounding": ("strict",),
+    "card": ("no_card",),
+    "no_card": ("card",),
     "edit": _CHAT,
     # A conversation goes on with the system prompt that it began with.
     "go_on": ("system_prompt",),

@@ -1,7 +1,7 @@
 """`localspec tune`: measures on a thread of its own, prints what there is, also at Ctrl-C, and stores what is whole."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -173,17 +173,20 @@ class Run:
         self.terminal.progress(progress_line(what, self.timer.elapsed, self.timer.seconds))
 
 
-def read_tune(model: str | None, flags: dict[str, Any]) -> TunePlan:
-    """Read the argument and flags of `tune`; raises UsageError, and ModelFileError for a pair that is not here."""
+def read_tune(model: str | None, flags: dict[str, Any], given: Collection[str] = ()) -> TunePlan:
+    """Read the argument and flags of `tune`; raises UsageError, and ModelFileError for a pair that is not here.
+
+    `given` are the parameters of the flags on the command line; what else is there comes from a file, for any model.
+    """
     named = taken_apart(flags["model_option"] or model or STARTER, flags["draft"])
     name, drafter = named.target, parse_drafter(named.draft or "off")
     has_file = drafter.model not in ("", TOY)
-    if flags["card"] and (flags["no_card"] or not has_file or name == TOY):
+    if "card" in given and (flags["no_card"] or not has_file or name == TOY):
         raise UsageError(
             f"--card {flags['card']}: there is no pair to write a card for.",
             hint="Name a draft model with --draft, and leave out --no-card.",
         )
-    if flags["keep"] and not has_file:
+    if "keep" in given and flags["keep"] and not has_file:
         raise UsageError(
             f"--keep keeps a copy of a draft model, but {_no_file(drafter)}.",
             hint="Name a small GGUF with --draft.",

@@ -112,6 +112,14 @@ def test_what_chats_are_to_be_like_keeps_nobody_from_editing(tmp_path: Path) -> 
     assert "--edit opens an editor, but --plain is for a chat." in both.stderr
 
 
+@pytest.mark.parametrize("said", ["keep = true", 'card = "mine"', 'card = "mine"\nno-card = true'])
+def test_what_a_file_wants_of_draft_models_keeps_nobody_from_tuning_without_one(tmp_path: Path, said: str) -> None:
+    write(tmp_path, f"[tune]\n{said}\n")
+    assert localspec_here("tune", "toy", "--seconds", "0.2", home=tmp_path).returncode == 0
+    assert localspec_here("tune", "toy", "--keep", home=tmp_path).returncode == 2
+    assert localspec_here("tune", "toy", "--card", "mine", home=tmp_path).returncode == 2
+
+
 def test_quiet_silences_the_notes_on_flags_and_files_too(tmp_path: Path) -> None:
     project = tmp_path / "work"
     (project / ".git").mkdir(parents=True)
