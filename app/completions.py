@@ -16,6 +16,9 @@ _PROGRAM = "localspec"
 _VARIABLE = "_LOCALSPEC_COMPLETE"
 SHELLS = ("bash", "zsh", "fish", "powershell")
 
+_BETWEEN = "\x1f"
+"""Between the words that PowerShell hands over: no word has it."""
+
 _BASH = """\
 %(complete_func)s() {
     local IFS=$'\\n' kind value file place
@@ -44,18 +47,24 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 _POWERSHELL = """\
 Register-ArgumentCompleter -Native -CommandName %(prog_name)s -ScriptBlock {
     param($wordToComplete, $commandAst, $cursorPosition)
+    $before = $commandAst.CommandElements | Where-Object { $_.Extent.EndOffset -lt $cursorPosition } | ForEach-Object {
+        if ($_ -is [System.Management.Automation.Language.StringConstantExpressionAst]) { $_.Value } else { "$_" }
+    }
     $env:%(complete_var)s = "powershell_complete"
-    $env:LOCALSPEC_WORDS = $commandAst.ToString()
-    $env:LOCALSPEC_WORD = $wordToComplete
+    $env:LOCALSPEC_WORDS = @($before) -join [char]31
+    $env:LOCALSPEC_WORD = $wordToComplete -replace "['`"]"
     try {
         %(prog_name)s | ForEach-Object {
             $kind, $value, $help = $_ -split "`t", 3
-            if ($kind -eq "file") { Get-ChildItem -Name "$wordToComplete*" } else {
-                [System.Management.Automation.CompletionResult]::new($value, $value, "ParameterValue", $help)
+            if ($kind -eq "file") {
+                [System.Management.Automation.CompletionCompleters]::CompleteFilename($wordToComplete)
+            } else {
+                $word = if ($value -match '^[\\w.:/\\\\+-]+$') { $value } else { "'" + $value.Replace("'", "''") + "'" }
+                [System.Management.Automation.CompletionResult]::new($word, $value, "ParameterValue", $help)
             }
         }
     } finally {
-        Remove-Item Env:%(complete_var)s, Env:LOCALSPEC_WORDS, Env:LOCALSPEC_WORD
+        Remove-Item Env:%(complete_var)s, Env:LOCALSPEC_WORDS, Env:LOCALSPEC_WORD -ErrorAction Ignore
     }
 }
 """
@@ -96,9 +105,9 @@ class PowerShellComplete(ShellComplete):
 
     def get_completion_args(self) -> tuple[list[str], str]:
         """Return the words before the one being completed, and that one."""
-        word = os.environ.get("LOCALSPEC_WORD", "")
-        words = os.environ.get("LOCALSPEC_WORDS", "").split()[1:]
-        return (words[:-1] if word and words and words[-1] == word else words), word
+        # PowerShell alone knows what its quotes mean; it removes a variable that is to be empty.
+        words = os.environ.get("LOCALSPEC_WORDS", "").split(_BETWEEN)
+        return words[1:], os.environ.get("LOCALSPEC_WORD", "")
 
     def format_completion(self, item: CompletionItem) -> str:
         """Return kind, value and help, separated by tabs."""

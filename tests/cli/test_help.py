@@ -192,9 +192,20 @@ def test_an_old_flag_before_what_is_completed_is_not_told(tmp_path: Path) -> Non
     assert (done.stdout, done.stderr) == ("plain,--vim\n", "")
 
 
-def test_powershell_completes_commands(tmp_path: Path) -> None:
-    extra = {"_LOCALSPEC_COMPLETE": "powershell_complete", "LOCALSPEC_WORDS": "localspec ru", "LOCALSPEC_WORD": "ru"}
-    assert "plain\trun\t" in localspec(home=tmp_path, extra=extra).stdout
+@pytest.mark.parametrize(
+    ("before", "word", "offered"),
+    [
+        ([], "ru", ["plain\trun\t"]),
+        (["run", "-sys", "Explain --accept"], "st", ["plain\tstarter\t", "file\tst\t"]),
+        (["run", "--draft"], "C:\\my models\\ti", ["file\tC:\\my models\\ti\t"]),
+    ],
+)
+def test_powershell_completes_after_words_in_quotes_too(
+    tmp_path: Path, before: list[str], word: str, offered: list[str]
+) -> None:
+    words = {"LOCALSPEC_WORDS": "\x1f".join(["localspec", *before])} | ({"LOCALSPEC_WORD": word} if word else {})
+    done = localspec(home=tmp_path, extra={"_LOCALSPEC_COMPLETE": "powershell_complete", **words})
+    assert all(each in done.stdout for each in offered), done.stdout
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
