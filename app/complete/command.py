@@ -53,7 +53,7 @@ def _complete(at: str | None, flags: dict[str, Any]) -> int:
         terminal.say_record(_record(text, ended))
     else:
         _print(text)
-        _tell_end(terminal, ended)
+        _tell_end(terminal, ended, text)
     return INTERRUPTED if ended.finish is Finish.CANCELLED else 0
 
 
@@ -148,7 +148,10 @@ def _print(text: str) -> None:
     sys.stdout.buffer.flush()
 
 
-def _tell_end(terminal: Terminal, ended: Ended) -> None:
+def _tell_end(terminal: Terminal, ended: Ended, text: str) -> None:
+    if text and not text.endswith("\n") and sys.stdout.isatty():
+        # There the figures would go on in the line of the code: "x = 12" and "5 tokens" as "x = 125 tokens".
+        terminal.tell("")
     note = ending_note(ended.finish)
     if note is not None:
         terminal.warn(note)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pseudo_terminal import PseudoTerminal
 from run_localspec import ROOT, environment, localspec
 
 from app.complete.command import run_complete
@@ -179,6 +180,18 @@ def test_json_tells_of_a_failure_too(tmp_path: Path) -> None:
     record = json.loads(done.stdout)
     assert (done.returncode, record["type"], record["exit_code"]) == (1, "error", 1)
     assert "Qwen2.5-Coder" in record["hint"]
+
+
+def test_on_a_terminal_the_figures_have_a_line_of_their_own(tmp_path: Path, code: Path) -> None:
+    ask = ("-m", "app", "complete", *ASK, "--raw-output")
+    for more, alone in (((), True), (("-q",), False)):
+        terminal = PseudoTerminal([*ask, f"{code}:2:12", *more], tmp_path)
+        try:
+            assert terminal.exit_code() == 0
+            assert bool(re.search(rb"^24 tokens ", terminal.bytes, re.MULTILINE)) is alone
+            assert terminal.bytes.endswith(b"\n") is alone
+        finally:
+            terminal.close()
 
 
 def test_ctrl_c_prints_what_there_is(tmp_path: Path) -> None:
