@@ -29,6 +29,7 @@ SECRET: Mapping[str, Any] = {"hide_input": True, "show_default": False}
 
 NOTES = "app.options: notes"
 """Key of a context's `meta`: what a command says first, unless it is quiet."""
+_EMPTY = "the name is empty; is a variable of the shell unset?"
 
 
 class SectionedOption(click.Option):
@@ -110,7 +111,15 @@ class ModelName(click.ParamType[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the name; raises click.BadParameter for "", which would mean the model or drafter that is default."""
-        return value or self.fail("the name is empty; is a variable of the shell unset?", param, ctx)
+        return value or self.fail(_EMPTY, param, ctx)
+
+
+class FileName(click.Path):
+    """The name of a file, which is looked at later; completes files."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the name; raises click.BadParameter for "", which would be as if no file was given."""
+        return super().convert(value, param, ctx) if value else self.fail(_EMPTY, param, ctx)
 
 
 def _known_names() -> list[str]:
@@ -154,8 +163,8 @@ _SCREEN = "Screen"
 
 _INPUT_OPTIONS = (
     option(_INPUT, "-p", "--prompt", "prompt_option", help="The prompt; without one, a terminal opens a chat."),
-    option(_INPUT, "-f", "--file", type=click.Path(), help="Read the prompt, or more of it, from a file."),
-    option(_INPUT, "--edit", type=click.Path(), metavar="FILE", help=_EDIT_HELP),
+    option(_INPUT, "-f", "--file", type=FileName(), help="Read the prompt, or more of it, from a file."),
+    option(_INPUT, "--edit", type=FileName(), metavar="FILE", help=_EDIT_HELP),
     option(_INPUT, "-C", "--continue", "go_on", is_flag=True, help=_CONTINUE_HELP),
     option(_INPUT, "--resume", metavar="ID", help=_RESUME_HELP),
     option(_INPUT, "-sys", "--system-prompt", help="Instructions that the model reads first."),

@@ -13,6 +13,7 @@ from app.options import (
     NO_ADAPT,
     SHAPING_OPTIONS,
     STRICT,
+    FileName,
     ModelName,
     SectionedCommand,
     add_options,
@@ -34,10 +35,10 @@ _TIME_HELP = (
 _RAW_HELP = "Keep everything the model generated, untrimmed."
 
 _OPTIONS = (
-    option(_PLACE, "--prefix-file", type=click.Path(), help="Text before the cursor, exactly."),
-    option(_PLACE, "--suffix-file", type=click.Path(), help="Text after the cursor."),
+    option(_PLACE, "--prefix-file", type=FileName(), help="Text before the cursor, exactly."),
+    option(_PLACE, "--suffix-file", type=FileName(), help="Text after the cursor."),
     option(_PLACE, "--cursor", default=CURSOR, metavar="TEXT", help=_CURSOR_HELP),
-    option(_PLACE, "--context", multiple=True, type=click.Path(), metavar="FILE", help=_CONTEXT_HELP),
+    option(_PLACE, "--context", multiple=True, type=FileName(), metavar="FILE", help=_CONTEXT_HELP),
     option(_COMPLETION, "-n", "--n-predict", "predict", default=128, type=TokenLimit(), help=_COUNT_HELP),
     option(_COMPLETION, "--max-lines", type=click.IntRange(min=1), help="Maximum lines, not counting empty ones."),
     option(_COMPLETION, "--time-limit", type=_SECONDS, metavar="SECONDS", help=_TIME_HELP),

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from pseudo_terminal import PseudoTerminal
+from run_here import localspec_here
 from run_localspec import ROOT, environment, localspec
 
 from app.complete.command import run_complete
@@ -173,6 +174,12 @@ def test_a_refusal_on_the_command_line(tmp_path: Path, code: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert "Line 99 is not in" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("flag", ["--prefix-file", "--suffix-file", "--context"])
+def test_an_empty_name_of_a_file_is_no_file_left_out(tmp_path: Path, flag: str) -> None:
+    done = localspec_here("complete", *ASK, flag, "", home=tmp_path, stdin=MARKED)
+    assert (done.returncode, done.stdout, "the name is empty" in done.stderr) == (2, "", True)
 
 
 def test_json_tells_of_a_failure_too(tmp_path: Path) -> None:

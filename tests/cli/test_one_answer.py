@@ -164,6 +164,8 @@ FAILURES = {
     "a model that was not fetched": (["run", "user/repo", "hi"], 3, "`localspec models pull user/repo`"),
     "an empty name": (["run", "", "hi"], 2, "the name is empty"),
     "an empty name of a flag": (["run", "-m", "", "hi"], 2, "the name is empty"),
+    "an empty name of a file": (["run", "toy", "hi", "-f", ""], 2, "the name is empty"),
+    "an empty name of a file to edit": (["run", "toy", "--edit", ""], 2, "the name is empty"),
     "an empty id": (["run", "toy", "hi", "--resume", ""], 2, "--resume is empty"),
     "no tokens": (["run", "toy", "hi", "-n", "0"], 2, "'0' is not a count from 1 on, nor -1"),
     "a number of nines": (["complete", "m.py:" + 5000 * "9"], 2, "is not a place"),
