@@ -71,6 +71,7 @@ class LlamaModel:
         self.rewind_support = cache.rewind_support
         self.max_branches = cache.max_branches
         self.context_size, self.batch_size = cache.context_size, cache.batch_size
+        self.trained = int(self._api.llama_model_n_ctx_train(self._model))
         self.max_rows = self.options.max_rows
         self.description = description_of(self._model)
         self.chat_template = template_of(self._model)

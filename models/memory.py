@@ -116,6 +116,13 @@ def default_context(shape: Shape) -> int:
     return min(DEFAULT_CONTEXT, shape.trained) if shape.trained else DEFAULT_CONTEXT
 
 
+def beyond_training(context: int, trained: int) -> str:
+    """Return what is to be said of a context that is longer than what a model was trained on; "" of any other."""
+    if not 0 < trained < context:
+        return ""
+    return f"Context {context:,}: the model was trained on {trained:,} tokens, and beyond those may make no sense."
+
+
 def plan_memory(
     shape: Shape, context: int = 0, cache_types: CacheTypes = AUTO, *, flash: bool = True, on_gpu: bool = False
 ) -> MemoryPlan:

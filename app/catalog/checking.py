@@ -20,7 +20,7 @@ from models.errors import MemoryLimitError, PairError
 from models.gguf_header import read_model
 from models.gguf_pair import PairFindings, ReadModel, check_read, has_end, read, token_words
 from models.machine import available_memory
-from models.memory import MemoryPlan, Need, Room, default_context, largest_context, room_for
+from models.memory import MemoryPlan, Need, Room, beyond_training, default_context, largest_context, room_for
 from models.model_info import ModelInfo
 
 _HEAD = ("", "weights", "cache", "buffers", "together")
@@ -184,7 +184,10 @@ def _memory(checked: Checked) -> list[str]:
     if len(rows) > 1:
         parts = ("weights", "cache", "buffers", "total")
         rows.append(["both", *(size(sum(getattr(plan, part) for plan in checked.plans)) for part in parts)])
-    return [f"Memory with a context of {checked.plans[0].context:,} tokens:", *table(_HEAD, rows, 2, {0})]
+    context = checked.plans[0].context
+    beyond = beyond_training(context, checked.infos[0].context)
+    lines = [f"Memory with a context of {context:,} tokens:", *table(_HEAD, rows, 2, {0})]
+    return [*lines, *wrapped(beyond, 0)] if beyond else lines
 
 
 def _verdict(checked: Checked) -> list[str]:

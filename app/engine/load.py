@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from app.engine.adaptive import Adaptive
 from app.engine.calibrate import DRAFT_WIDTHS, QUICK_WIDTHS, READ_WIDTHS, VerifyCurve, is_steady, measure_steady
@@ -37,7 +38,7 @@ from models.gguf import check_file
 from models.llama import LlamaModel
 from models.llama_load import LlamaOptions, threads_of
 from models.machine import available_memory, physical_cores
-from models.memory import Need, fit_context, room_for
+from models.memory import Need, beyond_training, fit_context, room_for
 from models.model_info import model_info
 from models.probe import choose_extra_buffers, identity
 from models.remembered import Remembered
@@ -105,6 +106,8 @@ class Loader:
             tuned = load_tuned(self.plan.memory, path, options, allow_rounding=self.plan.allow_rounding)
             open_target, options = partial(self._open, path), self._fitted(path, apply_tuned(options, tuned))
         target = open_target(options)
+        if isinstance(target, LlamaModel) and (note := beyond_training(self.plan.options.context_size, target.trained)):
+            self.notes.append(note)
         return self._settled(target, open_target) if self.plan.strict else target
 
     def _settled(self, target: LanguageModel, open_target: Open) -> LanguageModel:
@@ -191,7 +194,7 @@ class Loader:
         """
         kind = CURVE_KEY if rows is None else f"reading {rows} "
         key = f"{kind}{self._lasting(model)}" if isinstance(model, LlamaModel) else ""
-        known = _numbers(self._known.get_table(key) or {})
+        known: dict[int, Any] = {int(width): seconds for width, seconds in (self._known.get_table(key) or {}).items()}
         if rows is None and isinstance(model, LlamaModel) and (tuned := self._tuned(model)):
             known |= tuned.verify
         most = model.batch_size if rows else min(model.max_rows, model.batch_size)
@@ -294,7 +297,3 @@ def _free(spec: DrafterSpec, target: LanguageModel) -> list[Drafter]:
     if spec.kind == "lookup":
         return [PromptLookup(target.vocab.is_end)]
     return [] if spec.kind == "model" else [SuffixDrafter(target.vocab.is_end)]
-
-
-def _numbers(table: dict) -> dict[int, float]:  # type: ignore[type-arg]
-    return {int(width): seconds for width, seconds in table.items()}

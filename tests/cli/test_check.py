@@ -241,6 +241,13 @@ def test_what_does_not_fit_is_told_with_a_context_that_does(
     assert (code, "use a smaller model or quantisation" in out) == (5, True)
 
 
+def test_a_context_beyond_what_the_target_was_trained_on_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names, said = pair(tmp_path, **{"llama.context_length": 4096}), "the model was trained on 512 tokens"
+    assert [said in checked(capsys, *names, context=tokens)[1] for tokens in (0, 512, 513)] == [False, False, True]
+
+
 def test_no_pair_comes_before_no_room(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

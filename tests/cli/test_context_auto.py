@@ -172,6 +172,14 @@ def test_where_none_fits_it_ends_in_5_with_the_figures(target: Path, tmp_path: P
     assert "0 MiB of 64 MiB free" in failure.value.cause
 
 
+def test_a_context_beyond_what_the_model_was_trained_on_is_said(draft: Path, tmp_path: Path) -> None:
+    def asked_for(tokens: int) -> tuple[int, list[str]]:
+        return loaded(replace(plan_of(draft, tmp_path / "memory.json", context_size=tokens), fit_context=False))
+
+    said = "Context 1,024: the model was trained on 512 tokens, and beyond those may make no sense."
+    assert [asked_for(tokens) for tokens in (0, 512, 1024)] == [(512, []), (512, []), (1024, [said])]
+
+
 def test_without_being_asked_nothing_changes(target: Path, tmp_path: Path, room: Room) -> None:
     room(0)
     plan = replace(plan_of(target, tmp_path / "memory.json", context_size=512), fit_context=False)
