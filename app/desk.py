@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from typing import TypeVar
 
-from app.engine.load import LoadPlan
+from app.engine.load import LoadPlan, Progress
 from app.engine.messages import Ended, Failed, Message, Ready, Said, Watched
 from app.engine.question import Question
 from app.engine.round import Clock
@@ -26,7 +26,7 @@ class Desk:
         """Take what to load; nothing is loaded before `load`."""
         self._engine = Engine(lambda abort: Worker(plan, abort, clock))
 
-    async def load(self, on_progress: Callable[[str, float], None] = lambda _, __: None) -> Ready:
+    async def load(self, on_progress: Progress = lambda _, __: None) -> Ready:
         """Load target and drafter; `on_progress` is called in the loop with a name and the share read.
 
         Raises LocalspecError. Cancelling the task stops the load.

@@ -87,9 +87,9 @@ class LineEngine:
                     self._terminal.progress(f"reading {message.done:,} of {message.total:,} tokens")
                 yield message
 
-    def _show_loading(self, name: str, fraction: float) -> None:
+    def _show_loading(self, name: str, share: float | None) -> None:
         # Called on the engine's thread, while this one waits for it and writes nothing.
-        self._terminal.progress(f"loading {name} {fraction:4.0%}")
+        self._terminal.loading(name, share)
 
     def _started(self, ticket: Ticket) -> None:
         self._ticket = ticket

@@ -87,9 +87,9 @@ class Terminal:
         sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()
 
-    def loading(self, name: str, share: float) -> None:
-        """Show how much of a model was read, 0 to 1."""
-        self.progress(f"loading {name} {share:4.0%}")
+    def loading(self, name: str, share: float | None) -> None:
+        """Show how much of a model was read, 0 to 1; None: the name says what is done."""
+        self.progress(name if share is None else f"loading {name} {share:4.0%}")
 
     def clear_progress(self) -> None:
         """Take the progress line away."""

@@ -59,8 +59,8 @@ _NEVER_EXACT = (
     "--draft off"
 )
 _MEASURING_SECONDS = 1.5
-Progress = Callable[[str, float], None]
-"""Receives the name of what is loading, and the share of it that was read."""
+Progress = Callable[[str, float | None], None]
+"""Receives the name of what is loading, and the share of it that was read; None: what is done instead, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Loader:
 
     def _settled(self, target: LanguageModel, open_target: Open) -> LanguageModel:
         """Return the target under settings that were seen to be exact; raises LocalspecError where there are none."""
-        settled = Strict(open_target, self._clock, lambda text: self._on_progress(text, 1.0)).settle(target)
+        settled = Strict(open_target, self._clock, lambda text: self._on_progress(text, None)).settle(target)
         self._checked = settled.checked
         self.notes.append(settled.note)
         return settled.model
@@ -164,7 +164,7 @@ class Loader:
         looked = f"{WIDEST} deep" if summed_in_parts(target.cache_types) else f"{WIDEST}"
         key = f"{EXACT_KEY}{looked} {self._lasting(target)}"
         if (width := self._known.get(key)) is None:
-            self._on_progress(f"{target.name}: measuring", 1.0)
+            self._on_progress(f"{target.name}: measuring", None)
             width = exact_width(target)
             self._known.put(key, width)
         tuned = self._tuned(target)
@@ -200,7 +200,7 @@ class Loader:
         most = model.batch_size if rows else min(model.max_rows, model.batch_size)
         missing = [width for width in widths if width not in known and width <= most]
         if missing:
-            self._on_progress(f"{model.name}: measuring", 1.0)
+            self._on_progress(f"{model.name}: measuring", None)
             # Width 1 comes along, so that all were measured in the same minute.
             known |= measure_steady(model, self._clock, sorted({1, *missing}), _MEASURING_SECONDS, rows)
             if key and is_steady(known):

@@ -60,9 +60,9 @@ class Loading:
         # The load goes on meanwhile: an editor that never answers must not hold it up.
         self._opening = asyncio.ensure_future(self._open()) if shown else None
 
-    def report(self, name: str, share: float) -> None:
+    def report(self, name: str, share: float | None) -> None:
         """Show how much was read of what; the share never falls, as the protocol wants it."""
-        shown = name, max(self._shown[1], min(100, int(100 * share)))
+        shown = name, max(self._shown[1], min(100, int(100 * (share or 0))))
         if self._begun and shown != self._shown:
             self._shown = shown
             report = types.WorkDoneProgressReport(message=name, percentage=shown[1])

@@ -90,7 +90,7 @@ def _opened(addresses: Collection[tuple[socket.AddressFamily, str]], port: int) 
 
 
 async def _load(service: Service, terminal: Terminal, listener: socket.socket) -> None:
-    ready = await service.load(lambda name, share: terminal.progress(f"loading {name} {share:4.0%}"))
+    ready = await service.load(terminal.loading)
     for note in (*ready.notes, *ready.chat_notes):
         terminal.warn(note)
     url, name = _url(service.settings.door.host, listener), service.loaded.name

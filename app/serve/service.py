@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from app.desk import Desk
 from app.engine.ending import Finish
+from app.engine.load import Progress
 from app.engine.messages import Ready, Said
 from app.engine.stats import Stats
 from app.serve.answer import Answer
@@ -64,7 +65,7 @@ class Service:
             raise Refused(503, "The model is loading.", code="loading")
         return self._loaded
 
-    async def load(self, on_progress: Callable[[str, float], None]) -> Ready:
+    async def load(self, on_progress: Progress) -> Ready:
         """Load the model; raises LocalspecError."""
         ready = await self._desk.load(on_progress)
         ready = replace(ready, model=_writable(ready.model), drafter=_writable(ready.drafter))

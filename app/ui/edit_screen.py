@@ -291,7 +291,7 @@ class EditScreen(SparingScreen):
         mode = self.notice or self._first_line or ("" if self.unasked else "completes on request")
         self.query_one(StatusLine).show(self.flow, mode)
 
-    def _on_progress(self, name: str, share: float) -> None:
+    def _on_progress(self, name: str, share: float | None) -> None:
         self.flow.loading = (name, share)
         self.figures_changed()
 

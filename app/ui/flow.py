@@ -76,8 +76,8 @@ class Flow:
         """Take who tells the memory of this process in bytes."""
         self.running = False
         """Whether an answer is being given."""
-        self.loading: tuple[str, float] | None = None
-        """What is being loaded, and the share of it that is done."""
+        self.loading: tuple[str, float | None] | None = None
+        """What is being loaded, and the share of it that is done; see `app.engine.load.Progress`."""
         self.reading: Reading | None = None
         """How much of the prompt is read; None: no prompt is being read."""
         self.finish: Finish | None = None

@@ -117,5 +117,5 @@ class EngineLink:
                 del self._open[number]
         self._post(Heard(number, said))
 
-    def _progressed(self, number: int, name: str, fraction: float) -> None:
+    def _progressed(self, number: int, name: str, fraction: float | None) -> None:
         self._post(LoadProgress(number, name, fraction))

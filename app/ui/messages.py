@@ -24,8 +24,8 @@ class LoadProgress:
     job: int
     name: str
     """What is read."""
-    fraction: float
-    """Share of it that is done."""
+    fraction: float | None
+    """Share of it that is done; None: the name says what is done instead."""
 
 
 Mail = Heard | LoadProgress

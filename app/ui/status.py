@@ -14,7 +14,7 @@ def status_parts(flow: Flow, mode: str = "") -> list[str]:
     """Return the parts of the line, the most important first; `mode` is how keys are taken now."""
     if flow.loading is not None:
         name, share = flow.loading
-        return [*_said(mode), f"loading {name} {percent(share)}"]
+        return [*_said(mode), name if share is None else f"loading {name} {percent(share)}"]
     if flow.reading is not None:
         return [*_said(mode), f"reading {flow.reading.done:,} of {flow.reading.total:,} tokens"]
     stopped = "stopped" if flow.finish is Finish.CANCELLED and not flow.running else ""

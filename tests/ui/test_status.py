@@ -88,6 +88,8 @@ def test_while_a_model_is_loaded_or_a_prompt_read_that_is_all_it_says() -> None:
     (part,) = status_parts(flow)
     assert status_text([part], 40) == "loading qwen␛2.5 43%", "names are shown and never obeyed"
     assert status_text([part], 40, ascii_only=True) == "loading qwen\\u241b2.5 43%"
+    flow.loading = ("qwen2.5: measuring", None)
+    assert status_parts(flow) == ["qwen2.5: measuring"]
 
 
 def test_how_keys_are_taken_and_what_is_not_as_usual_comes_before_all_figures() -> None:

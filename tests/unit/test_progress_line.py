@@ -30,6 +30,14 @@ def test_what_is_left_is_told_in_seconds_and_then_in_minutes() -> None:
     assert (time_left(0.4), time_left(90), time_left(91)) == ("0 s left", "90 s left", "2 min left")
 
 
+def test_what_is_done_between_reading_and_readiness_has_no_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = _Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    Terminal().loading("big: measuring", None)
+    assert screen.getvalue().endswith("big: measuring")
+
+
 @pytest.mark.parametrize(
     ("columns", "shown"),
     [(20, "loading 模型-1.5..."), (31, "loading 模型-1.5b-instruct ..."), (32, "loading 模型-1.5b-instruct  45%")],
