@@ -33,6 +33,8 @@ def _on_ready(screen: "ChatScreen", ready: Ready) -> None:
     if screen.loads_target:
         # Its context is a new one, also where it is the same model.
         screen.flow.context_used = 0
+    # Also for a later model: a new conversation begins below it.
+    screen.transcript.greeting = _greeting(ready, screen.request)
     if first:
         _begin(screen, ready)
     else:
@@ -45,10 +47,9 @@ def _on_ready(screen: "ChatScreen", ready: Ready) -> None:
 
 
 def _begin(screen: "ChatScreen", ready: Ready) -> None:
-    """Take over a conversation that goes on, or greet."""
+    """Take over a conversation that goes on, or begin one."""
     request, dialogue = screen.request, screen.dialogue
     dialogue.record = start_recorder(ready.model, request.plan.model, request.resumed, saved=request.saved, wait=0)
-    screen.transcript.greeting = _greeting(ready, request)
     for entry in dialogue.record.branch():
         add_entry(screen, entry)
     if request.resumed is not None:

@@ -101,6 +101,20 @@ def test_a_chosen_model_is_loaded_and_answers(folder: Path) -> None:
     drive(steps())
 
 
+def test_a_new_conversation_is_greeted_by_the_model_that_is_loaded(folder: Path) -> None:
+    async def steps() -> None:
+        async with chatting(asked(folder)) as chat:
+            await chat.ready()
+            await chat.type(f"/model {folder / 'stranger.gguf'}")
+            await chat.until(lambda: chat.screen.ready is not None and chat.screen.ready.model == "stranger")
+            await chat.ready()
+            await chat.type("/new")
+            await chat.until(lambda: "stranger is ready: llama" in chat.shown)
+            assert "target is ready" not in chat.shown
+
+    drive(steps())
+
+
 def test_a_draft_that_does_not_fit_can_not_be_taken_and_says_why(folder: Path) -> None:
     async def steps() -> None:
         async with chatting(asked(folder)) as chat:
