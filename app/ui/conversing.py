@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from app.ui.chat_screen import ChatScreen
 
 _RUNNING = "An answer is running; Escape stops it."
+_LOADING = "A model or a drafter is being loaded; Escape stops that."
+_FIRST = "The model is still being loaded; try again after that."
 _WAITING = "A message waits until the model is loaded; the next one can be sent after it."
 _AGAIN = "Enter sends it again, on a branch of its own; an empty prompt cancels it."
 _KEPT = "Up brings back what was typed."
@@ -126,6 +128,14 @@ def take_back(screen: "ChatScreen") -> None:
         screen.editing = waiting.instead_of
 
 
+def is_busy(screen: "ChatScreen") -> bool:
+    """Tell whether the engine does something that has to be over first, and tell the user what."""
+    if screen.busy:
+        doing = _LOADING if screen.busy == "loading" else _RUNNING
+        _tell(screen, _FIRST if screen.ready is None else doing)
+    return bool(screen.busy)
+
+
 def stop(screen: "ChatScreen") -> bool:
     """Stop what the engine does, and keep what was said; False when it does nothing."""
     if screen.busy:
@@ -135,8 +145,7 @@ def stop(screen: "ChatScreen") -> bool:
 
 def regenerate(screen: "ChatScreen") -> None:
     """Answer the last message anew, beside the answer it has."""
-    if screen.busy:
-        _tell(screen, _RUNNING)
+    if is_busy(screen):
         return
     question = screen.dialogue.again()
     if question is None:
@@ -147,8 +156,7 @@ def regenerate(screen: "ChatScreen") -> None:
 
 def undo(screen: "ChatScreen") -> None:
     """Forget the last message and its answer; they stay saved as a branch."""
-    if screen.busy:
-        _tell(screen, _RUNNING)
+    if is_busy(screen):
         return
     screen.dialogue.record.undo()
     show_branch(screen)
@@ -156,8 +164,7 @@ def undo(screen: "ChatScreen") -> None:
 
 def new_conversation(screen: "ChatScreen") -> None:
     """Start a new conversation; the old one stays saved."""
-    if screen.busy:
-        _tell(screen, _RUNNING)
+    if is_busy(screen):
         return
     screen.dialogue.record.clear()
     screen.editing = None
@@ -174,8 +181,7 @@ def copy(screen: "ChatScreen", text: str, what: str) -> None:
 
 def switch_branch(screen: "ChatScreen", key: int) -> None:
     """Go on to the next alternative of a message."""
-    if screen.busy:
-        _tell(screen, _RUNNING)
+    if is_busy(screen):
         return
     others = screen.dialogue.alternatives(key)
     place = next((i for i, entry in enumerate(others) if entry.id == key), 0)
@@ -188,8 +194,7 @@ def switch_branch(screen: "ChatScreen", key: int) -> None:
 
 def redo(screen: "ChatScreen") -> bool:
     """Go on to what was undone last; False where the conversation goes no further than it is shown."""
-    if screen.busy:
-        _tell(screen, _RUNNING)
+    if is_busy(screen):
         return True
     undone = screen.dialogue.undone()
     if undone is not None:
@@ -235,9 +240,7 @@ def replay(screen: "ChatScreen", key: int | None) -> None:
 
 def find_session(screen: "ChatScreen") -> None:
     """Let the user find a saved conversation."""
-    if screen.busy:
-        _tell(screen, _RUNNING)
-    else:
+    if not is_busy(screen):
         # The search is on a thread of its own, and may outlive the list.
         note = partial(screen.call_later, screen.note)
         screen.app.push_screen(SessionScreen(note), partial(screen.chosen, resume))
@@ -245,10 +248,7 @@ def find_session(screen: "ChatScreen") -> None:
 
 def resume(screen: "ChatScreen", conversation: str) -> None:
     """Go on with a saved conversation, with the model that is loaded."""
-    if screen.ready is None:
-        return
-    if screen.busy:
-        _tell(screen, _RUNNING)
+    if is_busy(screen):
         return
     resumed = find_resumed(conversation, screen.note)
     old = screen.dialogue.record

@@ -16,14 +16,13 @@ from textual.widgets.option_list import Option
 
 from app.ui.choice_lines import choice_lines
 from app.ui.choices import Choice, draft_choices, model_choices
+from app.ui.conversing import is_busy
 from app.ui.failures import told
 from drafters.registry import parse_drafter
 from models.errors import UsageError
 
 if TYPE_CHECKING:
     from app.ui.chat_screen import ChatScreen
-
-_RUNNING = "The engine is busy; Escape stops it."
 
 
 class PickerScreen(ModalScreen[str | None]):
@@ -128,8 +127,7 @@ def pick_draft(screen: "ChatScreen") -> None:
 
 def change_model(screen: "ChatScreen", name: str) -> None:
     """Load another target; the one that is loaded stays until that is done, and if it fails."""
-    if screen.busy:
-        screen.app.notify(_RUNNING, markup=False)
+    if is_busy(screen):
         return
     drafter = screen.request.plan.drafter
     # A draft model speaks for one family: with another target, what needs no model guesses.
@@ -139,8 +137,7 @@ def change_model(screen: "ChatScreen", name: str) -> None:
 
 def change_draft(screen: "ChatScreen", name: str) -> None:
     """Change who guesses; the old one stays if that fails."""
-    if screen.busy:
-        screen.app.notify(_RUNNING, markup=False)
+    if is_busy(screen):
         return
     spec = parse_drafter(name)
     screen.load(replace(screen.request.plan, drafter=spec), spec)
@@ -148,8 +145,7 @@ def change_draft(screen: "ChatScreen", name: str) -> None:
 
 def change_strict(screen: "ChatScreen", *, strict: bool) -> None:
     """Load the model anew, with passes alone that are checked to be exact, or without that check."""
-    if screen.busy:
-        screen.app.notify(_RUNNING, markup=False)
+    if is_busy(screen):
         return
     if strict and screen.dialogue.settings.allow_rounding:
         raise UsageError("A strict chat and --allow-rounding contradict each other.", hint="Start without it.")

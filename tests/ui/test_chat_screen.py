@@ -94,6 +94,28 @@ def test_what_waits_for_a_model_that_can_not_be_loaded_is_in_the_prompt_again(
     drive(steps())
 
 
+def test_what_has_to_wait_for_a_load_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = gated(monkeypatch)
+
+    async def steps() -> None:
+        async with chatting() as chat:
+            first = ["/resume 1", "/new", "/draft off"]
+            for line in first:
+                await chat.type(line)
+            told = [note.message for note in chat.app._notifications]
+            assert told == ["The model is still being loaded; try again after that."] * len(first)
+            gate.set()
+            await chat.ready()
+            gate.clear()
+            chat.screen.load(chat.screen.request.plan)
+            await chat.type("/undo")
+            assert [*chat.app._notifications][-1].message == "A model or a drafter is being loaded; Escape stops that."
+            gate.set()
+            await chat.ready()
+
+    drive(steps())
+
+
 async def answering(chat: Chat) -> None:
     """Ask, and wait for the first word."""
     await chat.ready()
