@@ -188,7 +188,11 @@ def switch_branch(screen: "ChatScreen", key: int) -> None:
     if len(others) < 2:
         _tell(screen, "This message has no other branch. F5 answers again, F6 edits the last message.")
         return
-    _go_to(screen, others[(place + 1) % len(others)])
+    chosen, was_selected = others[(place + 1) % len(others)], screen.transcript.selected == key
+    _go_to(screen, chosen)
+    if was_selected:
+        # Whoever presses the same key again goes on to the one after it.
+        screen.transcript.selected = chosen.id
     _tell(screen, f"Branch {(place + 1) % len(others) + 1} of {len(others)}.")
 
 

@@ -200,6 +200,10 @@ def test_regenerating_stands_beside_and_branches_can_be_switched() -> None:
             await chat.type("/branch")
             await chat.ready()
             assert chat.messages == ["abcabc", second]
+            await chat.pilot.press("escape", "up")
+            for answer in (first, second, first):
+                await chat.pilot.press("b")
+                await chat.until(lambda answer=answer: chat.messages == ["abcabc", answer], seconds=10)
 
     drive(steps())
 
