@@ -23,6 +23,7 @@ from app.ui.edit_file import LONGEST_LINE
 from app.ui.edit_ghost import Proposal
 from app.ui.edit_indent import IndentedArea
 from app.ui.edit_line import find_next
+from app.ui.pasted_escapes import released
 from app.ui.terminal_keys import key_name
 
 _FAINT = Style(dim=True, italic=True)
@@ -252,7 +253,7 @@ class GhostArea(IndentedArea):
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.prevent_default()
-        text = self._keeper.taken_in(event.text)
+        text = self._keeper.taken_in(released(event.text))
         if (longest := max(map(len, text.split("\n")))) > LONGEST_LINE:
             said = f"Not pasted: a line has {longest:,} characters; {LONGEST_LINE:,} is the most."
             self.app.notify(said, severity="warning", markup=False)

@@ -11,6 +11,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widgets import TextArea
 
+from app.ui.pasted_escapes import released
 from app.ui.pastes import Pastes, harmless
 from app.ui.terminal_keys import key_name
 
@@ -102,7 +103,7 @@ class PromptArea(TextArea):
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.prevent_default()
-        self.take_paste(event.text)
+        self.take_paste(released(event.text))
         self.focus()
 
     async def _run_bound(self, key: str) -> bool:

@@ -2,7 +2,8 @@
 
 Textual's own driver ends the app at a byte that is no UTF-8, reads a closed terminal over and over with a whole
 processor, and takes the SIGCONT that comes with a closed terminal's SIGHUP for the end of a pause: it then starts a
-thread that nobody ends, and the program never does. It also never learns of a new size where COLUMNS is set.
+thread that nobody ends, and the program never does. It also never learns of a new size where COLUMNS is set, and takes
+an escape in a pasted text for a key.
 """
 
 import codecs
@@ -13,6 +14,8 @@ from contextlib import suppress
 from typing import IO, Any, cast
 
 from textual.drivers import linux_driver
+
+from app.ui.pasted_escapes import PastedEscapes
 
 
 class TerminalDriver(linux_driver.LinuxDriver):
@@ -74,16 +77,17 @@ class _Screen:
 
 
 class _Keys:
-    """Decodes what a terminal sends; bytes that are no text become replacement characters."""
+    """Decodes what a terminal sends; bytes that are no text become replacement characters, and pastes stay whole."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._pasted = PastedEscapes()
 
     def decode(self, sent: bytes, final: bool = False) -> str:
         """Return the characters that are complete; raises EOFError where the terminal is gone."""
         if not sent and not final:
             raise EOFError
-        return self._decoder.decode(sent, final)
+        return self._pasted.hold(self._decoder.decode(sent, final))
 
 
 # The driver makes its decoder by this name alone.

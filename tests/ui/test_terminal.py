@@ -287,6 +287,19 @@ def test_bytes_that_are_no_text_are_pasted_and_answered(tmp_path: Path) -> None:
     assert asked.text.endswith("\N{REPLACEMENT CHARACTER} end")
 
 
+def test_escapes_in_a_paste_are_signs_and_what_follows_them_no_keys(tmp_path: Path) -> None:
+    with terminal(tmp_path, *ENDLESS, "-n", "20") as chat:
+        chat.wait_for("context 0%")
+        chat.type_bytes(b"\x1b[200~begin\r\nan \x1b[31merror\x1b[0m\r\n/quit\r\n end\x1b[201~")
+        chat.wait_for(" end")
+        chat.type("\r")
+        chat.wait_for("20 tokens")
+        chat.type("\x11")
+        assert chat.exit_code() == 0
+    _, (asked, _) = on_disk(tmp_path / CONVERSATIONS)
+    assert asked.text == "begin\nan ␛[31merror␛[0m\n/quit\n end"
+
+
 @pytest.mark.parametrize(("flags", "extra"), [(("--plain",), {}), ((), {"TERM": "dumb"})])
 def test_a_terminal_without_a_screen_has_the_chat_line_by_line(
     tmp_path: Path, flags: tuple[str, ...], extra: dict[str, str]
