@@ -9,7 +9,7 @@ from app.history.report import last_turns
 from app.history.resume import Resumed
 from app.history.safe_text import one_line
 from app.line_engine import LineEngine
-from app.report import ending_note, summary
+from app.report import ending_note, summary, unsaid_note
 from app.request import Request
 from app.terminal import Terminal
 from models.prompts import Message
@@ -104,15 +104,15 @@ class Chat:
             if isinstance(message, Ended):
                 if message.answer:
                     self.turns = [*turns, Message("assistant", message.answer)]
-                self._tell_end(message)
+                self._tell_end(message, again=len(otherwise) > len(turns))
         self._tell_notes()
 
-    def _tell_end(self, ended: Ended) -> None:
+    def _tell_end(self, ended: Ended, *, again: bool) -> None:
         self.last = ended
         if ended.answer and not ended.answer.endswith("\n"):
             self.terminal.say("\n")
-        dropped = None if ended.answer else "No text was generated, so the message is dropped."
-        notes = [ending_note(ended.finish, in_chat=True), dropped]
+        unsaid = None if ended.answer else unsaid_note(again=again)
+        notes = [ending_note(ended.finish, in_chat=True), unsaid]
         if any(notes):
             self.terminal.tell(" ".join(note for note in notes if note))
         self.terminal.tell(summary(ended))

@@ -33,6 +33,11 @@ def ending_note(finish: Finish, *, in_chat: bool = False) -> str | None:
     return "Stopped." if finish is Finish.CANCELLED else None
 
 
+def unsaid_note(*, again: bool) -> str:
+    """Return what the user should know about an answer without a word; `again`: one that was to replace another."""
+    return f"No text was generated, so {'the answer before it stays' if again else 'the message is dropped'}."
+
+
 def table(stats: Snapshot, drafter: str, accept: Accept) -> str:
     """Return all counters of an answer, one a line, with the rates' definitions."""
     rows = [

@@ -12,6 +12,7 @@ from app.history.records import Entry
 from app.history.resume import Resumed, find_resumed
 from app.input_text import with_files
 from app.mentions import Expanded
+from app.report import unsaid_note
 from app.ui.clipboard import copied_note, keep_copy
 from app.ui.replay import ReplayScreen
 from app.ui.sessions import SessionScreen
@@ -102,8 +103,11 @@ def add_entry(screen: "ChatScreen", entry: Entry) -> None:
     screen.transcript.add_answer(entry.id, entry.text, figures(entry.answer), lengths, marks)
 
 
-def unsaid(screen: "ChatScreen", note: str) -> None:
-    """Take back a message that got no word: what was typed is in the prompt again, to be sent as it was."""
+def unsaid(screen: "ChatScreen", *, told: bool = False) -> None:
+    """Take back a message that got no word: what was typed is in the prompt again, to be sent as it was.
+
+    What had an answer before has that one again. `told`: say so.
+    """
     branch = screen.dialogue.record.branch()
     gone = {*screen.transcript.message_keys()} - {entry.id for entry in branch}
     entries = screen.dialogue.record.entries.values()
@@ -113,8 +117,8 @@ def unsaid(screen: "ChatScreen", note: str) -> None:
         # Where it took the place of a message, that one is on the branch again.
         screen.editing = next((entry.id for entry in branch if entry.parent == typed.parent), None)
     show_branch(screen)
-    if note:
-        screen.note(note)
+    if told:
+        screen.note(unsaid_note(again=typed is None))
 
 
 def take_back(screen: "ChatScreen") -> None:

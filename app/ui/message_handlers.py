@@ -85,14 +85,14 @@ def _on_ended(screen: "ChatScreen", ended: Ended) -> None:
         note = ending_note(ended.finish, in_chat=True)
         screen.transcript.finish(entry, " ".join(filter(None, [note, summary(ended)])))
     else:
-        unsaid(screen, "No text was generated, so the message is dropped.")
+        unsaid(screen, told=True)
     screen.show_flow()
 
 
 def _on_failed(screen: "ChatScreen", failed: Failed) -> None:
     if screen.busy == "answering":
         screen.dialogue.record.fail()
-        unsaid(screen, "")
+        unsaid(screen)
     if screen.ready is None:
         # Nothing to chat with: the way out is the one of every other command.
         screen.failure = failed.error

@@ -247,6 +247,25 @@ def test_a_new_message_that_got_no_word_is_a_new_one_again(monkeypatch: pytest.M
     drive(steps())
 
 
+def test_an_answer_that_was_to_be_another_and_got_no_word_leaves_the_one_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def steps() -> None:
+        async with chatting(predict=4) as chat:
+            await chat.ready()
+            answer = await chat.ask("abc")
+            with monkeypatch.context() as patched:
+                silent_until_stopped(patched)
+                await chat.pilot.press("f5")
+                await chat.until(lambda: chat.screen.busy)
+                await chat.pilot.press("escape")
+                await chat.until(lambda: not chat.screen.busy)
+            assert (chat.messages, chat.screen.prompt.text) == (["abc", answer], "")
+            assert "No text was generated, so the answer before it stays." in chat.notes
+
+    drive(steps())
+
+
 def test_a_look_at_the_messages_does_not_end_an_edit() -> None:
     async def steps() -> None:
         async with chatting(predict=4) as chat:

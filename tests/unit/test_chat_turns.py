@@ -57,6 +57,16 @@ def test_a_message_that_got_no_word_is_forgotten(finish: Finish) -> None:
     assert chat.turns == [ASKED, ANSWERED]
 
 
+def test_what_stays_is_told_where_an_answer_has_no_word(capsys: pytest.CaptureFixture[str]) -> None:
+    chat, _ = chat_over(("", Finish.CANCELLED), ("", Finish.CANCELLED))
+    chat.terminal = Terminal()
+    chat.ask("second")
+    assert "Stopped. No text was generated, so the message is dropped." in capsys.readouterr().err
+    chat.again()
+    assert "Stopped. No text was generated, so the answer before it stays." in capsys.readouterr().err
+    assert chat.turns == [ASKED, ANSWERED]
+
+
 def test_a_message_that_failed_is_forgotten() -> None:
     chat, _ = chat_over(LocalspecError("no"))
     with pytest.raises(LocalspecError):
