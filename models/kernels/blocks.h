@@ -1,7 +1,7 @@
 // Blocks of 256 weights as GGUF files have them (K-quants), taken apart into bytes, scales and minimums; blocks of 256
 // activations as llama.cpp quantises them, in the order in which the kernels want them; and the products of both.
 //
-// A weight is d * scale * number - dmin * minimum, with a scale and a minimum for each of 16 (Q6_K) or 32 numbers.
+// A weight is d * scale * number - dmin * minimum, with a scale and a minimum for each of 16 (Q3_K, Q6_K) or 32 numbers.
 #pragma once
 
 #include "vectors.h"
@@ -12,15 +12,16 @@
 #endif
 
 // As in ggml-common.h.
+struct Q3K { uint8_t high[32], qs[64], scales[12]; uint16_t d; };
 struct Q4K { uint16_t d, dmin; uint8_t scales[12], qs[128]; };
 struct Q5K { uint16_t d, dmin; uint8_t scales[12], qh[32], qs[128]; };
 struct Q6K { uint8_t ql[128], qh[64]; int8_t scales[16]; uint16_t d; };
 struct Q8K { float d; int8_t qs[256]; int16_t bsums[16]; };
-static_assert(sizeof(Q4K) == 144 && sizeof(Q5K) == 176 && sizeof(Q6K) == 210 && sizeof(Q8K) == 292);
+static_assert(sizeof(Q3K) == 110 && sizeof(Q4K) == 144 && sizeof(Q5K) == 176 && sizeof(Q6K) == 210 && sizeof(Q8K) == 292);
 
 struct Activations {
     alignas(64) int8_t numbers[256];
-    // What makes up for what the weights are more than they stand for: for KQuant the sums of 32 numbers each, for Q6_K
+    // What makes up for what the weights are more than they stand for: for KQuant the sums of 32 numbers each, for Offset
     // less the sums of 16 each.
     union { float sums[8]; int16_t starts[16]; };
     float d;
@@ -76,6 +77,21 @@ INLINE void take_apart(Weights &w, const Q5K *block) {
     take_fives(w.numbers, block->qs, block->qh);
 }
 
+INLINE void take_apart(Weights &w, const Q3K *block) {
+    // Sixteen scales of six bits, 32 more than what they stand for: four bits of each in eight bytes, and two in four.
+    uint64_t eight, above;
+    uint32_t rest;
+    memcpy(&eight, block->scales, sizeof eight);
+    memcpy(&rest, block->scales + 8, sizeof rest);
+    above = rest | static_cast<uint64_t>(rest >> 2) << 32;
+    const auto both = [](uint64_t low, uint64_t high) { return low & 0x0f0f0f0f0f0f0f0f | (high & 0x0303030303030303) << 4; };
+    const __m128i scales = _mm_set_epi64x(both(eight >> 4, above >> 4), both(eight, above));
+    int8_t bytes[16];
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(bytes), _mm_sub_epi8(scales, _mm_set1_epi8(32)));
+    take_threes(w.numbers, block->qs, block->high);
+    take_scales_of_sixteen(w.scales, bytes, _cvtsh_ss(block->d));
+}
+
 INLINE void take_apart(Weights &w, const Q6K *block) {
     take_sixes(w.numbers, block->ql, block->qh);
     take_scales_of_sixteen(w.scales, block->scales, _cvtsh_ss(block->d));
@@ -103,8 +119,8 @@ template <class OfBlock, int BITS> struct KQuant {
     }
 };
 
-// Numbers of six bits, 32 more than what they stand for.
-struct SixBits : KQuant<Q6K, 6> {
+// Numbers of BITS, 2 to the power SHIFT more than what they stand for, with a scale for 16.
+template <class OfBlock, int BITS, int SHIFT> struct Offset : KQuant<OfBlock, BITS> {
     static FORCED void arrange(Activations *to, const Q8K *from, int64_t) {
         arrange_lanes(to->numbers, [&](int lane) { return from->qs + 16 * short_piece(lane); });
         for (int lane = 0; lane < 16; lane++) to->starts[lane] = -from->bsums[short_piece(lane)];
@@ -113,8 +129,8 @@ struct SixBits : KQuant<Q6K, 6> {
     static FORCED floats add_product(floats sum, const Weights &w, const Activations &x) {
         floats value = zeros();
         UNROLL for (int part = 0; part < PARTS; part++) {
-            const ints start = from_words<5>(x.starts + part * LANES);
-            const floats products = to_floats(add_products<6, 4>(start, w.numbers + 4 * part, x.numbers + part * 4 * WIDTH));
+            const ints start = from_words<SHIFT>(x.starts + part * LANES);
+            const floats products = to_floats(add_products<BITS, 4>(start, w.numbers + 4 * part, x.numbers + part * 4 * WIDTH));
             value = part ? multiply_add(products, w.scales[part], value) : multiply(products, w.scales[part]);
         }
         return multiply_add(value, all_floats(x.d), sum);

@@ -21,13 +21,17 @@ TYPES = {
     6: "Q5_0",
     7: "Q5_1",
     8: "Q8_0",
+    11: "Q3_K",
     12: "Q4_K",
     13: "Q5_K",
     14: "Q6_K",
     20: "IQ4_NL",
+    23: "IQ4_XS",
     39: "MXFP4",
 }
 """The types that kernels may read, by ggml's numbers."""
+LONG = frozenset({"Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS"})
+"""Those whose blocks have 256 numbers."""
 _F32, _WHOLE = 0, 26
 _ROWS, _LENGTH, _SHORT_BLOCKS = 18, 4096, 96
 """Rows of `_LENGTH` numbers, and of fewer for types whose blocks are so short that a row may end in mid of eight."""
@@ -70,6 +74,7 @@ class Ggml:
         self.graph = _function(base, "ggml_new_graph", pointer, pointer)
         self.expand = _function(base, "ggml_build_forward_expand", None, pointer, pointer)
         self.data = _function(base, "ggml_get_data", pointer, pointer)
+        self.size = _function(base, "ggml_nbytes", ctypes.c_size_t, pointer)
         floats, start = ctypes.POINTER(ctypes.c_float), (whole, whole, whole)
         self.quantize = _function(
             base, "ggml_quantize_chunk", ctypes.c_size_t, number, floats, pointer, *start, pointer
@@ -78,6 +83,8 @@ class Ggml:
         scales = (ctypes.c_float,) * 3
         self.attend = _function(base, "ggml_flash_attn_ext", pointer, *[pointer] * 5, *scales)
         self.compute = _function(cpu, "ggml_graph_compute_with_ctx", number, pointer, pointer, number)
+        nothing = np.empty(0, np.float32)
+        self._packed: tuple[int, NDArray[np.float32], NDArray[np.uint8]] = _F32, nothing, nothing.view(np.uint8)
 
     def product(
         self, kind: int, weights: NDArray[np.float32], x: NDArray[np.float32], threads: int = 1
@@ -136,14 +143,21 @@ class Ggml:
 
     def _filled(self, context: int, kind: int, values: NDArray[np.float32]) -> int:
         """Return a tensor with these values, of up to three dimensions, quantised."""
-        values = np.ascontiguousarray(values)
         if kind == _F32:
-            return self._given(context, kind, values)
+            return self._given(context, kind, np.ascontiguousarray(values))
         shape = (1,) * (3 - values.ndim) + values.shape
         tensor: int = self.tensor(context, kind, *shape[::-1])
-        floats = values.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
-        self.quantize(kind, floats, self.data(tensor), 0, shape[0] * shape[1], shape[2], None)
+        # Some types are quantised by trying much, and it is the same weights again and again.
+        if self._packed[0] != kind or self._packed[1] is not values:
+            self._packed = kind, values, self._quantised(kind, values, self.size(tensor))
+        ctypes.memmove(self.data(tensor), self._packed[2].ctypes.data, self._packed[2].nbytes)
         return tensor
+
+    def _quantised(self, kind: int, values: NDArray[np.float32], size: int) -> NDArray[np.uint8]:
+        blocks, values = np.empty(size, np.uint8), np.ascontiguousarray(values)
+        floats = values.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+        self.quantize(kind, floats, blocks.ctypes.data, 0, values.size // values.shape[-1], values.shape[-1], None)
+        return blocks
 
     def _given(self, context: int, kind: int, values: NDArray[Any]) -> int:
         """Return a tensor with the bytes of an array, of up to three dimensions."""
@@ -199,7 +213,7 @@ def _check_products(ggml: Ggml, kernels: ctypes.CDLL) -> None:
     x = draw.standard_normal((max(_COLUMNS), _LENGTH)).astype(np.float32)
     for kind in (*readable(kernels), _F32):
         name = TYPES.get(kind, "F32")
-        length = _LENGTH if "K" in name else _LENGTH - _SHORT_BLOCKS
+        length = _LENGTH if name in LONG else _LENGTH - _SHORT_BLOCKS
         some, given = np.ascontiguousarray(weights[:, :length]), x[:, :length]
         ways: list[Way] = [partial(ggml.product, kind, some, given[:columns]) for columns in _COLUMNS]
         _compare(f"products of {name}", kernels, ways, _TOLERANCE)

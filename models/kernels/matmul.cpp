@@ -213,15 +213,17 @@ template <class Format> constexpr Kernels KERNELS{multiply_matrices<Format>, mul
 // None for packed types that are not for us.
 const Kernels *kernels_for(int type) {
     switch (type) {
+    case Q3_K: return &KERNELS<Offset<Q3K, 3, 2>>;
     case Q4_K: return &KERNELS<KQuant<Q4K, 4>>;
     case Q5_K: return &KERNELS<KQuant<Q5K, 5>>;
-    case Q6_K: return &KERNELS<SixBits>;
+    case Q6_K: return &KERNELS<Offset<Q6K, 6, 5>>;
     case Q4_0: return &KERNELS<Small<Q40, 4, 8>>;
     case Q4_1: return &KERNELS<SmallWithMinimums<Q41, 4>>;
     case Q5_0: return &KERNELS<Small<Q50, 5, 16>>;
     case Q5_1: return &KERNELS<SmallWithMinimums<Q51, 5>>;
     case Q8_0: return &KERNELS<Small<Q80, 8, OFFSET_OF_EIGHT>>;
     case IQ4_NL: return &KERNELS<Small<IQ4NL, 8, OFFSET_OF_EIGHT>>;
+    case IQ4_XS: return &KERNELS<Scaled>;
     case MXFP4: return &KERNELS<Small<MXFP4Block, 8, OFFSET_OF_EIGHT>>;
     }
     return nullptr;

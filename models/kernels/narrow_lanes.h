@@ -65,6 +65,23 @@ INLINE void take_sixes(ints *numbers, const uint8_t *low, const uint8_t *high) {
         numbers[4 + v] = _mm256_or_si256(high_halves(low_bits[v]), second);
     }
 }
+template <int PLACE> INLINE ints with_third(ints numbers, ints bits) {
+    const ints there = PLACE < 2 ? _mm256_slli_epi16(bits, 2 - PLACE) : _mm256_srli_epi16(bits, PLACE - 2);
+    return _mm256_or_si256(numbers, bit_and(there, all_bytes(4)));
+}
+// Lanes whose two bits are at places FIRST and FIRST + 1 of four.
+template <int FIRST> INLINE void take_four_threes(ints *numbers, ints a, ints b, ints a_bits, ints b_bits) {
+    const auto two = [](ints from, int place) { return bit_and(_mm256_srli_epi16(from, 2 * place), all_bytes(3)); };
+    weave(numbers, with_third<FIRST>(two(a, FIRST), a_bits), with_third<FIRST>(two(b, FIRST), b_bits),
+          with_third<FIRST + 1>(two(a, FIRST + 1), a_bits), with_third<FIRST + 1>(two(b, FIRST + 1), b_bits));
+}
+INLINE void take_threes(ints *numbers, const uint8_t *low, const uint8_t *high) {
+    const ints a = two_pieces(low, low + 32), b = two_pieces(low + 16, low + 48);
+    const ints by = _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4);
+    const ints a_bits = shift_down(two_pieces(high, high), by), b_bits = shift_down(two_pieces(high + 16, high + 16), by);
+    take_four_threes<0>(numbers, a, b, a_bits, b_bits);
+    take_four_threes<2>(numbers + 4, a, b, a_bits, b_bits);
+}
 INLINE void take_scales_of_sixteen(floats *scales, const int8_t *bytes, float factor) {
     const __m128i given = _mm_loadu_si128(reinterpret_cast<const __m128i *>(bytes));
     const __m128i all = _mm_shuffle_epi32(given, _MM_SHUFFLE(3, 1, 2, 0));

@@ -11,10 +11,12 @@ struct Q50 { uint16_t d; uint8_t qh[4], qs[16]; };
 struct Q80 { uint16_t d; int8_t qs[32]; };
 struct IQ4NL { uint16_t d; uint8_t qs[16]; };
 struct MXFP4Block { uint8_t power, qs[16]; };  // the factor is two to the power - 128: numbers are twice what they stand for
+struct IQ4XS { uint16_t d, high; uint8_t low[4], qs[128]; };  // eight blocks with one factor and a scale of six bits each
 struct Q41 { uint16_t d, minimum; uint8_t qs[16]; };
 struct Q51 { uint16_t d, minimum; uint8_t qh[4], qs[16]; };
 struct Q81 { uint16_t d, sum; int8_t qs[32]; };  // the sum: of what the numbers stand for
-static_assert(sizeof(Q40) == 18 && sizeof(Q50) == 22 && sizeof(Q80) == 34 && sizeof(IQ4NL) == 18 && sizeof(MXFP4Block) == 17);
+static_assert(sizeof(Q40) == 18 && sizeof(Q50) == 22 && sizeof(Q80) == 34 && sizeof(IQ4NL) == 18);
+static_assert(sizeof(MXFP4Block) == 17 && sizeof(IQ4XS) == 136);
 static_assert(sizeof(Q41) == 20 && sizeof(Q51) == 24 && sizeof(Q81) == 36);
 
 template <class Block> struct Eight { Block blocks[8]; };
@@ -67,8 +69,11 @@ template <class Block> INLINE void take_halves(SmallWeights &w, const Block *b) 
 }
 
 // The numbers that four bits stand for, by a table.
-template <class Block> INLINE void take_numbers(SmallWeights &w, const Block *b, __m128i table) {
-    take_halves(w, b);
+INLINE __m128i table_of_iq4() {
+    return _mm_setr_epi8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113);
+}
+template <class Bytes> INLINE void take_numbers(SmallWeights &w, const Bytes &bytes_of, __m128i table) {
+    take_halves(w.numbers, bytes_of);
     table = _mm_xor_si128(table, _mm_set1_epi8(static_cast<char>(OFFSET_OF_EIGHT)));
     UNROLL for (int v = 0; v < VECTORS; v++) w.numbers[v] = looked_up(table, w.numbers[v]);
 }
@@ -79,12 +84,24 @@ INLINE void take_apart(SmallWeights &w, const Eight<Q40> *group) {
 }
 
 INLINE void take_apart(SmallWeights &w, const Eight<IQ4NL> *group) {
-    take_numbers(w, group->blocks, _mm_setr_epi8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113));
+    take_numbers(w, bytes_at(group->blocks, 2), table_of_iq4());
     w.d = take_factors(group->blocks, 0);
 }
 
+INLINE void take_apart(SmallWeights &w, const IQ4XS *block) {
+    take_numbers(w, [=](int i) { return _mm_loadu_si128(reinterpret_cast<const __m128i *>(block->qs) + i); }, table_of_iq4());
+    int low;
+    memcpy(&low, block->low, sizeof low);
+    const __m256i four = _mm256_srlv_epi32(_mm256_set1_epi32(low), _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
+    const __m256i two = _mm256_srlv_epi32(_mm256_set1_epi32(block->high), _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14));
+    const __m256i above = _mm256_slli_epi32(_mm256_and_si256(two, _mm256_set1_epi32(3)), 4);
+    const __m256i scales = _mm256_or_si256(_mm256_and_si256(four, _mm256_set1_epi32(15)), above);
+    const __m256 signed_scales = _mm256_cvtepi32_ps(_mm256_sub_epi32(scales, _mm256_set1_epi32(32)));
+    w.d = of_blocks(_mm256_mul_ps(signed_scales, _mm256_set1_ps(_cvtsh_ss(block->d))));
+}
+
 INLINE void take_apart(SmallWeights &w, const Eight<MXFP4Block> *group) {
-    take_numbers(w, group->blocks, _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12));
+    take_numbers(w, bytes_at(group->blocks, 1), _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12));
     const MXFP4Block *b = group->blocks;
     const __m256i powers = _mm256_setr_epi32(b[0].power, b[1].power, b[2].power, b[3].power, b[4].power, b[5].power,
                                              b[6].power, b[7].power);
@@ -127,6 +144,13 @@ INLINE void take_apart(SmallWeights &w, const Eight<Q80> *group) {
     w.d = take_factors(b, 0);
 }
 
+// Numbers of eight blocks, `numbers_of(i)` those of the one numbered i.
+template <class Numbers> INLINE void spread(SmallActivations *to, const Numbers &numbers_of) {
+    constexpr int SHARE = WIDTH / 8;  // of a vector that a block has
+    UNROLL for (int v = 0; v < VECTORS; v++)
+        UNROLL for (int i = 0; i < 8; i++) memcpy(to->numbers + v * WIDTH + i * SHARE, numbers_of(i) + v * SHARE, SHARE);
+}
+
 // Numbers and factors of eight blocks; of fewer the others are nothing. Returns all eight.
 template <class Given> INLINE const Given *arrange(SmallActivations *to, Given *spare, const Given *from, int64_t blocks) {
     const Given *eight = from;
@@ -135,9 +159,7 @@ template <class Given> INLINE const Given *arrange(SmallActivations *to, Given *
         memcpy(spare, from, blocks * sizeof *from);
         eight = spare;
     }
-    constexpr int SHARE = WIDTH / 8;  // of a vector that a block has
-    UNROLL for (int v = 0; v < VECTORS; v++)
-        UNROLL for (int i = 0; i < 8; i++) memcpy(to->numbers + v * WIDTH + i * SHARE, eight[i].qs + v * SHARE, SHARE);
+    spread(to, [=](int i) { return eight[i].qs; });
     store_floats(to->d, take_factors(eight, 0));
     return eight;
 }
@@ -154,6 +176,9 @@ template <class OfBlock, int BITS, int OFFSET> struct Small {
     static void arrange(Activations *to, const Given *from, int64_t blocks) {
         Given spare[8];
         ::arrange(to, spare, from, blocks);
+        start(to);
+    }
+    static FORCED void start(Activations *to) {
         ints ones[VECTORS];
         UNROLL for (int v = 0; v < VECTORS; v++) ones[v] = all_bytes(1);
         store(to->starts, multiply_dwords(add_products<1>(ints{}, ones, to->numbers), all_dwords(-OFFSET)));
@@ -162,6 +187,19 @@ template <class OfBlock, int BITS, int OFFSET> struct Small {
     static FORCED floats add_product(floats sum, const SmallWeights &w, const Activations &x) {
         const floats products = to_floats(add_products<BITS>(load(x.starts), w.numbers, x.numbers));
         return multiply_add(products, multiply(w.d, load_floats(x.d)), sum);
+    }
+};
+
+// Numbers of IQ4_XS, and activations with one factor for 256.
+struct Scaled : Small<IQ4XS, 8, OFFSET_OF_EIGHT> {
+    using Group = IQ4XS;
+    using Given = Q8K;
+    static constexpr int BLOCKS = 1;
+
+    static void arrange(SmallActivations *to, const Q8K *from, int64_t) {
+        spread(to, [=](int i) { return from->qs + 32 * i; });
+        start(to);
+        store_floats(to->d, all_floats(from->d));
     }
 };
 

@@ -17,6 +17,7 @@ from kernel_child import (
     COLUMNS,
     HEADS,
     LENGTHS,
+    LONG,
     PARTS,
     PLAIN_LENGTHS,
     ROWS,
@@ -78,7 +79,7 @@ def test_products_are_those_of_the_numbers_that_the_blocks_stand_for(products: P
         for length in LENGTHS[name]:
             for rows in ROWS:
                 weights, x = drawn(length, rows, max(COLUMNS))
-                given = _as_eight_bits(x) if "K" in name else _as_eight_bits_by_32(x)
+                given = _as_eight_bits(x) if name in LONG else _as_eight_bits_by_32(x)
                 exact = given @ _as_blocks(weights, TYPES[name]).T.astype(np.float64)
                 if name.endswith("_1"):
                     exact += _rounding_of_sums(x) @ _minimums(weights, TYPES[name]).T
@@ -232,9 +233,9 @@ FAULTS = {
         "depend on how many are made together",
     ),
     "an offset of 16 in place of 32": (
-        "blocks.h",
-        "from_words<5>",
-        "from_words<4>",
+        "matmul.cpp",
+        "Offset<Q6K, 6, 5>",
+        "Offset<Q6K, 6, 4>",
         "products of Q6_K come out wrong",
     ),
     "a fifth bit that is lost": (
@@ -242,6 +243,18 @@ FAULTS = {
         "take_fives(w.numbers, block->qs, block->qh)",
         "take_nibbles(w.numbers, block->qs)",
         "products of Q5_K",
+    ),
+    "another third bit": (
+        "blocks.h",
+        "take_threes(w.numbers, block->qs, block->high)",
+        "take_threes(w.numbers, block->qs, block->qs)",
+        "products of Q3_K come out wrong",
+    ),
+    "another offset of scales": (
+        "small_blocks.h",
+        "_mm256_sub_epi32(scales, _mm256_set1_epi32(32))",
+        "_mm256_sub_epi32(scales, _mm256_set1_epi32(31))",
+        "products of IQ4_XS come out wrong",
     ),
     "a bit of eight that is lost": ("small_blocks.h", "add_bits(w.num", "if (0) add_bits(w.num", "products of Q5_0"),
     "a row left out": ("matmul.cpp", "r < end; r++", "r + 1 < end; r++", "come out wrong"),
