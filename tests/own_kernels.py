@@ -3,7 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from models.bindings import kernels
+from models.errors import LocalspecError
+from models.kernels.compiling import check_possible
 
 
 @contextmanager
@@ -13,3 +17,11 @@ def llama_cpps_own() -> Iterator[None]:
         yield
     finally:
         kernels().enable(True)
+
+
+def skip_where_impossible() -> None:
+    """Skip a test where there can be no kernels of ours."""
+    try:
+        check_possible()
+    except LocalspecError as error:
+        pytest.skip(f"no kernels here: {error}")

@@ -175,7 +175,7 @@ void multiply_matrices(const Params *params, Matrices m, int64_t rows, int64_t c
     });
 }
 
-// A token that wants an expert: the how manyth of those that it has chosen, and its place in the pass. As in ggml-cpu.c.
+// A token that wants an expert: which of its choices that is, and its place in the pass. As in ggml-cpu.c.
 struct Chosen { int32_t which, token; };
 
 // Rows of one expert times the columns of those who have chosen it. Threads take fixed parts and wait for nobody: not
@@ -270,7 +270,8 @@ bool llamafile_sgemm(const Params *params, int64_t rows, int64_t columns, int64_
                      int x_type, int out_type) {
     const Matrices m{static_cast<const char *>(weights), nullptr, 0, blocks, static_cast<float *>(out), out_stride};
     // Of plain numbers llama.cpp would take one column otherwise than two.
-    if (enabled && type == F32 && x_type == F32 && (blocks | row_blocks | column_blocks) % PLAIN == 0) {
+    if (enabled && !params->use_reference && type == F32 && x_type == F32 &&
+        (blocks | row_blocks | column_blocks) % PLAIN == 0) {
         if (params->thread == 0) operations++;
         Matrices plain = m;
         plain.blocks /= PLAIN;

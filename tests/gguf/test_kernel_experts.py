@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from kernel_child import EXPERT_TOKENS, TYPES, run_kernels
 from numpy.typing import NDArray
-from own_kernels import llama_cpps_own
+from own_kernels import llama_cpps_own, skip_where_impossible
 from tiny_gguf import write_experts
 
-from models.errors import LocalspecError
 from models.exact_width import WIDEST, exact_width
-from models.kernels.compiling import check_possible, compiled
+from models.kernels.compiling import compiled
 from models.llama import LlamaModel
 from models.llama_load import LlamaOptions
 from models.machine import processor_flags
@@ -25,10 +24,7 @@ Products = dict[str, NDArray[Any]]
 
 @pytest.fixture(scope="module", autouse=True)
 def _possible() -> None:
-    try:
-        check_possible()
-    except LocalspecError as error:
-        pytest.skip(f"no kernels here: {error}")
+    skip_where_impossible()
 
 
 @pytest.fixture(scope="module", params=BUILDS)
