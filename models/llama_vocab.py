@@ -4,6 +4,7 @@ import ctypes
 from typing import Any
 
 from models.bindings import llama_cpp
+from models.thoughts import CONTROL_MARKS
 
 _KINDS = {1: "spm", 2: "bpe", 3: "wpm", 4: "ugm", 5: "rwkv", 6: "plamo2"}
 
@@ -19,8 +20,8 @@ class LlamaVocab:
         adds_bos = self._api.llama_vocab_get_add_bos(self._vocab)
         self.bos: int | None = self._api.llama_vocab_bos(self._vocab) if adds_bos else None
         self._piece_buffer = ctypes.create_string_buffer(256)
-        self._pieces: dict[int, bytes] = {}
         self._ends: dict[int, bool] = {}
+        self._pieces = self._marks()
 
     def tokenize(self, text: str, *, special: bool = True) -> list[int]:
         """Turn text into ids; with `special`, the spelling of a control token becomes that token."""
@@ -52,7 +53,7 @@ class LlamaVocab:
         return self.text(token) if token >= 0 else ""
 
     def piece(self, token: int) -> bytes:
-        """Return the bytes that a token adds to the text, however many; b"" for a control token."""
+        """Return the bytes that a token adds to the text, however many; b"" for a control token that is no mark."""
         if token not in self._pieces:
             self._pieces[token] = self._read_piece(token)
         return self._pieces[token]
@@ -62,6 +63,12 @@ class LlamaVocab:
         if token not in self._ends:
             self._ends[token] = bool(self._api.llama_vocab_is_eog(self._vocab, token))
         return self._ends[token]
+
+    def _marks(self) -> dict[int, bytes]:
+        """Return the text of control tokens between which models think."""
+        spelled = {mark: self.tokenize(mark) for mark in CONTROL_MARKS}
+        tokens = {ids[0]: mark.encode() for mark, ids in spelled.items() if len(ids) == 1 and not self.is_end(ids[0])}
+        return tokens if len(tokens) > 1 else {}
 
     def _read_piece(self, token: int) -> bytes:
         size = self._to_piece(token)

@@ -1,7 +1,7 @@
 """From a conversation to the text that a model was trained to answer: its own chat template, in a sandbox."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NoReturn
@@ -12,13 +12,18 @@ from jinja2.nodes import Node
 from jinja2.parser import Parser
 
 from models.base import LanguageModel
-from models.errors import LocalspecError
+from models.errors import LocalspecError, UsageError
 from models.template_limits import LimitedEnvironment
+from models.thoughts import Effort, after_no_thoughts, divided, has_marks
 
 Role = Literal["system", "user", "assistant"]
 _LONGEST_FORM = 256
 """Characters of the form in which a template wants the date."""
 _WIDEST_INDENT = 32
+_ON_OFF = ("enable_thinking", "thinking")
+"""Variables by which templates let a model think or not."""
+_LEVEL = "reasoning_effort"
+"""Variable of templates that know how much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,9 @@ class Message:
 
     role: Role
     text: str
+    """An answer may have thoughts before it, with their marks."""
+    thoughts: str = ""
+    """Thoughts of an answer that came without marks."""
 
 
 class _GenerationBlock(Extension):
@@ -53,7 +61,7 @@ class ChatTemplate:
         environment.filters["tojson"] = _to_json
         environment.globals["raise_exception"] = _refuse
         environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form[:_LONGEST_FORM])
-        self._environment = environment
+        self._source, self._environment = source, environment
         try:
             self._template = environment.compiled(source)
         # Not only TemplateError: nesting too deep for Python comes out as Python's own SyntaxError or RecursionError.
@@ -67,21 +75,60 @@ class ChatTemplate:
             return None
         return cls(model.chat_template, bos=model.vocab.special("bos"), eos=model.vocab.special("eos"))
 
-    def render(self, messages: Sequence[Message]) -> str:
-        """Return the prompt that asks for the next assistant message."""
-        turns = [{"role": message.role, "content": message.text} for message in messages]
-        given = sum(len(message.text) for message in messages)
-        about = {"messages": turns, "add_generation_prompt": True, **self._specials}
+    def render(self, messages: Sequence[Message], effort: Effort = Effort.AUTO) -> str:
+        """Return the prompt that asks for the next assistant message.
+
+        Raises LocalspecError, and UsageError for an effort that is none of `efforts`.
+        """
+        if effort not in self.efforts:
+            known = ", ".join(self.efforts)
+            raise UsageError(f"This model can't be asked to think '{effort}'.", hint=f"It knows: {known}.")
+        turns = [_turn(message) for message in messages]
+        given = sum(len(message.text) + len(message.thoughts) for message in messages)
+        about = {"messages": turns, "add_generation_prompt": True, **self._specials, **self._switched(effort)}
         try:
-            return self._environment.rendered(self._template, given, about)
+            prompt = self._environment.rendered(self._template, given, about)
         # The template is code from a stranger: whatever it raises is its own mistake.
         except Exception as error:
             raise _bad_template(error) from error
+        without = after_no_thoughts(prompt, self._source) if effort is Effort.OFF and not self._switches else None
+        return prompt if without is None else without
+
+    @property
+    def efforts(self) -> tuple[Effort, ...]:
+        """How much the model can be asked to think."""
+        thinks = bool(self._switches) or has_marks(self._source)
+        # What thinks in marks that nobody can write for it can't be kept from that.
+        stops = not thinks or self._switches or after_no_thoughts("", self._source) is not None
+        levels = (Effort.LOW, Effort.MEDIUM, Effort.HIGH) if _LEVEL in self._environment.asks else ()
+        return (Effort.AUTO, *(Effort.ON,) * thinks, *(Effort.OFF,) * bool(stops), *levels)
+
+    @property
+    def _switches(self) -> list[str]:
+        return [name for name in _ON_OFF if name in self._environment.asks]
+
+    def _switched(self, effort: Effort) -> Mapping[str, bool | str]:
+        """Return what tells the template of an effort."""
+        if effort in (Effort.ON, Effort.OFF):
+            return dict.fromkeys(self._switches, effort is Effort.ON)
+        return {} if effort is Effort.AUTO else {_LEVEL: str(effort)}
 
 
 def render_plain(messages: Sequence[Message]) -> str:
     """Return the messages' bare text, for a model without a template and for --raw."""
     return "\n".join(message.text for message in messages)
+
+
+def _turn(message: Message) -> Mapping[str, str]:
+    """Return a message as templates know it: most leave earlier thoughts out, and each names them in its own way."""
+    turn = {"role": message.role, "content": message.text}
+    if message.role != "assistant":
+        return turn
+    parts = divided(message.text)
+    thoughts = message.thoughts or parts.thoughts
+    if thoughts or parts.said != message.text:
+        turn["content"] = parts.said
+    return {**turn, "reasoning_content": thoughts, "thinking": thoughts} if thoughts else turn
 
 
 @pass_environment

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from jinja2 import Template, nodes, pass_context
 from jinja2.exceptions import SecurityError
+from jinja2.meta import find_undeclared_variables
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedFormatter
 from jinja2.utils import Namespace
@@ -74,6 +75,8 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
         self.add_extension(ReadingTime)
         self.globals["namespace"] = _Namespace
         del self.globals["lipsum"]
+        self.asks: set[str] = set()
+        """Variables that the template compiled last takes from whoever renders it."""
         for name in REFUSED_FILTERS:
             del self.filters[name]
         # Text that is marked as safe for HTML has ways of its own to grow.
@@ -90,6 +93,7 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
         tree = Watched().visit(self.parse(source))
         if sum(1 for _ in tree.find_all(nodes.Node)) > _MOST_NODES:
             raise TemplateLimitError(f"it has more than {_MOST_NODES:,} parts")
+        self.asks = find_undeclared_variables(tree)
         return self.from_string(tree)
 
     def _limit_filters(self) -> None:

@@ -13,15 +13,19 @@ class AnswerText:
     all. `take` gives out only what can no longer change.
     """
 
-    def __init__(self, vocab: Vocab, stops: Sequence[str] = (), lines: int | None = None) -> None:
-        """Take the stop strings, and how many lines are enough; None: any number."""
+    def __init__(self, vocab: Vocab, stops: Sequence[str] = (), lines: int | None = None, opening: str = "") -> None:
+        """Take the stop strings, how many lines are enough (None: any number), and what the prompt began of the text.
+
+        That opening is given out with the first token, which completes its characters too.
+        """
+        self.opening = opening
         self._vocab = vocab
         self._lines = _Lines(lines) if lines else None
         self._stops = tuple(stop for stop in stops if stop)
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._held = ""
         self._ready = ""
-        self._stopped = False
+        self._stopped = self._is_open = False
         self._lengths: list[int] = []
 
     def feed(self, token: int) -> bool:
@@ -33,6 +37,9 @@ class AnswerText:
             return True
         piece = self._decoder.decode(self._vocab.piece(token))
         self._lengths.append(len(piece))
+        if not self._is_open:
+            self._is_open, self._ready = True, self.opening
+            self._lengths[-1] += len(self.opening)
         self._held += piece
         found = [place for stop in self._stops if (place := self._held.find(stop)) >= 0]
         if self._lines and (over := self._lines.feed(piece)) is not None:

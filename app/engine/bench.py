@@ -196,7 +196,7 @@ class Bench:
                 return
             answers = self._turn(prompt, number, tokens, order, sampling)
             if prompt.turns:
-                turns.append(Message("assistant", answers[0].text))
+                turns.append(Message("assistant", self._transcript.opening + answers[0].text))
                 self._transcript.keep(answers[0].text, answers[0].tokens)
             yield answers
 

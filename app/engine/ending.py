@@ -28,12 +28,21 @@ class Ending:
     """Watches the emitted tokens of one answer, and collects their text."""
 
     def __init__(
-        self, vocab: Vocab, *, stops: Sequence[str] = (), budget: int | None = None, lines: int | None = None
+        self,
+        vocab: Vocab,
+        *,
+        stops: Sequence[str] = (),
+        budget: int | None = None,
+        lines: int | None = None,
+        opening: str = "",
     ) -> None:
-        """Take the stop strings, the most tokens to emit, and how many lines are enough; None: no such limit."""
+        """Take the stop strings, the most tokens to emit, and how many lines are enough; None: no such limit.
+
+        `opening` is what the prompt began of the text.
+        """
         self._vocab = vocab
         self._left = budget
-        self.text = AnswerText(vocab, stops, lines)
+        self.text = AnswerText(vocab, stops, lines, opening)
 
     def cap(self, limit: int) -> int:
         """Return the draft length that still makes sense: a round emits one token more than it drafts."""

@@ -7,6 +7,7 @@ from models.accept import Accept
 from models.fim import Hole
 from models.prompts import Message as Turn
 from models.sampling import SamplingParams
+from models.thoughts import Effort
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,8 @@ class Question:
     sampling: SamplingParams
     raw: bool = False
     """Send the bare text, without the model's chat template."""
+    effort: Effort = Effort.AUTO
+    """How much to think before the answer, where the template lets one choose."""
     stops: tuple[str, ...] = ()
     """Strings that end the answer and are not part of it."""
     max_tokens: int | None = None

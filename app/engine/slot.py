@@ -24,7 +24,9 @@ from drafters.hybrid import Eager, Hybrid
 from models.base import Companion, LanguageModel, common_prefix
 from models.errors import Cancelled
 from models.fim import FimFormat, no_fim
+from models.prompts import Message as Turn
 from models.sampling import Sampler
+from models.thoughts import Effort
 
 _EAGER = Eager()
 WATCH_SECONDS = 0.4
@@ -102,7 +104,7 @@ class Slot:
 
     def fitness(self, question: Question, given: Sequence[int] | None, busy: Iterable["Slot"]) -> Fitness:
         """Return how well a question fits this slot, beside those that are busy. `given`: see there."""
-        prompt = self.transcript.preview(question.turns, raw=question.raw) if given is None else given
+        prompt = self.transcript.preview(*_asked(question)) if given is None else given
         shared = common_prefix(self.session.tokens[: self.target.length], prompt)
         return Fitness(
             reused_tokens=shared if shared > len(prompt) * _ALIKE else 0,
@@ -130,10 +132,10 @@ class Slot:
                 self.shared_batch.leave(self.target)
 
     def _answer(self, question: Question, given: Sequence[int] | None, urgency: int) -> Iterator[Message | Pass]:
-        prompt = self.transcript.prompt(question.turns, raw=question.raw) if given is None else given
+        prompt = self.transcript.prompt(*_asked(question)) if given is None else given
         self._last = _purpose(question)
         self._learn(question.prediction)
-        ending = Ending(self.target.vocab, stops=question.stops, budget=question.max_tokens, lines=question.lines)
+        ending = self._ending(question, self.transcript.opening if given is None else "")
         sampler = Sampler(question.sampling, question.accept)
         self._recent.begin(sampler)
         answer: list[str] = []
@@ -161,6 +163,10 @@ class Slot:
         except Cancelled:
             finish = Finish.CANCELLED
         yield from self._end(question, ending, "".join(answer), finish, len(prompt))
+
+    def _ending(self, question: Question, opening: str) -> Ending:
+        most, lines = question.max_tokens, question.lines
+        return Ending(self.target.vocab, stops=question.stops, budget=most, lines=lines, opening=opening)
 
     def _events(
         self, prompt: Sequence[int], sampler: Sampler, ending: Ending, question: Question, urgency: int
@@ -265,20 +271,25 @@ class Slot:
         if isinstance(event, Reading):
             return event
         self._recent.observe(event)
+        piece, opening = self.target.vocab.piece, b"" if answer else ending.text.opening.encode()
         answer.append(ending.text.take())
         lengths = ending.text.take_lengths()
-        piece = self.target.vocab.piece
+        first, *others = map(piece, event.emitted)
         return Said(
             answer[-1],
             event,
             lengths + (0,) * (len(event.emitted) - len(lengths)),
-            tuple(map(piece, event.emitted)),
+            (opening + first, *others),
             tuple(map(piece, event.draft.checked)),
         )
 
     def _watched(self, question: Question) -> Watched:
         session = self.session
         return Watched(session.stats.snapshot(), self._explanation(adapts=question.adapt), len(session.tokens))
+
+
+def _asked(question: Question) -> tuple[tuple[Turn, ...], bool, Effort]:
+    return question.turns, question.raw, question.effort
 
 
 def _purpose(question: Question) -> str:

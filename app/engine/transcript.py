@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from models.base import LanguageModel
 from models.prompts import ChatTemplate, Message, render_plain
+from models.thoughts import Effort, opening
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,25 +31,32 @@ class Transcript:
         # Each goes on from those before it: whole texts would take the square of a long conversation.
         self._known: list[_Stretch] = []
         self._asked = 0, _Stretch("", [])
+        self.opening = ""
+        """What the last prompt began of its answer: the mark of thoughts, where the template writes it."""
 
     @property
     def has_template(self) -> bool:
         """Whether the model knows turns of a conversation at all."""
         return self._template is not None
 
-    def prompt(self, messages: Sequence[Message], *, raw: bool = False) -> list[int]:
-        """Return the tokens that ask for the next answer; never none."""
-        known, asked = self._asked = self._spelled(messages, raw=raw)
+    def prompt(self, messages: Sequence[Message], raw: bool = False, effort: Effort = Effort.AUTO) -> list[int]:
+        """Return the tokens that ask for the next answer; never none.
+
+        Raises LocalspecError where the template refuses the messages, or an effort.
+        """
+        known, asked = self._asked = self._spelled(messages, raw, effort)
+        self.opening = "" if raw or self._template is None else opening(asked.text)
         del self._known[known:]
         return self._joined(known, asked) or self._vocab.tokenize(" ")
 
-    def preview(self, messages: Sequence[Message], *, raw: bool = False) -> list[int]:
+    def preview(self, messages: Sequence[Message], raw: bool = False, effort: Effort = Effort.AUTO) -> list[int]:
         """Return what `prompt` would, and remember nothing."""
-        return self._joined(*self._spelled(messages, raw=raw))
+        return self._joined(*self._spelled(messages, raw, effort))
 
-    def _spelled(self, messages: Sequence[Message], *, raw: bool) -> tuple[int, _Stretch]:
+    def _spelled(self, messages: Sequence[Message], raw: bool, effort: Effort) -> tuple[int, _Stretch]:
         """Return how many of the known answers a conversation goes on from, and what it adds to them."""
-        text = render_plain(messages) if raw or self._template is None else self._template.render(messages)
+        template = None if raw else self._template
+        text = render_plain(messages) if template is None else template.render(messages, effort)
         # A prompt that has no answer in it may begin as one that was asked before, and be split elsewhere.
         known, read = self._common(text, sum(message.role == "assistant" for message in messages))
         if known:
@@ -80,7 +88,8 @@ class Transcript:
         return [token for stretch in (*self._known[:known], more) for token in stretch.tokens]
 
     def keep(self, answer: str, emitted: Sequence[int]) -> None:
-        """Remember the tokens of an answer to the last prompt; an end token is no part of it."""
+        """Remember the tokens of an answer to the last prompt; an end token is no part of it, nor an opening."""
+        answer = answer.removeprefix(self.opening)
         tokens = [token for token in emitted if not self._vocab.is_end(token)]
         # Cut inside a character or by a stop string, tokens and text disagree: then the text counts.
         if self._bytes_of(tokens) == answer.encode():

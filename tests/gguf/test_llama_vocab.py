@@ -192,3 +192,14 @@ def test_real_models_with_tokens_of_their_own_are_none(tmp_path: Path) -> None:
 
 def test_real_models_that_begin_differently_are_none(tmp_path: Path) -> None:
     assert reasons(tmp_path, add_bos=True) == [f"the first token added to a prompt differs: None and {IM_START}"]
+
+
+def test_marks_of_thoughts_have_a_text_though_they_are_control_tokens(tmp_path: Path, vocab: LlamaVocab) -> None:
+    marks = {IM_START: "<|channel|>", IM_START - 1: "<|message|>"}
+    model = load(write_llama(tmp_path / "harmony.gguf", rename=marks))
+    try:
+        assert model.vocab.piece(IM_START) == b"<|channel|>"
+        assert model.vocab.piece(END_OF_TEXT) == b"", "an end is none"
+    finally:
+        model.close()
+    assert vocab.piece(IM_START) == b""

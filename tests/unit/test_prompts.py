@@ -5,8 +5,9 @@ from datetime import datetime
 import pytest
 from tiny_gguf import BROKEN_TEMPLATE, CHATML_TEMPLATE
 
-from models.errors import LocalspecError
+from models.errors import LocalspecError, UsageError
 from models.prompts import ChatTemplate, Message, render_plain
+from models.thoughts import Effort
 from models.toy import ToyModel
 
 TALK = (Message("system", "Be brief."), Message("user", "Hi"), Message("assistant", "Hello"), Message("user", "Bye"))
@@ -169,3 +170,53 @@ def test_training_marks_are_no_part_of_the_prompt() -> None:
 
 def test_json_in_a_prompt_is_not_escaped_for_html() -> None:
     assert ChatTemplate("{{ messages[0].content | tojson }}").render([Message("user", "a<b é")]) == '"a<b é"'
+
+
+# --- thoughts ---------------------------------------------------------------------------------------------------------
+
+SWITCH = "{{ enable_thinking if enable_thinking is defined else 'as ever' }}"
+ALWAYS = "{{ messages[0].content.split('</think>')[-1] }} A:{{ '<think>\n' }}"
+LEVELS = "{{ reasoning_effort | default('medium') }}<|channel|>analysis"
+SHOWN = "{% for m in messages %}{{ m.content }}|{{ m.reasoning_content }}|{{ m.thinking }};{% endfor %}"
+
+
+def asked(source: str, effort: Effort) -> str:
+    return ChatTemplate(source).render([Message("user", "Hi")], effort)
+
+
+def test_a_template_is_told_whether_to_think_and_only_when_somebody_says_so() -> None:
+    assert [asked(SWITCH, effort) for effort in (Effort.AUTO, Effort.ON, Effort.OFF)] == ["as ever", "True", "False"]
+    assert asked(SWITCH.replace("enable_", ""), Effort.OFF) == "False"
+    assert [asked(LEVELS, effort)[:6] for effort in (Effort.AUTO, Effort.LOW)] == ["medium", "low<|c"]
+
+
+def test_a_model_that_always_thinks_gets_thoughts_that_are_over() -> None:
+    assert asked(ALWAYS, Effort.OFF) == "Hi A:<think>\n\n</think>\n\n"
+    assert asked(ALWAYS, Effort.ON) == asked(ALWAYS, Effort.AUTO) == "Hi A:<think>\n"
+
+
+def test_a_template_that_says_itself_whether_to_think_has_no_switch() -> None:
+    source = "{% set enable_thinking = true %}{{ enable_thinking }}</think>"
+    assert asked(source, Effort.OFF) == "True</think><think>\n\n</think>\n\n"
+
+
+def test_an_effort_that_a_model_does_not_know_is_refused_with_those_that_it_knows() -> None:
+    for source, effort, known in (
+        (CHATML_TEMPLATE, Effort.ON, "auto, off"),
+        (SWITCH, Effort.LOW, "auto, on, off"),
+        (LEVELS, Effort.OFF, "auto, on, low, medium, high"),
+    ):
+        with pytest.raises(UsageError) as failure:
+            asked(source, effort)
+        assert f"'{effort}'" in failure.value.title
+        assert failure.value.hint == f"It knows: {known}."
+    assert asked(CHATML_TEMPLATE, Effort.OFF) == asked(CHATML_TEMPLATE, Effort.AUTO)
+
+
+def test_templates_get_the_thoughts_of_earlier_answers_apart() -> None:
+    answers = ("<think>\nTwo.\n</think>\n\nFour.", "Plain.", "<|channel|>analysis<|message|>Hm.<|end|>")
+    given = [Message("assistant", text) for text in answers]
+    given += [Message("assistant", "Five.", "Two and three."), Message("user", "<think>Mine</think>")]
+    assert rendered(SHOWN, *given) == (
+        "Four.|Two.|Two.;Plain.||;|Hm.|Hm.;Five.|Two and three.|Two and three.;<think>Mine</think>||;"
+    )

@@ -233,3 +233,15 @@ class ByToken(AnswerText):
 def test_text_that_leaks_holds_loses_repeats_or_breaks_characters_is_caught(broken: Maker) -> None:
     with caught():
         check(broken, ONCE)
+
+
+def test_what_the_prompt_began_comes_with_the_first_token() -> None:
+    text = AnswerText(Pieces([b"", b"ab", b"c"]), ["bc"], opening="<think>\n")
+    assert text.take() == ""
+    seen = []
+    for token in range(3):
+        text.feed(token)
+        seen.append((text.take(), text.take_lengths()))
+    assert seen == [("<think>\n", (8,)), ("a", (2,)), ("", (1,))]
+    text.finish()
+    assert text.take() == "", "the text ends before a stop string"

@@ -314,3 +314,13 @@ def test_what_the_cache_holds_is_a_prefix_of_the_next_prompt(turns: list[tuple[s
         transcript.keep(pieces.decode(), [*emitted, END])
         texts.append(pieces.decode())
         cache = [*prompt, *emitted]
+
+
+def test_a_prompt_that_begins_the_thoughts_says_so_and_its_answer_is_known_without_them() -> None:
+    transcript = transcript_of(TEMPLATE.replace("a.{%", "a.<think>\n{%"))
+    first = transcript.prompt(conversation("hi"))
+    assert transcript.opening == "<think>\n"
+    transcript.keep("<think>\nthe", [T, H, E])
+    assert transcript._known[0].tokens == [*first, T, H, E]
+    transcript.prompt(conversation("hi"), raw=True)
+    assert transcript.opening == ""

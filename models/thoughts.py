@@ -1,0 +1,187 @@
+"""What a model thinks before it answers: told apart from what it says by the marks that models write around it.
+
+The marks are those of the models' own chat templates. Thoughts stand at the beginning of an answer, or nowhere: later
+on a mark is a word like any other.
+"""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import chain
+
+_PAIRS = {
+    "<think>": "</think>",  # Qwen 3, DeepSeek R1, GLM, SmolLM 3, Nemotron, LFM
+    "[THINK]": "[/THINK]",  # Magistral
+    "<seed:think>": "</seed:think>",  # Seed-OSS
+    "<|START_THINKING|>": "<|END_THINKING|>",  # Command A
+    "<|inner_prefix|>": "<|inner_suffix|>",  # Apertus
+    "<thought>": "</thought>",  # EXAONE Deep
+    "<|channel>thought\n": "<channel|>",  # Gemma 4
+}
+_CHANNEL, _MESSAGE = "<|channel|>", "<|message|>"
+_HARMONY = ("<|start|>", _CHANNEL, _MESSAGE, "<|end|>")
+"""gpt-oss: <|channel|>analysis<|message|>thoughts<|end|><|start|>assistant<|channel|>final<|message|>answer."""
+_HARMONY_MARK = re.compile(f"({'|'.join(map(re.escape, _HARMONY))})")
+_ANSWER = "final"
+_BEGINNINGS = (*_PAIRS, _CHANNEL)
+CONTROL_MARKS = (*chain(*_PAIRS.items()), "<|channel>", *_HARMONY)
+"""Marks that may be control tokens, which have no text: without it nobody would see where thoughts end."""
+
+
+class Effort(StrEnum):
+    """How much a model is to think before it answers."""
+
+    AUTO = "auto"
+    """As its chat template has it where nothing is said."""
+    OFF = "off"
+    ON = "on"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a text consists of, without the marks and the blanks beside them."""
+
+    thoughts: str = ""
+    said: str = ""
+
+
+class Thoughts:
+    """Divides an answer as it comes; what may still become a mark is held back."""
+
+    def __init__(self) -> None:
+        self._begun = ""
+        self._reader: _Plain | _Tagged | _Channels | None = None
+
+    def feed(self, text: str, *, last: bool = False) -> Parts:
+        """Take more of the answer, or the `last` of it; return what became certain of either part."""
+        if self._reader is not None:
+            return self._reader.feed(text, last=last)
+        self._begun += text
+        start = self._begun.lstrip()
+        if not last and any(mark.startswith(start) and mark != start for mark in _BEGINNINGS):
+            return Parts()
+        mark = next((mark for mark in _BEGINNINGS if start.startswith(mark)), None)
+        if mark is None:
+            self._reader, start = _Plain(), self._begun
+        else:
+            self._reader = _Channels() if mark == _CHANNEL else _Tagged(mark)
+        return self._reader.feed(start, last=last)
+
+
+def divided(answer: str) -> Parts:
+    """Return what a whole answer consists of, or one that was cut."""
+    return Thoughts().feed(answer, last=True)
+
+
+def opening(prompt: str) -> str:
+    """Return the mark that a prompt ends with, blanks included, where its answer begins with thoughts; else ""."""
+    bare = prompt.rstrip()
+    return next((prompt[len(bare) - len(mark.rstrip()) :] for mark in _PAIRS if bare.endswith(mark.rstrip())), "")
+
+
+def has_marks(template: str) -> bool:
+    """Tell whether a chat template knows of thoughts."""
+    return any(mark in template for mark in (*_PAIRS.values(), f"{_CHANNEL}analysis"))
+
+
+def after_no_thoughts(prompt: str, template: str) -> str | None:
+    """Return a prompt whose answer comes after empty thoughts; None where the template has no marks for such."""
+    begins = next((mark for mark, ends in _PAIRS.items() if ends in template), None)
+    return None if begins is None else f"{prompt.removesuffix(opening(prompt))}{begins}\n\n{_PAIRS[begins]}\n\n"
+
+
+class _Plain:
+    """An answer without thoughts."""
+
+    def feed(self, text: str, *, last: bool) -> Parts:  # noqa: ARG002 - nothing is held back
+        return Parts(said=text)
+
+
+class _Tagged:
+    """Thoughts between two marks, then the answer."""
+
+    def __init__(self, begins: str) -> None:
+        self._begins, self._ends = begins, _PAIRS[begins]
+        self._held = ""
+        self._thoughts = _Trimmed()
+        self._is_over = False
+        self._is_blank = True
+
+    def feed(self, text: str, *, last: bool) -> Parts:
+        if self._is_over:
+            return Parts(said=self._led(text))
+        self._held += text
+        before, over, after = self._held.removeprefix(self._begins).partition(self._ends)
+        if over:
+            self._is_over = True
+            return Parts(self._thoughts.feed(before), self._led(after))
+        self._begins, self._held = "", "" if last else _possible_mark(before, (self._ends,))
+        return Parts(self._thoughts.feed(before.removesuffix(self._held)))
+
+    def _led(self, text: str) -> str:
+        """Return a piece of the answer, without the blanks between it and the mark."""
+        text = text.lstrip() if self._is_blank else text
+        self._is_blank = self._is_blank and not text
+        return text
+
+
+class _Channels:
+    """Messages, each in a channel of its own: what is in none of them are names of roles and channels."""
+
+    def __init__(self) -> None:
+        self._held = self._header = self._channel = self._between = ""
+        self._thoughts = _Trimmed()
+        self._has_thought = False
+
+    def feed(self, text: str, *, last: bool) -> Parts:
+        text = self._held + text
+        self._held = "" if last else _possible_mark(text, _HARMONY)
+        thoughts, said = "", ""
+        for piece in _HARMONY_MARK.split(text.removesuffix(self._held)):
+            if piece in _HARMONY:
+                self._mark(piece)
+            elif not self._channel:
+                self._header += piece
+            elif self._channel == _ANSWER:
+                said += piece
+            else:
+                thoughts += self._think(piece)
+        return Parts(thoughts, said)
+
+    def _think(self, piece: str) -> str:
+        if not (thought := self._thoughts.feed(piece)):
+            return ""
+        thought, self._between, self._has_thought = self._between + thought, "", True
+        return thought
+
+    def _mark(self, mark: str) -> None:
+        # A header may go on behind the channel's name, as in "commentary to=functions.find".
+        self._channel = (self._header.split() or [_ANSWER])[0] if mark == _MESSAGE else ""
+        self._header = ""
+        self._thoughts, self._between = _Trimmed(), "\n\n" if self._has_thought else ""
+
+
+class _Trimmed:
+    """A text in pieces, without the blanks at its beginning and at its end."""
+
+    def __init__(self) -> None:
+        self._blanks: str | None = None
+        """Held back until something follows; None: nothing came yet."""
+
+    def feed(self, text: str) -> str:
+        """Take more; return what is certain."""
+        text = text.lstrip() if self._blanks is None else self._blanks + text
+        kept = text.rstrip()
+        self._blanks = text.removeprefix(kept) if kept or self._blanks is not None else None
+        return kept
+
+
+def _possible_mark(text: str, marks: Collection[str]) -> str:
+    """Return the longest end of a text that a mark may begin with."""
+    longest = max(map(len, marks)) - 1
+    ends = (text[-size:] for size in range(min(longest, len(text)), 0, -1))
+    return next((end for end in ends if any(mark.startswith(end) for mark in marks)), "")
