@@ -1,6 +1,6 @@
 """`/v1/chat/completions`."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,8 +12,10 @@ from app.serve.replies import finish_reason, head, timings, usage
 from app.serve.sampling import read_count, read_sampling, read_stops
 from app.serve.service import Service
 from app.serve.stream import DONE, event
+from app.serve.thinking import read_divides, read_effort
 from models.prompts import Message as Turn
 from models.prompts import Role
+from models.thoughts import Parts, Thoughts, divided
 
 _MOST_MESSAGES = 4096
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
@@ -27,12 +29,16 @@ class ChatRequest:
     stream: bool
     tells_usage: bool
     model: str
+    divides: bool = True
+    """Whether thoughts have a field of their own."""
 
     def reply(self, outcome: Outcome) -> dict[str, Any]:
         """Return the answer to a request that does not stream."""
+        parts = divided(outcome.text) if self.divides else Parts(said=outcome.text)
+        thoughts = {"reasoning_content": parts.thoughts} if parts.thoughts else {}
         choice = {
             "index": 0,
-            "message": {"role": "assistant", "content": outcome.text, "refusal": None},
+            "message": {"role": "assistant", "content": parts.said, **thoughts, "refusal": None},
             "logprobs": None,
             "finish_reason": finish_reason(outcome.finish),
         }
@@ -44,15 +50,14 @@ class ChatRequest:
         base = head("chat.completion.chunk", "chatcmpl", self.model)
         if self.tells_usage:
             base["usage"] = None
+        thoughts = Thoughts() if self.divides else None
         async with aclosing(speech):
             yield _chunk(base, {"role": "assistant", "content": ""})
             async for said in speech:
+                for delta in _deltas(thoughts, said):
+                    yield _chunk(base, delta)
                 if not isinstance(said, Outcome):
-                    if said:
-                        yield _chunk(base, {"content": said})
                     continue
-                if said.rest:
-                    yield _chunk(base, {"content": said.rest})
                 last = {**base, "timings": timings(said)}
                 yield _chunk(last, {}, finish_reason(said.finish))
                 if self.tells_usage:
@@ -73,9 +78,10 @@ def read_chat(fields: Fields, service: Service) -> ChatRequest:
         stops=read_stops(fields),
         max_tokens=count,
         prediction=read_prediction(fields),
+        effort=read_effort(fields, base.effort),
     )
-    asked = Asked(question, Kind.CHAT)
-    return ChatRequest(asked, fields.flag("stream"), wants_usage(fields), service.loaded.name)
+    asked, divides = Asked(question, Kind.CHAT), read_divides(fields)
+    return ChatRequest(asked, fields.flag("stream"), wants_usage(fields), service.loaded.name, divides)
 
 
 def _turns(fields: Fields) -> tuple[Turn, ...]:
@@ -92,7 +98,19 @@ def _turn(part: Fields) -> Turn:
     text = read_content(part, "content")
     if text is None and role != "assistant":
         part.refuse("content", "is required")
-    return Turn(role, text or "")
+    thoughts = part.text("reasoning_content") or part.text("reasoning") or ""
+    return Turn(role, text or "", thoughts if role == "assistant" else "")
+
+
+def _deltas(thoughts: Thoughts | None, said: str | Outcome) -> Iterator[dict[str, str]]:
+    """Yield what a piece of an answer adds to its fields, thoughts first."""
+    is_last = isinstance(said, Outcome)
+    text = said.rest if isinstance(said, Outcome) else said
+    parts = thoughts.feed(text, last=is_last) if thoughts else Parts(said=text)
+    if parts.thoughts:
+        yield {"reasoning_content": parts.thoughts}
+    if parts.said:
+        yield {"content": parts.said}
 
 
 def _chunk(base: dict[str, Any], delta: dict[str, Any], finish: str | None = None) -> bytes:

@@ -14,6 +14,7 @@ from app.serve.settings import Door, Limits, ServePlan
 from app.terminal import Terminal
 from models.catalog import STARTER
 from models.errors import LocalspecError, UsageError
+from models.thoughts import Effort
 
 _LIBRARIES = ("starlette", "uvicorn", "prometheus_client")
 _PORT, _FILLING_PORT = 8080, 8012
@@ -63,6 +64,7 @@ def _questions(flags: dict[str, Any]) -> tuple[Question, Question, Question]:
         draft_length=flags["draft_max"],
         adapt=not flags["no_adapt"],
         allow_rounding=flags["allow_rounding"],
+        effort=Effort(flags["think"]),
     )
     # Code wants the likeliest text, and so does all that a server for editors is asked, but for chats.
     likeliest = sampling if given is not None else replace(sampling, temperature=0.0)

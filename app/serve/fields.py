@@ -19,6 +19,10 @@ class Fields:
         """Tell whether a member is there."""
         return self._members.get(name) is not None
 
+    def names(self) -> list[str]:
+        """Return the names of the members that are there."""
+        return [name for name in self._members if self.has(name)]
+
     def text(self, name: str) -> str | None:
         """Return a text; None where it is left out."""
         value = self._members.get(name)

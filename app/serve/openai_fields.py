@@ -15,7 +15,6 @@ _UNSUPPORTED = {
     "logprobs": "this server does not return probabilities",
     "echo": "this server does not repeat prompts",
     "ignore_eos": "the model decides when an answer ends",
-    "chat_template_kwargs": "chat templates are given the messages alone",
 }
 """Fields that mean something unless they are empty, and why they are refused."""
 _NATIVE = {

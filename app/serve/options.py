@@ -14,6 +14,7 @@ from app.options import (
     SECRET,
     SHAPING_OPTIONS,
     STRICT,
+    THINK,
     Command,
     ModelName,
     SectionedCommand,
@@ -29,6 +30,7 @@ _TEMPERATURE_HELP = (
     "Default temperature of requests.  [default: 0.8; 0 for fill-in-the-middle and, with --fim, for all but chats]"
 )
 _COUNT_HELP = "Default maximum tokens of requests; -1: no limit.  [default: -1; with --fim 128, but for chats]"
+_THINK_HELP = "Default of how much chats think before they answer, if the model can; auto: its own default."
 _FIM_HELP = "For editors: port 8012, which llama.vim and llama.vscode use, and short completions at temperature 0."
 _HOST_HELP = "Address to listen on. Any address but loopback requires --api-key."
 _PORT_HELP = "Port; 0: any free one.  [default: 8080; with --fim 8012]"
@@ -67,6 +69,7 @@ _SAMPLING_OPTIONS = (
     option(_SAMPLING, "-n", "--n-predict", "predict", type=TokenLimit(UNLIMITED), help=_COUNT_HELP),
     option(_SAMPLING, "--temp", type=float, help=_TEMPERATURE_HELP),
     *SHAPING_OPTIONS,
+    option(_SAMPLING, "--think", default="auto", type=THINK, help=_THINK_HELP),
 )
 _QUIET = option(_OUTPUT, "-q", "--quiet", is_flag=True, help="No progress, no notes, no address.")
 _OPTIONS = (*_DOOR_OPTIONS, *MODEL_OPTIONS, *_DRAFT_OPTIONS, *_LOAD_OPTIONS, *_SAMPLING_OPTIONS, _QUIET)

@@ -151,7 +151,7 @@ def _sized(asked: Asked, size: int) -> Asked:
     question = replace(question, prediction=question.prediction[:most])
     if question.hole is not None:
         return replace(asked, question=replace(question, hole=_cut(question.hole, most)))
-    length = sum(len(turn.text) for turn in question.turns)
+    length = sum(len(turn.text) + len(turn.thoughts) for turn in question.turns)
     if length > most:
         message = f"The prompt has {length:,} characters; the context has room for {size:,} tokens."
         raise Refused(400, message, code="context_length_exceeded", n_ctx=size)

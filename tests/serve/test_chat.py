@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 from serving import Served, served
+from thinking_toy import ThinkingToy
 
 from app.engine import load
+from models.thoughts import divided
 from models.toy import ToyModel
 
 PATH = "/v1/chat/completions"
@@ -144,6 +146,8 @@ def test_empty_fields_of_what_is_not_supported_are_fine(server: Served) -> None:
         "n_probs": 0,
         "ignore_eos": False,
         "chat_template_kwargs": {},
+        "reasoning_format": "auto",
+        "reasoning_effort": None,
         "unknown": [1, {}],
     }
     assert server.post(PATH, **ASKED, max_tokens=1, **nothing, **more)["choices"]
@@ -168,7 +172,6 @@ def test_empty_fields_of_what_is_not_supported_are_fine(server: Served) -> None:
         ("top_logprobs", 3),
         ("n_probs", 3),
         ("ignore_eos", True),
-        ("chat_template_kwargs", {"enable_thinking": False}),
         ("web_search_options", {}),
     ],
 )
@@ -250,3 +253,64 @@ def test_a_template_that_refuses_turns_is_a_mistake_of_the_client(
         assert (status, error["param"]) == (400, "messages")
         assert "mine" not in error["message"]
         assert one.post(PATH, **ASKED, max_tokens=1)["choices"]
+
+
+# --- thoughts ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def thinker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load, "ToyModel", ThinkingToy)
+        with served(tmp_path_factory.mktemp("thinks"), "toy") as one:
+            yield one
+
+
+def test_thoughts_have_a_field_of_their_own(thinker: Served) -> None:
+    whole = said(thinker.post(PATH, **ASKED, max_tokens=60, reasoning_format="none"))
+    parts = divided(whole)
+    assert whole.startswith("<think>\n")
+    assert parts.thoughts
+    assert parts.said
+    message = thinker.post(PATH, **ASKED, max_tokens=60)["choices"][0]["message"]
+    assert (message["reasoning_content"], message["content"]) == (parts.thoughts, parts.said)
+
+
+def test_a_stream_tells_thoughts_before_the_answer(thinker: Served) -> None:
+    message = thinker.post(PATH, **ASKED, max_tokens=60)["choices"][0]["message"]
+    deltas = [event["choices"][0]["delta"] for event in thinker.events(PATH, **ASKED, max_tokens=60)[:-1]]
+    for name in ("reasoning_content", "content"):
+        assert "".join(delta.get(name, "") for delta in deltas) == message[name]
+    kinds = [name for delta in deltas[1:] for name in delta]
+    assert kinds == sorted(kinds, key=("reasoning_content", "content").index)
+
+
+@pytest.mark.parametrize("fields", [{"chat_template_kwargs": {"enable_thinking": False}}, {"reasoning_effort": "none"}])
+def test_a_client_may_have_the_answer_alone(thinker: Served, fields: dict[str, Any]) -> None:
+    message = thinker.post(PATH, **ASKED, max_tokens=30, **fields)["choices"][0]["message"]
+    assert message["content"]
+    assert "reasoning_content" not in message
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("reasoning_effort", "low", "auto, on, off"),
+        ("reasoning_effort", "much", "none, minimal"),
+        ("chat_template_kwargs", {"enable_thinking": "no"}, "true or false"),
+        ("chat_template_kwargs", {"date": "today"}, "chat_template_kwargs.date"),
+        ("reasoning_format", "deepseek-legacy", "none, auto"),
+    ],
+)
+def test_what_a_model_can_not_think_is_refused(thinker: Served, field: str, value: object, says: str) -> None:
+    status, error = thinker.refused(PATH, **ASKED, max_tokens=1, **{field: value})
+    assert status == 400
+    assert says in error["message"]
+
+
+def test_thoughts_of_earlier_answers_may_come_back(thinker: Served) -> None:
+    answer = {"role": "assistant", "content": "on the mat", "reasoning_content": "a cat sits"}
+    turns = [*ASKED["messages"], answer, {"role": "user", "content": "who"}]  # type: ignore[misc]
+    given = thinker.post(PATH, messages=turns, max_tokens=1)["usage"]["prompt_tokens"]
+    del answer["reasoning_content"]
+    assert thinker.post(PATH, messages=turns, max_tokens=1)["usage"]["prompt_tokens"] == given, "this one drops them"
