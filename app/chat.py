@@ -9,8 +9,9 @@ from app.history.report import last_turns
 from app.history.resume import Resumed
 from app.history.safe_text import one_line
 from app.line_engine import LineEngine
-from app.report import ending_note, summary, unsaid_note
+from app.report import ending_note, summary, unfinished_note, unsaid_note
 from app.request import Request
+from app.speech import Speech
 from app.terminal import Terminal
 from models.prompts import Message
 
@@ -99,20 +100,20 @@ class Chat:
         self.turns = otherwise
         self._tell_notes()
         question = self._question(turns)
+        speech = Speech(self.terminal, divides=not question.raw)
         for message in self.record.writing(question, self.drafter, self.engine.answer(question)):
-            self.terminal.say(message.text)
+            speech.hear(message)
             if isinstance(message, Ended):
                 if message.answer:
                     self.turns = [*turns, Message("assistant", message.answer)]
-                self._tell_end(message, again=len(otherwise) > len(turns))
+                self._tell_end(message, speech, again=len(otherwise) > len(turns))
         self._tell_notes()
 
-    def _tell_end(self, ended: Ended, *, again: bool) -> None:
+    def _tell_end(self, ended: Ended, speech: Speech, *, again: bool) -> None:
         self.last = ended
-        if ended.answer and not ended.answer.endswith("\n"):
-            self.terminal.say("\n")
         unsaid = None if ended.answer else unsaid_note(again=again)
-        notes = [ending_note(ended.finish, in_chat=True), unsaid]
+        unfinished = unfinished_note(ended.finish) if speech.is_unfinished else None
+        notes = [ending_note(ended.finish, in_chat=True), unsaid, unfinished]
         if any(notes):
             self.terminal.tell(" ".join(note for note in notes if note))
         self.terminal.tell(summary(ended))

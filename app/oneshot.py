@@ -12,8 +12,9 @@ from app.exit_codes import INTERRUPTED
 from app.explanation import explanation_text
 from app.history.recorder import start_recorder
 from app.line_engine import LineEngine
-from app.report import end_record, ending_note, round_record, start_record, summary
+from app.report import end_record, ending_note, round_record, start_record, summary, unfinished_note
 from app.request import Request
+from app.speech import Speech
 from app.terminal import Terminal
 from app.walk_text import walk_text
 from models.errors import LocalspecError
@@ -54,11 +55,11 @@ def _answer(engine: LineEngine, terminal: Terminal, ready: Ready, request: Reque
 
 
 def _as_text(engine: LineEngine, terminal: Terminal, request: Request, messages: Messages) -> int:
-    ended = None
+    ended, speech = None, Speech(terminal, divides=not request.settings.raw)
     for message in messages:
-        terminal.say(message.text)
+        speech.hear(message)
         if isinstance(message, Ended):
-            _tell_end(terminal, message)
+            _tell_end(terminal, message, speech)
             ended = message
     assert ended is not None, _NO_END
     if request.settings.explain:
@@ -67,12 +68,12 @@ def _as_text(engine: LineEngine, terminal: Terminal, request: Request, messages:
     return _exit_code(ended)
 
 
-def _tell_end(terminal: Terminal, ended: Ended) -> None:
-    if not ended.answer.endswith("\n"):
+def _tell_end(terminal: Terminal, ended: Ended, speech: Speech) -> None:
+    if not ended.answer:
         terminal.say("\n")
-    note = ending_note(ended.finish)
-    if note is not None:
-        terminal.warn(note)
+    for note in (ending_note(ended.finish), unfinished_note(ended.finish) if speech.is_unfinished else None):
+        if note is not None:
+            terminal.warn(note)
     terminal.tell(summary(ended))
 
 
@@ -85,7 +86,8 @@ def _as_json(engine: LineEngine, terminal: Terminal, ready: Ready, request: Requ
         else:
             ended = message
     assert ended is not None, _NO_END
-    terminal.say_record(end_record(ended, _walked(engine, ended) if request.settings.explain else None))
+    walked = _walked(engine, ended) if request.settings.explain else None
+    terminal.say_record(end_record(ended, walked, divides=not request.settings.raw))
     return _exit_code(ended)
 
 

@@ -10,6 +10,7 @@ from app.explanation import explanation_record
 from app.walk_record import walk_record
 from models.accept import Accept
 from models.sampling import SamplingParams
+from models.thoughts import Parts, divided
 
 
 def summary(ended: Ended) -> str:
@@ -36,6 +37,13 @@ def ending_note(finish: Finish, *, in_chat: bool = False) -> str | None:
 def unsaid_note(*, again: bool) -> str:
     """Return what the user should know about an answer without a word; `again`: one that was to replace another."""
     return f"No text was generated, so {'the answer before it stays' if again else 'the message is dropped'}."
+
+
+def unfinished_note(finish: Finish) -> str | None:
+    """Return what the user should know about an answer that is all thoughts; None where that is plain to see."""
+    if finish is Finish.LENGTH:
+        return "The answer ends within the model's thoughts. Allow it more: -n N."
+    return None if finish in (Finish.CANCELLED, Finish.CONTEXT) else "The model thought, and said nothing."
 
 
 def table(stats: Snapshot, drafter: str, accept: Accept) -> str:
@@ -77,13 +85,14 @@ def round_record(said: Said) -> dict[str, Any]:
     }
 
 
-def end_record(ended: Ended, walked: Walked | None = None) -> dict[str, Any]:
-    """Return the last JSON line: the texts of all rounds and of this line are the answer."""
-    stats = ended.stats
+def end_record(ended: Ended, walked: Walked | None = None, *, divides: bool = True) -> dict[str, Any]:
+    """Return the last JSON line: the texts of all rounds and of this line are the answer, with its thoughts."""
+    stats, parts = ended.stats, divided(ended.answer) if divides else Parts(said=ended.answer)
     return {
         "type": "end",
         "text": ended.text,
-        "answer": ended.answer,
+        "answer": parts.said,
+        "thoughts": parts.thoughts,
         "finish": ended.finish,
         "usage": {
             "prompt_tokens": stats.prompt_tokens,

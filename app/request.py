@@ -29,6 +29,7 @@ from models.gguf import is_there
 from models.llama_load import LlamaOptions
 from models.names import PAIR
 from models.sampling import SamplingParams
+from models.thoughts import Effort
 
 _STORES = ("ollama:", "lmstudio:", "hf://", "hf.co/", PAIR)
 """What begins like this is meant as a model, there or not."""
@@ -206,6 +207,7 @@ def _settings(flags: dict[str, Any]) -> Question:
         turns=(),
         sampling=read_sampling(flags),
         raw=flags["raw"],
+        effort=Effort(flags["think"]),
         stops=flags["stop"],
         max_tokens=flags["predict"],
         draft_length=flags["draft_max"],

@@ -3,17 +3,21 @@
 import secrets
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from enum import StrEnum
+from typing import TypeVar
 
 from app.engine.question import Question
 from app.engine.slot import FIXED_LENGTH
 from models.accept import Accept
 from models.errors import UsageError
 from models.sampling import SamplingParams
+from models.thoughts import Effort
 
 _SAMPLING = {
     {"temperature": "temp", "penalty_window": "repeat-last-n"}.get(entry.name, entry.name.replace("_", "-")): entry.name
     for entry in fields(SamplingParams)
 }
+_Choice = TypeVar("_Choice", bound=StrEnum)
 _LONGEST_DRAFT, _MOST_TOKENS = 64, 2**31 - 1
 
 
@@ -26,6 +30,7 @@ def setting_values(settings: Question) -> Mapping[str, object]:
         "draft-max": "-1 (as many as pay off)" if longest is None else longest,
         "predict": "-1 (no limit)" if settings.max_tokens is None else settings.max_tokens,
         "accept": f"{settings.accept} ({settings.accept.claim})",
+        "think": str(settings.effort),
     }
 
 
@@ -35,7 +40,9 @@ def with_setting(settings: Question, name: str, value: str) -> Question:
     if name not in names:
         raise UsageError(f"Unknown setting '{name}'.", hint=f"The settings are: {', '.join(names)}.")
     if name == "accept":
-        return replace(settings, accept=_rule(value))
+        return replace(settings, accept=_one_of(Accept, name, value))
+    if name == "think":
+        return replace(settings, effort=_one_of(Effort, name, value))
     try:
         if name == "draft-max":
             return replace(settings, draft_length=_count(name, int(value), range(_LONGEST_DRAFT + 1)))
@@ -65,8 +72,8 @@ def _count(name: str, value: int, allowed: range) -> int | None:
     return None if value == -1 else value
 
 
-def _rule(value: str) -> Accept:
+def _one_of(choices: type[_Choice], name: str, value: str) -> _Choice:
     try:
-        return Accept(value)
+        return choices(value)
     except ValueError:
-        raise UsageError(f"accept can't be '{value}'.", hint=f"Expected one of: {', '.join(Accept)}.") from None
+        raise UsageError(f"{name} can't be '{value}'.", hint=f"Expected one of: {', '.join(choices)}.") from None

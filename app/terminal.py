@@ -35,6 +35,13 @@ class Terminal:
         sys.stdout.write(text)
         sys.stdout.flush()
 
+    def think(self, text: str) -> None:
+        """Write a piece of a model's thoughts, at once: beside the answer, so that a pipe has the answer alone."""
+        if self.quiet or not text:
+            return
+        self.clear_progress()
+        _note(click.style(text, dim=True) if self._styled else text, ends=False)
+
     def say_record(self, record: Mapping[str, Any], default: Callable[[Any], Any] | None = None) -> None:
         """Write a line of JSON; `default` is asked, as by `json`, for what has no form there.
 

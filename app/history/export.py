@@ -9,6 +9,7 @@ from app.history.branch import current_branch
 from app.history.figures import figures
 from app.history.records import Conversation, Entry
 from app.history.rounds import unpack
+from models.thoughts import divided
 
 SCHEMA = 1
 """Version of the JSON; it changes when a field changes its meaning or goes away."""
@@ -47,8 +48,15 @@ def to_markdown(conversation: Conversation, entries: Sequence[Entry]) -> str:
         if entry.answer is None:
             parts += ["## You", entry.text.strip("\n")]
         else:
-            parts += [f"## {entry.answer.model}", entry.text.strip("\n"), f"*{figures(entry.answer)}*"]
+            parts += [f"## {entry.answer.model}", *_answer(entry.text), f"*{figures(entry.answer)}*"]
     return "\n\n".join(parts) + "\n"
+
+
+def _answer(text: str) -> list[str]:
+    """Return the paragraphs of an answer, its thoughts folded up before it."""
+    parts = divided(text)
+    folded = ["<details><summary>Thoughts</summary>", parts.thoughts, "</details>"] if parts.thoughts else []
+    return [*folded, parts.said.strip("\n")]
 
 
 def utc(seconds: float) -> str:

@@ -9,6 +9,7 @@ from app.history.export import head, utc
 from app.history.figures import figures
 from app.history.records import Conversation, Entry, Hit, Summary
 from app.history.safe_text import one_line, visible
+from models.thoughts import divided
 
 _LAST_TURNS = 2
 _MOST_LINES = 20
@@ -93,7 +94,10 @@ def _model(model: str | None) -> str:
 def _entry(entry: Entry) -> str:
     if entry.answer is None:
         return _quoted(entry.text, "> ")
-    return f"{visible(entry.text).strip()}\n\n  {one_line(entry.answer.model)} · {figures(entry.answer)}"
+    parts = divided(entry.text)
+    words = len(parts.thoughts.split())
+    told = f" · thought {words:,} word{'' if words == 1 else 's'} before, see export" if words else ""
+    return f"{visible(parts.said).strip()}\n\n  {one_line(entry.answer.model)} · {figures(entry.answer)}{told}"
 
 
 def _quoted(text: str, mark: str) -> str:

@@ -11,6 +11,7 @@ from app.ui.conversing import copy, edit, find_session, new_conversation, regene
 from app.ui.help import show_help
 from app.ui.pickers import pick_draft, pick_model
 from app.ui.prompt_area import PromptArea
+from models.thoughts import divided
 
 if TYPE_CHECKING:
     from app.ui.chat_screen import ChatScreen
@@ -74,7 +75,7 @@ def _edit_last(screen: "ChatScreen") -> None:
 def _copy_last(screen: "ChatScreen") -> None:
     answers = [entry for entry in screen.dialogue.record.branch() if entry.role == "assistant"]
     if answers:
-        copy(screen, answers[-1].text, "the last answer")
+        copy(screen, divided(answers[-1].text).said, "the last answer")
 
 
 ACTIONS: Mapping[str, Callable[["ChatScreen"], None]] = {

@@ -41,6 +41,7 @@ class Browsing(TranscriptView, can_focus=True):
         Binding("y", "copy", "Copy", id="transcript.copy"),
         Binding("e", "edit", "Edit and resend", id="transcript.edit"),
         Binding("r", "replay", "Replay", id="transcript.replay"),
+        Binding("t", "thoughts", "Thoughts", id="transcript.thoughts"),
         Binding("b", "branch", "Branch", id="transcript.branch"),
         Binding("pageup", "page(-1)", "Page up", id="transcript.page_up", show=False),
         Binding("pagedown,space", "page(1)", "Page down", id="transcript.page_down", show=False),
@@ -49,6 +50,8 @@ class Browsing(TranscriptView, can_focus=True):
     ]
     provenance: reactive[bool] = reactive(default=False, init=False, repaint=False)
     """Whether answers show their raw text, each token marked by where it came from."""
+    thoughts: reactive[bool] = reactive(default=False, init=False, repaint=False)
+    """Whether what was thought before an answer is shown when the answer is there."""
     greeting: reactive[str] = reactive("", init=False, repaint=False)
     """What stands there, above any notes, while nothing was said."""
     selected: reactive[int | None] = reactive(None, init=False, repaint=False)
@@ -90,8 +93,11 @@ class Browsing(TranscriptView, can_focus=True):
 
     def pieces(self) -> Sequence[Piece]:
         """Return the pieces of all entries, below the greeting as long as no message is among them."""
-        pieces = [piece for entry in self._all for piece in entry.pieces(raw=self.provenance)]
+        pieces = [piece for entry in self._all for piece in self._pieces_of(entry)]
         return pieces if self._entries else [*self._greeting, *pieces]
+
+    def _pieces_of(self, entry: Entry) -> list[Piece]:
+        return entry.pieces(raw=self.provenance, thoughts=self.thoughts)
 
     def reflow(self) -> None:
         """Draw now; what is selected stays selected, wherever its rows are at another width."""
@@ -117,6 +123,8 @@ class Browsing(TranscriptView, can_focus=True):
         self.reflow()
         if not self.following and seen is not None:
             self._show_entry(seen)
+
+    watch_thoughts = watch_provenance
 
     def watch_greeting(self, greeting: str) -> None:
         """Draw it."""
@@ -166,9 +174,13 @@ class Browsing(TranscriptView, can_focus=True):
             return
         entry = self._entries[self.selected]
         if self._code is None:
-            self.post_message(self.Copied(entry.text, "message"))
+            self.post_message(self.Copied(entry.said, "message"))
         elif (index := self._code_index(self._code)) < len(codes := entry.code_blocks()):
             self.post_message(self.Copied(codes[index], "code block"))
+
+    def action_thoughts(self) -> None:
+        """Show what was thought before answers, or hide it."""
+        self.thoughts = not self.thoughts
 
     def action_edit(self) -> None:
         """Ask for the selected message to be changed."""
@@ -249,7 +261,7 @@ class Browsing(TranscriptView, can_focus=True):
     def _code_index(self, code: _Code) -> int:
         """Return which of its message's code blocks it is."""
         before = 0
-        for piece in self._entries[code.piece.key or 0].pieces(raw=self.provenance):
+        for piece in self._pieces_of(self._entries[code.piece.key or 0]):
             if piece is code.piece:
                 return before + code.number
             before += len(self._code_rows(piece))

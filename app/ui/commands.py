@@ -26,6 +26,7 @@ from app.ui.pickers import change_draft, change_model, change_strict, pick_draft
 from drafters.registry import HELP as DRAFTERS
 from models.accept import Accept
 from models.errors import UsageError
+from models.thoughts import Effort, divided
 
 if TYPE_CHECKING:
     from app.ui.chat_screen import ChatScreen
@@ -60,7 +61,7 @@ def complete_argument(command: str, partial: str) -> Sequence[str]:
     known: dict[str, Sequence[str]] = {
         "draft": ("auto", "suffix", "lookup", "off"),
         "theme": tuple(THEMES),
-        "set": (*_SETTINGS, *(f"accept {rule}" for rule in Accept)),
+        "set": (*_SETTINGS, *(f"accept {rule}" for rule in Accept), *(f"think {effort}" for effort in Effort)),
         "system": ("off",),
         "strict": _ON_OFF,
     }
@@ -167,7 +168,11 @@ def _copy(screen: "ChatScreen", argument: str) -> None:
     answers = [entry for entry in screen.dialogue.record.branch() if entry.role == "assistant"]
     back = _count("copy", argument, len(answers))
     if answers:
-        copy(screen, answers[-back].text, "the answer")
+        copy(screen, divided(answers[-back].text).said, "the answer")
+
+
+def _thoughts(screen: "ChatScreen", _: str) -> None:
+    screen.transcript.action_thoughts()
 
 
 def _code(screen: "ChatScreen", argument: str) -> None:
@@ -202,7 +207,7 @@ def _count(command: str, argument: str, most: int) -> int:
 _ON_OFF = ("on", "off")
 _SETTINGS = (
     "temp", "top-k", "top-p", "min-p", "repeat-penalty", "frequency-penalty", "presence-penalty", "repeat-last-n",
-    "seed", "draft-max", "predict", "accept",
+    "seed", "draft-max", "predict", "accept", "think",
 )  # fmt: skip
 COMMANDS: Mapping[str, Command] = {
     "help": Command(lambda screen, _: show_help(screen.app), "", "all keys and commands"),
@@ -214,7 +219,7 @@ COMMANDS: Mapping[str, Command] = {
     "system": Command(_system, "[TEXT|off]", "show or change the system prompt"),
     "model": Command(_model, "[FILE]", "choose another model"),
     "draft": Command(_draft, "[DRAFTER]", f"choose the drafter: {DRAFTERS}"),
-    "set": Command(_set, "[NAME VALUE]", "show or change sampling, draft-max, predict, accept"),
+    "set": Command(_set, "[NAME VALUE]", "show or change sampling, draft-max, predict, accept, think"),
     "strict": Command(_strict, "[on|off]", "use only passes that are checked to be exact to the last bit"),
     "stats": Command(_stats, "", "all figures of the last answer"),
     "spec": Command(_spec, "", "what drafting costs here, what it gained, and what follows from it"),
@@ -223,6 +228,7 @@ COMMANDS: Mapping[str, Command] = {
         lambda screen, _: replay(screen, screen.transcript.selected), "", "step through an answer, round by round"
     ),
     "copy": Command(_copy, "[N]", "copy the last answer, or the N-th last"),
+    "thoughts": Command(_thoughts, "", "show or hide what the model thought before its answers"),
     "code": Command(_code, "[N]", "copy the last code block, or the N-th last"),
     "title": Command(_title, "[TEXT]", "show or change the title of this conversation"),
     "save": Command(_save, "FILE", "write this conversation to a new file, as Markdown, or as JSON for .json"),

@@ -9,12 +9,13 @@ from typing import Literal
 from app.engine.origins import Origin
 from app.ui.blocks import Block, Growing, blocks_of, code_blocks_of
 from app.ui.bodies import BlockBody, PlainBody, TokenBody
+from app.ui.chunks import chunks
 from app.ui.pieces import Piece
+from app.ui.thought_pieces import ThoughtPieces
 from app.ui.wrapping import shown
+from models.thoughts import Parts, Thoughts
 
 NoteKind = Literal["note", "error", "output"]
-_CHUNK = 4_000
-"""Characters of plain text that are drawn at once, or one line, if that is longer."""
 
 
 class Sign(StrEnum):
@@ -33,7 +34,12 @@ class Entry:
         self.key, self.text = key, text
         self._pieces = list(pieces)
 
-    def pieces(self, *, raw: bool) -> list[Piece]:  # noqa: ARG002 - an answer has two forms
+    @property
+    def said(self) -> str:
+        """The text without what was thought before it."""
+        return self.text
+
+    def pieces(self, *, raw: bool, thoughts: bool) -> list[Piece]:  # noqa: ARG002 - an answer has several forms
         """Return what it is drawn as."""
         return self._pieces
 
@@ -55,10 +61,16 @@ def note(text: str, kind: NoteKind) -> Entry:
 
 
 class Answer(Entry):
-    """What the model said: Markdown, or with `raw` the very text, token by token."""
+    """What the model said: Markdown, or with `raw` the very text, token by token.
+
+    Its thoughts are seen as long as nothing else is, and later if wanted.
+    """
 
     def __init__(self, key: int) -> None:
         super().__init__(key, "", ())
+        self._divided = Thoughts()
+        self._thoughts = ThoughtPieces(key, Sign.NONE)
+        self._said = ""
         self._growing: Growing | None = Growing()
         self._fresh = ""
         self._certain = 0
@@ -75,27 +87,39 @@ class Answer(Entry):
     def append(self, text: str, lengths: Sequence[int], origins: Sequence[Origin]) -> None:
         """Take more of the answer."""
         self.text += text
-        self._fresh += text
+        self._take(self._divided.feed(text))
         self._ends += list(accumulate(lengths, initial=self._ends[-1] if self._ends else 0))[1:]
         self._origins += origins
 
     def finish(self, footer: str) -> None:
         """Take what stands below a complete answer, which is read once more as a whole."""
         assert self.key is not None
-        self._fit(0, blocks_of(shown(self.text)))
+        self._take(self._divided.feed("", last=True))
+        self._fit(0, blocks_of(shown(self._said)))
         self._growing, self._fresh = None, ""
         self._footer = [Piece(self.key, Sign.NONE, PlainBody(shown(footer), "faint"), above=1)] if footer else []
 
-    def pieces(self, *, raw: bool) -> list[Piece]:
+    @property
+    def said(self) -> str:
+        """The text without what was thought before it."""
+        return self._said
+
+    def pieces(self, *, raw: bool, thoughts: bool) -> list[Piece]:
         """Return what it is drawn as."""
         self._read()
         if raw:
             self._read_raw()
-        return [*(self._raw if raw else self._pieces), *self._footer]
+            return [*self._raw, *self._footer]
+        return [*self._thoughts.pieces(whole=thoughts or not self._said), *self._pieces, *self._footer]
 
     def code_blocks(self) -> list[str]:
         """Return the code in it."""
-        return code_blocks_of(self.text)
+        return code_blocks_of(self._said)
+
+    def _take(self, parts: Parts) -> None:
+        self._thoughts.append(parts.thoughts)
+        self._said += parts.said
+        self._fresh += parts.said
 
     def _read(self) -> None:
         # The second half of a line end may come with the next round.
@@ -112,7 +136,7 @@ class Answer(Entry):
         """Make the pieces from one on those of some blocks; what was drawn of a block that stays is kept."""
         for n, block in enumerate(blocks, start):
             if n == len(self._pieces):
-                self._pieces.append(Piece(self.key, Sign.NONE, BlockBody(block), is_first=n == 0))
+                self._pieces.append(Piece(self.key, Sign.NONE, BlockBody(block), is_first=not (n or self._thoughts)))
             piece = self._pieces[n]
             piece.above = 0 if block.follows else 1
             assert isinstance(piece.body, BlockBody)
@@ -126,7 +150,7 @@ class Answer(Entry):
             return
         # Tokens may have come after their text, so what was last is made again.
         self._raw = self._raw[:-1]
-        for start, chunk in _chunks(self.text, self._raw_from):
+        for start, chunk in chunks(self.text, self._raw_from):
             first = not self._raw
             body = self._tokens(start, chunk)
             self._raw.append(Piece(self.key, Sign.NONE, body, above=int(first), is_first=first))
@@ -141,15 +165,6 @@ class Answer(Entry):
 
 
 def _plain(key: int | None, sign: Sign, text: str, part: str, *, words: bool) -> Iterator[Piece]:
-    for start, chunk in _chunks(shown(text), 0):
+    for start, chunk in chunks(shown(text), 0):
         first = start == 0
         yield Piece(key, sign, PlainBody(chunk, part, words=words), above=int(first), is_first=first)
-
-
-def _chunks(text: str, start: int) -> Iterator[tuple[int, str]]:
-    """Yield where parts of a text begin, and the parts: whole lines, without the end of the last."""
-    while start <= len(text):
-        end = text.find("\n", start + _CHUNK)
-        end = len(text) if end < 0 else end
-        yield start, text[start:end]
-        start = end + 1

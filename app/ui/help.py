@@ -27,6 +27,7 @@ _MESSAGES = (
     ("e", "Edit the message and send it again, on a branch"),
     ("b", "Switch to another branch of the message"),
     ("r", "Step through the answer, round by round"),
+    ("t", "Show or hide what the model thought before its answers"),
 )
 
 

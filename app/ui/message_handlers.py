@@ -10,11 +10,12 @@ from app.engine.origins import origins
 from app.engine.session import Reading
 from app.explanation import explanation_text
 from app.history.recorder import source_of, start_recorder
-from app.report import ending_note, summary
+from app.report import ending_note, summary, unfinished_note
 from app.request import Request
 from app.ui.conversing import add_entry, bring_unanswered, take_back, unsaid
 from app.walk_text import walk_text
 from models.catalog import STARTER
+from models.thoughts import divided
 
 if TYPE_CHECKING:
     from app.ui.chat_screen import ChatScreen
@@ -82,8 +83,11 @@ def _on_ended(screen: "ChatScreen", ended: Ended) -> None:
         return
     if ended.answer:
         screen.transcript.append(entry, ended.text)
-        note = ending_note(ended.finish, in_chat=True)
-        screen.transcript.finish(entry, " ".join(filter(None, [note, summary(ended)])))
+        notes = [
+            ending_note(ended.finish, in_chat=True),
+            None if divided(ended.answer).said else unfinished_note(ended.finish),
+        ]
+        screen.transcript.finish(entry, " ".join(filter(None, [*notes, summary(ended)])))
     else:
         unsaid(screen, told=True)
     screen.show_flow()

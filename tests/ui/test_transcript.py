@@ -439,3 +439,52 @@ def test_a_message_of_a_megabyte_is_shown_piece_by_piece() -> None:
         transcript._is_measuring = False
 
     drive(script)
+
+
+def test_thoughts_are_seen_while_nothing_else_is_and_later_when_wanted() -> None:
+    async def script(transcript: Transcript, pilot: "Pilot[None]") -> None:
+        def seen() -> list[str]:
+            return [row.strip(" ▌") for row in rows(transcript) if row.strip(" ▌")]
+
+        transcript.begin_answer(1)
+        transcript.append(1, "<think>\nTwo and two")
+        await quiet(transcript, pilot)
+        assert seen() == ["Thought 3 words (/thoughts shows or hides them)", "Two and two"]
+        transcript.append(1, ".\n</think>\n\n**Fo")
+        transcript.append(1, "ur.**\n\nSo it is.")
+        transcript.finish(1, "9 tokens")
+        await quiet(transcript, pilot)
+        assert seen()[1:] == ["Four.", "So it is.", "9 tokens"]
+        await pilot.press("t")
+        await quiet(transcript, pilot)
+        assert seen()[1:] == ["Two and two.", "Four.", "So it is.", "9 tokens"]
+        transcript.provenance = True
+        await quiet(transcript, pilot)
+        assert seen()[0] == "<think>"
+        transcript.provenance = False
+        await pilot.press("t", "up", "y")
+        await quiet(transcript, pilot)
+        assert seen()[1] == "Four."
+
+    host = drive(script)
+    assert [message.text for message in host.heard if isinstance(message, Transcript.Copied)] == [
+        "**Four.**\n\nSo it is."
+    ]
+
+
+def test_long_thoughts_are_drawn_whole() -> None:
+    thoughts = "\n".join(f"{n}. {words(9, n)}" for n in range(400))
+
+    async def script(transcript: Transcript, pilot: "Pilot[None]") -> None:
+        transcript.begin_answer(1)
+        for start in range(0, len(thoughts), 999):
+            transcript.append(1, ("" if start else "<think>") + thoughts[start : start + 999])
+            await drawn(transcript, pilot)
+        await quiet(transcript, pilot)
+        text = " ".join("".join(part.text for part in transcript.render_line(y)) for y in range(20))
+        assert "399. " in text
+        pieces = transcript.pieces()[1:]
+        lines = [line for piece in pieces for line in piece.lines(400, transcript.look)]
+        assert ["".join(part.text for part in line) for line in lines] == thoughts.split("\n")
+
+    drive(script)

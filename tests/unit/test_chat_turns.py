@@ -1,6 +1,7 @@
 """What becomes of the conversation when an answer fails, is stopped, or says nothing."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -115,3 +116,38 @@ def test_nothing_can_be_regenerated_or_undone_in_a_new_chat() -> None:
     chat, engine = chat_over()
     chat.turns = []
     assert (chat.again(), chat.undo(), engine.questions) == (False, False, [])
+
+
+def test_thoughts_are_told_beside_the_answer_and_stay_in_the_conversation(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = "<think>\nTwo and two.\n</think>\n\nFour."
+    chat, engine = chat_over((answer, Finish.END), (answer, Finish.END))
+    chat.terminal = Terminal()
+    chat.ask("second")
+    told = capsys.readouterr()
+    assert told.out == "Four.\n"
+    assert "Two and two." in told.err
+    assert chat.turns[-1] == Message("assistant", answer)
+    chat.terminal = Terminal(quiet=True)
+    chat.ask("third")
+    assert capsys.readouterr() == ("Four.\n", "")
+    assert engine.questions[-1].turns[-2] == Message("assistant", answer)
+
+
+def test_an_answer_that_is_all_thoughts_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    chat, _ = chat_over(
+        ("<think>Two and", Finish.LENGTH), ("<think>Two and", Finish.CANCELLED), ("<think>Two and", Finish.END)
+    )
+    chat.terminal = Terminal()
+    chat.ask("second")
+    assert "within the model's thoughts" in capsys.readouterr().err
+    chat.ask("third")
+    assert "thought" not in capsys.readouterr().err
+    chat.ask("fourth")
+    assert capsys.readouterr().err.startswith("Two and\nThe model thought, and said nothing.")
+
+
+def test_marks_in_an_answer_to_a_bare_prompt_are_its_text(capsys: pytest.CaptureFixture[str]) -> None:
+    chat, _ = chat_over(("<think>a</think>b", Finish.END))
+    chat.settings = replace(chat.settings, raw=True)
+    chat.ask("second")
+    assert capsys.readouterr().out == "<think>a</think>b\n"
