@@ -36,11 +36,13 @@ class Speech:
         return self._thinks and not self._last
 
     def _think(self, text: str) -> None:
-        self._terminal.think(text)
-        self._thinks = self._thinks or bool(text)
+        if text:
+            # In words: not every terminal shows what is dim.
+            self._terminal.think(text if self._thinks else f"Thoughts:\n{text}")
+            self._thinks = True
 
     def _say(self, text: str) -> None:
         if self.is_unfinished:
-            self._terminal.think("\n\n")
+            self._terminal.think("\n\nAnswer:\n")
         self._last = text
         self._terminal.say(text)

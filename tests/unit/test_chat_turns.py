@@ -125,7 +125,7 @@ def test_thoughts_are_told_beside_the_answer_and_stay_in_the_conversation(capsys
     chat.ask("second")
     told = capsys.readouterr()
     assert told.out == "Four.\n"
-    assert "Two and two." in told.err
+    assert told.err.startswith("Thoughts:\nTwo and two.\n\nAnswer:\n")
     assert chat.turns[-1] == Message("assistant", answer)
     chat.terminal = Terminal(quiet=True)
     chat.ask("third")
@@ -143,7 +143,7 @@ def test_an_answer_that_is_all_thoughts_says_what_to_do(capsys: pytest.CaptureFi
     chat.ask("third")
     assert "thought" not in capsys.readouterr().err
     chat.ask("fourth")
-    assert capsys.readouterr().err.startswith("Two and\nThe model thought, and said nothing.")
+    assert capsys.readouterr().err.startswith("Thoughts:\nTwo and\nThe model thought, and said nothing.")
 
 
 def test_marks_in_an_answer_to_a_bare_prompt_are_its_text(capsys: pytest.CaptureFixture[str]) -> None:
