@@ -141,6 +141,7 @@ GPU_LAYERS = LayerCount()
 _CACHE = click.Choice(CACHE_TYPES)
 _FLASH = click.Choice(["auto", "on", "off"])
 _ACCEPT = click.Choice(["coupled", "residual", "block", "typical"])
+_OVERFLOW = click.Choice(["drop", "stop"])
 THINK = click.Choice(["auto", "on", "off", "low", "medium", "high"])
 GPU_HELP = "Layers to put on the GPU, if the build supports one; -1 or all: every one; 0: none."
 _BATCH_THREADS_HELP = "Threads for prompts and verification; 0: same as -t."
@@ -151,6 +152,9 @@ _STRICT_HELP = (
 _ACCEPT_HELP = "How drafts are accepted; see above. coupled: same seed, same text."
 _EDIT_HELP = "Open FILE, FILE:LINE or FILE:LINE:COL in an editor with completions at the cursor; F1 shows its keys."
 _THINK_HELP = "How much the model thinks before it answers, if it can; auto: its own default. -q hides its thoughts."
+_OVERFLOW_HELP = (
+    "A conversation that outgrows the context: drop leaves out its oldest messages, stop refuses to answer."
+)
 _COUNT_HELP = "Maximum tokens to generate; -1: no limit.  [default: until the answer ends]"
 _MAX_HELP = "Maximum tokens to draft per round.  [default: as many as pay off; 3 with --no-adapt]"
 _PREDICTION_HELP = "The answer you expect, such as the file to be rewritten; --draft auto and suffix copy from it."
@@ -171,6 +175,7 @@ _INPUT_OPTIONS = (
     option(_INPUT, "--resume", metavar="ID", help=_RESUME_HELP),
     option(_INPUT, "-sys", "--system-prompt", help="Instructions that the model reads first."),
     option(_INPUT, "--raw", is_flag=True, help="Send the prompt as it is, without the model's chat template."),
+    option(_INPUT, "--overflow", default="drop", type=_OVERFLOW, help=_OVERFLOW_HELP),
     option(_INPUT, "--think", default="auto", type=THINK, help=_THINK_HELP),
     option(_INPUT, "--stop", multiple=True, metavar="TEXT", help="Stop before this text. Repeatable."),
     option(_INPUT, "-n", "--n-predict", "predict", type=TokenLimit(), help=_COUNT_HELP),

@@ -24,6 +24,8 @@ def summary(ended: Ended) -> str:
         parts.append(f"{ended.accept.claim} ({ended.accept} rule)")
     if stats.reused_tokens:
         parts.append(f"{stats.reused_tokens:,} of {stats.prompt_tokens:,} prompt tokens reused")
+    if ended.left_out:
+        parts.append(f"context full: oldest {_count(ended.left_out, 'message')} left out (larger: -c N)")
     return " · ".join(part for part in parts if part)
 
 
@@ -94,6 +96,7 @@ def end_record(ended: Ended, walked: Walked | None = None, *, divides: bool = Tr
         "answer": parts.said,
         "thoughts": parts.thoughts,
         "finish": ended.finish,
+        "left_out_messages": ended.left_out,
         "usage": {
             "prompt_tokens": stats.prompt_tokens,
             "completion_tokens": stats.emitted,

@@ -208,6 +208,7 @@ def _settings(flags: dict[str, Any]) -> Question:
         sampling=read_sampling(flags),
         raw=flags["raw"],
         effort=Effort(flags["think"]),
+        drops_oldest=flags["overflow"] == "drop",
         stops=flags["stop"],
         max_tokens=flags["predict"],
         draft_length=flags["draft_max"],

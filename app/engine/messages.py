@@ -73,6 +73,8 @@ class Ended:
     """The rule that drafts were judged by."""
     explanation: Explanation | None = None
     """What drafting cost and gained, when it was asked for."""
+    left_out: int = 0
+    """Oldest messages that had no room in the context."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,8 @@ class Question:
     """Strings that end the answer and are not part of it."""
     max_tokens: int | None = None
     """None: until the model ends it, or the context is full; 0: read the prompt, and say nothing."""
+    drops_oldest: bool = False
+    """Leave out the oldest messages where all of them do not fit in the context; else that is an error."""
     hole: Hole | None = None
     """A place in a text to fill; the turns are then not looked at."""
     tokens: tuple[int, ...] = ()

@@ -24,9 +24,7 @@ from drafters.hybrid import Eager, Hybrid
 from models.base import Companion, LanguageModel, common_prefix
 from models.errors import Cancelled
 from models.fim import FimFormat, no_fim
-from models.prompts import Message as Turn
 from models.sampling import Sampler
-from models.thoughts import Effort
 
 _EAGER = Eager()
 WATCH_SECONDS = 0.4
@@ -69,6 +67,7 @@ class Slot:
         self._clock = clock
         self._recent = RoundHistory()
         self._predicted = ""
+        self._left_out = 0
         self._fim = FimFormat.of(target.vocab)
         self._last: str | None = None
 
@@ -104,7 +103,7 @@ class Slot:
 
     def fitness(self, question: Question, given: Sequence[int] | None, busy: Iterable["Slot"]) -> Fitness:
         """Return how well a question fits this slot, beside those that are busy. `given`: see there."""
-        prompt = self.transcript.preview(*_asked(question)) if given is None else given
+        prompt = self.transcript.preview(question.turns, question.raw, question.effort) if given is None else given
         shared = common_prefix(self.session.tokens[: self.target.length], prompt)
         return Fitness(
             reused_tokens=shared if shared > len(prompt) * _ALIKE else 0,
@@ -132,7 +131,9 @@ class Slot:
                 self.shared_batch.leave(self.target)
 
     def _answer(self, question: Question, given: Sequence[int] | None, urgency: int) -> Iterator[Message | Pass]:
-        prompt = self.transcript.prompt(*_asked(question)) if given is None else given
+        turns = self.transcript.kept(question, self.target.context_size) if given is None else question.turns
+        prompt = self.transcript.prompt(turns, question.raw, question.effort) if given is None else given
+        self._left_out = len(question.turns) - len(turns)
         self._last = _purpose(question)
         self._learn(question.prediction)
         ending = self._ending(question, self.transcript.opening if given is None else "")
@@ -187,7 +188,8 @@ class Slot:
         explanation = self._explanation(adapts=question.adapt) if question.explain else None
         if question.watch:
             yield self._watched(question)
-        yield Ended(rest, text, finish, session.stats.snapshot(), session.drafter.name, question.accept, explanation)
+        stats, drafter, rule = session.stats.snapshot(), session.drafter.name, question.accept
+        yield Ended(rest, text, finish, stats, drafter, rule, explanation, self._left_out)
         if drafting.memory is not None and in_conversation and len(session.tokens) > asked:
             drafting.memory.keep(session.tokens, asked)
 
@@ -286,10 +288,6 @@ class Slot:
     def _watched(self, question: Question) -> Watched:
         session = self.session
         return Watched(session.stats.snapshot(), self._explanation(adapts=question.adapt), len(session.tokens))
-
-
-def _asked(question: Question) -> tuple[tuple[Turn, ...], bool, Effort]:
-    return question.turns, question.raw, question.effort
 
 
 def _purpose(question: Question) -> str:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from app.engine.overflow import kept
+from app.engine.question import Question
 from models.base import LanguageModel
 from models.prompts import ChatTemplate, Message, render_plain
 from models.thoughts import Effort, opening
@@ -48,6 +50,16 @@ class Transcript:
         self.opening = "" if raw or self._template is None else opening(asked.text)
         del self._known[known:]
         return self._joined(known, asked) or self._vocab.tokenize(" ")
+
+    def kept(self, question: Question, context_size: int) -> Sequence[Message]:
+        """Return the turns of a question that are to be read; see `app.engine.overflow`."""
+        if not question.drops_oldest:
+            return question.turns
+
+        def tokens(turns: Sequence[Message]) -> int:
+            return len(self.preview(turns, question.raw, question.effort))
+
+        return kept(question.turns, tokens, context_size, question.max_tokens)
 
     def preview(self, messages: Sequence[Message], raw: bool = False, effort: Effort = Effort.AUTO) -> list[int]:
         """Return what `prompt` would, and remember nothing."""
