@@ -118,8 +118,10 @@ class Guess:
 class Sampler:
     """Turns a row of logits, shape (vocabulary,), into the one token that this seed emits at this position."""
 
-    def __init__(self, params: SamplingParams, accept: Accept = Accept.COUPLED) -> None:
+    def __init__(self, params: SamplingParams, accept: Accept = Accept.COUPLED, listed: int | None = None) -> None:
+        """Take how to sample, the accept rule, and how many likely tokens of each place are told; None: nobody asks."""
         self.params = params
+        self.listed = listed
         # One-hot distributions leave nothing to chance: all rules are the same, and this one is quickest.
         self.accept = Accept.COUPLED if params.greedy else accept
 

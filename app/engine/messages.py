@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from app.engine.ending import Finish
 from app.engine.explain import Explanation
+from app.engine.likelihood import Place
 from app.engine.round import Round
 from app.engine.session import Reading
 from app.engine.stats import Snapshot
@@ -45,6 +46,8 @@ class Said:
     """What each emitted token adds to the text, which may end inside a character; b"" for a control token."""
     guessed: tuple[bytes, ...] = ()
     """The same of each token that was checked: the draft's chain, then the siblings."""
+    places: tuple[Place, ...] = ()
+    """How likely each emitted token was, where somebody asked; not of an end token."""
 
 
 @dataclass(frozen=True, slots=True)

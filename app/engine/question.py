@@ -44,6 +44,8 @@ class Question:
     """A text like the answer that is expected: guesses may be taken from it."""
     explain: bool = False
     """Tell in the end what drafting cost here, and what came of it."""
+    listed: int | None = None
+    """Tell how likely each token was, with so many of the likeliest beside it; None: nobody asks."""
     watch: bool = False
     """Tell how it goes, from time to time and in the end."""
     accept: Accept = Accept.COUPLED

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from app.engine.disagreement import Disagreement
 from app.engine.ending import Finish
+from app.engine.likelihood import Likelihood
 from app.engine.verify import Verdict
 from drafters.base import Draft
 
@@ -38,6 +39,8 @@ class Round:
     """Other answers, a token each, in the same pass."""
     counts: bool = True
     """Whether this round is the one, of those that shared a pass, by which the pass is counted."""
+    likelihoods: tuple[Likelihood, ...] = ()
+    """Of each emitted token, where somebody asked."""
     wait_seconds: float = 0.0
     """Time since the round before that is in none of the times above: others' turns, and telling of a round."""
 

@@ -12,6 +12,7 @@ from app.engine.drafting import Drafting
 from app.engine.early_stop import EarlyStop
 from app.engine.ending import Ending, Finish
 from app.engine.explain import Explanation, explain
+from app.engine.likelihood import places
 from app.engine.messages import Ended, Explained, Message, Said, Watched
 from app.engine.passes import Pass
 from app.engine.question import Question
@@ -137,7 +138,7 @@ class Slot:
         self._last = _purpose(question)
         self._learn(question.prediction)
         ending = self._ending(question, self.transcript.opening if given is None else "")
-        sampler = Sampler(question.sampling, question.accept)
+        sampler = Sampler(question.sampling, question.accept, question.listed)
         self._recent.begin(sampler)
         answer: list[str] = []
         finish = Finish.CANCELLED
@@ -283,6 +284,7 @@ class Slot:
             lengths + (0,) * (len(event.emitted) - len(lengths)),
             (opening + first, *others),
             tuple(map(piece, event.draft.checked)),
+            places(event.likelihoods, self.target.vocab),
         )
 
     def _watched(self, question: Question) -> Watched:

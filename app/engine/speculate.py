@@ -15,6 +15,7 @@ from contextlib import closing
 from app.engine.control import Controller
 from app.engine.disagreement import Disagreement
 from app.engine.ending import Ending, Finish
+from app.engine.likelihood import Likelihood, likelihoods
 from app.engine.passes import Pass
 from app.engine.round import Clock, Round
 from app.engine.verify import Verdict, disagreement, verify
@@ -58,7 +59,7 @@ def speculate(
     rows = wanted.rows()
     assert len(rows) == k + 1, "I2"
     verified = clock()
-    verdict, apart = _judged(rows, draft, sampler, tokens)
+    verdict, apart, likely = _judged(rows, draft, sampler, tokens)
     emitted, finish = ending.cut(verdict.emitted(draft))
     assert 1 <= len(emitted) <= k + 1, "I3"
     tokens.extend(emitted)
@@ -82,13 +83,17 @@ def speculate(
         disagreement=apart,
         others=wanted.others,
         counts=wanted.counts,
+        likelihoods=likely[: len(emitted)],
     )
 
 
-def _judged(rows: Logits, draft: Draft, sampler: Sampler, tokens: Sequence[int]) -> tuple[Verdict, Disagreement | None]:
+def _judged(
+    rows: Logits, draft: Draft, sampler: Sampler, tokens: Sequence[int]
+) -> tuple[Verdict, Disagreement | None, tuple[Likelihood, ...]]:
     verdict = verify(rows, draft, sampler, tokens)
     # The rows are the engine's own memory: they are gone with the next pass.
-    return verdict, disagreement(rows, draft, verdict)
+    likely = () if sampler.listed is None else likelihoods(rows, draft, verdict, sampler.listed)
+    return verdict, disagreement(rows, draft, verdict), likely
 
 
 def generate(
