@@ -4,11 +4,12 @@ import time
 
 from app.desk import AnswerMessage
 from app.engine.ending import Finish
+from app.engine.likelihood import Place
 from app.engine.messages import Ended, Said
 from app.engine.round import Clock
 from app.engine.session import Reading
 from app.engine.stats import Snapshot, Stats
-from app.serve.asked import Asked, Outcome
+from app.serve.asked import Asked, Outcome, Piece
 from app.serve.indent import Margin
 
 
@@ -23,6 +24,7 @@ class Answer:
         self._reads_since = 0.0
         self._margin = Margin(asked.indent)
         self._said: list[str] = []
+        self._places: list[Place] = []
         self._stats = Stats()
 
     @property
@@ -30,8 +32,8 @@ class Answer:
         """What was counted so far; the engine's own figures come with the end."""
         return self._stats.snapshot()
 
-    def hear(self, message: AnswerMessage) -> str | None:
-        """Take a message; return the text that is certain by it, None where there is no news for the client."""
+    def hear(self, message: AnswerMessage) -> Piece | None:
+        """Take a message; return what is certain by it, None where there is no news for the client."""
         if isinstance(message, Ended):
             rest = self._margin.feed(message.text)
             self.end(rest + self._margin.finish(), message.finish, message.stats)
@@ -43,9 +45,10 @@ class Answer:
 
     def end(self, rest: str, finish: Finish, stats: Snapshot | None = None) -> None:
         """End it, with text that was not told yet."""
-        self.outcome = Outcome(rest, "".join(self._said) + rest, finish, self.stats if stats is None else stats)
+        text, stats = "".join(self._said) + rest, self.stats if stats is None else stats
+        self.outcome = Outcome(rest, text, finish, stats, tuple(self._places))
 
-    def _hear_reading(self, message: Reading) -> str:
+    def _hear_reading(self, message: Reading) -> Piece:
         now = self._clock()
         if not self._stats.prompt_tokens:
             # What is done before anything was read lay in the cache.
@@ -53,13 +56,14 @@ class Answer:
             # From here on, and not from the request on, which may have waited for others.
             self._reads_since = now
         self._stats.prompt_seconds = now - self._reads_since
-        return ""
+        return Piece()
 
-    def _hear_text(self, message: Said) -> str:
+    def _hear_text(self, message: Said) -> Piece:
         self._stats.observe(message.round)
         text = self._margin.feed(message.text)
         self._said.append(text)
+        self._places += message.places
         if self._margin.is_over:
             # The engine would go on with lines that nobody wants.
             self.end("", Finish.LENGTH)
-        return text
+        return Piece(text, message.places)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from app.engine.ending import Finish
+from app.engine.likelihood import Place
 from app.engine.question import Question
 from app.engine.stats import Snapshot
 from app.engine.thread import Urgency
@@ -40,6 +41,15 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class Piece:
+    """Text that became certain; "" while the prompt is read, or a character is not whole."""
+
+    text: str = ""
+    places: tuple[Place, ...] = ()
+    """How likely the tokens were that were emitted meanwhile, where the request asks for it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """How an answer ended."""
 
@@ -49,3 +59,5 @@ class Outcome:
     """The whole text."""
     finish: Finish
     stats: Snapshot
+    places: tuple[Place, ...] = ()
+    """How likely all tokens were, where the request asks for it."""

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.serve.asked import Asked, Outcome
+from app.serve.asked import Asked, Outcome, Piece
 from app.serve.body import read_fields
 from app.serve.chat import read_chat
 from app.serve.completions import read_completions
@@ -18,7 +18,7 @@ from app.serve.service import Service
 from app.serve.stream import EventStream
 
 T = TypeVar("T")
-Speech = AsyncGenerator[str | Outcome]
+Speech = AsyncGenerator[Piece | Outcome]
 """An answer as `Service.speak` tells it."""
 
 
@@ -92,7 +92,7 @@ def _client(request: Request) -> tuple[str, str]:
     return request.client.host if request.client else "", request.headers.get("user-agent", "")
 
 
-async def _with_first(first: str | Outcome, rest: Speech) -> Speech:
+async def _with_first(first: Piece | Outcome, rest: Speech) -> Speech:
     try:
         yield first
         async for said in rest:

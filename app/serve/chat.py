@@ -1,12 +1,14 @@
 """`/v1/chat/completions`."""
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.serve.asked import Asked, Kind, Outcome
+from app.engine.likelihood import Place
+from app.serve.asked import Asked, Kind, Outcome, Piece
 from app.serve.fields import Fields
+from app.serve.logprobs import chat_logprobs, read_chat_listed
 from app.serve.openai_fields import read_content, read_prediction, refuse_unsupported, wants_usage
 from app.serve.replies import finish_reason, head, timings, usage
 from app.serve.sampling import read_count, read_sampling, read_stops
@@ -39,13 +41,13 @@ class ChatRequest:
         choice = {
             "index": 0,
             "message": {"role": "assistant", "content": parts.said, **thoughts, "refusal": None},
-            "logprobs": None,
+            "logprobs": self._logprobs(outcome.places),
             "finish_reason": finish_reason(outcome.finish),
         }
         reply = head("chat.completion", "chatcmpl", self.model)
         return {**reply, "choices": [choice], "usage": usage([outcome]), "timings": timings(outcome)}
 
-    async def events(self, speech: AsyncGenerator[str | Outcome]) -> AsyncGenerator[bytes]:
+    async def events(self, speech: AsyncGenerator[Piece | Outcome]) -> AsyncGenerator[bytes]:
         """Yield the answer in pieces."""
         base = head("chat.completion.chunk", "chatcmpl", self.model)
         if self.tells_usage:
@@ -54,8 +56,13 @@ class ChatRequest:
         async with aclosing(speech):
             yield _chunk(base, {"role": "assistant", "content": ""})
             async for said in speech:
+                logprobs = self._logprobs(said.places) if isinstance(said, Piece) else None
                 for delta in _deltas(thoughts, said):
-                    yield _chunk(base, delta)
+                    # All in the first: it is the tokens of both that came together.
+                    yield _chunk(base, delta, logprobs=logprobs)
+                    logprobs = None
+                if logprobs and logprobs["content"]:
+                    yield _chunk(base, {"content": ""}, logprobs=logprobs)
                 if not isinstance(said, Outcome):
                     continue
                 last = {**base, "timings": timings(said)}
@@ -63,6 +70,9 @@ class ChatRequest:
                 if self.tells_usage:
                     yield event({**base, "choices": [], "usage": usage([said])})
         yield DONE
+
+    def _logprobs(self, places: Sequence[Place]) -> dict[str, Any] | None:
+        return None if self.asked.question.listed is None else chat_logprobs(places)
 
 
 def read_chat(fields: Fields, service: Service) -> ChatRequest:
@@ -79,6 +89,7 @@ def read_chat(fields: Fields, service: Service) -> ChatRequest:
         max_tokens=count,
         prediction=read_prediction(fields),
         effort=read_effort(fields, base.effort),
+        listed=read_chat_listed(fields),
     )
     asked, divides = Asked(question, Kind.CHAT), read_divides(fields)
     return ChatRequest(asked, fields.flag("stream"), wants_usage(fields), service.loaded.name, divides)
@@ -102,10 +113,10 @@ def _turn(part: Fields) -> Turn:
     return Turn(role, text or "", thoughts if role == "assistant" else "")
 
 
-def _deltas(thoughts: Thoughts | None, said: str | Outcome) -> Iterator[dict[str, str]]:
+def _deltas(thoughts: Thoughts | None, said: Piece | Outcome) -> Iterator[dict[str, str]]:
     """Yield what a piece of an answer adds to its fields, thoughts first."""
     is_last = isinstance(said, Outcome)
-    text = said.rest if isinstance(said, Outcome) else said
+    text = said.rest if isinstance(said, Outcome) else said.text
     parts = thoughts.feed(text, last=is_last) if thoughts else Parts(said=text)
     if parts.thoughts:
         yield {"reasoning_content": parts.thoughts}
@@ -113,6 +124,8 @@ def _deltas(thoughts: Thoughts | None, said: str | Outcome) -> Iterator[dict[str
         yield {"content": parts.said}
 
 
-def _chunk(base: dict[str, Any], delta: dict[str, Any], finish: str | None = None) -> bytes:
-    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+def _chunk(
+    base: dict[str, Any], delta: dict[str, Any], finish: str | None = None, logprobs: dict[str, Any] | None = None
+) -> bytes:
+    choice = {"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
     return event({**base, "choices": [choice]})

@@ -5,11 +5,13 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
+from app.engine.likelihood import Place
 from app.engine.question import Question
-from app.serve.asked import Asked, Kind, Outcome
+from app.serve.asked import Asked, Kind, Outcome, Piece
 from app.serve.fields import Fields
+from app.serve.logprobs import characters, read_listed, text_logprobs
 from app.serve.native import require_filling
-from app.serve.openai_fields import read_prediction, refuse_unsupported, wants_usage
+from app.serve.openai_fields import read_prediction, refuse_for_chats, refuse_unsupported, wants_usage
 from app.serve.prompts import Prompt
 from app.serve.replies import finish_reason, head, timings, usage
 from app.serve.sampling import read_count, read_sampling, read_stops
@@ -32,34 +34,42 @@ class CompletionsRequest:
     def reply(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         """Return the answer to a request that does not stream."""
         choices = [
-            _choice(place, outcome.text, finish_reason(outcome.finish)) for place, outcome in enumerate(outcomes)
+            _choice(place, outcome.text, finish_reason(outcome.finish), self._logprobs(outcome.places))
+            for place, outcome in enumerate(outcomes)
         ]
         reply = {**head(_KIND, _PREFIX, self.model), "choices": choices, "usage": usage(outcomes)}
         return {**reply, "timings": timings(outcomes[0])} if len(outcomes) == 1 else reply
 
-    async def events(self, first: AsyncGenerator[str | Outcome], service: Service) -> AsyncGenerator[bytes]:
+    async def events(self, first: AsyncGenerator[Piece | Outcome], service: Service) -> AsyncGenerator[bytes]:
         """Yield the answers in pieces; the first has begun."""
         base = head(_KIND, _PREFIX, self.model)
         if self.tells_usage:
             base["usage"] = None
         outcomes: list[Outcome] = []
         for place, asked in enumerate(self.asked):
+            start = 0
             async with aclosing(first if place == 0 else service.speak(asked, further=True)) as speech:
                 async for said in speech:
                     if isinstance(said, Outcome):
                         outcomes.append(said)
                         last = {**base, "timings": timings(said)}
                         yield event({**last, "choices": [_choice(place, said.rest, finish_reason(said.finish))]})
-                    elif said:
-                        yield event({**base, "choices": [_choice(place, said, None)]})
+                    elif said.text or said.places:
+                        logprobs = self._logprobs(said.places, start)
+                        yield event({**base, "choices": [_choice(place, said.text, None, logprobs)]})
+                        start += characters(said.places)
         if self.tells_usage:
             yield event({**base, "choices": [], "usage": usage(outcomes)})
         yield DONE
+
+    def _logprobs(self, places: Sequence[Place], start: int = 0) -> dict[str, Any] | None:
+        return None if self.asked[0].question.listed is None else text_logprobs(places, start)
 
 
 def read_completions(fields: Fields, service: Service, prompts: Sequence[Prompt]) -> CompletionsRequest:
     """Read what to do with prompts that are read already; raises Refused."""
     refuse_unsupported(fields)
+    refuse_for_chats(fields)
     fields.text("model")
     suffix = fields.text("suffix")
     if suffix:
@@ -76,6 +86,7 @@ def _question(fields: Fields, base: Question) -> Question:
         stops=read_stops(fields),
         max_tokens=read_count(fields, "max_tokens", "n_predict", default=base.max_tokens),
         prediction=read_prediction(fields),
+        listed=read_listed(fields, "logprobs"),
     )
 
 
@@ -83,5 +94,5 @@ def _on(base: Question, prompt: Prompt, suffix: str | None) -> Question:
     return replace(base, hole=Hole(prompt.text, suffix)) if suffix else prompt.to(base)
 
 
-def _choice(place: int, text: str, finish: str | None) -> dict[str, Any]:
-    return {"index": place, "text": text, "logprobs": None, "finish_reason": finish}
+def _choice(place: int, text: str, finish: str | None, logprobs: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {"index": place, "text": text, "logprobs": logprobs, "finish_reason": finish}

@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.engine.ending import Finish
+from app.engine.likelihood import Place
 from app.engine.question import Question
-from app.serve.asked import Asked, Kind, Outcome
+from app.serve.asked import Asked, Kind, Outcome, Piece
 from app.serve.errors import Refused
 from app.serve.fields import Fields
-from app.serve.openai_fields import refuse_native, refuse_several
+from app.serve.logprobs import native_probabilities, read_listed
+from app.serve.openai_fields import refuse_native, refuse_probabilities, refuse_several
 from app.serve.prompts import Prompt
 from app.serve.replies import stop_type, timings
 from app.serve.sampling import read_count, read_sampling, read_stops
@@ -40,17 +42,19 @@ class NativeRequest:
 
     def reply(self, outcome: Outcome, loaded: Loaded) -> dict[str, Any]:
         """Return the answer to a request that does not stream."""
-        return _chosen({**self._end(outcome, loaded), "content": outcome.text}, self.fields)
+        told = {**self._end(outcome, loaded), "content": outcome.text, **self._probabilities(outcome.places)}
+        return _chosen(told, self.fields)
 
-    async def events(self, speech: AsyncGenerator[str | Outcome], loaded: Loaded) -> AsyncGenerator[bytes]:
+    async def events(self, speech: AsyncGenerator[Piece | Outcome], loaded: Loaded) -> AsyncGenerator[bytes]:
         """Yield the answer in pieces, the last with all figures."""
         async with aclosing(speech):
             async for said in speech:
                 if isinstance(said, Outcome):
                     end = {**self._end(said, loaded), "content": said.rest}
                     yield event(_chosen(end, self.fields))
-                elif said:
-                    yield event({"index": self.index, "content": said, "tokens": [], "stop": False, "id_slot": -1})
+                elif said.text or said.places:
+                    told = {"index": self.index, "content": said.text, "tokens": [], "stop": False, "id_slot": -1}
+                    yield event({**told, **self._probabilities(said.places)})
 
     def _end(self, outcome: Outcome, loaded: Loaded) -> dict[str, Any]:
         stats = outcome.stats
@@ -71,6 +75,10 @@ class NativeRequest:
             "stopping_word": self._stopping_word(outcome),
             "timings": timings(outcome),
         }
+
+    def _probabilities(self, places: Sequence[Place]) -> dict[str, Any]:
+        asked = self.asked.question.listed is not None
+        return {"completion_probabilities": native_probabilities(places)} if asked else {}
 
     def _settings(self, loaded: Loaded) -> dict[str, Any]:
         question = self.asked.question
@@ -94,6 +102,7 @@ def read_infill(fields: Fields, service: Service, client: Hashable) -> NativeReq
         # Before the hole what is too long for the context can be cut.
         prefix, begun = prefix + begun, ""
     hole, keeps = Hole(prefix, suffix, chunks=_chunks(fields), begun=begun), fields.flag("cache_prompt")
+    refuse_probabilities(fields, "n_probs")
     wanted = _request(fields, Asked(_question(fields, service.settings.filling), Kind.INFILL, _indent(fields)))
     # Last: what is refused is not remembered.
     hole = service.prompt_reuse.hole(client, hole, most) if keeps else hole
@@ -104,12 +113,14 @@ def read_completion(fields: Fields, service: Service, prompts: Sequence[Prompt])
     """Read what to do with prompts that are read already; raises Refused."""
     refuse_several(fields)
     base = _question(fields, service.settings.completing)
+    # 0 asks for none there, not for the tokens' own.
+    base = replace(base, listed=read_listed(fields, "n_probs") or None)
     asked = [Asked(prompt.to(base), Kind.COMPLETION, _indent(fields)) for prompt in prompts]
     return [replace(_request(fields, one), index=place) for place, one in enumerate(asked)]
 
 
 async def events_of(
-    requests: Sequence[NativeRequest], first: AsyncGenerator[str | Outcome], service: Service
+    requests: Sequence[NativeRequest], first: AsyncGenerator[Piece | Outcome], service: Service
 ) -> AsyncGenerator[bytes]:
     """Yield the answers to several requests, one after the other; the first has begun."""
     for place, one in enumerate(requests):

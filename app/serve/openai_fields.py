@@ -12,7 +12,6 @@ _UNSUPPORTED = {
     "functions": "this server does not call functions",
     "audio": "this server does not produce audio",
     "logit_bias": "this server does not bias tokens",
-    "logprobs": "this server does not return probabilities",
     "echo": "this server does not repeat prompts",
     "ignore_eos": "the model decides when an answer ends",
 }
@@ -30,16 +29,22 @@ def refuse_unsupported(fields: Fields) -> None:
     for name, why in _UNSUPPORTED.items():
         _refuse_unless_empty(fields, name, why)
     _refuse_more_than_one(fields, "n", "best_of")
-    _refuse_probabilities(fields, "top_logprobs", "n_probs")
+    refuse_probabilities(fields, "n_probs")
     _refuse_calls(fields)
     refuse_formats(fields)
+
+
+def refuse_for_chats(fields: Fields) -> None:
+    """Refuse what conversations alone can have."""
+    _refuse_unless_empty(fields, "chat_template_kwargs", "texts go to the model without a template")
+    refuse_probabilities(fields, "top_logprobs")
 
 
 def refuse_native(fields: Fields) -> None:
     """Refuse what llama.cpp's server would do, and this one can't."""
     for name, why in _NATIVE.items():
         _refuse_unless_empty(fields, name, why)
-    _refuse_probabilities(fields, "n_probs", "logprobs")
+    refuse_probabilities(fields, "logprobs")
     _refuse_more_than_one(fields, "n")
     refuse_formats(fields)
 
@@ -96,10 +101,10 @@ def refuse(name: str, why: str) -> NoReturn:
     raise Refused(400, f"'{name}' is not supported: {why}.", param=name, code="unsupported_parameter")
 
 
-def _refuse_probabilities(fields: Fields, *names: str) -> None:
-    for name in names:
-        if (fields.whole(name, -1, 1 << 16) or 0) > 0:
-            refuse(name, _UNSUPPORTED["logprobs"])
+def refuse_probabilities(fields: Fields, name: str) -> None:
+    """Refuse probabilities asked for by the name that they have elsewhere, or where there are none."""
+    if (fields.whole(name, -1, 1 << 16) or 0) > 0:
+        refuse(name, "this path does not return probabilities by that name")
 
 
 def _refuse_more_than_one(fields: Fields, *names: str) -> None:

@@ -13,7 +13,7 @@ from app.engine.load import Progress
 from app.engine.messages import Ready, Said
 from app.engine.stats import Stats
 from app.serve.answer import Answer
-from app.serve.asked import Asked, Outcome
+from app.serve.asked import Asked, Outcome, Piece
 from app.serve.errors import Refused, refusal
 from app.serve.metrics import Metrics
 from app.serve.prompt_reuse import PromptReuse
@@ -80,8 +80,8 @@ class Service:
         _ = self.loaded
         return await self._desk.look(lambda worker: job(worker.vocab))
 
-    async def speak(self, asked: Asked, *, further: bool = False) -> AsyncGenerator[str | Outcome]:
-        """Yield the text of an answer as it becomes certain, "" while its prompt is read, and last how it ended.
+    async def speak(self, asked: Asked, *, further: bool = False) -> AsyncGenerator[Piece | Outcome]:
+        """Yield an answer as it becomes certain, empty pieces while its prompt is read, and last how it ended.
 
         Raises Refused, but not because a `further` prompt of a request has to wait: what was said to those before it
         would be lost. Closing the generator calls the answer off within a round.

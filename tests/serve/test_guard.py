@@ -275,7 +275,7 @@ def test_who_reads_slowly_keeps_no_place(tmp_path: Path) -> None:
         assert one.client.portal is not None
         quick, *told, outcome = one.client.portal.call(ask)
         assert (quick.stats.emitted, outcome.stats.emitted) == (2, 300)
-        assert outcome.text == "".join(told) + outcome.rest
+        assert outcome.text == "".join(piece.text for piece in told) + outcome.rest
         assert one.service._admitted == 0
 
 

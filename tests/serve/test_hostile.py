@@ -53,7 +53,7 @@ SHARED: dict[str, st.SearchStrategy[Any]] = {
 OPENAI: dict[str, st.SearchStrategy[Any]] = {
     **SHARED, "model": TEXTS, "stream_options": st.fixed_dictionaries({"include_usage": FLAGS}), "n": st.just(1),
     "best_of": st.just(1), "prediction": st.fixed_dictionaries({"type": st.just("content"), "content": TEXTS}),
-    "logprobs": EMPTY, "top_logprobs": st.just(0), "echo": EMPTY, "tools": EMPTY, "functions": EMPTY, "audio": EMPTY,
+    "top_logprobs": st.just(0), "echo": EMPTY, "tools": EMPTY, "functions": EMPTY, "audio": EMPTY,
     "tool_choice": st.just("none"), "function_call": st.just("auto"), "web_search_options": st.none(),
     "chat_template_kwargs": EMPTY,
 }  # fmt: skip
@@ -63,8 +63,15 @@ NATIVE: dict[str, st.SearchStrategy[Any]] = {
 }  # fmt: skip
 CHUNKS = st.lists(st.fixed_dictionaries({"text": TEXTS}, optional={"filename": TEXTS}), max_size=3)
 FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
-    "/v1/chat/completions": {"messages": st.lists(TURN, max_size=3), "max_completion_tokens": COUNTS, **OPENAI},
-    "/v1/completions": {"prompt": PROMPTS, "suffix": TEXTS, **OPENAI},
+    "/v1/chat/completions": {
+        "messages": st.lists(TURN, max_size=3),
+        "max_completion_tokens": COUNTS,
+        "logprobs": FLAGS,
+        "reasoning_effort": st.sampled_from([None, "none"]),
+        "reasoning_format": st.sampled_from([None, "auto"]),
+        **OPENAI,
+    },
+    "/v1/completions": {"prompt": PROMPTS, "suffix": TEXTS, "logprobs": st.sampled_from([None, 0, 5]), **OPENAI},
     "/infill": {
         "input_prefix": TEXTS,
         "input_suffix": TEXTS,

@@ -216,7 +216,7 @@ def test_an_answer_that_a_full_context_ends_is_truncated(
     ("field", "value"),
     [
         ("mirostat", 2), ("typical_p", 0.5), ("dry_multiplier", 0.8), ("xtc_probability", 0.5), ("top_n_sigma", 1.0),
-        ("dynatemp_range", 0.5), ("n_probs", 5), ("ignore_eos", True), ("logit_bias", [[5, False]]), ("samplers", 5),
+        ("dynatemp_range", 0.5), ("ignore_eos", True), ("logit_bias", [[5, False]]), ("samplers", 5),
         ("grammar", "root ::= x"), ("json_schema", {"type": "object"}), ("logprobs", 5), ("return_tokens", True),
         ("n", 3),
     ],
@@ -317,3 +317,8 @@ def test_an_answer_that_a_line_ends_counts_no_time_in_which_it_waited(
         outcome, seconds = one.client.portal.call(ask)
         assert outcome.text == "one\n  two\n\n   red"
         assert 0 < outcome.stats.prompt_seconds < seconds
+
+
+def test_a_hole_has_no_probabilities(server: Served) -> None:
+    status, error = server.refused(PATH, **HOLE, n_predict=1, n_probs=5)
+    assert (status, error["param"]) == (400, "n_probs")

@@ -18,7 +18,7 @@ from app.desk import AnswerMessage
 from app.engine.messages import Said
 from app.engine.round import Round
 from app.serve.answer import Answer
-from app.serve.asked import Asked, Kind
+from app.serve.asked import Asked, Kind, Piece
 from app.serve.metrics import prompt_class
 from models.prompts import Message as Turn
 from models.toy import ToyVocab
@@ -201,7 +201,7 @@ def test_whoever_leaves_is_counted_unless_the_cache_alone_was_warmed_and_tokens_
         async def leave() -> None:
             asked = Asked(replace(question, max_tokens=most), Kind.CHAT)
             async with aclosing(one.service.speak(asked)) as speech:
-                assert await anext(speech) == "", "it reads"
+                assert await anext(speech) == Piece(), "it reads"
 
         assert one.client.portal is not None
         one.client.portal.call(one.service.whole, Asked(replace(question, max_tokens=2), Kind.CHAT))

@@ -134,7 +134,7 @@ def test_openais_client_gathers_a_stream(client: OpenAI) -> None:
 @pytest.mark.parametrize(
     ("field", "value", "param"),
     [
-        ("n", 2, "n"), ("logprobs", True, "logprobs"), ("tools", TOOLS, "tools"), ("messages", [], "messages"),
+        ("n", 2, "n"), ("tools", TOOLS, "tools"), ("messages", [], "messages"),
         ("response_format", {"type": "json_object"}, "response_format"), ("tool_choice", "required", "tool_choice"),
         ("logit_bias", {"5": -100}, "logit_bias"), ("web_search_options", {}, "web_search_options"),
         ("messages", [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}],
