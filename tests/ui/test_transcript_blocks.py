@@ -1,11 +1,18 @@
 """An answer that is cut into blocks while it is said comes out as when it is read as a whole."""
 
+from itertools import product
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.style import Style
 
 from app.ui.blocks import Block, Growing, blocks_of, code_blocks_of
 from app.ui.entries import Answer
+from app.ui.look import Look
+from app.ui.origin_styles import Palette
+from models.thoughts import divided
 
+LOOK = Look(Palette.DARK, "github-dark", " ", *(Style.null(),) * 11)
 _PARTS = (
     *("word", " ", "\n", "\n\n", "\n\n\n", "    ", "  ", "\t", "- ", "* ", "1. ", "2) ", "- - -", "---", "===", "> "),
     *("# ", "## x\n", "```", "```py\n", "~~~\n", "`", "``", "a | b\n", "-|-\n", "|", "[x]: http://y\n", "[x][x]", "**"),
@@ -74,7 +81,7 @@ def test_a_line_end_in_two_parts_is_one() -> None:
     answer = Answer(1)
     for part in ("a\r", "\nb\r", "c"):
         answer.append(part, (), ())
-        (piece,) = answer.pieces(raw=False)
+        (piece,) = answer.pieces(raw=False, thoughts=False)
     assert piece.body.block.source == "a\nb\u240dc"
 
 
@@ -86,19 +93,25 @@ def test_an_open_fence_is_code_already() -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.sampled_from([*_PARTS, "\r\n", "\r", "\x1b[31m"]), max_size=25), st.booleans())
-def test_a_finished_answer_has_the_pieces_of_a_whole_one(parts: list[str], raw: bool) -> None:
-    growing, whole = Answer(1), Answer(1)
+@given(
+    st.sampled_from(["", "<think>", "<think>\n"]),
+    st.lists(st.sampled_from([*_PARTS, "\r\n", "\r", "\x1b[31m", "</think>", "</thi"]), max_size=25),
+    st.booleans(),
+    st.booleans(),
+)
+def test_a_finished_answer_has_the_pieces_of_a_whole_one(
+    begun: str, parts: list[str], raw: bool, thoughts: bool
+) -> None:
+    growing, whole, parts = Answer(1), Answer(1), [begun, *parts]
     for part in parts:
         growing.append(part, (), ())
-        growing.pieces(raw=raw)
+        growing.pieces(raw=raw, thoughts=thoughts)
     growing.finish("")
     whole.append("".join(parts), (), ())
     whole.finish("")
     assert growing.text == whole.text == "".join(parts)
-    for form in (False, True):
-        mine, other = growing.pieces(raw=form), whole.pieces(raw=form)
+    assert growing.said == whole.said == divided(whole.text).said
+    for form, wanted in product((False, True), repeat=2):
+        mine, other = growing.pieces(raw=form, thoughts=wanted), whole.pieces(raw=form, thoughts=wanted)
         assert [piece.above for piece in mine] == [piece.above for piece in other]
-        assert len(mine) == len(other)
-    blocks = [[piece.body.block for piece in answer.pieces(raw=False)] for answer in (growing, whole)]
-    assert blocks[0] == blocks[1]
+        assert [piece.body.lines(60, LOOK) for piece in mine] == [piece.body.lines(60, LOOK) for piece in other]
