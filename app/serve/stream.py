@@ -19,8 +19,11 @@ DONE = b"data: [DONE]\n\n"
 
 
 def event(content: dict[str, Any]) -> bytes:
-    """Return one event."""
-    return b"data: " + json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
+    """Return one event, in ASCII.
+
+    Clients that take its lines from a decoded text, as httpx does, would end them at a U+2028 or U+0085 in an answer.
+    """
+    return b"data: " + json.dumps(content, separators=(",", ":")).encode() + b"\n\n"
 
 
 class EventStream(Response):

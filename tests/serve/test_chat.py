@@ -1,14 +1,17 @@
 """`/v1/chat/completions`: shapes, streams, and what is refused in words."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from httpx2 import Response
 from serving import Served, served
 from thinking_toy import ThinkingToy
 
 from app.engine import load
+from app.serve.stream import event
 from models.thoughts import divided
 from models.toy import ToyModel
 
@@ -54,6 +57,13 @@ def test_a_stream_tells_the_same_text_in_pieces_and_ends_as_clients_expect(serve
     assert [event["choices"][0]["finish_reason"] for event in events] == [None] * (len(events) - 1) + ["length"]
     assert len({event["id"] for event in events}) == 1
     assert all("usage" not in event for event in events)
+
+
+def test_an_event_is_one_line_also_to_who_ends_lines_as_unicode_does() -> None:
+    said = {"content": "a\u2028b\u2029c\x85d\x0ce é 😀"}
+    line, end = Response(200, content=event(said)).iter_lines()
+    assert json.loads(line.removeprefix("data: ")) == said
+    assert end == ""
 
 
 def test_the_usage_of_a_stream_comes_last_when_it_is_asked_for(server: Served) -> None:
