@@ -43,7 +43,8 @@ async def _read(request: Request, limit: int) -> bytes:
 
 def _parsed(body: bytes) -> object:
     try:
-        return json.loads(body.decode(), parse_constant=_no_number)
+        # Files that Windows' tools write begin with a byte order mark, and are sent as they are.
+        return json.loads(body.decode("utf-8-sig"), parse_constant=_no_number)
     except UnicodeDecodeError:
         raise Refused(400, "The body is not valid UTF-8.") from None
     except RecursionError:

@@ -176,6 +176,11 @@ def test_what_is_no_json_object_is_refused(server: Served, path: str, body: byte
     assert response.json()["error"]["type"] == "invalid_request_error"
 
 
+def test_a_byte_order_mark_before_the_json_is_no_part_of_it(server: Served) -> None:
+    body = b'\xef\xbb\xbf{"content": "the cat"}'
+    assert server.client.post("/tokenize", content=body).json() == server.post("/tokenize", content="the cat")
+
+
 def test_a_body_that_does_not_come_is_not_waited_for(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.serve.body._SECONDS", 0.05)
 
