@@ -13,8 +13,8 @@ from models.base import Vocab
 from models.prompts import Message as Turn
 
 _FIELD = "prompt"
-_MOST = 16
-"""Most prompts of a request."""
+_MOST = 64
+"""Most prompts of a request; LangChain puts twenty into one."""
 
 
 @dataclass(frozen=True, slots=True)

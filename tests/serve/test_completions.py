@@ -64,6 +64,10 @@ def test_several_prompts_are_answered_in_their_order(server: Served) -> None:
     assert streamed == alone
 
 
+def test_as_many_prompts_as_langchain_sends_at_once_are_answered(server: Served) -> None:
+    assert len(texts(server.post(PATH, prompt=["the cat"] * 20, max_tokens=1))) == 20
+
+
 def test_a_prompt_may_be_tokens(server: Served) -> None:
     tokens = server.post("/tokenize", content="the cat")["tokens"]
     wanted = texts(server.post(PATH, prompt="the cat", max_tokens=9, temperature=0))
@@ -90,7 +94,7 @@ def test_a_stream_ends_with_its_reason_and_its_usage(server: Served) -> None:
         (None, "required"),
         ([], "prompts"),
         (5, "string"),
-        (["a"] * 17, "prompts"),
+        (["a"] * 65, "prompts"),
         (["a", None], "string"),
         ([36], "token ids"),
     ],

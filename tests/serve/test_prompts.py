@@ -141,7 +141,7 @@ def test_before_a_hole_ids_are_text(server: Served) -> None:
         ([38], "from 0 to 37"), ([-1], "token ids"), ([True], "token ids"), ([1.0], "token ids"),
         ([1, [2]], "token ids"), ([1, None], "token ids"), ([[1], [99]], "token ids"), ([10**30], "token ids"),
         ([36], "not a token"), ([[1, 37]], "not a token"), ([[]], "no tokens"), ([1, "\ud800"], "half"),
-        (["a", None], "must be a string"), ([{}], "string"), ([], "prompts"), ([[1]] * 17, "prompts"),
+        (["a", None], "must be a string"), ([{}], "string"), ([], "prompts"), ([[1]] * 65, "prompts"),
         (["a", ["b" * (1 << 20), "c"]], "characters"),
     ],
 )  # fmt: skip
