@@ -31,7 +31,8 @@ def read_serve(model: str | None, flags: dict[str, Any]) -> ServePlan:
     plan = replace(read_plan(flags["model_option"] or model or STARTER, flags), slots=flags["parallel"])
     chatting, completing, filling = _questions(flags)
     limits = Limits(int(flags["max_body"] * _MIB), flags["queue"], flags["timeout"], flags["grace"])
-    return ServePlan(plan, chatting, completing, filling, _door(flags), limits, flags["alias"] or "", flags["quiet"])
+    door, name = _door(flags), flags["alias"] or ""
+    return ServePlan(plan, chatting, completing, filling, door, limits, name, flags["quiet"], flags["fim"])
 
 
 def run_serve(plan: ServePlan) -> int:

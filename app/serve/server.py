@@ -21,6 +21,7 @@ from app.serve.settings import Door, ServePlan
 from app.serve.web import make_app
 from app.terminal import Terminal
 from models.errors import LocalspecError, UsageError
+from models.fim import no_fim
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _NOT_HERE = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
@@ -93,6 +94,10 @@ async def _load(service: Service, terminal: Terminal, listener: socket.socket) -
     ready = await service.load(terminal.loading)
     for note in (*ready.notes, *ready.chat_notes):
         terminal.warn(note)
+    if service.settings.for_editors and not service.loaded.fills:
+        # Editors' plug-ins say nothing of requests that fail: nobody would learn why no completion ever comes.
+        problem = no_fim(service.loaded.name)
+        terminal.warn(f"{problem.title} {problem.hint}")
     url, name = _url(service.settings.door.host, listener), service.loaded.name
     terminal.tell(f"listening on {url}: {name}, drafter {ready.drafter}, Ctrl-C stops")
 

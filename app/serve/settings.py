@@ -51,3 +51,5 @@ class ServePlan:
     alias: str
     """Name of the model in replies; "" for its own."""
     quiet: bool
+    for_editors: bool = False
+    """Whether it is started for completions at a cursor: a model that can't fill holes is then warned of."""

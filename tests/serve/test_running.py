@@ -57,6 +57,12 @@ def test_the_address_model_and_drafter_are_told(server: Running) -> None:
     assert f"listening on {server.url}: toy-0, drafter suffix, Ctrl-C stops\n" in server.told
 
 
+@pytest.mark.parametrize(("model", "told"), [("toy", 1), ("toy-fim", 0)])
+def test_a_server_for_editors_tells_that_its_model_fills_no_holes(tmp_path: Path, model: str, told: int) -> None:
+    with running(tmp_path, model, "--fim") as one:
+        assert sum("note: toy-0 can't fill in code" in line for line in one.told) == told
+
+
 def test_openais_client_chats(client: OpenAI) -> None:
     (model,) = client.models.list().data
     reply = client.chat.completions.create(model=model.id, messages=HELLO, max_tokens=20, temperature=0)
