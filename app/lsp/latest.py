@@ -1,26 +1,27 @@
-"""One thing at a time, and the newest wins."""
+"""One thing of a kind at a time, and the newest wins."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Hashable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
 class Latest:
-    """Runs what it is given; what runs already is called off first, so that nothing ever waits in a line."""
+    """Runs what it is given; what runs of its kind is called off first, so that nothing ever waits in a line."""
 
     def __init__(self) -> None:
-        self._task: asyncio.Task[Any] | None = None
+        self._tasks: dict[Hashable, asyncio.Task[Any]] = {}
 
-    async def run(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """Return what the work gives; None if something newer, or `call_off`, came in between.
+    async def run(self, work: Coroutine[Any, Any, T], kind: Hashable) -> T | None:
+        """Return what the work gives; None if something newer of its kind, or `call_off`, came in between.
 
         Cancelling the caller cancels the work, and is raised.
         """
-        self.call_off()
+        if (older := self._tasks.get(kind)) is not None:
+            older.cancel()
         task = asyncio.ensure_future(work)
-        self._task = task
+        self._tasks[kind] = task
         try:
             return await task
         except asyncio.CancelledError:
@@ -31,5 +32,5 @@ class Latest:
 
     def call_off(self) -> None:
         """Cancel what runs, if anything does."""
-        if self._task is not None:
-            self._task.cancel()
+        for task in self._tasks.values():
+            task.cancel()

@@ -41,6 +41,11 @@ class Server(LanguageServer):
         self._start = settings
         self._wrong: list[str] = []
         self._latest = Latest()
+        self._turn = asyncio.Lock()
+        """Of the two requests that an editor makes with each key if it lists completions and shows them inline.
+
+        The second one mostly finds known what the first was told.
+        """
         self._asked: Asked | None = None
         self._shown: tuple[int, Completion | None] = (0, None)
         for method, handler in _HANDLERS.items():
@@ -90,7 +95,7 @@ class Server(LanguageServer):
             self._latest.call_off()
             return []
         self._asked = asked
-        completion = await self._latest.run(self._complete(asked, pause, patience))
+        completion = await self._latest.run(self._complete(asked, pause, patience), item)
         if completion is None or not completion.text or asked.is_stale:
             return []
         self._shown = self._shown[0] + 1, completion
@@ -126,13 +131,14 @@ class Server(LanguageServer):
         if (known := completer.known(asked.place, limits)) is not None:
             return known
         await asyncio.sleep(pause)
-        if (completer := self.models.completer) is None:
-            return None
-        try:
-            return await completer.complete(asked.place, limits)
-        except LocalspecError as error:
-            self.editor.fail(error)
-            return None
+        async with self._turn:
+            if (completer := self.models.completer) is None:
+                return None
+            try:
+                return await completer.complete(asked.place, limits)
+            except LocalspecError as error:
+                self.editor.fail(error)
+                return None
 
     def _limits(self) -> Limits:
         settings = self.settings

@@ -209,6 +209,21 @@ def test_an_editor_without_inline_completions_gets_a_list(another: Editor) -> No
     assert another.gone() == 1
 
 
+def test_an_editor_that_lists_and_shows_inline_gets_both_of_one_answer(another: Editor) -> None:
+    another.start({"completion": "on"})
+    another.open("one two ")
+    here, uri = types.Position(0, 8), types.TextDocumentIdentifier(URI)
+
+    async def story() -> tuple[object, Sequence[types.InlineCompletionItem]]:
+        listed = another.client.text_document_completion_async(types.CompletionParams(uri, here))
+        inline = asyncio.ensure_future(another.inline(0, 8, AUTOMATIC))
+        return await listed, await inline
+
+    listed, inline = another.run(story())
+    assert isinstance(listed, types.CompletionList)
+    assert [item.text_edit.new_text for item in listed.items] == [inserted(inline)]
+
+
 @pytest.mark.parametrize("another", ["/nowhere/at all.gguf"], indirect=True)
 def test_a_missing_model_is_told_once_and_another_may_be_named(another: Editor) -> None:
     another.start(SETTINGS, configuration=True)
