@@ -86,13 +86,18 @@ class Documents(Workspace):
         return document if isinstance(document, Document) and document.version is not None else None
 
     def name(self, uri: str) -> str:
-        """Return a document's path within the folder it is worked on in, or else the whole path."""
+        """Return a document's path within the folder it is worked on in, or else the whole path.
+
+        Where there are several folders, it begins with the folder's name: documents are told apart by it.
+        """
         path = to_fs_path(uri)
         if path is None:
             return uri.rpartition(":")[2]
-        for folder in filter(None, (self.root_path, *(to_fs_path(one.uri) for one in self.folders.values()))):
+        paths = filter(None, (self.root_path, *(to_fs_path(one.uri) for one in self.folders.values())))
+        folders = [*dict.fromkeys(map(PurePath, paths))]
+        for folder in folders:
             if PurePath(path).is_relative_to(folder):
-                return PurePath(path).relative_to(folder).as_posix()
+                return PurePath(path).relative_to(folder.parent if len(folders) > 1 else folder).as_posix()
         return path
 
     def put_text_document(self, text_document: types.TextDocumentItem, notebook_uri: str | None = None) -> None:

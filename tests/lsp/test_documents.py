@@ -131,7 +131,10 @@ def test_half_a_surrogate_pair_is_one_character_that_can_be_encoded() -> None:
 @pytest.mark.parametrize(
     ("folders", "uri", "name"),
     [
-        (["file:///other", "file:///src"], "file:///src/app/a%20b.py", "app/a b.py"),
+        (["file:///src"], "file:///src/app/a%20b.py", "app/a b.py"),
+        (["file:///w/one", "file:///w/two"], "file:///w/one/a.py", "one/a.py"),
+        (["file:///w/one", "file:///w/two"], "file:///w/two/a.py", "two/a.py"),
+        (["file:///w/one", "file:///w/two"], "file:///w/three/a.py", "/w/three/a.py"),
         (["file:///src"], "file:///srcs/a.py", "/srcs/a.py"),
         ([], "file:///src/a.py", "/src/a.py"),
         ([], "untitled:Untitled-1", "Untitled-1"),
