@@ -21,7 +21,8 @@ _PORT, _FILLING_PORT = 8080, 8012
 _FILLING_TOKENS = 128
 _TEMPERATURE = 0.8
 _MIB = 1 << 20
-_ORIGIN = re.compile(r"(\*|null|([a-z][a-z0-9+.-]*)://(?:[^\s/?#@:\[\]]+|\[[0-9a-f:.]+\])(?::[0-9]+)?)/?")
+# Electron's programs whose pages are files send file:// as it is; browsers send null for those.
+_ORIGIN = re.compile(r"(\*|null|file://|([a-z][a-z0-9+.-]*)://(?:[^\s/?#@:\[\]]+|\[[0-9a-f:.]+\])(?::[0-9]+)?)/?")
 _USUAL_PORTS = {"http": ":80", "https": ":443"}
 """Browsers leave them out of an origin."""
 

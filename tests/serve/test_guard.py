@@ -83,7 +83,7 @@ def test_a_page_that_is_allowed_gets_its_answers_and_no_other_does(tmp_path: Pat
     [
         ("http://localhost:3000/", "http://localhost:3000"), ("HTTPS://Box.Local:443", "https://box.local"),
         ("http://[::1]:80/", "http://[::1]"), ("chrome-extension://abc", "chrome-extension://abc"), ("*", "*"),
-        ("null", "null"),
+        ("null", "null"), ("file://", "file://"), ("file:///", "file://"),
     ],
 )  # fmt: skip
 def test_an_origin_is_compared_as_browsers_send_it(tmp_path: Path, said: str, sent: str) -> None:
