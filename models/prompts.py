@@ -76,13 +76,17 @@ class ChatTemplate:
         return cls(model.chat_template, bos=model.vocab.special("bos"), eos=model.vocab.special("eos"))
 
     def render(self, messages: Sequence[Message], effort: Effort = Effort.AUTO) -> str:
-        """Return the prompt that asks for the next assistant message.
+        """Return the prompt that asks for the next assistant message, or to go on with one that comes last.
 
         Raises LocalspecError, and UsageError for an effort that is none of `efforts`.
         """
         if effort not in self.efforts:
             known = ", ".join(self.efforts)
             raise UsageError(f"This model can't be asked to think '{effort}'.", hint=f"It knows: {known}.")
+        if len(messages) > 1 and messages[-1].role == "assistant":
+            # What is said already comes after its thoughts.
+            without = Effort.OFF if Effort.OFF in self.efforts else effort
+            return self.render(messages[:-1], without) + messages[-1].text
         turns = [_turn(message) for message in messages]
         given = sum(len(message.text) + len(message.thoughts) for message in messages)
         about = {"messages": turns, "add_generation_prompt": True, **self._specials, **self._switched(effort)}

@@ -243,6 +243,13 @@ def test_the_full_context_ends_an_answer_as_a_length(server: Served) -> None:
     assert reply["choices"][0]["finish_reason"] == "length"
 
 
+def test_a_message_of_the_assistant_that_comes_last_is_gone_on_with(thinker: Served) -> None:
+    asked = {"messages": ASKED["messages"], "temperature": 0, "reasoning_effort": "none"}
+    whole = said(thinker.post(PATH, **asked, max_tokens=12))
+    begun = [*ASKED["messages"], {"role": "assistant", "content": whole[:4]}]  # type: ignore[misc]
+    assert whole[:4] + said(thinker.post(PATH, **{**asked, "messages": begun}, max_tokens=8)) == whole
+
+
 class RefusingToy(ToyModel):
     """A toy whose template wants a user's turn last."""
 

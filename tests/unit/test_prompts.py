@@ -165,7 +165,7 @@ def test_plain_text_is_the_texts_alone() -> None:
 
 def test_training_marks_are_no_part_of_the_prompt() -> None:
     template = ChatTemplate("{% for m in messages %}{% generation %}{{ m.content }};{% endgeneration %}{% endfor %}")
-    assert template.render([Message("user", "a"), Message("assistant", "b")]) == "a;b;"
+    assert template.render([Message("assistant", "a"), Message("user", "b")]) == "a;b;"
 
 
 def test_json_in_a_prompt_is_not_escaped_for_html() -> None:
@@ -220,3 +220,10 @@ def test_templates_get_the_thoughts_of_earlier_answers_apart() -> None:
     assert rendered(SHOWN, *given) == (
         "Four.|Two.|Two.;Plain.||;|Hm.|Hm.;Five.|Two and three.|Two and three.;<think>Mine</think>||;"
     )
+
+
+def test_an_answer_that_comes_last_is_gone_on_with() -> None:
+    begun = [*TALK, Message("assistant", "Good")]
+    assert rendered(CHATML_TEMPLATE, *begun) == rendered(CHATML_TEMPLATE, *TALK) + "Good"
+    asked_again = ChatTemplate(ALWAYS).render([Message("user", "Hi"), Message("assistant", "Good")])
+    assert asked_again == "Hi A:<think>\n\n</think>\n\nGood"

@@ -324,3 +324,11 @@ def test_a_prompt_that_begins_the_thoughts_says_so_and_its_answer_is_known_witho
     assert transcript._known[0].tokens == [*first, T, H, E]
     transcript.prompt(conversation("hi"), raw=True)
     assert transcript.opening == ""
+
+
+def test_an_answer_that_is_gone_on_with_comes_back_as_it_was_emitted() -> None:
+    transcript = transcript_of()
+    first = transcript.prompt(conversation("hi"))
+    transcript.keep("the", [T, H, E])
+    assert transcript.prompt(conversation("hi", "the")) == [*first, T, H, E]
+    assert transcript.prompt(conversation("hi", "then")) == [*first, T, H, E, *tokens_of("n")]
