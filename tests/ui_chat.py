@@ -108,13 +108,15 @@ def overhear(app: ChatApp, listen: Callable[[Mail], object]) -> None:
 
 
 @asynccontextmanager
-async def chatting(asked: Request | None = None, size: tuple[int, int] = (80, 24), **flags: Any) -> AsyncIterator[Chat]:
-    """Start a chat on the toy model, and end it in order."""
+async def chatting(
+    asked: Request | None = None, size: tuple[int, int] = (80, 24), *, notices: bool = False, **flags: Any
+) -> AsyncIterator[Chat]:
+    """Start a chat on the toy model, and end it in order; `notices`: show them."""
     heard: list[Heard] = []
     app = app_for(asked or request(**flags))
 
     overhear(app, lambda mail: heard.append(mail) if isinstance(mail, Heard) else None)
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=size, notifications=notices) as pilot:
         chat = Chat(app, pilot, heard)
         await chat.until(lambda: isinstance(app.screen, ChatScreen))
         yield chat

@@ -194,6 +194,7 @@ async def editing(
     size: tuple[int, int] = (100, 24),
     make_engine: MakeEngine | None = None,
     theme: str = "dark",
+    notices: bool = False,
     **keys: str,
 ) -> AsyncIterator[Editor]:
     """Open a file with a text, or one that is not there, on the toy model if nobody says otherwise."""
@@ -207,7 +208,7 @@ async def editing(
     app.animation_level = "none"
     app.editor.asking._pause = 0.02
     try:
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=size, notifications=notices) as pilot:
             editor = Editor(app, pilot, path)
             await editor.until(lambda: app.editor.is_mounted and app.screen is app.editor)
             yield editor

@@ -6,8 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+from textual import on
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.events import DescendantFocus
+from textual.widgets import TextArea
+from textual.widgets._toast import ToastRack
 
 from app.complete.completer import Completer
 from app.complete.settings import CompletionSettings, Limits
@@ -73,6 +77,14 @@ class EditApp(App[int]):
     async def action_quit(self) -> None:
         """Leave in order, also by Textual's own keys."""
         self.exit(0)
+
+    @on(TextArea.SelectionChanged)
+    @on(DescendantFocus)
+    def _make_way(self) -> None:
+        """Let notices stand in the half of the screen in which nobody types."""
+        area = self.editor.area
+        above = area.has_focus and area.cursor_screen_offset.y < self.size.height // 2
+        self.editor.query(ToastRack).set_class(above, "-low")
 
 
 def run_editor(request: Request, named: str) -> int:

@@ -1,0 +1,69 @@
+"""Notices: they hide nothing that is being typed."""
+
+from pathlib import Path
+
+import pytest
+from textual.geometry import Region
+from textual.pilot import Pilot
+from textual.widgets._toast import Toast
+from ui_chat import chatting
+from ui_chat import drive as drive_chat
+from ui_edit import drive, editing
+
+from app.ui.prompt_area import PromptArea
+
+pytestmark = pytest.mark.usefixtures("folders")
+WORDS = "Enter sends it again, on a branch of its own; an empty prompt cancels it."
+
+
+async def noticed(pilot: Pilot[int], times: int = 1) -> Region:
+    """Give a notice, and return where it can be seen."""
+    for _ in range(times):
+        pilot.app.notify(WORDS)
+    await pilot.pause(0.1)
+    await pilot.pause()
+    return seen(pilot)
+
+
+def seen(pilot: Pilot[int]) -> Region:
+    widgets = pilot.app.screen._compositor.visible_widgets
+    places = [place.intersection(clip) for one, (place, clip) in widgets.items() if isinstance(one, Toast)]
+    return Region.from_union(places)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 12), (40, 16), (20, 6), (200, 50)])
+def test_a_notice_hides_nothing_of_the_prompt(size: tuple[int, int]) -> None:
+    async def steps() -> None:
+        async with chatting(size=size, notices=True) as chat:
+            await chat.ready()
+            chat.screen.prompt.set_text("line\n" * 40)
+            assert await noticed(chat.pilot)
+            assert not (await noticed(chat.pilot, 5)).overlaps(chat.screen.query_one(PromptArea).region)
+
+    drive_chat(steps())
+
+
+def test_a_notice_can_be_read_in_a_small_terminal() -> None:
+    async def steps() -> None:
+        async with chatting(size=(40, 12), notices=True) as chat:
+            await chat.ready()
+            await noticed(chat.pilot)
+            assert WORDS in " ".join(" ".join(line.split("▌")[-1] for line in chat.shown.split("\n")[:4]).split())
+
+    drive_chat(steps())
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 12)])
+def test_a_notice_in_the_editor_stands_where_the_cursor_is_not(path: Path, size: tuple[int, int]) -> None:
+    async def steps() -> None:
+        async with editing(path, "line\n" * 100, size=size, notices=True) as editor:
+            for keys in (["ctrl+home"], ["ctrl+end"], ["up"] * size[1], ["ctrl+f"]):
+                await noticed(editor.pilot)
+                await editor.press(*keys)
+                await editor.pilot.pause()
+                row = editor.app.focused.region.y if keys == ["ctrl+f"] else editor.area.cursor_screen_offset.y
+                place = seen(editor.pilot)
+                assert place
+                assert not place.y <= row < place.bottom, keys
+
+    drive(steps())
