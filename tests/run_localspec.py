@@ -18,7 +18,7 @@ def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str,
     left_out = ("LOCALSPEC", "XDG_", "PYTHONDONTWRITEBYTECODE")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     # Where no bytecode is wanted beside the sources, each of hundreds of processes would compile every library anew.
-    elsewhere = {"PYTHONPYCACHEPREFIX": shared_folder("bytecode")} if sys.dont_write_bytecode else {}
+    elsewhere = {"PYTHONPYCACHEPREFIX": _bytecode_folder()} if sys.dont_write_bytecode else {}
     return {**kept, "HOME": str(home), "NO_COLOR": "1", **elsewhere, **(extra or {})}
 
 
@@ -27,6 +27,17 @@ def shared_folder(name: str) -> str:
     """Return a folder for all processes of these tests, gone with them; "measured" is a cache that knows models."""
     folder = tempfile.mkdtemp(prefix=name)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@cache
+def _bytecode_folder() -> str:
+    """Return a folder for bytecode, with the kernels that are there: compiling takes half a minute, or several."""
+    folder, beside = shared_folder("bytecode"), ROOT / "models" / "kernels"
+    kept = Path(folder, *beside.parts[1:])
+    kept.mkdir(parents=True)
+    for library in beside.glob("__pycache__/*.so"):
+        shutil.copy(library, kept)
     return folder
 
 
