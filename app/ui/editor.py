@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from models.errors import LocalspecError
 
@@ -48,7 +49,7 @@ def _command() -> list[str]:
 def _run(command: list[str]) -> None:
     name = command[0]
     try:
-        with _interrupts_are_its():
+        with _signals_are_its():
             # While a screen is open, descriptors 1 and 2 lead to the log; these two are the terminal.
             code = subprocess.run(command, stdout=sys.__stdout__, stderr=sys.__stderr__, check=False).returncode
     except OSError as error:
@@ -61,13 +62,18 @@ def _run(command: list[str]) -> None:
 
 
 @contextmanager
-def _interrupts_are_its() -> Iterator[None]:
+def _signals_are_its() -> Iterator[None]:
     """Leave Ctrl-C to the editor; with SIG_IGN in place of a handler it would ignore it too."""
-    before = signal.signal(signal.SIGINT, lambda *_: None)
+    meanwhile: dict[int, Any] = {signal.SIGINT: lambda *_: None}
+    if hasattr(signal, "SIGTSTP"):
+        # An editor stops all that its terminal has in front: whoever went on waiting would keep it from the shell.
+        meanwhile[signal.SIGTSTP] = signal.SIG_DFL
+    before = {number: signal.signal(number, handler) for number, handler in meanwhile.items()}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _read(file: Path) -> str:

@@ -2,10 +2,14 @@
 
 import os
 import signal
+import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from run_localspec import ROOT
 
 from app.ui.editor import edit_text
 from models.errors import LocalspecError
@@ -20,6 +24,15 @@ os.kill(os.getppid(), signal.SIGINT)
 text = open(path, encoding="utf-8").read()
 open(path, "w", encoding="utf-8").write(text.upper() + "|" + " ".join(sys.argv[1:-1]) + "\\n")
 open(sys.argv[1], "w").write(path)
+"""
+_STOPS = "import os, signal; os.kill(0, signal.SIGTSTP)"
+# As Textual has it, which stops when its turn comes: after the editor.
+_CHAT = """
+import signal
+from app.ui.editor import edit_text
+signal.signal(signal.SIGTSTP, later := lambda *_: None)
+edit_text("")
+assert signal.getsignal(signal.SIGTSTP) is later
 """
 
 
@@ -39,6 +52,26 @@ def test_an_editor_with_arguments_edits_a_private_file_and_has_ctrl_c_to_itself(
     assert edit_text("ä\n\nb") == f"Ä\n\nB|{tmp_path / 'seen'} -x"
     assert signal.getsignal(signal.SIGINT) is before
     assert not Path((tmp_path / "seen").read_text()).exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signal")
+def test_an_editor_that_is_suspended_gives_the_terminal_to_the_shell() -> None:
+    editor = f"{sys.executable} -c '{_STOPS}'"
+    # A shell gives each program that it starts a group of its own.
+    chat = subprocess.Popen(
+        [sys.executable, "-c", _CHAT], cwd=ROOT, env={**os.environ, "VISUAL": editor}, process_group=0
+    )
+    try:
+        end, status = time.monotonic() + 60, 0
+        while not os.WIFSTOPPED(status) and time.monotonic() < end:
+            _, status = os.waitpid(chat.pid, os.WUNTRACED | os.WNOHANG)
+            time.sleep(0.02)
+        assert os.WIFSTOPPED(status)
+        os.killpg(chat.pid, signal.SIGCONT)
+        assert chat.wait(60) == 0
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(chat.pid, signal.SIGKILL)
 
 
 def refused(monkeypatch: pytest.MonkeyPatch, **variables: str) -> LocalspecError:
