@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from rich.table import Table
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -14,6 +13,7 @@ from textual.widgets import Label, OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.keys import EDIT_KEYS
+from app.ui.key_pages import key_rows, page_table
 
 _TEXT_KEYS = (
     ("ctrl+z, ctrl+y", "Undo, and do again"),
@@ -60,12 +60,11 @@ class EditHelpScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
-        own = [(", ".join(self._bound.get(name, ["-"])), key.help) for name, key in EDIT_KEYS.items()]
         with VerticalScroll(classes="dialog", id="help"):
             yield Label("Keys", classes="title")
-            yield Static(_rows(own))
+            yield Static(page_table(key_rows(EDIT_KEYS, self._bound)))
             yield Label("In the text", classes="title")
-            yield Static(_rows(_TEXT_KEYS))
+            yield Static(page_table(_TEXT_KEYS))
             if self._limits:
                 yield Label("In a text as long as this", classes="title")
                 yield Static(Text("\n".join(self._limits)))
@@ -73,12 +72,3 @@ class EditHelpScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         """Let the keys scroll."""
         self.query_one(VerticalScroll).focus()
-
-
-def _rows(rows: Sequence[tuple[str, str]]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold", ratio=1)
-    table.add_column(ratio=2)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return table

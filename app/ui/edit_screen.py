@@ -24,6 +24,7 @@ from app.ui.edit_status import TitleLine, file_notes, seconds_words
 from app.ui.failures import survived, told
 from app.ui.flow import Flow
 from app.ui.ghost_area import GhostArea
+from app.ui.key_pages import bound_keys
 from app.ui.panel import SpeculationPanel
 from app.ui.pastes import harmless, plain_ends
 from app.ui.sparing_screen import SparingScreen
@@ -158,12 +159,7 @@ class EditScreen(SparingScreen):
     @property
     def bound(self) -> Mapping[str, Sequence[str]]:
         """The keys of the editor as they are now, by name."""
-        (bindings,) = (bindings for node, bindings in self._binding_chain if node is self)
-        found: dict[str, list[str]] = {}
-        for key, binding in bindings:
-            if binding.id is not None and binding.id in EDIT_KEYS:
-                found.setdefault(binding.id, []).append(key)
-        return found
+        return bound_keys(self, EDIT_KEYS)
 
     def takes_key(self, key: str) -> bool:
         """Do what one of the editor's keys is for; False where it is none, or has nothing to do here."""

@@ -3,7 +3,6 @@
 from typing import Any, ClassVar
 
 from rich.table import Table
-from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -11,6 +10,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Label, Static
 
 from app.keys import KEYS
+from app.ui.key_pages import bound_keys, key_rows, page_table
 
 _TYPING = (
     ("enter", "Send"),
@@ -49,9 +49,9 @@ class HelpScreen(ModalScreen[None]):
             yield Label("Keys", classes="title")
             yield Static(self._keys())
             yield Label("In the prompt", classes="title")
-            yield Static(_rows(_TYPING))
+            yield Static(page_table(_TYPING))
             yield Label("In the messages", classes="title")
-            yield Static(_rows(_MESSAGES))
+            yield Static(page_table(_MESSAGES))
             yield Label("Commands", classes="title")
             yield Static(_commands())
 
@@ -60,27 +60,13 @@ class HelpScreen(ModalScreen[None]):
         self.query_one(VerticalScroll).focus()
 
     def _keys(self) -> Table:
-        """Return the keys as they are now: they may have been remapped."""
-        bound: dict[str, list[str]] = {}
+        """Return the keys of the chat as they are now: they may have been remapped."""
         chat = next(screen for screen in reversed(self.app.screen_stack) if screen is not self)
-        for active in chat.active_bindings.values():
-            if active.binding.id is not None:
-                bound.setdefault(active.binding.id, []).append(active.binding.key)
-        return _rows(tuple((", ".join(bound.get(name, ["-"])), key.help) for name, key in KEYS.items()))
+        return page_table(key_rows(KEYS, bound_keys(chat, KEYS)))
 
 
 def _commands() -> Table:
     # Imported late: the commands can open this screen.
     from app.ui.commands import COMMANDS
 
-    return _rows(tuple((f"/{name} {command.argument}".rstrip(), command.help) for name, command in COMMANDS.items()))
-
-
-def _rows(rows: tuple[tuple[str, str], ...]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold", ratio=1)
-    table.add_column(ratio=2)
-    for row in rows:
-        # Text objects: a bracket in a command is no markup.
-        table.add_row(*map(Text, row))
-    return table
+    return page_table((f"/{name} {command.argument}".rstrip(), command.help) for name, command in COMMANDS.items())

@@ -1,5 +1,7 @@
 """The chat screen with the real engine behind it: commands, help, sizes, themes, mistakes, and the way out."""
 
+import re
+
 import pytest
 from ui_chat import chatting, drive
 
@@ -55,6 +57,9 @@ def test_help_lists_remapped_keys() -> None:
             await chat.until(lambda: isinstance(chat.app.screen, HelpScreen))
             await chat.until(lambda: "f12" in chat.shown)
             assert "f2, ctrl+t" not in chat.shown
+            assert "chat.panel" in chat.shown
+            # A prompt with text in it takes this one first.
+            assert re.search(r"ctrl\+d +Leave, if nothing is typed", chat.shown)
 
     drive(steps())
 

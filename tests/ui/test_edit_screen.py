@@ -318,6 +318,7 @@ def test_keys_can_be_others_and_help_shows_them(path: Path) -> None:
             await editor.press("f1")
             assert isinstance(editor.app.screen, EditHelpScreen)
             assert "ctrl+o, f10" in editor.shown
+            assert "edit.save" in editor.shown
 
     drive(steps())
 
