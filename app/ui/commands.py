@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from app.history.chat_commands import save_conversation, saved_conversations
 from app.report import table
-from app.settings import draft_length_text, setting_values, with_setting
+from app.settings import setting_values, with_setting
 from app.themes import THEMES
 from app.ui.conversing import (
     copy,
@@ -115,7 +115,6 @@ def _model(screen: "ChatScreen", argument: str) -> None:
 
 
 def _spec(screen: "ChatScreen", _: str) -> None:
-    screen.note(f"Drafter {screen.dialogue.drafter}, {draft_length_text(screen.dialogue.settings)} per round.")
     screen.link.explain(screen.dialogue.settings)
 
 

@@ -12,6 +12,7 @@ from app.explanation import explanation_text
 from app.history.recorder import source_of, start_recorder
 from app.report import ending_note, summary, unfinished_note
 from app.request import Request
+from app.settings import draft_length_text
 from app.ui.conversing import add_entry, bring_unanswered, take_back, unsaid
 from app.walk_text import walk_text
 from models.catalog import STARTER
@@ -107,6 +108,12 @@ def _on_failed(screen: "ChatScreen", failed: Failed) -> None:
     screen.fail(failed.error)
 
 
+def _on_explained(screen: "ChatScreen", explained: Explained) -> None:
+    # Only now: what was asked while a model or a drafter was loaded is answered by what came of that.
+    screen.note(f"Drafter {screen.dialogue.drafter}, {draft_length_text(screen.dialogue.settings)} per round.")
+    screen.output(explanation_text(explained.explanation))
+
+
 def _greeting(ready: Ready, request: Request) -> str:
     lines = [f"{ready.model} is ready: {ready.description}, context {ready.context_size:,} tokens."]
     if request.plan.model == STARTER:
@@ -124,6 +131,6 @@ _HANDLERS: Mapping[type, Callable[["ChatScreen", Any], None]] = {
     Watched: _on_watched,
     Ended: _on_ended,
     Failed: _on_failed,
-    Explained: lambda screen, said: screen.output(explanation_text(said.explanation)),
+    Explained: _on_explained,
     Walked: lambda screen, said: screen.output(walk_text(said, "utf-8")),
 }

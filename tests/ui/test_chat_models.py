@@ -131,3 +131,17 @@ def test_the_drafter_changes_live_and_the_text_stays_the_same() -> None:
             assert chat.screen.dialogue.last.drafter == "off"
 
     drive(steps())
+
+
+def test_what_drafting_costs_is_told_of_who_drafts_once_the_load_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = gated(monkeypatch)
+
+    async def steps() -> None:
+        async with chatting() as chat:
+            await chat.type("/spec")
+            gate.set()
+            await chat.until(lambda: "Drafter" in chat.notes and "pass cost" in chat.notes)
+            assert "Drafter lookup" in chat.notes
+            assert "Drafter off" not in chat.notes
+
+    drive(steps())
