@@ -60,6 +60,11 @@ def found(store: Store, text: str) -> set[int]:
         ("cafe zurich", {3000}),
         ("NAIVE", {3001}),
         ("天気*", {3001}),
+        ("いい", {3001}),
+        ("気が NAIVE", {3001}),
+        ("気が 天気", {3001}),
+        ("気が sky", set()),
+        ("気天", set()),
         ("NEAR miss", {2001}),
         ("sky OR café", set()),
         ("sky NOT blue", set()),
@@ -133,6 +138,19 @@ def test_the_best_match_is_the_first(store: Store) -> None:
 
 def marked(hit: Hit) -> list[str]:
     return [piece for piece, is_word in hit.parts if is_word]
+
+
+def test_a_part_of_a_text_without_spaces_is_shown_with_some_text_around(tmp_path: Path) -> None:
+    with closing(Store(tmp_path / "c.db")) as store:
+        store.write(talk(1, "今日は" + "とても" * 100 + "天気がいいGPUです。" + "そして" * 100))
+        store.write(talk(2, "天気"))
+        last, first = search(store, "気がいいgpu"), search(store, "天気")
+    assert [hit.entry for hit in first] == [2000, 1000]
+    assert [marked(hit) for hit in (*last, *first)] == [["気がいいGPU"], ["天気"], ["天気"]]
+    shown = "".join(piece for piece, _ in last[0].parts)
+    assert len(shown) < 100
+    assert shown.startswith("…")
+    assert shown.endswith("…")
 
 
 def test_a_hit_shows_the_words_with_some_text_around(store: Store) -> None:
