@@ -85,8 +85,8 @@ class ChatTemplate:
             raise UsageError(f"This model can't be asked to think '{effort}'.", hint=f"It knows: {known}.")
         if len(messages) > 1 and messages[-1].role == "assistant":
             # What is said already comes after its thoughts.
-            without = Effort.OFF if Effort.OFF in self.efforts else effort
-            return self.render(messages[:-1], without) + messages[-1].text
+            unthinking = Effort.OFF if Effort.OFF in self.efforts else effort
+            return self.render(messages[:-1], unthinking) + messages[-1].text
         turns = [_turn(message) for message in messages]
         given = sum(len(message.text) + len(message.thoughts) for message in messages)
         about = {"messages": turns, "add_generation_prompt": True, **self._specials, **self._switched(effort)}
