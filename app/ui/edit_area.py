@@ -2,8 +2,10 @@
 
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import islice
+from typing import ClassVar
 
 from rich.text import Text
+from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.document._document import EditResult, Location
 from textual.document._document_navigator import DocumentNavigator
@@ -22,6 +24,13 @@ _KEPT_ROWS = 1_000
 class CodeArea(TextArea):
     """A text area that colours code, wraps no line, and knows whether its text was changed."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+home", "go_to_end(False)", "First line", show=False, id="text.first"),
+        Binding("ctrl+end", "go_to_end(True)", "Last line", show=False, id="text.last"),
+        Binding("ctrl+shift+home", "go_to_end(False, True)", "Select to the first line", show=False),
+        Binding("ctrl+shift+end", "go_to_end(True, True)", "Select to the last line", show=False),
+    ]
+
     def __init__(self, text: str, filename: str, *, id: str | None = None) -> None:  # noqa: A002
         """Take the text, and the name that tells its language."""
         self._colours = Colours(filename)
@@ -30,6 +39,10 @@ class CodeArea(TextArea):
         # Textual would build its own document of a text that it is given here.
         super().__init__(soft_wrap=False, show_line_numbers=True, max_checkpoints=1000, id=id)
         self._set_document(text, None)
+
+    def action_go_to_end(self, last: bool, select: bool = False) -> None:
+        """Go to the beginning of the text, or after its `last` character."""
+        self.move_cursor(self.document.end if last else (0, 0), select=select)
 
     @property
     def is_changed(self) -> bool:

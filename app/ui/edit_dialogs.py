@@ -18,7 +18,7 @@ from app.ui.key_pages import key_rows, page_table
 _TEXT_KEYS = (
     ("ctrl+z, ctrl+y", "Undo, and do again"),
     ("ctrl+left, ctrl+right", "Go word by word; with shift, select"),
-    ("home, end", "Go to the ends of the line; with shift, select"),
+    ("home, end", "Go to the ends of the line, with ctrl of the text; with shift, select"),
     ("ctrl+x, ctrl+v", "Cut what is selected, or the line; put in what was copied here"),
     ("ctrl+w, ctrl+u, ctrl+k", "Delete the word before, or all up to an end of the line"),
     ("f6, f7", "Select the line, or all"),

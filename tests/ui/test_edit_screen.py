@@ -275,6 +275,19 @@ def test_finding_and_going_to_a_line(path: Path) -> None:
     drive(steps())
 
 
+def test_going_to_either_end_of_the_text(path: Path) -> None:
+    async def steps() -> None:
+        async with told(path) as editor:
+            await editor.press("ctrl+end")
+            assert editor.area.cursor_location == editor.area.document.end
+            await editor.press("ctrl+home")
+            assert editor.area.cursor_location == (0, 0)
+            await editor.press("ctrl+shift+end")
+            assert editor.area.selected_text == editor.area.text
+
+    drive(steps())
+
+
 @pytest.mark.parametrize("key", ["tab", "shift+tab", "ctrl+down", "f9"])
 def test_no_key_for_the_text_changes_it_while_keys_are_for_the_line_below(path: Path, key: str) -> None:
     async def steps() -> None:
