@@ -51,14 +51,16 @@ def test_what_passes_cost_and_what_it_comes_to() -> None:
 
 def test_a_source_that_pays_is_shown_with_its_record_by_place() -> None:
     assert lines(KNOWN)[3:] == [
-        "  suffix: 81% accepted, 32% needed",
+        "  suffix: 8 of 10 right, 81% expected, 32% needed",
         "    right by place, all before it right: 1: 80%  2: 50%  3: 100%; 10 drafts looked at",
     ]
 
 
 def test_a_source_that_is_too_seldom_right_on_average_says_so() -> None:
     rare = replace(KNOWN, sources=(replace(SUFFIX, chance=0.2),))
-    assert state_of("suffix", rare) == "20% accepted, 32% needed on average: only its surest drafts are verified"
+    assert state_of("suffix", rare) == (
+        "8 of 10 right, 20% expected, 32% needed on average: only its surest drafts are verified"
+    )
 
 
 def test_a_source_that_can_not_pay_is_off() -> None:
@@ -68,13 +70,13 @@ def test_a_source_that_can_not_pay_is_off() -> None:
 
 def test_a_paused_draft_model_says_what_it_needs_and_when_it_is_tried_again() -> None:
     paused = replace(KNOWN, sources=(SUFFIX, DRAFT_MODEL), model=MODEL, model_step_ratio=0.3, next_try=12)
-    assert state_of(MODEL, paused) == "paused: 41% accepted, 58% needed; next try in 12 rounds"
-    assert state_of("suffix", paused) == "81% accepted, 32% needed", "the pause is the draft model's alone"
+    assert state_of(MODEL, paused) == "paused: 41 of 100 right, 41% expected, 58% needed; next try in 12 rounds"
+    assert state_of("suffix", paused) == "8 of 10 right, 81% expected, 32% needed", "only the draft model pauses"
 
 
 def test_a_draft_model_that_works_is_not_paused() -> None:
     works = replace(KNOWN, sources=(replace(DRAFT_MODEL, chance=0.8),), model=MODEL, model_step_ratio=0.3)
-    assert state_of(MODEL, works) == "80% accepted, 58% needed"
+    assert state_of(MODEL, works) == "41 of 100 right, 80% expected, 58% needed"
 
 
 @pytest.mark.parametrize(
@@ -175,6 +177,12 @@ def test_a_draft_model_needs_more_than_guesses_that_cost_nothing() -> None:
     assert model.needed is not None
     assert model.needed > suffix.needed > 0
     assert suffix.chance == adaptive.acceptance.at("suffix", 0)
+
+
+def test_what_is_only_hoped_for_is_not_told_as_counted() -> None:
+    adaptive = controller(EVEN)
+    adaptive.acceptance.observe(Draft((1,), confidence=(0.6,), source="suffix"), [2])
+    assert state_of("suffix", explain(adaptive)).startswith("0 of 1 right, 64% expected, ")
 
 
 def test_a_copy_that_a_draft_model_read_needs_as_much_as_its_own_guesses() -> None:
