@@ -23,6 +23,8 @@ _SNAPSHOTS = 8
 """States that a recurrent memory keeps to go back to: each is as large as the memory itself."""
 _DEFAULT_CONTEXT = 8192
 """Context when the user names none: the model's own, but no more, since a cache is paid in memory at once."""
+_CELLS = 256
+"""llama.cpp rounds a context up to a multiple of it, after it has bounded a pass by what was asked for."""
 _SPARSE = "minimax-m3"
 """Its attention would be dense, and its text another, where sequences share cells."""
 _TYPE_IDS = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8}
@@ -103,14 +105,16 @@ def cache_types(model: Any, options: LlamaOptions) -> CacheTypes:
 
 
 def padding_room(multiple: int) -> PaddingRoom:
-    """Return the room for filling passes up to this multiple; llama.cpp rounds a context up to 256 by itself."""
-    return PaddingRoom(256, 2 * multiple) if multiple > 1 else PaddingRoom(0, 0)
+    """Return the room for filling passes up to this multiple."""
+    return PaddingRoom(_CELLS, 2 * multiple) if multiple > 1 else PaddingRoom(0, 0)
 
 
 def _context_params(model: Any, options: LlamaOptions) -> Any:
     api = llama_cpp()
     params = api.llama_context_default_params()
-    params.n_ctx = options.context_size or min(_DEFAULT_CONTEXT, api.llama_model_n_ctx_train(model))
+    context_size = options.context_size or min(_DEFAULT_CONTEXT, api.llama_model_n_ctx_train(model))
+    # Left to llama.cpp, a context of a few tokens would have passes as narrow: nothing could be drafted, or checked.
+    params.n_ctx = context_size + -context_size % _CELLS
     # A recurrent memory asserts that a pass is wider than the snapshots it keeps.
     batch_size = options.batch_size or (512 if has_gpu(options) else 64)
     params.n_batch = params.n_ubatch = max(min(batch_size, params.n_ctx), options.max_rows + 1)
@@ -121,8 +125,6 @@ def _context_params(model: Any, options: LlamaOptions) -> Any:
         _make_room_for_texts(params, options)
     else:
         params.n_rs_seq = min(options.max_rows - 1, _SNAPSHOTS)
-        # llama.cpp bounds a pass by the context before it rounds that up to 256.
-        params.n_ctx = max(params.n_ctx, _SNAPSHOTS + 2)
     params.n_threads, params.n_threads_batch = threads_of(options)
     params.type_k, params.type_v = (_TYPE_IDS[kind] for kind in cache_types(model, options))
     params.flash_attn_type = _flash_attention(options)

@@ -136,8 +136,9 @@ class Loader:
             if model:
                 model.close()
             raise
-        if exact == 1:
-            floats = isinstance(target, LlamaModel) and summed_in_parts(target.cache_types)
+        # The toy computes every token by itself: 1 is then a context with no room for more.
+        if exact == 1 and isinstance(target, LlamaModel):
+            floats = summed_in_parts(target.cache_types)
             self.notes.append(_NEVER_EXACT + (", or leave out -ctk and -ctv." if floats else "."))
         adaptive = Adaptive(curve, target.max_rows - 1, cost)
         return replace(self.together(spec, target, model, adaptive, exact - 1), exact_branches=branches)

@@ -4,6 +4,7 @@ import logging
 import re
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,16 @@ def test_a_model_describes_itself(path: Path) -> None:
     assert (model.context_size, model.batch_size, model.max_rows) == (256, 32, 5)
     assert (model.length, model.vocab.bos) == (0, None)
     assert 200_000 < model.size_bytes <= path.stat().st_size
+    model.close()
+
+
+@pytest.mark.parametrize("write", [write_llama, write_recurrent, write_hybrid])
+@pytest.mark.parametrize("asked", [1, 255, 257])
+def test_a_small_context_is_as_llama_cpp_rounds_it_and_takes_passes_as_wide_as_any(
+    write: Callable[[Path], Path], asked: int, tmp_path: Path
+) -> None:
+    model = LlamaModel(write(tmp_path / "tiny.gguf"), replace(ONE_THREAD, context_size=asked, batch_size=0))
+    assert (model.context_size, model.batch_size) == (256 if asked <= 256 else 512, 64)
     model.close()
 
 

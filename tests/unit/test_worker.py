@@ -386,6 +386,10 @@ def test_a_draft_model_gets_the_context_of_its_target(monkeypatch: pytest.Monkey
     assert sizes == [77]
 
 
+def test_a_context_without_room_for_wider_passes_is_not_told_as_rounding() -> None:
+    assert drafting_for("auto", ToyModel(context_size=5))[1] == []
+
+
 def test_a_target_that_can_not_go_back_runs_plain_under_auto_and_says_why() -> None:
     drafting, notes = drafting_for("auto", ToyModel(rewind_limit=0))
     assert kinds_in(drafting) == [NullDrafter]
