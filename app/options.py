@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 from app.context_size import CONTEXT_HELP, ContextSize
 from app.number_types import LayerCount, TokenLimit
 from app.old_flags import translate
-from app.precedence import give_way
+from app.precedence import check_one_model, give_way
 from app.terminal import Terminal
 from app.themes import THEMES
 from drafters.registry import HELP as DRAFTERS
@@ -76,6 +76,8 @@ class SectionedCommand(click.Command):
             for note in (*context.meta.get(NOTES, ()), *notes):
                 terminal.warn(note)
         give_way(context)
+        if not context.resilient_parsing:
+            check_one_model(context)
         return rest
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 import click
 from click.core import ParameterSource
 
+from models.catalog import is_same_model
+from models.errors import UsageError
 from models.names import PAIR
 
 _CHAT = ("system_prompt", "raw", "prediction", "as_json", "plain")
@@ -30,6 +32,19 @@ def given_flags(context: click.Context) -> dict[str, str]:
     """Return the flags on the command line, each by its parameter's name."""
     options = [each for each in context.command.params if isinstance(each, click.Option)]
     return {str(each.name): max(each.opts, key=len) for each in options if was_given(context, str(each.name))}
+
+
+def check_one_model(context: click.Context) -> None:
+    """Refuse two models on the command line; raises UsageError. Of `run` the first word may be a question instead."""
+    given = [context.params[name] for name in ("model", "model_option") if was_given(context, name)]
+    if len(given) > 1 and "prompt" not in context.params and not context.params.get("audit"):
+        refuse_two_models(*given)
+
+
+def refuse_two_models(argument: str, option: str, hint: str = "Leave out one of the two.") -> None:
+    """Raise UsageError where an argument and -m name two different models."""
+    if not is_same_model(argument, option):
+        raise UsageError(f"{argument} and -m {option} are two models, and one is needed.", hint=hint)
 
 
 def give_way(context: click.Context) -> None:

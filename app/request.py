@@ -18,6 +18,7 @@ from app.engine.question import Question
 from app.history.resume import Resumed, find_resumed
 from app.keys import EDIT_KEYS, KEYS
 from app.paths import machine_memory, project_folder, texts_folder
+from app.precedence import refuse_two_models
 from app.terminal import Terminal
 from drafters.memory import Place
 from drafters.registry import parse_drafter
@@ -146,7 +147,9 @@ def _divided(
 ) -> tuple[str, tuple[str, ...]]:
     """Return the model to load and the words of the prompt: with -m, and in a conversation, the first may be one."""
     default, model = (None, model) if named else (model, None)
-    if model is not None and (flags["model_option"] or (resumed is not None and not _is_model(model))):
+    if model is not None and flags["model_option"] and _can_only_be_model(model):
+        refuse_two_models(model, flags["model_option"], "Leave out one of the two; -p takes such a word as a prompt.")
+    elif model is not None and (flags["model_option"] or (resumed is not None and not _is_model(model))):
         words, model = (model, *words), None
     elif model is not None and not words and " " in model.strip():
         _check_meant(model)
@@ -158,6 +161,13 @@ def _check_meant(name: str) -> None:
     if not _is_model(name) and not is_there(Path(name)):
         hint = "The model comes first: localspec run MODEL PROMPT, or -p PROMPT for the default model."
         raise UsageError(f"There is no model '{shorten(name, 60, placeholder=' ...')}'.", hint=hint)
+
+
+def _can_only_be_model(word: str) -> bool:
+    """Tell whether a word beside -m is a second model, and not the beginning of a prompt."""
+    if is_there(Path(word)):
+        return word.endswith(".gguf")
+    return len(word.split()) == 1 and _is_model(word)
 
 
 def _is_model(name: str) -> bool:

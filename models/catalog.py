@@ -1,5 +1,6 @@
 """From the name a user types to a file: a path, a name of another program's, or `starter` for the embedded model."""
 
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
@@ -27,6 +28,13 @@ def find_model(name: str) -> Path:
     if not is_there(path) and (named := find_named(name)) is not None:
         return named
     return first_part(path)
+
+
+def is_same_model(one: str, other: str) -> bool:
+    """Tell whether two names stand for one file; two of which one stands for none are the same if they are equal."""
+    with suppress(OSError, ModelFileError):
+        return find_model(one).samefile(find_model(other))
+    return one == other
 
 
 def _starter() -> Path:

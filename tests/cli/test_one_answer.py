@@ -72,6 +72,21 @@ def test_with_m_every_word_is_prompt(tmp_path: Path) -> None:
     assert named.stdout == localspec_here("run", "toy", "hello you", "--seed", "2", "-n", "9", home=tmp_path).stdout
 
 
+def test_a_model_named_twice_is_no_part_of_the_prompt(tmp_path: Path) -> None:
+    named = localspec_here("run", "toy", "-m", "toy", "hello", "--seed", "2", "-n", "9", home=tmp_path)
+    assert named.stdout == localspec_here("run", "toy", "hello", "--seed", "2", "-n", "9", home=tmp_path).stdout
+    asked = localspec_here("run", "what is in mine.gguf", "-m", "toy", "-n", "9", home=tmp_path)
+    assert (asked.returncode, len(asked.stdout) > 1) == (0, True)
+
+
+@pytest.mark.parametrize("command", ["run", "bench", "verify", "tune", "serve", "lsp"])
+def test_two_models_are_refused_where_one_is_needed(tmp_path: Path, command: str) -> None:
+    done = localspec_here(command, "a.gguf", "-m", "b.gguf", home=tmp_path)
+    assert (done.returncode, "a.gguf and -m b.gguf are two models" in done.stderr) == (2, True)
+    by_default = localspec_here(command, "-m", "b.gguf", home=tmp_path, stdin="hi", extra={"LOCALSPEC_MODEL": "a.gguf"})
+    assert by_default.returncode not in (0, 2), "a default gives way"
+
+
 def test_json_lines_add_up(tmp_path: Path) -> None:
     done = localspec_here(
         "run", "toy", "the sea the sea", "--json", "--draft", "model:toy", "--no-adapt", "-n", "40", "--seed", "5",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from models.catalog import STARTER, find_model
+from models.catalog import STARTER, find_model, is_same_model
 from models.errors import ModelFileError
 
 
@@ -100,3 +100,15 @@ def test_what_is_in_a_closed_folder_stands_for_itself(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(Path, "stat", closed)
     assert find_model("closed/a.gguf") == Path("closed/a.gguf")
+
+
+def test_one_file_may_have_two_names(tmp_path: Path) -> None:
+    path, link, other = tmp_path / "a.gguf", tmp_path / "b.gguf", tmp_path / "c.gguf"
+    path.touch()
+    other.touch()
+    link.symlink_to(path)
+    assert is_same_model(str(path), str(link))
+    assert is_same_model(str(path), str(tmp_path / "a"))
+    assert not is_same_model(str(path), str(other))
+    assert is_same_model("none.gguf", "none.gguf")
+    assert not is_same_model(str(path), "~nobody-of-this-name/a.gguf")
