@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from drafters.file_lock import locked
 from drafters.text_file import (
     TOKEN_BYTES,
     Header,
@@ -27,6 +26,7 @@ from drafters.text_file import (
     to_tokens,
 )
 from models.base import Vocab, common_prefix
+from models.file_lock import locked
 
 MOST_BYTES = 128 << 10
 """Most bytes of a file: 32 thousand tokens, which the suffix index takes in .15 seconds at start."""

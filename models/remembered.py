@@ -1,13 +1,14 @@
 """Measurements that need not be made twice: a small JSON file in the cache folder, values by key.
 
-Two processes may write at once: the later one wins and may drop what the other just added, which costs a measurement;
-but each writes a file of its own and renames it, so that nobody ever reads half of one.
+Two processes may write at once: one waits for the other, and adds to what that has written, which may be the settings
+that a minute of tuning found. Each writes a file of its own and renames it, so that nobody ever reads half of one.
 """
 
 import json
 from contextlib import suppress
 from pathlib import Path
 
+from models.file_lock import locked
 from models.whole_file import write_whole
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
@@ -35,10 +36,10 @@ class Remembered:
 
     def put(self, key: str, value: Json) -> None:
         """Keep a value; a file that can't be written costs a measurement at the next start, and nothing else."""
-        text = json.dumps({**self._all(), key: value}, indent=1)
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self._path, text)
+            with locked(self._path.with_name(f"{self._path.name}.lock")):
+                write_whole(self._path, json.dumps({**self._all(), key: value}, indent=1))
 
     def _all(self) -> dict[str, Json]:
         try:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from app.history.safe_text import storable
-from drafters.file_lock import locked
+from models.file_lock import locked
 
 _MOST = 1000
 _SLACK = 200

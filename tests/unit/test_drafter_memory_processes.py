@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from run_localspec import ROOT
 
-from drafters.file_lock import locked
 from drafters.memory import Place, TextMemory
 from drafters.text_file import parse
+from models.file_lock import locked
 from models.toy import ToyVocab
 
 WRITER = """
