@@ -1,11 +1,13 @@
 """A long measurement beside the main thread, so that Ctrl-C is heard while the other one is inside llama.cpp."""
 
 import signal
+import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from types import FrameType
 
+from app.engine.deep_stack import start_deep
 from models.abort import AbortFlag
 
 
@@ -20,8 +22,24 @@ def run_interruptible(work: Callable[[], None], abort: AbortFlag) -> None:
         abort.set()
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    with interrupts_to(on_interrupt), ThreadPoolExecutor(1, "measuring") as thread:
-        thread.submit(work).result()
+    done: Future[None] = Future()
+    # It tokenises what people bring along, and may need as deep a stack for that as the engine's thread.
+    thread = threading.Thread(target=_run, args=(work, done), name="measuring")
+    with interrupts_to(on_interrupt):
+        start_deep(thread)
+        try:
+            done.result()
+        finally:
+            thread.join()
+
+
+def _run(work: Callable[[], None], done: Future[None]) -> None:
+    try:
+        work()
+    except BaseException as error:
+        done.set_exception(error)
+    else:
+        done.set_result(None)
 
 
 @contextmanager

@@ -1,11 +1,12 @@
 """A text with a very long run of one kind of character, which llama.cpp's way to find words goes deep into."""
 
+import json
 import threading
 from pathlib import Path
 
 import pytest
 from run_localspec import localspec
-from tiny_gguf import write_llama
+from tiny_gguf import CHATML_TEMPLATE, write_llama
 
 from app.engine.deep_stack import start_deep
 
@@ -16,6 +17,15 @@ def test_a_long_run_does_not_end_the_process(tmp_path: Path) -> None:
     arguments, extra = ("run", str(model), "-f", str(text), "--draft", "off"), {"LOCALSPEC_KERNELS": "off"}
     done = localspec(*arguments, home=tmp_path, extra=extra)
     assert (done.returncode, "The context is full" in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("command", ["bench", "verify"])
+def test_a_long_run_among_prompts_does_not_end_the_process(tmp_path: Path, command: str) -> None:
+    model, prompts = write_llama(tmp_path / "tiny.gguf", words="gpt-4o", chat_template=CHATML_TEMPLATE), tmp_path / "p"
+    prompts.write_text(json.dumps({"id": "a", "class": "chat", "turns": [f"x{' ' * 100_000}y"]}))
+    arguments, extra = (command, str(model), "--prompts", str(prompts), "-n", "2"), {"LOCALSPEC_KERNELS": "off"}
+    done = localspec(*arguments, home=tmp_path, extra=extra)
+    assert (done.returncode, "too long for the context" in done.stderr) == (1, True)
 
 
 class Refused(threading.Thread):
