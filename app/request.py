@@ -290,4 +290,6 @@ def _read_file(flag: str, path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig", errors="replace")
     except OSError as error:
-        raise UsageError(f"{flag} {path} can't be read.", cause=str(error.strerror), hint="Check the path.") from error
+        is_pipe = (flag, str(path)) == ("-f", "-")
+        hint = "Leave it out: piped text is added to the prompt without it." if is_pipe else "Check the path."
+        raise UsageError(f"{flag} {path} can't be read.", cause=str(error.strerror), hint=hint) from error

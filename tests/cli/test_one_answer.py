@@ -194,6 +194,7 @@ FAILURES = {
     "too patient": (["verify", "--audit", "http://127.0.0.1:1", "--timeout", "1e10"], 2, "not in the range"),
     "a missing draft": (["run", "toy", "hi", "--draft", "nope.gguf"], 3, "no file nope.gguf"),
     "a prompt file that is not there": (["run", "toy", "-f", "nope.txt"], 2, "nope.txt"),
+    "a pipe as a file": (["run", "toy", "-f", "-"], 2, "piped text is added to the prompt without it"),
     "a full context": (["run", "toy", "-c", "4", "a long question"], 1, "The context is full"),
     "q8_0 values without flash attention": (["run", "toy", "hi", "-ctv", "q8_0", "-fa", "off"], 2, "flash attention"),
 }
