@@ -11,6 +11,7 @@ from typing import Any
 import click
 import platformdirs
 
+from app.config.relative import seen_from
 from app.config.schema import KEYS_PARAMETER, checked
 from app.paths import project_folder
 from models.errors import UsageError
@@ -64,8 +65,13 @@ def read(source: Source, group: click.Group) -> dict[str, dict[str, Any]]:
     Of a project's file what is the user's alone to say is passed over. Raises UsageError for one that can't be read, is
     no TOML, or says what no command understands.
     """
+    folder = source.path.parent
     return {
-        command: {name: value for name, value in values.items() if not _is_passed_over(source, name, value)}
+        command: {
+            name: seen_from(folder, name, value)
+            for name, value in values.items()
+            if not _is_passed_over(source, name, value)
+        }
         for command, values in _said(source, group).items()
     }
 

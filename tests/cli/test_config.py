@@ -8,6 +8,7 @@ from subprocess import CompletedProcess
 import pytest
 from run_here import Done, localspec_here
 from run_localspec import localspec
+from tiny_gguf import write_llama
 
 from app.cli import command_line
 from app.config.schema import commands_of
@@ -59,6 +60,33 @@ def test_a_flag_wins_over_the_environment_the_project_and_the_user(tmp_path: Pat
     below.mkdir()
     assert temperature(run_in(below, *ask, home=tmp_path)) == 0.4
     assert temperature(run_in(project, *ask, "--temp", "0.5", home=tmp_path)) == 0.5
+
+
+def test_a_relative_path_is_seen_from_the_folder_of_its_file(tmp_path: Path) -> None:
+    project = tmp_path / "work"
+    below = project / "src"
+    below.mkdir(parents=True)
+    (project / ".git").mkdir()
+    (project / "models").mkdir()
+    big, tiny = write_llama(project / "models" / "big.gguf"), write_llama(project / "models" / "tiny.gguf")
+    (project / "said.txt").write_text("hello")
+    said = 'model = "models/big"\ndraft = "model:models/tiny.gguf"\nraw = true\n[run]\npredict = "said.txt"\n'
+    (project / ".localspec.toml").write_text(said)
+    ask = ("run", "-p", "ab", "-n", "2", "--json")
+    for folder in (project, below):
+        start = started(run_in(folder, *ask, home=tmp_path))
+        assert (start["model"], start["drafter"]) == ("big", "model:tiny")
+    found = shown(run_in(below, "config", "show", "--json", home=tmp_path))
+    assert found["serve.model"] == (str(big.with_suffix("")), "project")
+    assert found["serve.draft"] == (f"model:{tiny}", "project")
+
+
+@pytest.mark.parametrize(
+    "name", ["starter", "toy", "user/repo:Q4_K_M", "user/repo/a.gguf", "lmstudio:a/b.gguf", "~/a.gguf"]
+)
+def test_a_name_of_a_model_is_no_path(tmp_path: Path, name: str) -> None:
+    write(tmp_path, f'model = "{name}"\n')
+    assert shown(localspec_here("config", "show", "--json", home=tmp_path))["run.model"] == (name, "user")
 
 
 def test_the_opposite_of_a_flag_turns_off_what_a_file_turned_on(tmp_path: Path) -> None:

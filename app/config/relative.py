@@ -1,0 +1,33 @@
+"""Paths in a settings file: they are seen from its own folder, wherever below it a command runs."""
+
+from pathlib import Path
+
+from drafters.registry import WITHOUT_MODEL
+from models.catalog import STARTER
+from models.gguf import is_there
+from models.names import hub_name
+
+_MODELS = frozenset({"model", "model_option", "draft"})
+_FILES = frozenset({"prompts", "prediction"})
+"""Parameters that name a file to read. What is written goes where the command runs."""
+_ALONE = "model:"
+
+
+def seen_from(folder: Path, parameter: str, value: object) -> object:
+    """Return a setting as it is to be read anywhere: with its folder, where it is a relative path."""
+    if not isinstance(value, str) or not value or value.startswith("~"):
+        return value
+    if parameter in _FILES:
+        return str(folder / value)
+    start = _ALONE if parameter == "draft" and value.startswith(_ALONE) else ""
+    name = value.removeprefix(start)
+    return f"{start}{folder / name}" if parameter in _MODELS and _is_path(folder, name) else value
+
+
+def _is_path(folder: Path, name: str) -> bool:
+    """Tell whether a model is named by a path; `user/repo` and the like may be one, if there is such a file."""
+    if name in (STARTER, *WITHOUT_MODEL) or name.startswith("~"):
+        return False
+    if is_there(folder / name) or is_there(folder / f"{name}.gguf"):
+        return True
+    return name.endswith(".gguf") and ":" not in name and hub_name(name) is None
