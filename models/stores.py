@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from models.files_below import files_below
 from models.gguf import is_later_part, is_there
 from models.home import at_home
 
@@ -29,8 +30,6 @@ _OLLAMA_PART = r"\w[\w.-]*"
 _OLLAMA_SPELLED = (rf"{_OLLAMA_PART}(?::\d+)?", *[_OLLAMA_PART] * (_OLLAMA_PARTS - 1))
 _LARGEST_MANIFEST = 1 << 20
 _OWN = "LOCALSPEC_MODELS"
-_MOST_FILES = 20_000
-_DEEPEST = 8
 _HEADS = ("mtp-", "eagle3-", "dflash-", "dspark-")
 """What llama.cpp puts before the names of files that guess from within a model; they lie beside it."""
 _LABEL = re.compile(
@@ -130,7 +129,7 @@ def ollama_models() -> Iterator[Found]:
     """Yield what Ollama's manifests name."""
     for folder in ollama_folders():
         manifests = folder / "manifests"
-        for path in sorted(_files(manifests)):
+        for path in sorted(files_below(manifests)):
             parts = path.relative_to(manifests).parts
             if len(parts) == _OLLAMA_PARTS:
                 blob = ollama_blob(folder, parts)
@@ -180,7 +179,7 @@ def gguf_files(folder: Path) -> list[Path]:
     """Return the model files in a folder and below it, in order: of split models the first part, no projectors."""
     return sorted(
         path
-        for path in _files(folder)
+        for path in files_below(folder)
         if path.suffix.lower() == _GGUF and not is_later_part(path) and not path.name.lower().startswith("mmproj")
     )
 
@@ -266,20 +265,6 @@ def _children(folder: Path) -> list[Path]:
         return list(folder.iterdir())
     except OSError:
         return []
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder, but never without end: some folders hold a whole disk."""
-    left = _MOST_FILES
-    for place, folders, names in os.walk(folder):
-        here = Path(place)
-        if len(here.relative_to(folder).parts) >= _DEEPEST:
-            folders.clear()
-        for name in names[:left]:
-            yield here / name
-        left -= len(names)
-        if left <= 0:
-            return
 
 
 def _named(variable: str) -> Path | None:

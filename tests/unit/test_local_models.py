@@ -16,7 +16,7 @@ from models.gguf_strings import KnownStrings
 from models.known_headers import KnownHeaders
 from models.local import LocalModel, local_models
 from models.model_info import ModelInfo, glance, model_info
-from models.stores import label_of, ollama_parts
+from models.stores import gguf_files, label_of, ollama_parts
 
 REVISION, OLDER = "a" * 40, "b" * 40
 VARIABLES = "HF_HUB_CACHE HUGGINGFACE_HUB_CACHE HF_HOME XDG_CACHE_HOME LLAMA_CACHE OLLAMA_MODELS LOCALSPEC_MODELS"
@@ -351,6 +351,16 @@ def test_own_folders_come_from_the_environment_and_from_the_caller(home: Path, m
     monkeypatch.setenv("LOCALSPEC_MODELS", os.pathsep.join([str(home / "one"), "", str(home / "two")]))
     assert [model.path for model in local_models([home / "three"])] == [one, two, three]
     assert [find_model(model.name) for model in local_models([home / "three"])] == [one, two, three]
+
+
+def test_folders_are_found_behind_links_each_once_and_without_end(home: Path) -> None:
+    real, elsewhere = write_raw(home / "own/m/real.gguf"), write_raw(home / "disk/models/far.gguf")
+    (home / "own/a").symlink_to(home / "disk", target_is_directory=True)
+    (home / "own/again").symlink_to(home / "own/m", target_is_directory=True)
+    (home / "disk/models/back").symlink_to(home / "own", target_is_directory=True)
+    (home / "own/gone").symlink_to(home / "nowhere", target_is_directory=True)
+    assert gguf_files(home / "own") == [home / "own/a/models/far.gguf", real]
+    assert [model.path.resolve() for model in local_models([home / "own"])] == [elsewhere, real]
 
 
 def test_one_file_under_several_names_is_listed_once(home: Path) -> None:
