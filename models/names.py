@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, unquote
 from models.errors import ModelFileError
 from models.gguf import first_part
 from models.stores import (
+    DEFAULT_TAG,
     choose,
     gguf_files,
     label_of,
@@ -61,7 +62,7 @@ def hub_name(name: str) -> HubName | None:
     start = _at_hub(name)
     rest = name[start:]
     if found := _REPO.fullmatch(rest):
-        wanted = HubName(found["repo"], found["label"] or "", revision=found["at"] or MAIN)
+        wanted = HubName(found["repo"], _label(found["label"] or ""), revision=found["at"] or MAIN)
     elif found := _FILE.fullmatch(rest):
         revision = unquote(found["at"] or found["end"] or found["branch"] or MAIN)
         wanted = HubName(found["repo"], file=_first(unquote(found["file"])), revision=revision)
@@ -71,6 +72,11 @@ def hub_name(name: str) -> HubName | None:
     else:
         return None
     return None if ".." in wanted.revision.split("/") else wanted
+
+
+def _label(said: str) -> str:
+    """Return the quantisation that is named; what Ollama's users write for the usual one names none."""
+    return "" if said.lower() == DEFAULT_TAG else said
 
 
 def _first(file: str) -> str:
@@ -109,6 +115,8 @@ def _at_hub(name: str) -> int:
 def _in_hub(name: str, wanted: HubName) -> Path | None:
     if wanted.file or wanted.revision != MAIN:
         found = _of_revision(wanted)
+    elif name.lower().endswith(f":{DEFAULT_TAG}") and (tagged := _tagged(wanted.repo)):
+        found = tagged
     else:
         found = _of_repo(wanted.repo, wanted.label)
     if found is None and (_at_hub(name) or wanted.label):
@@ -139,9 +147,15 @@ def _of_repo(repo: str, label: str) -> Path | None:
     return choose(files, label) or (files[0][1] if files else None)
 
 
+def _tagged(repo: str) -> Path | None:
+    """Return what llama.cpp has under this very tag, and is listed so, where the usual one may be another file."""
+    known = ((name.lower(), path) for name, path in llama_cpp_models())
+    return next((path for name, path in known if name == f"{repo}:{DEFAULT_TAG}".lower()), None)
+
+
 def _is_of(name: str, repo: str, label: str) -> bool:
     of, _, tag = name.partition(":")
-    return of.lower() == repo.lower() and (not label or tag.lower() in (label.lower(), "latest"))
+    return of.lower() == repo.lower() and (not label or tag.lower() in (label.lower(), DEFAULT_TAG))
 
 
 def _labels(repo: str) -> list[str]:

@@ -88,6 +88,12 @@ def test_what_is_nothing_of_the_hubs_is_a_wrong_use(hub: HubState, tmp_path: Pat
     assert hub.requests == []
 
 
+def test_latest_is_the_usual_quantisation(hub: HubState, tmp_path: Path) -> None:
+    latest, usual = (json.loads(pull(tmp_path, name, "--json").stdout) for name in (f"{REPO}:latest", REPO))
+    assert (latest["path"], latest["name"]) == (usual["path"], usual["name"])
+    assert len(hub.asked("/api/")) > 0
+
+
 def test_two_quantisations_for_one_model_are_a_wrong_use(hub: HubState, tmp_path: Path) -> None:
     assert pull(tmp_path, f"{REPO}:Q8_0", "--quant", "Q2_K").returncode == 2
     assert pull(tmp_path, REPO, "--quant", "Q2_K", "--json").returncode == 0

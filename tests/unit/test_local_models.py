@@ -112,6 +112,8 @@ def test_a_repository_is_named_with_its_quantisation(home: Path) -> None:
         "https://hf.co/user/repo",
         "https://huggingface.co/user/repo/tree/main?show_file_info=inner%2Fm.Q6_K.gguf",
         "user/repo:Q6_K",
+        "user/repo:latest",
+        f"user/repo@{REVISION}:Latest",
         "user/repo",
     ],
 )
@@ -263,6 +265,11 @@ def test_llama_cpps_latest_is_found_with_and_without_a_quantisation(home: Path) 
     assert names() == ["user/repo:latest"]
     for name in ("user/repo:latest", "user/repo", "user/repo:Q4_K_M"):
         assert find_model(name) == named
+
+
+def test_llama_cpps_latest_leads_there_where_the_hubs_cache_has_another(home: Path) -> None:
+    other, named = in_hub(home, "user/repo", "m-Q8_0.gguf"), in_llama_cpp(home, "User/repo", "m-q4_k_m.gguf", "latest")
+    assert (find_model("User/repo:latest"), find_model("user/repo")) == (named, other)
 
 
 def test_ollamas_models_are_named_as_there(home: Path) -> None:
