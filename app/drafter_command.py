@@ -13,6 +13,7 @@ import click
 from app.paths import project_folder, texts_folder
 from app.terminal import Terminal
 from drafters.memory import Account, accounts, forget
+from models.counted import counted
 from models.errors import LocalspecError, UsageError
 
 _KEPT = 1
@@ -103,4 +104,4 @@ def _table(folder: Path, project: Path | None, found: Sequence[Account]) -> str:
 def _amount(found: Sequence[Account]) -> str:
     texts, tokens = sum(account.texts for account in found), sum(account.tokens for account in found)
     size = sum(account.size for account in found)
-    return f"{texts:,} {'text' if texts == 1 else 'texts'} ({tokens:,} tokens, {size:,} bytes)"
+    return f"{counted(texts, 'text')} ({counted(tokens, 'token')}, {size:,} bytes)"

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.engine.explain import Explanation, SourceAccount
+from models.counted import counted
 
 _PLACES_SHOWN = 8
 _NOBODY = "No drafter: plain decoding."
@@ -28,7 +29,7 @@ def explanation_text(explanation: Explanation | None) -> str:
     lines = [
         f"  plain       {explanation.plain_rate:.1f} tokens/s, {1e3 * one:.1f} ms per token; {_rate(explanation)}",
         f"  pass cost   of one over w tokens, over that of one token: {costs}",
-        f"  longest     {explanation.longest} tokens per draft",
+        f"  longest     {counted(explanation.longest, 'token')} per draft",
         *(line for account in explanation.sources for line in _source(account, explanation)),
     ]
     if explanation.failure:
@@ -100,7 +101,7 @@ def _source(account: SourceAccount, explanation: Explanation) -> list[str]:
     places = "  ".join(f"{place}: {right / all_:.0%}" for place, (right, all_) in enumerate(pairs, start=1))
     return [
         f"  {account.name}: {_state(account, explanation)}",
-        f"    right by place, all before it right: {places}; {account.guessed_at[0]:,} drafts looked at",
+        f"    right by place, all before it right: {places}; {counted(account.guessed_at[0], 'draft')} looked at",
     ]
 
 
@@ -149,4 +150,4 @@ def _next_try(rounds: int | None) -> str:
     """Return when a draft model is tried; one that was never asked also waits for a round that nothing else pays in."""
     if not rounds:
         return "next try is due"
-    return f"next try in {rounds:,} round" + ("s" if rounds > 1 else "")
+    return f"next try in {counted(rounds, 'round')}"

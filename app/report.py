@@ -9,6 +9,7 @@ from app.engine.stats import Snapshot
 from app.explanation import explanation_record
 from app.walk_record import walk_record
 from models.accept import Accept
+from models.counted import counted
 from models.sampling import SamplingParams
 from models.thoughts import Parts, divided
 
@@ -16,7 +17,7 @@ from models.thoughts import Parts, divided
 def summary(ended: Ended) -> str:
     """Return the one line that follows an answer."""
     stats = ended.stats
-    parts = [_count(stats.emitted, "token"), _speed(stats)]
+    parts = [counted(stats.emitted, "token"), _speed(stats)]
     if stats.first_token_seconds is not None:
         parts.append(f"first after {stats.first_token_seconds:.2f} s")
     parts += _speculation(ended)
@@ -50,11 +51,12 @@ def unfinished_note(finish: Finish) -> str | None:
 
 def table(stats: Snapshot, drafter: str, accept: Accept) -> str:
     """Return all counters of an answer, one a line, with the rates' definitions."""
+    prompt = counted(stats.prompt_tokens, "token")
     rows = [
-        ("prompt", f"{stats.prompt_tokens:,} tokens, {stats.reused_tokens:,} reused, {stats.prompt_seconds:.2f} s"),
-        ("answer", f"{stats.emitted:,} tokens in {stats.rounds:,} rounds"),
+        ("prompt", f"{prompt}, {stats.reused_tokens:,} reused, {stats.prompt_seconds:.2f} s"),
+        ("answer", f"{counted(stats.emitted, 'token')} in {counted(stats.rounds, 'round')}"),
         ("speed", _speed(stats) or "-"),
-        ("drafter", f"{drafter}, drafted in {stats.drafts:,} rounds (coverage {_percent(stats.coverage)})"),
+        ("drafter", f"{drafter}, drafted in {counted(stats.drafts, 'round')} (coverage {_percent(stats.coverage)})"),
         ("accepted", f"{stats.accepted:,} of {stats.drafted:,} drafted ({_percent(stats.acceptance_rate)})"),
         ("by position", _by_position(stats) or "-"),
         ("mean length", f"{_number(stats.mean_acceptance_length)} tokens per round that drafted"),
@@ -154,10 +156,6 @@ def _by_position(stats: Snapshot) -> str:
 def _times(stats: Snapshot) -> str:
     parts = (("draft", stats.draft_seconds), ("verify", stats.verify_seconds), ("host", stats.host_seconds))
     return ", ".join(f"{name} {seconds:.2f} s" for name, seconds in parts)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def _percent(share: float | None) -> str:

@@ -24,6 +24,7 @@ from drafters.memory import Place
 from drafters.registry import parse_drafter
 from models.accept import Accept
 from models.catalog import STARTER, find_model
+from models.counted import counted
 from models.errors import ModelFileError, UsageError
 from models.exact_width import WIDEST
 from models.gguf import is_there
@@ -139,7 +140,8 @@ def tell_excess(threads: int, terminal: Terminal) -> None:
     """Say so where more threads are asked for than the machine can run at once."""
     # They wait for each other: with some dozen times the cores, a token takes seconds.
     if threads > (cores := os.cpu_count() or threads):
-        terminal.warn(f"{threads} threads are more than this machine's {cores} logical cores, and make it slower.")
+        there = counted(cores, "logical core")
+        terminal.warn(f"{threads} threads are more than this machine's {there}, and make it slower.")
 
 
 def _divided(

@@ -9,6 +9,7 @@ from typing import TypeVar
 from app.engine.question import Question
 from app.engine.slot import FIXED_LENGTH
 from models.accept import Accept
+from models.counted import counted
 from models.errors import UsageError
 from models.sampling import SamplingParams
 from models.thoughts import Effort
@@ -60,8 +61,10 @@ def with_setting(settings: Question, name: str, value: str) -> Question:
 def draft_length_text(settings: Question) -> str:
     """Return how long a draft may be, in words."""
     if not settings.adapt:
-        return f"{FIXED_LENGTH if settings.draft_length is None else settings.draft_length} tokens"
-    return "as many tokens as pay off" if settings.draft_length is None else f"at most {settings.draft_length} tokens"
+        return counted(FIXED_LENGTH if settings.draft_length is None else settings.draft_length, "token")
+    if settings.draft_length is None:
+        return "as many tokens as pay off"
+    return f"at most {counted(settings.draft_length, 'token')}"
 
 
 def _count(name: str, value: int, allowed: range) -> int | None:

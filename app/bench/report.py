@@ -7,6 +7,7 @@ from itertools import groupby
 from app.bench.findings import Findings
 from app.engine.bench_results import Overall, Result, milliseconds
 from app.engine.bench_run import Conditions
+from models.counted import counted
 
 _WIDTH = 100
 _POSITIONS = 8
@@ -44,7 +45,7 @@ def _head(findings: Findings, conditions: Conditions) -> list[str]:
     lines = [f"{conditions.model} ({conditions.description})"]
     if conditions.draft:
         lines.append(f"draft model {conditions.draft}")
-    lines.append(f"answers of at most {request.max_tokens} tokens, seed {request.samplings[0].seed}")
+    lines.append(f"answers of at most {counted(request.max_tokens, 'token')}, seed {request.samplings[0].seed}")
     lines.append(_drafts(conditions, allow_rounding=request.allow_rounding))
     if findings.interrupted:
         lines.append("Stopped: these are the prompts that every arm had answered until then.")
@@ -52,7 +53,7 @@ def _head(findings: Findings, conditions: Conditions) -> list[str]:
 
 
 def _drafts(conditions: Conditions, *, allow_rounding: bool) -> str:
-    longest = f"drafts of at most {conditions.longest} tokens"
+    longest = f"drafts of at most {counted(conditions.longest, 'token')}"
     if allow_rounding:
         return f"{longest}; up to {conditions.exact_draft} this machine computes as it does one at a time"
     if conditions.exact_draft == 0:

@@ -11,6 +11,7 @@ import psutil
 
 from app.doctor.findings import Finding, Mark, size
 from models.cgroup import spare_in_group
+from models.counted import counted
 from models.machine import physical_cores
 
 _machine = partial(Finding, "machine")
@@ -39,7 +40,7 @@ def _cores(root: Path) -> Finding:
     values = {"usable": usable, "physical": physical, "logical": logical}
     fact = f"{usable} usable physical cores" if usable > 1 else "one usable physical core"
     less = f"; the machine has {physical}, but this process may not use all" if physical and physical > usable else ""
-    return _machine("cores", f"{fact}, of {logical} threads{less}", values=values)
+    return _machine("cores", f"{fact}, of {counted(logical or 1, 'thread')}{less}", values=values)
 
 
 def _memory() -> Finding:

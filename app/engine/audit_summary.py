@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.engine.audit import Asked, Comparison, Fork, ForkKind, ServedAnswer, Threshold, not_best, threshold
+from models.counted import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +130,13 @@ def verdict(summary: Summary, *, servers: int) -> str:
 
 
 def _forked(summary: Summary, count: int) -> str:
-    return f"{count} of {summary.answers} answers {'forks' if count == 1 else 'fork'}"
+    return f"{count} of {counted(summary.answers, 'answer')} {'forks' if count == 1 else 'fork'}"
 
 
 def _amount(summary: Summary) -> str:
-    parts = [f"{summary.answers:,} answers compared"]
-    parts += [f"{summary.tokens:,} tokens"] if summary.tokens else []
-    parts += [f"{summary.characters:,} characters"] if summary.characters else []
+    parts = [f"{counted(summary.answers, 'answer')} compared"]
+    parts += [counted(summary.tokens, "token")] if summary.tokens else []
+    parts += [counted(summary.characters, "character")] if summary.characters else []
     return ", ".join(parts)
 
 

@@ -7,6 +7,7 @@ from app.engine.retell import retell
 from app.engine.round import Round
 from app.engine.session import Session
 from app.engine.verify import Rows
+from models.counted import counted
 from models.sampling import Sampler
 
 KEPT = 8
@@ -46,8 +47,8 @@ class RoundHistory:
             return Walked(None, _NONE)
         back = back or self._most_instructive()
         if back > len(self._rounds):
-            rounds = f"{len(self._rounds)} rounds to walk through"
-            return Walked(None, f"There are {rounds}: the last that drafted, at most {KEPT}.")
+            there_are = f"There {'is' if len(self._rounds) == 1 else 'are'} {counted(len(self._rounds), 'round')}"
+            return Walked(None, f"{there_are} to walk through: the last that drafted, at most {KEPT}.")
         number, round_ = self._rounds[-back]
         return _walk(session, round_, number, self._sampler, exact_width)
 

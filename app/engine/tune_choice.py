@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from app.engine.tuned import Setting
 from app.engine.usable_width import usable_width
+from models.counted import counted
 from models.strict import MARGIN, seconds_a_token
 
 DEEP = 256
@@ -74,7 +75,7 @@ def verdict(row: Measure, default: Measure, chosen: Measure, *, allow_rounding: 
 
 
 def _fate(row: Measure, default: Measure, chosen: Measure, *, allow_rounding: bool) -> str:
-    exact = f"exact up to {_tokens(row.exact_width)} per pass, the default up to {default.exact_width}"
+    exact = f"exact up to {counted(row.exact_width, 'token')} per pass, the default up to {default.exact_width}"
     if row is chosen:
         return f"chosen ({exact})"
     if 1 - relative(row, default, allow_rounding=allow_rounding) <= MARGIN:
@@ -84,10 +85,6 @@ def _fate(row: Measure, default: Measure, chosen: Measure, *, allow_rounding: bo
     if row.exact_width < default.exact_width:
         return f"{exact}: only with --allow-rounding"
     return f"not seen to be exact beyond {DEEP} tokens in the time given: only with --allow-rounding, or more --seconds"
-
-
-def _tokens(count: int) -> str:
-    return f"{count} token" + ("" if count == 1 else "s")
 
 
 def _seconds_a_token(row: Measure, depth: int, *, allow_rounding: bool) -> float:

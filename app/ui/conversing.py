@@ -16,6 +16,7 @@ from app.report import unsaid_note
 from app.ui.clipboard import copied_note, keep_copy
 from app.ui.replay import ReplayScreen
 from app.ui.sessions import SessionScreen
+from models.counted import counted
 from models.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,8 +60,8 @@ def say(screen: "ChatScreen", text: str, pasted: Sequence[str] = ()) -> None:
         screen.note("Sent as soon as the model is loaded.")
         return
     for file in said.files:
-        lines = f"{file.lines:,} line{'' if file.lines == 1 else 's'}"
-        screen.note(f"Sent {file.title}: {lines}, {file.characters:,} characters.")
+        amount = f"{counted(file.lines, 'line')}, {counted(file.characters, 'character')}"
+        screen.note(f"Sent {file.title}: {amount}.")
     ask(screen, said, instead_of)
 
 

@@ -10,6 +10,7 @@ from app.ui.edit_asking import PATIENT
 from app.ui.edit_dialogs import EditHelpScreen, QuestionScreen
 from app.ui.edit_file import ChangedOnDiskError, ProtectedError, VanishedError, open_file
 from app.ui.edit_ghost import first_line, first_word
+from models.counted import counted
 from models.errors import LocalspecError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def save(screen: "EditScreen", then: Then = lambda: None, **over: bool) -> None:
         screen.fail(error)
         return
     screen.completer.visited(*screen.here.noted)
-    screen.tell(f"Saved {len(screen.file.known or b''):,} bytes.")
+    screen.tell(f"Saved {counted(len(screen.file.known or b''), 'byte')}.")
     then()
 
 

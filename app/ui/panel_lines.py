@@ -9,6 +9,7 @@ from app.engine.origins import Origin
 from app.ui.bars import UNKNOWN, bar, fit, meter, percent, rate, shown, size, sparkline
 from app.ui.flow import Flow, SourceTally
 from app.ui.origin_styles import Palette, legend
+from models.counted import counted
 
 _PLACES = 8
 """Places of a draft that have a bar."""
@@ -51,8 +52,8 @@ class _Page:
         if not stats.drafted:
             return
         yield from self._text(f"Accepted {percent(stats.acceptance_rate)}", _TITLE)
-        yield from self._text(f"{stats.accepted:,} of {stats.drafted:,} guesses", _MINOR)
-        yield from self._text(f"{stats.drafts:,} of {stats.rounds:,} rounds drafted", _MINOR)
+        yield from self._text(f"{stats.accepted:,} of {counted(stats.drafted, 'guess', 'guesses')}", _MINOR)
+        yield from self._text(f"{stats.drafts:,} of {counted(stats.rounds, 'round')} drafted", _MINOR)
         yield from self._text(f"{stats.mean_acceptance_length:.2f} tokens per draft", _MINOR)
         yield from self._bars()
 
@@ -76,7 +77,7 @@ class _Page:
         if last is None:
             return
         draft = last.draft
-        beside = f" and {len(draft.siblings)} second guesses" if draft.siblings else ""
+        beside = f" and {counted(len(draft.siblings), 'second guess', 'second guesses')}" if draft.siblings else ""
         by = f", {self._name(draft.source)}" if draft.tokens else ""
         yield from self._text(f"Draft of {len(draft.tokens)}{beside}{by}", _TITLE)
         yield from self._text(self._flow.length_reason, _MINOR)
@@ -133,7 +134,7 @@ class _Page:
         gained = f" +{tally.gained:,}"
         name = fit(self._name(tally.name), self._width - len(gained))
         yield Content(name + " " * (self._width - cell_len(name) - len(gained)) + gained)
-        counts = f"  {percent(tally.share)} of {tally.drafted:,} in {tally.drafts:,} drafts"
+        counts = f"  {percent(tally.share)} of {tally.drafted:,} in {counted(tally.drafts, 'draft')}"
         yield from self._text(counts, _MINOR)
 
     def _bars(self) -> Iterator[Content]:

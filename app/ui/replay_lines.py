@@ -16,6 +16,7 @@ from app.history.safe_text import one_line
 from app.ui.bars import bucket_of, buckets, fit, percent, probability, shown, sparkline
 from app.ui.origin_styles import Palette, origin_style
 from app.ui.status import status_text
+from models.counted import counted
 
 _NOTHING = "This answer has no rounds."
 _PLAIN = "No round of this answer drafted: plain decoding, one token per pass."
@@ -134,7 +135,7 @@ class ReplayPage:
     def _so_far(self, index: int) -> list[str]:
         emitted, drafted, kept = self._emitted[index], self._drafted[index], self._kept[index]
         rate = f"so far {percent(kept / drafted)} accepted, {kept:,} of {drafted:,}" if drafted else "no drafts so far"
-        return [rate, f"{emitted / (index + 1):.2f} tokens per round", f"{emitted:,} tokens"]
+        return [rate, f"{emitted / (index + 1):.2f} tokens per round", counted(emitted, "token")]
 
     def _strip(self, index: int, width: int, is_roomy: bool, look: Look) -> Iterator[Content]:
         """Return the tokens of all rounds in one line, with a mark at this round."""
@@ -213,8 +214,8 @@ def _times(one: AnswerRound) -> list[str]:
     draft, verify, host = (f"{1e3 * seconds:.1f}" for seconds in one.seconds)
     return [
         f"draft {draft}, verify {verify}, rest {host} ms",
-        f"{one.width:,} tokens in the pass" if one.width > 1 else "1 token in the pass",
-        f"after {one.prefix_length:,} tokens",
+        f"{counted(one.width, 'token')} in the pass",
+        f"after {counted(one.prefix_length, 'token')}",
     ]
 
 

@@ -9,6 +9,7 @@ from app import __version__
 from app.engine.audit import LEAST_FLOOR, Asked, Comparison, ForkKind, Side, Threshold
 from app.engine.audit_summary import FoundFork, Speed, Summary, never_best, place, speed, verdict
 from app.verify.audit_findings import Findings
+from models.counted import counted
 
 SCHEMA = 1
 """Goes up when a field of the record changes its meaning or goes away."""
@@ -65,7 +66,7 @@ def _head(findings: Findings) -> Iterator[str]:
     for number, server in enumerate(findings.servers):
         model = server.model or "an unnamed model"
         yield f"{server.name:<7} {server.address.base}  {model}, {_logprobs(findings, number)}"
-    yield f"greedy answers of at most {findings.request.max_tokens} tokens, seed {findings.request.seed}"
+    yield f"greedy answers of at most {counted(findings.request.max_tokens, 'token')}, seed {findings.request.seed}"
     if findings.interrupted or findings.failure is not None:
         yield "Stopped: only the questions answered by then are shown."
 
@@ -77,7 +78,7 @@ def _logprobs(findings: Findings, server: int) -> str:
     if not tokens:
         return "tokens not reported"
     known = sum(1 for token in tokens if token.logprob is not None)
-    return f"log probabilities of {known:,} of {len(tokens):,} tokens"
+    return f"log probabilities of {known:,} of {counted(len(tokens), 'token')}"
 
 
 def _line(one: Asked, summary: Summary) -> str:
@@ -113,8 +114,8 @@ def _said(side: Side) -> str:
 
 def _figures(findings: Findings, summary: Summary) -> Iterator[str]:
     near = len(summary.forks) - len(summary.unexplained)
-    yield f"compared     {summary.answers:,} answers, {summary.tokens:,} tokens" + (
-        f", and {summary.characters:,} characters where tokens were not reported" if summary.characters else ""
+    yield f"compared     {counted(summary.answers, 'answer')}, {counted(summary.tokens, 'token')}" + (
+        f", and {counted(summary.characters, 'character')} where tokens were not reported" if summary.characters else ""
     )
     yield f"forks        {len(summary.forks)}: {near} at near-ties, {len(summary.unexplained)} unexplained"
     if summary.largest_gap is not None:
@@ -146,7 +147,8 @@ def _speed(found: Speed) -> str:
     if found.tokens_per_second is None:
         pace = "speed not known"
     else:
-        pace = f"{found.tokens_per_second:.1f} tokens/s of wall time, prompts included ({found.tokens:,} tokens)"
+        tokens = counted(found.tokens, "token")
+        pace = f"{found.tokens_per_second:.1f} tokens/s of wall time, prompts included ({tokens})"
     if found.drafted is None:
         return f"{pace}; does not report whether it drafted"
     return f"{pace}; {found.accepted:,} of {found.drafted:,} drafted tokens accepted"

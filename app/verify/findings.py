@@ -9,6 +9,7 @@ from app.engine.certify import Compared, Outcome, Tally, outcome, tallies
 from app.engine.fork import Fork, ForkKind
 from app.engine.provenance import Provenance
 from app.verify.request import VerifyRequest
+from models.counted import counted
 from models.errors import DivergedError
 
 
@@ -66,8 +67,9 @@ class Findings:
             case Outcome.EXACT:
                 drafting = sum(tally.drafting for tally in counts)
                 return (
-                    f"Exact: all {tokens:,} tokens of {answers} answers are those of plain decoding. {drafting} of "
-                    f"them drafted {drafted:,} tokens, {accepted:,} of which were accepted.{_idle(counts)}"
+                    f"Exact: all {tokens:,} tokens of {counted(answers, 'answer')} are those of plain "
+                    f"decoding. {drafting} of them drafted {drafted:,} tokens, {accepted:,} of which were "
+                    f"accepted.{_idle(counts)}"
                 )
             case Outcome.ROUNDING:
                 forks = f"{len(self.forks)} of {answers} answers diverge from plain decoding"

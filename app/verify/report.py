@@ -10,6 +10,7 @@ from app.engine.certify import Tally
 from app.engine.fork import Fork
 from app.engine.provenance import ModelRecord, Provenance, Settings
 from app.verify.findings import Findings
+from models.counted import counted
 from models.sampling import SamplingParams
 
 _WIDTH = 100
@@ -54,7 +55,7 @@ def _facts(findings: Findings) -> Iterable[tuple[str, str]]:
     yield "drafts", _drafts(findings, conditions)
     yield "sampling", _sampling(asked.samplings)
     names = ", ".join(findings.prompts)
-    yield "prompts", f"{len(findings.prompts)}, answers of at most {asked.max_tokens} tokens: {names}"
+    yield "prompts", f"{len(findings.prompts)}, answers of at most {counted(asked.max_tokens, 'token')}: {names}"
     for class_name, reason, count in _skipped(findings):
         yield "left out", f"{class_name}: {count}, {reason}"
     if findings.interrupted:
@@ -88,7 +89,7 @@ def _loaded(settings: Settings) -> list[str]:
 
 
 def _drafts(findings: Findings, conditions: Conditions) -> str:
-    exact = f"exact on this machine up to {conditions.exact_draft} tokens"
+    exact = f"exact on this machine up to {counted(conditions.exact_draft, 'token')}"
     if conditions.exact_draft == 0:
         exact = "no pass over several tokens is exact on this machine"
     rounding = " (rounding allowed)" if findings.request.asked.allow_rounding else ""

@@ -386,7 +386,7 @@ def test_the_command_line(tmp_path: Path, started: Any, mine: str) -> None:
     arguments = ("--prompts", mine, "--limit", "1", "-n", "5")
     done = localspec("verify", "--audit", one.url, one.url.replace("127.0.0.1", "localhost"), *arguments, home=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "The same text every time: 1 answers compared, 3 tokens, no fork." in done.stdout
+    assert "The same text every time: 1 answer compared, 3 tokens, no fork." in done.stdout
     done = localspec("verify", "--audit", one.url, "--audit", other.url, *arguments, home=tmp_path)
     assert done.returncode == 6
     assert "rounding does not explain it" in done.stderr

@@ -161,7 +161,10 @@ def test_what_has_come_of_it_so_far_is_added_up() -> None:
         kept, drafted = sum(one.kept for one in rounds), sum(one.drafted for one in rounds)
         emitted = sum(len(one.pieces) for one in rounds)
         line = next(line for line in lines_of(REAL, index, width=100) if line.startswith("so far"))
-        assert f"{kept} of {drafted} · {emitted / (index + 1):.2f} tokens per round · {emitted} tokens" in line
+        assert (
+            f"{kept} of {drafted} · {emitted / (index + 1):.2f} tokens per round · {emitted} token{'s' * (emitted > 1)}"
+            in line
+        )
 
 
 def test_the_text_so_far_is_the_text_and_no_more() -> None:

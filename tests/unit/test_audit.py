@@ -289,7 +289,7 @@ def test_the_verdict_says_what_was_shown_and_what_was_not() -> None:
     same = Asked("p", "p", 0, (answer("a", "b"), answer("a", "b")))
     tie, far = Asked("t", "p", 0, TIE), Asked("f", "p", 0, FAR)
     empty = Asked("e", "p", 0, (answer(), answer()))
-    assert verdict(summarise([same]), servers=2) == "The same text every time: 1 answers compared, 2 tokens, no fork."
+    assert verdict(summarise([same]), servers=2) == "The same text every time: 1 answer compared, 2 tokens, no fork."
     assert "1 of 2 answers forks only at near-ties" in verdict(summarise([same, tie]), servers=2)
     assert "1 of 3 answers forks where rounding does not" in verdict(summarise([same, tie, far]), servers=2)
     assert verdict(summarise([empty]), servers=2) == "Every answer was empty, so nothing was compared."
