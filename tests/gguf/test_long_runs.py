@@ -9,11 +9,13 @@ from run_localspec import localspec
 from tiny_gguf import CHATML_TEMPLATE, write_llama
 
 from app.engine.deep_stack import start_deep
+from app.serve.tokens import MOST_CHARACTERS
 
 
-def test_a_long_run_does_not_end_the_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize("length", [100_000, MOST_CHARACTERS])
+def test_a_long_run_does_not_end_the_process(tmp_path: Path, length: int) -> None:
     model, text = write_llama(tmp_path / "tiny.gguf", words="gpt-4o"), tmp_path / "text"
-    text.write_text(f"x{' ' * 100_000}y")
+    text.write_text(f"x{' ' * length}y")
     arguments, extra = ("run", str(model), "-f", str(text), "--draft", "off"), {"LOCALSPEC_KERNELS": "off"}
     done = localspec(*arguments, home=tmp_path, extra=extra)
     assert (done.returncode, "The context is full" in done.stderr) == (1, True)
