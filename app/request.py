@@ -12,6 +12,7 @@ from textwrap import shorten
 from typing import Any
 
 from app.catalog.pairs import taken_apart
+from app.config.origin import places_of
 from app.context_size import AUTO
 from app.engine.load import TOY, LoadPlan
 from app.engine.question import Question
@@ -113,7 +114,8 @@ def _check_edits_alone(words: tuple[str, ...], flags: dict[str, Any]) -> None:
 def read_plan(model: str, flags: dict[str, Any]) -> LoadPlan:
     """Read what to load, and how; raises UsageError, and ModelFileError for a pair whose models are not here."""
     if flags["flash_attn"] == "off" and flags["cache_type_v"] == "q8_0":
-        raise UsageError("-ctv q8_0 needs flash attention, but -fa is off.", hint=_ORIGINS)
+        where = places_of("cache_type_v", "flash_attn")
+        raise UsageError("-ctv q8_0 needs flash attention, but -fa is off.", cause=where, hint=_ORIGINS)
     if flags["allow_rounding"] and flags.get("strict", False):
         raise UsageError("--strict and --allow-rounding contradict each other.", hint=_ORIGINS)
     terminal = Terminal(quiet=flags.get("quiet", False))

@@ -117,6 +117,20 @@ def test_of_two_flags_that_contradict_each_other_the_file_s_gives_way(tmp_path: 
     assert (refused.returncode, "contradict" in refused.stderr) == (2, True)
 
 
+@pytest.mark.parametrize("command", ["run", "serve"])
+def test_settings_that_contradict_each_other_are_told_with_their_places(tmp_path: Path, command: str) -> None:
+    project = tmp_path / "work"
+    project.mkdir()
+    (project / ".localspec.toml").write_text('cache-type-v = "q8_0"\n')
+    where = f"The first is in {project / '.localspec.toml'}, the second "
+    assert where + "on the command line." in run_in(project, command, "toy", "-fa", "off", home=tmp_path).stderr
+    write(tmp_path, '[run]\nflash-attn = "off"\n[serve]\nflash-attn = "off"\n')
+    done = run_in(project, command, "toy", home=tmp_path)
+    assert (done.returncode, f"{where}in {tmp_path / USER}." in done.stderr) == (2, True)
+    both = run_in(project, command, "toy", "-fa", "off", "-ctv", "q8_0", home=tmp_path)
+    assert "The first is on the command line, the second on the command line." in both.stderr
+
+
 def test_a_conversation_goes_on_with_its_own_system_prompt_and_not_with_a_file_s(tmp_path: Path) -> None:
     ask = ("run", "toy", "-n", "2", "hi")
     assert localspec_here(*ask, "-sys", "Be a pirate.", home=tmp_path).returncode == 0
