@@ -26,7 +26,7 @@ def summary(ended: Ended) -> str:
     if stats.reused_tokens:
         parts.append(f"{stats.reused_tokens:,} of {stats.prompt_tokens:,} prompt tokens reused")
     if ended.left_out:
-        parts.append(f"context full: oldest {_count(ended.left_out, 'message')} left out (larger: -c N)")
+        parts.append(f"context full: oldest {counted(ended.left_out, 'message')} left out (larger: -c N)")
     return " · ".join(part for part in parts if part)
 
 

@@ -20,6 +20,7 @@ from app.paths import (
     state_folder,
     texts_folder,
 )
+from models.counted import counted
 from models.stores import hub_folder, llama_cpp_folder, lm_studio_folders, ollama_folders, own_folders
 
 _files = partial(Finding, "files")
@@ -77,7 +78,7 @@ def _amount(store: _Store) -> Finding:
     measured = measure(there)
     named = next((variable for variable in store.variables if os.environ.get(variable)), "")
     least = "" if measured.complete else "at least "
-    count = f"{measured.files:,} file{'' if measured.files == 1 else 's'}"
+    count = counted(measured.files, "file")
     fact = f"{least}{size(measured.size)} in {count}"
     by = f", named by {named}" if named else ""
     return _files(store.name, f"{fact}: {where}", public=fact + by, values={**asdict(measured), "named_by": named})

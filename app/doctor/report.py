@@ -8,6 +8,7 @@ from app.catalog.words import plain
 from app.columns import columns, wrapped
 from app.doctor.findings import Finding, Mark
 from app.doctor.private import Private
+from models.counted import counted
 
 _MARK = max(map(len, Mark)) + 2
 
@@ -40,7 +41,7 @@ def _lines(finding: Finding, width: int, private: Private) -> list[str]:
 
 def _count(findings: Sequence[Finding]) -> str:
     counts = {mark: sum(finding.mark is mark for finding in findings) for mark in (Mark.PROBLEM, Mark.NOTE)}
-    said = [f"{count} {mark}{'' if count == 1 else 's'}" for mark, count in counts.items() if count]
+    said = [counted(count, mark) for mark, count in counts.items() if count]
     return f"{' and '.join(said)}." if said else "All is well."
 
 

@@ -9,6 +9,7 @@ from app.history.export import head, utc
 from app.history.figures import figures
 from app.history.records import Conversation, Entry, Hit, Summary
 from app.history.safe_text import one_line, visible
+from models.counted import counted
 from models.thoughts import divided
 
 _LAST_TURNS = 2
@@ -40,7 +41,7 @@ def whole(conversation: Conversation, entries: Sequence[Entry], *, everything: b
     if everything:
         parts += [part for run in others for part in _other(run, entries)]
     elif others:
-        parts.append(f"  {len(others)} other branch{'' if len(others) == 1 else 'es'}: --all")
+        parts.append(f"  {counted(len(others), 'other branch', 'other branches')}: --all")
     return "\n\n".join(parts)
 
 
@@ -84,7 +85,7 @@ def _moment(seconds: float) -> str:
 
 
 def _count(entries: int) -> str:
-    return f"({entries:,} message{'' if entries == 1 else 's'}"
+    return f"({counted(entries, 'message')}"
 
 
 def _model(model: str | None) -> str:
@@ -96,7 +97,7 @@ def _entry(entry: Entry) -> str:
         return _quoted(entry.text, "> ")
     parts = divided(entry.text)
     words = len(parts.thoughts.split())
-    told = f" · thought {words:,} word{'' if words == 1 else 's'} before, see export" if words else ""
+    told = f" · thought {counted(words, 'word')} before, see export" if words else ""
     return f"{visible(parts.said).strip()}\n\n  {one_line(entry.answer.model)} · {figures(entry.answer)}{told}"
 
 

@@ -15,6 +15,7 @@ from app.engine.provenance import processor_name
 from app.engine.tuned import Setting, Tuned, TunedDraft
 from app.paths import pairs_folder
 from models.bindings import VERSION
+from models.counted import counted
 from models.errors import LocalspecError, UsageError
 from models.fingerprint import fingerprint
 from models.home import at_home
@@ -96,7 +97,7 @@ def _model(name: str, path: Path) -> CardModel:
 
 def _made() -> Made:
     cores = physical_cores()
-    machine = f"{processor_name()}, {cores} core{'' if cores == 1 else 's'}"
+    machine = f"{processor_name()}, {counted(cores, 'core')}"
     return Made(date.today(), _shown(machine), machine_id(), __version__, VERSION)
 
 

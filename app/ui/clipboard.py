@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from app.history.typed import copied_file
+from models.counted import counted
 
 
 def keep_copy(text: str) -> Path | None:
@@ -22,6 +23,6 @@ def keep_copy(text: str) -> Path | None:
 
 def copied_note(text: str, what: str, path: Path | None) -> str:
     """Return what is said after copying: terminals do not tell whether they took it."""
-    size = f"{len(text):,} character{'' if len(text) == 1 else 's'}"
+    size = counted(len(text), "character")
     where = f" If your terminal does not support OSC 52: {path}" if path else ""
     return f"Copied {what}, {size}.{where}"

@@ -21,6 +21,7 @@ from app.history.search import search
 from app.history.store import Store
 from app.paths import conversations_file
 from app.ui.failures import told
+from models.counted import counted
 
 _MOST = 200
 """Conversations that are listed; more can be searched for."""
@@ -135,7 +136,7 @@ def _lines(found: Sequence[Summary | Hit]) -> list[tuple[str, Table]]:
             for piece, marked in one.parts:
                 text.append(_spaced(piece), "bold underline" if marked else "not bold dim")
         else:
-            text.append(f"  {one.entries:,} message{'' if one.entries == 1 else 's'}", "not bold dim")
+            text.append(f"  {counted(one.entries, 'message')}", "not bold dim")
         lines.setdefault(one.conversation.id, _beside(one.conversation, text))
     return list(lines.items())
 

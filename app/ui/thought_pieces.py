@@ -4,6 +4,7 @@ from app.ui.bodies import PlainBody
 from app.ui.chunks import chunks
 from app.ui.pieces import Piece
 from app.ui.wrapping import shown
+from models.counted import counted
 
 _PART = "faint"
 
@@ -38,8 +39,7 @@ class ThoughtPieces:
 
     def _heading(self) -> Piece:
         if self._line is None or self._made_of != len(self._text):
-            words = len(self._text.split())
-            told = f"Thought {words:,} word{'' if words == 1 else 's'} (/thoughts shows or hides them)"
+            told = f"Thought {counted(len(self._text.split()), 'word')} (/thoughts shows or hides them)"
             self._line = Piece(self._key, self._sign, PlainBody(told, _PART), above=1, is_first=True)
             self._read()
         return self._line
