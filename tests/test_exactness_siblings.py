@@ -113,6 +113,13 @@ def test_second_guesses_leave_a_long_text_as_it_is(sampling: SamplingParams) -> 
     assert came_true(answers) > 100
 
 
+def test_a_round_is_as_wide_as_its_pass_with_the_token_that_is_read_again_after_a_sibling() -> None:
+    target = StoppingModel()
+    answer = run(LONG, two_guesses(LONG, target, plain_of(LONG)), 5, with_second_guesses(4), target)
+    assert came_true([answer]) > 0
+    assert [round_.width for round_ in answer.rounds] == [tokens for tokens, rows in target.passes if rows > 0]
+
+
 @pytest.mark.parametrize("name", ["near model", "unlike model", "stranger"])
 def test_second_guesses_save_passes(name: str) -> None:
     cases = [case for temperature in (0.7, 1.0) for case in cases_of(SAMPLINGS[f"t={temperature} free"])]
