@@ -102,6 +102,14 @@ def test_what_was_guessed_from_next_to_nothing_after_a_gap_is_not_judged(window:
     assert len(drafter.catch_up(context, 40)) == judged
 
 
+def test_a_text_with_a_padding_row_of_the_target_is_not_read_to_look_back() -> None:
+    drafter = DraftModel(ToyModel(), ToyVocab(padding=5))
+    drafter.begin(PROMPT, SAMPLER)
+    said = [ToyModel().vocab.size, *SAID]
+    assert drafter.catch_up([*PROMPT, *said], len(said)) == ()
+    assert drafter.model.length == 0
+
+
 def test_what_was_read_before_is_not_judged() -> None:
     drafter = new_drafter()
     drafter.begin(PROMPT, SAMPLER)
