@@ -254,7 +254,7 @@ def test_after_a_round_that_was_stopped_the_next_draft_is_that_of_a_new_hybrid(s
     assert parts.hybrid.propose(LONG, 5).tokens == wanted
 
 
-@pytest.mark.parametrize("fail_at", range(1, 4))
+@pytest.mark.parametrize("fail_at", range(1, 6))
 def test_a_draft_model_that_fails_is_left_out_of_the_answer_and_tried_again_in_the_next(fail_at: int) -> None:
     wanted = own(LONG, 5)
     parts = begun([Wish(Ask.CHECK, 5)], (*wanted[:2], 0), context=LONG)
@@ -262,12 +262,14 @@ def test_a_draft_model_that_fails_is_left_out_of_the_answer_and_tried_again_in_t
     free = parts.hybrid.propose(LONG, 5)
     assert free.source == "scripted"
     assert parts.hybrid.failure == "model:toy-0 failed: The numbers are no numbers."
-    parts.hybrid.accept([*free.tokens, 4], len(free.tokens))
-    assert parts.hybrid.propose([*LONG, *free.tokens, 4], 5) == NO_DRAFT
+    said = [*LONG, *free.tokens, 4]
+    parts.hybrid.accept(said[len(LONG) :], len(free.tokens))
+    assert parts.hybrid.propose(said, 5) == NO_DRAFT
     assert len(parts.model.passes) == fail_at
-    parts.hybrid.begin(LONG, SAMPLER)
+    parts.hybrid.begin(said, SAMPLER)
     assert parts.hybrid.failure == ""
-    assert parts.hybrid.propose(LONG, 5).tokens == wanted
+    assert parts.model._cache == said[: parts.model.length], "what it had guessed itself was not said"
+    assert parts.hybrid.propose(said, 5).tokens == own(said, 5)
 
 
 def test_for_fixed_lengths_free_drafts_come_first_and_the_model_fills_the_gaps() -> None:
