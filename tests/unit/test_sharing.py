@@ -256,6 +256,7 @@ def test_answers_that_share_passes_are_those_given_alone(drafter: str) -> None:
     assert max(Counted.groups) == 4
     shared = [message.round for messages in told for message in messages if isinstance(message, Said)]
     assert sum(round_.others > 0 for round_ in shared) == sum(Counted.groups)
+    assert sum(round_.counts for round_ in shared if round_.others > 0) == len(Counted.groups), "each pass counts once"
 
 
 def test_one_that_is_called_off_leaves_the_others_their_company() -> None:
