@@ -251,6 +251,12 @@ def test_the_chance_of_a_draft_is_that_of_its_match() -> None:
     assert divided == (chance_of_match(2, 2, 1),)
 
 
+def test_a_draft_that_goes_on_past_the_end_of_a_text_is_as_sure_as_the_shorter_match_that_is_left() -> None:
+    found = draft([1, 2, 3], [1, 2, 3, 4], [4, 6, 7], limit=3)
+    assert found.tokens == (4, 6, 7)
+    assert found.confidence == (chance_of_match(3, 1, 1), chance_of_match(1, 1, 1), chance_of_match(2, 1, 1))
+
+
 def test_the_text_of_a_toy_is_that_of_plain_decoding() -> None:
     prompts = [tuple(ToyVocab().tokenize(text)) for text in ("the cat sat on the mat. the cat", "een teen teen teen")]
     samplings = [SamplingParams(temperature, seed=3) for temperature in (0.0, 0.7)]
