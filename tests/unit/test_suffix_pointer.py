@@ -44,6 +44,17 @@ def test_a_place_that_comes_true_gains_confidence() -> None:
     assert draft.confidence == (chance_of_resumption(2),)
 
 
+def test_a_copy_that_was_found_again_goes_on_with_all_that_spoke_for_it() -> None:
+    draft = drafter_after([*COPIED, NEW, *SOURCE[11:14]]).propose([], 2)
+    assert draft.tokens == (114, 115)
+    assert draft.confidence == (chance_of_resumption(4), chance_of_resumption(5))
+
+
+def test_two_tokens_from_further_on_are_not_the_source_again() -> None:
+    assert draft_after([*COPIED, NEW, 120, 121]) == (122, 123, 124)
+    assert draft_after([*COPIED, NEW, 120, 121, 110]) == (111, 112, 113)
+
+
 @pytest.mark.parametrize("inserted", [1, 2, 5, 10])
 def test_after_inserted_tokens_the_source_goes_on_where_it_was(inserted: int) -> None:
     assert draft_after([*COPIED, *range(50, 50 + inserted), 110]) == (111, 112, 113)
