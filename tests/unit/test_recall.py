@@ -40,6 +40,13 @@ def test_a_match_of_two_tokens_is_too_short() -> None:
     assert draft([], [1, 2, 3]) == draft([1, 2, 3]) == NO_DRAFT
 
 
+def test_where_a_long_match_ends_its_text_a_shorter_one_is_no_surer_for_it() -> None:
+    long = [1, 2, 3, 4, 5, 6, 7]
+    assert draft(long, long, [6, 7, 8]) == NO_DRAFT
+    got = draft(long, long, [5, 6, 7, 8], limit=1)
+    assert (got.tokens, got.confidence) == ((8,), (chance_of_match(3, 1, 1),))
+
+
 def test_a_longer_match_wins_and_of_equals_the_later_text() -> None:
     texts = ([0, 1, 2, 3, 4, 4], [1, 2, 3, 5, 5], [1, 2, 3, 6, 6])
     assert draft([0, 1, 2, 3], *texts, limit=2).tokens == (4, 4)
