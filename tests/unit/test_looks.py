@@ -90,6 +90,13 @@ def test_an_answer_begins_with_a_look() -> None:
     assert looks.is_due
 
 
+def test_in_the_next_answer_looks_come_twice_as_often_as_in_the_last_and_no_more() -> None:
+    looks = Looks()
+    looked(looks, 400)
+    looks.begin()
+    assert [place for place, look in enumerate(looked(looks, 13)) if look] == [0, 4, 8, 12]
+
+
 def limits(adaptive: Adaptive, rounds: int) -> list[int]:
     """Return what may be asked for in each round, where looks are dear and find nothing."""
     return [played(adaptive, draft_seconds=0.011 * (adaptive.limit() > 0)) and adaptive.limit() for _ in range(rounds)]
