@@ -22,6 +22,7 @@ from models.distribution import one_hot
 FLAT = VerifyCurve({1: 1.0, 32: 1.3})
 STEEP = VerifyCurve({1: 1.0, 32: 32.0})
 CLIFF = VerifyCurve({1: 1.0, 4: 1.1, 5: 3.0, 32: 10.0})
+STEP = VerifyCurve({1: 1.0, 2: 1.9, 32: 2.0})
 MODEL = "model:tiny"
 DRAFT = Draft((1, 2, 3), confidence=(0.9, 0.6, 0.5), source=MODEL, runners_up=(11, None, 13))
 
@@ -60,7 +61,7 @@ def worth(places: tuple[int, ...], chances: list[float], second: float, curve: V
     return total - price * (curve.seconds(width + len(places)) - curve.seconds(width))
 
 
-@pytest.mark.parametrize("curve", [FLAT, STEEP, CLIFF], ids=["flat", "steep", "cliff"])
+@pytest.mark.parametrize("curve", [FLAT, STEEP, CLIFF, STEP], ids=["flat", "steep", "cliff", "step"])
 def test_the_siblings_chosen_are_worth_most_of_all_choices(curve: VerifyCurve) -> None:
     for chances, second, room in product(([0.9, 0.6, 0.5], [0.3], [0.5] * 4, [1.0, 0.2]), (0.1, 0.5), (0, 1, 8)):
         chosen = best_siblings(chances, range(len(chances)), second, curve, 1.0, room)
