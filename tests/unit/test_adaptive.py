@@ -252,6 +252,17 @@ def test_a_long_context_is_read_from_its_end_as_far_as_its_price_may_be_lost() -
     assert adaptive.wish(NO_DRAFT, wish.window - 8, 31).window is None, "what is affordable is read whole"
 
 
+def test_what_a_draft_model_has_read_is_spent_when_its_draft_is_checked_though_it_was_wanted_no_further() -> None:
+    adaptive = new(EVEN, step=0.05)
+    played(adaptive)
+    left, reading = adaptive._stake(), model_cost(0.05).reading(64)
+    wish = adaptive.wish(NO_DRAFT, 64, ROOM)
+    assert (wish.ask, wish.window) == (Ask.DRAFT, None)
+    checked = adaptive.trim(Draft((1,) * 8, confidence=(0.9,) * 8, source=MODEL), ROOM)
+    assert len(checked.tokens) > 0
+    assert reading + adaptive.curve.seconds(1 + len(checked.tokens)) - adaptive.curve.seconds(1) <= left
+
+
 def test_a_draft_goes_on_while_it_is_sure_enough() -> None:
     adaptive = new(FLAT, step=0.2)
     for _ in range(40):
