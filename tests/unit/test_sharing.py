@@ -366,6 +366,24 @@ def test_answers_called_off_while_their_pass_is_put_together_end_and_the_engine_
     assert [isinstance(end, Ended) and end.finish is Finish.CANCELLED for end in ends] == [True, True]
 
 
+def test_one_called_off_while_the_others_pass_is_put_together_does_not_stop_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    share, called_off = Engine._share, list[Ticket]()
+
+    def call_off_the_last(self: Engine, first: Ticket, worker: Worker) -> None:
+        last = self._current
+        if not called_off and last is not None and last is not first and last.wanted is not None:
+            called_off.append(last)
+            self.cancel(last)
+        share(self, first, worker)
+
+    monkeypatch.setattr(Engine, "_share", call_off_the_last)
+    told = Party("off").ask(QUESTIONS)
+    ends = [messages[-1] for messages in told]
+    assert sum(isinstance(end, Ended) and end.finish is Finish.CANCELLED for end in ends) == len(called_off) == 1
+    shared = [message.round for messages in told for message in messages if isinstance(message, Said)]
+    assert sum(round_.others > 0 for round_ in shared) == sum(Counted.groups)
+
+
 def test_the_more_urgent_share_among_themselves_first() -> None:
     order: list[str] = []
     engine = Engine(lambda abort: Worker(plan("off", 4), abort, partial(next, count())))
