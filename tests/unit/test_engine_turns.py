@@ -131,6 +131,20 @@ def test_idle_work_is_called_off_by_a_question_and_not_by_a_look(run: Run) -> No
     assert {name: type(error) for name, error in run.errors.items()} == {"i": Cancelled, "j": Cancelled}
 
 
+def test_a_question_stops_idle_work_inside_its_pass_and_a_look_does_not(run: Run) -> None:
+    stopped = list[bool]()
+
+    def submit(_: int) -> None:
+        run.job("n", Claim.NOTHING, COMPLETION, steps=1)
+        stopped.append(run.engine._abort.is_set)
+        run.job("a")
+        stopped.append(run.engine._abort.is_set)
+
+    run.job("i", urgency=IDLE, on_step=submit)
+    assert run.to_the_end() == "inaaa"
+    assert stopped == [False, True]
+
+
 def test_idle_work_that_waits_is_called_off_before_it_has_touched_anything(run: Run) -> None:
     run.job("i", urgency=IDLE)
     run.job("a")
