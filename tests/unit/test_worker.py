@@ -247,6 +247,15 @@ def test_changing_the_drafter_frees_the_old_one_and_keeps_the_conversation(monke
     assert (again.answer, again.drafter) == (first.answer, "lookup")
 
 
+def test_a_new_drafter_copies_from_the_expected_answer_as_the_old_one_did() -> None:
+    said = ended([*loaded().answer(question("the cat"))]).answer
+    worker, asked = loaded("suffix"), question("the cat", prediction=said, adapt=False, draft_length=8)
+    copied = ended([*worker.answer(asked)]).stats.accepted
+    ready(worker.use_drafter(parse_drafter("suffix"), silent))
+    assert ended([*worker.answer(asked)]).stats.accepted == copied
+    assert copied > ended([*loaded("suffix").answer(question("the cat", adapt=False, draft_length=8))]).stats.accepted
+
+
 @pytest.mark.parametrize("stop_at", [1, 2, 3, 9, 14, 20])
 def test_a_change_of_the_drafter_that_is_stopped_leaves_nothing_in_the_cache(
     monkeypatch: pytest.MonkeyPatch, stop_at: int
