@@ -1,5 +1,6 @@
 """The engine with a memory: the same text as without, guesses from what was said in an earlier run, and no delay."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,14 @@ def test_no_memory_changes_the_text(place: Place, content: str, temperature: flo
     end, tokens, _ = answer(worker(place), asked)
     assert tokens == plain
     assert end.drafter == "suffix+memory"
+
+
+def test_the_answer_to_a_prompt_of_ids_is_not_remembered(place: Place) -> None:
+    made = worker(place)
+    answer(made, replace(question(), turns=(), tokens=tuple(ToyVocab().tokenize(ASKED))))
+    assert stored(place) == []
+    answer(made, question())
+    assert len(stored(place)) == 1
 
 
 @pytest.mark.parametrize("drafter", ["off", "lookup", "model:toy"])

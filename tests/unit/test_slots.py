@@ -13,6 +13,7 @@ from app.engine.load import LoadPlan
 from app.engine.messages import Ended, Message, Ready, Said
 from app.engine.question import Question
 from app.engine.session import Reading
+from app.engine.transcript import Transcript
 from app.engine.worker import Worker
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
@@ -228,6 +229,20 @@ def test_what_fills_a_hole_is_not_taken_for_a_turn_of_the_conversation() -> None
         ask(engine, replace(QUESTIONS[0], turns=turns)).answer
         == ask(worker("off"), replace(QUESTIONS[0], turns=turns)).answer
     )
+
+
+@pytest.mark.parametrize(
+    "other", [fill(), Question((), SAMPLING, tokens=(1, 2, 3), max_tokens=40)], ids=["hole", "ids"]
+)
+def test_of_what_is_no_conversation_the_transcript_keeps_nothing(
+    monkeypatch: pytest.MonkeyPatch, other: Question
+) -> None:
+    kept: list[str] = []
+    monkeypatch.setattr(Transcript, "keep", lambda _, answer, __: kept.append(answer))
+    engine = worker("off")
+    first = ask(engine, QUESTIONS[0])
+    ask(engine, other)
+    assert kept == [first.answer]
 
 
 def test_reading_alone_says_nothing_and_is_told() -> None:
