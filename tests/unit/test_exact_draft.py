@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
+from fakes import FakeClock
 
 import app.engine.load
 from app.engine.load import LoadPlan
@@ -12,9 +13,13 @@ from app.engine.question import Question
 from app.engine.worker import Worker
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
+from models.accept import Accept
 from models.llama_load import LlamaOptions
 from models.prompts import Message
 from models.sampling import SamplingParams
+from models.toy import ToyModel
+
+MOST_BRANCHES = ToyModel().max_branches
 
 
 @pytest.mark.parametrize(
@@ -32,3 +37,31 @@ def test_the_longest_draft(monkeypatch: pytest.MonkeyPatch, width: int, allow_ro
     drafts = [len(said.round.draft.tokens) for said in worker.answer(question) if isinstance(said, Said)]
     worker.close()
     assert max(drafts) == longest
+
+
+@pytest.mark.parametrize(
+    ("exact", "width", "allow_rounding", "accept", "branches"),
+    [
+        (True, 9, False, Accept.COUPLED, MOST_BRANCHES),
+        (False, 9, False, Accept.COUPLED, 0),
+        (False, 9, True, Accept.COUPLED, MOST_BRANCHES),
+        # Nothing is exact there, with second guesses or without.
+        (False, 1, False, Accept.COUPLED, MOST_BRANCHES),
+        (True, 9, False, Accept.RESIDUAL, MOST_BRANCHES),
+        (True, 9, False, Accept.BLOCK, 0),
+        (True, 9, True, Accept.TYPICAL, 0),
+    ],
+)
+def test_second_guesses_are_checked_where_that_is_as_exact_as_the_draft_and_the_rule_knows_them(
+    monkeypatch: pytest.MonkeyPatch, exact: bool, width: int, allow_rounding: bool, accept: Accept, branches: int
+) -> None:
+    monkeypatch.setattr(app.engine.load, "exact_width", lambda _: width)
+    monkeypatch.setattr(app.engine.load, "exact_branches", lambda _: exact)
+    worker = Worker(LoadPlan("toy", parse_drafter("toy"), LlamaOptions(), Path("never used")), AbortFlag(), FakeClock())
+    list(worker.load(lambda _, __: None))
+    turns = (Message("user", "hello"),)
+    list(worker.answer(Question(turns, SamplingParams(), max_tokens=4, allow_rounding=allow_rounding, accept=accept)))
+    adaptive = worker._slot.drafting.adaptive
+    worker.close()
+    assert adaptive is not None
+    assert adaptive.branches == branches
