@@ -65,3 +65,18 @@ def test_second_guesses_are_checked_where_that_is_as_exact_as_the_draft_and_the_
     worker.close()
     assert adaptive is not None
     assert adaptive.branches == branches
+
+
+def test_every_lane_of_a_server_keeps_to_the_longest_draft(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app.engine.load, "exact_width", lambda _: 3)
+    plan = LoadPlan("toy", parse_drafter("model:toy"), LlamaOptions(), Path("never used"), slots=2)
+    worker = Worker(plan, AbortFlag(), FakeClock())
+    list(worker.load(lambda _, __: None))
+    question = Question((Message("user", "hello"),), SamplingParams(), max_tokens=20, draft_length=6, adapt=False)
+    first, second = worker.answer(question), worker.answer(question)
+    # One lane is taken, the other is left.
+    next(first)
+    lanes = [list(second), list(first)]
+    worker.close()
+    drafts = [[said.round.draft.size for said in lane if isinstance(said, Said)] for lane in lanes]
+    assert [max(lane) for lane in drafts] == [2, 2]
