@@ -44,9 +44,15 @@ def test_a_prompt_is_read_once_and_every_arm_starts_from_its_last_token() -> Non
 
 
 def test_the_time_of_reading_is_shared_and_the_rest_is_each_arms_own() -> None:
-    clock = VirtualClock()
-    ready = Arm("a", SlowStart(clock), FixedLength(3), ready=lambda: setattr(clock, "now", clock.now + 1000))
+    clock, got_ready = VirtualClock(), list[float]()
+
+    def get_ready() -> None:
+        clock.now += 1000
+        got_ready.append(clock.now)
+
+    ready = Arm("a", SlowStart(clock), FixedLength(3), ready=get_ready)
     turns, _ = ask(lambda: [plain_arm(), ready], PROMPTS[:2], TimedToy(clock), clock)
+    assert len(got_ready) == 2, "before each answer"
     for turn, prompt in zip(turns, PROMPTS, strict=False):
         reading = len(prompt.turns[0]) - 1
         plain_answer, other = turn
