@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from fakes import StoppingModel
 
 from app.engine.bench_arms import ArmKit, ArmSpec, make_arms, parse_arms
 from app.engine.bench_lend import Lender
 from drafters.draft_model import DraftModel
-from models.errors import PairError, UsageError
+from models.errors import Cancelled, PairError, UsageError
 from models.sampling import Sampler, SamplingParams
 from models.toy import ToyModel
 
@@ -79,6 +80,21 @@ def test_a_text_is_read_again_when_the_model_is_taken_and_not_later() -> None:
     assert model.decoded == before + 1
     one.take()
     assert model.decoded == before + 1, "who has it already reads nothing"
+
+
+def test_a_text_whose_reading_was_stopped_is_nobodys() -> None:
+    model = StoppingModel(1)
+    lender = Lender(model)
+    one, other = lender.lend(), lender.lend()
+    for _ in range(2):
+        one.decode([5] * 50, rows=0)
+    other.decode([1, 2, 3], rows=0)
+    model.stop_at = len(model.passes) + 2
+    with pytest.raises(Cancelled):
+        one.take()
+    alone = ToyModel(1)
+    alone.decode([1, 2, 3], rows=0)
+    assert np.array_equal(other.decode([4], rows=1), alone.decode([4], rows=1))
 
 
 def test_a_closed_borrower_leaves_nothing_and_the_model_open() -> None:
