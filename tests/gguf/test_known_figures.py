@@ -103,7 +103,10 @@ def test_what_was_tuned_counts_more_than_what_a_first_load_measured(tmp_path: Pa
     assert isinstance(model, LlamaModel)
     try:
         setting = replace(default_setting(model.options), threads=1)
-        store_tuned(memory, path, options, Tuned(setting, 8, {1: 5.0, 2: 7.0}, 16, {16: 5.0}))
+        store_tuned(memory, path, options, Tuned(setting, 1, {1: 5.0, 2: 7.0}, 16, {16: 5.0}))
         assert loader.curve(model, [1, 2]) == {1: 5.0, 2: 7.0}
+        assert loader.exact_width(model) == 1, "deep in a text, where a first load does not look, nothing was exact"
+        store_tuned(memory, path, options, Tuned(setting, UNLIKELY, {1: 5.0, 2: 7.0}, 16, {16: 5.0}))
+        assert loader.exact_width(model) < UNLIKELY
     finally:
         model.close()
