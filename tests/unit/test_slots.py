@@ -76,6 +76,18 @@ def test_answers_that_are_given_in_turns_are_those_given_alone(drafter: str) -> 
     shared.close()
 
 
+def test_a_question_that_is_being_answered_is_answered_to_another_on_a_lane_that_is_free() -> None:
+    engine = worker(slots=2)
+    first = engine.answer(QUESTIONS[0])
+    # Its lane has read all of the question, and more of it than any other.
+    while not isinstance(next(first), Said):
+        pass
+    second = ask(engine, QUESTIONS[0])
+    *_, end = first
+    assert isinstance(end, Ended)
+    assert end.answer == second.answer == ask(worker(), QUESTIONS[0]).answer
+
+
 def test_a_question_goes_to_the_lane_that_has_read_most_of_it_else_to_the_one_left_alone_longest() -> None:
     shared = worker(slots=3)
     for question in (QUESTIONS[0], QUESTIONS[1], QUESTIONS[2]):
