@@ -22,6 +22,7 @@ from app.engine.session import Reading, Session
 from app.engine.transcript import Transcript
 from app.engine.usable_width import usable_width
 from drafters.hybrid import Eager, Hybrid
+from models.accept import Accept
 from models.base import Companion, LanguageModel, common_prefix
 from models.errors import Cancelled
 from models.fim import FimFormat, no_fim
@@ -69,6 +70,7 @@ class Slot:
         self._recent = RoundHistory()
         self._predicted = ""
         self._left_out = 0
+        self._rule = Accept.COUPLED
         self._fim = FimFormat.of(target.vocab)
         self._last: str | None = None
 
@@ -140,6 +142,7 @@ class Slot:
         ending = self._ending(question, self.transcript.opening if given is None else "")
         sampler = Sampler(question.sampling, question.accept, question.listed)
         self._recent.begin(sampler)
+        self._rule = sampler.accept
         answer: list[str] = []
         finish = Finish.CANCELLED
         due = self._clock() if question.watch else inf
@@ -189,7 +192,7 @@ class Slot:
         explanation = self._explanation(adapts=question.adapt) if question.explain else None
         if question.watch:
             yield self._watched(question)
-        stats, drafter, rule = session.stats.snapshot(), session.drafter.name, question.accept
+        stats, drafter, rule = session.stats.snapshot(), session.drafter.name, self._rule
         yield Ended(rest, text, finish, stats, drafter, rule, explanation, self._left_out)
         if drafting.memory is not None and in_conversation and len(session.tokens) > asked:
             drafting.memory.keep(session.tokens, asked)

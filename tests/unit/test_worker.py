@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 from fakes import FakeClock, StoppingModel
+from toy_answers import toy_messages
 
 from app.engine import load
 from app.engine.calibrate import QUICK_WIDTHS
@@ -28,6 +29,7 @@ from drafters.prompt_lookup import PromptLookup
 from drafters.registry import DrafterSpec, parse_drafter
 from drafters.suffix import SuffixDrafter
 from models.abort import AbortFlag
+from models.accept import Accept
 from models.base import Logits
 from models.errors import Cancelled, ContextFullError, ModelFileError, PairError
 from models.llama_load import LlamaOptions
@@ -446,3 +448,10 @@ def test_the_engine_thread_answers_stops_and_answers_again() -> None:
         assert again.answer == ask(loaded(), question("a")).answer
     finally:
         engine.close()
+
+
+def test_at_temperature_0_every_rule_is_the_exact_one_and_called_so(tmp_path: Path) -> None:
+    for temperature, rule in ((0.0, Accept.COUPLED), (0.9, Accept.TYPICAL)):
+        ended = toy_messages(tmp_path, "off", accept=Accept.TYPICAL, temperature=temperature)[-1]
+        assert isinstance(ended, Ended)
+        assert ended.accept is rule
