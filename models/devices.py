@@ -16,9 +16,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from models.abort import AbortFlag
 from models.bindings import VERSION, ggml_function, kernels, library_folder, llama_cpp
 from models.errors import LocalspecError
 from models.installing import rebuild_command
+from models.kernels.takeover import compile_kernels
 
 _SECONDS = 20.0
 _FEATURE = re.compile(r"(\w+) = (\w+) \|")
@@ -110,6 +112,8 @@ def read_build() -> Build:
 
 def ask_child(command: Sequence[str] | None = None, seconds: float = _SECONDS) -> Build:
     """Ask the library in a child process; raises LocalspecError for one that can't be used, dies, or hangs."""
+    # It may take longer than is waited for an answer, and a child that is killed leaves its compilers behind.
+    compile_kernels(AbortFlag())
     # -P: without it a folder "models" in the user's own project would be imported, and run, in place of this one.
     command = command or (sys.executable, "-P", "-m", "models.devices")
     try:

@@ -20,6 +20,7 @@ from models.bindings import VERSION, leave_kernels_out, library_folder, llama_cp
 from models.errors import Cancelled, LocalspecError, MemoryLimitError, ModelFileError
 from models.installing import rebuild_command
 from models.kernels.compiling import OFF, state
+from models.kernels.takeover import compile_kernels
 from models.machine import machine_id
 from models.model_info import model_info
 from models.remembered import Remembered
@@ -74,6 +75,7 @@ def try_decode(
     MemoryLimitError when the child was killed, and Cancelled when it was stopped, also by the abort flag: it reads the
     whole model, and a key in a chat is no signal that would reach it.
     """
+    compile_kernels(abort or AbortFlag())
     known, key = Remembered(memory), f"extra buffers {identity(path, library)}"
     if (good := known.get(key)) is not None:
         return FirstDecode(bool(good))

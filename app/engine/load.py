@@ -35,6 +35,7 @@ from models.errors import PairError
 from models.exact_width import WIDEST, exact_branches, exact_width
 from models.fim import text_order
 from models.gguf import check_file
+from models.kernels.takeover import compile_kernels
 from models.llama import LlamaModel
 from models.llama_load import LlamaOptions, threads_of
 from models.machine import available_memory, physical_cores
@@ -275,8 +276,8 @@ class Loader:
         return ToyModel(context_size=options.context_size or 512, markers=self.plan.model == TOY_FIM, abort=self._abort)
 
     def _found(self, name: str) -> Path:
-        path = find_model(name)
-        check_file(path)
+        check_file(path := find_model(name))
+        compile_kernels(self._abort)  # what is asked about the file next starts the engine
         return path
 
     def _open(self, path: Path, options: LlamaOptions) -> LanguageModel:

@@ -1,7 +1,7 @@
 """Compiling the kernels: once for a processor, with the compiler that built the engine, in a few seconds.
 
 What comes of it lies beside Python's own bytecode of this package, since it is of the same kind: made from these
-sources, made again when they change, and never shipped.
+sources, made again when they change, and never shipped. A compiler that can't is remembered there as well.
 """
 
 import hashlib
@@ -10,8 +10,8 @@ import platform
 import secrets
 import shlex
 import shutil
-import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import cache_from_source
@@ -19,16 +19,24 @@ from pathlib import Path
 
 import platformdirs
 
+from models.abort import AbortFlag
 from models.errors import LocalspecError
-from models.machine import machine_id, processor_flags
+from models.kernels.compilers import CompilerError, run_together
+from models.machine import machine_id, physical_cores, processor_flags
+from models.whole_file import write_whole
 
 _SOURCES = tuple(
     Path(__file__).with_name(name)
     for name in (
-        "matmul.cpp",
+        # What takes longest comes first, so that no core waits for it at the end.
+        "small_quants.cpp",
+        "k_quants.cpp",
+        "tables.cpp",
         "attention.cpp",
+        "matmul.cpp",
         "activations.cpp",
         "memory.cpp",
+        "products.h",
         "attention_rows.h",
         "blocks.h",
         "small_blocks.h",
@@ -40,44 +48,53 @@ _SOURCES = tuple(
 )
 # Without -ffp-contract=off a compiler may join a product and a sum in one function, and not in its twin.
 # -w: GCC 12 warns of its own headers, some thousand times.
-_FLAGS = ("-O3", "-march=native", "-std=c++17", "-ffp-contract=off", "-shared", "-fPIC", "-w")
+_FLAGS = ("-O3", "-march=native", "-std=c++17", "-ffp-contract=off", "-fPIC", "-w")
+_LINK_FLAGS = ("-shared", "-fPIC")
 _NEEDED = frozenset({"avx2", "fma", "f16c"})
 _COMPILERS = ("c++", "g++", "clang++")
 _SECONDS = 180
-_MOST_SAID = 400
-_OTHER = "Name another compiler: CXX=g++ or CXX=clang++."
+_HOUR, _DAY = 3600, 86_400
+_RETRY_SECONDS = _DAY
+"""Time after which a compiler that could not is tried again: what it lacked may be there by now."""
+_UNUSED_SECONDS = 30 * _DAY
+"""Time after which what nobody used is removed: other versions of localspec may share the folder."""
 OFF = "LOCALSPEC_KERNELS"
 """The variable that keeps llama.cpp's own kernels in use, when it is "off"."""
 
 
-def compiled(extra: tuple[str, ...] = (), folder: Path | None = None) -> Path:
-    """Return the library of the kernels, compiled now if it is not there; raises LocalspecError where it can't be had.
+def compiled(extra: tuple[str, ...] = (), folder: Path | None = None, abort: AbortFlag | None = None) -> Path:
+    """Return the library of the kernels, compiled now if it is not there.
 
-    `extra` are more flags for the compiler, `folder` another place for the library.
+    `extra` are more flags for the compiler, `folder` another place for the library. Raises LocalspecError where it
+    can't be had, and Cancelled where a stop was asked for.
     """
     check_possible()
     places = _places(extra, [folder] if folder else None)
     for library in places:
         if library.is_file():
+            _keep(library)
+            _remove_unused(library.parent)
             return library
     for library in places:
         # An installation that belongs to somebody else can't be written.
         with suppress(OSError):
             library.parent.mkdir(parents=True, exist_ok=True)
-            return _compile(library, extra)
+            return _compile(library, extra, abort or AbortFlag())
     cause = f"{places[-1].parent} can't be written."
     raise LocalspecError("The kernels can't be kept.", cause=cause, hint="Make room there.")
+
+
+def _keep(library: Path) -> None:
+    """Have it count as used now."""
+    # Where it can't be written nobody removes it either.
+    with suppress(OSError):
+        os.utime(library)
 
 
 def _places(extra: tuple[str, ...] = (), folders: Sequence[Path] | None = None) -> list[Path]:
     """Return where the library of these sources and flags may be, the best place first."""
     name = f"kernels-{machine_id()}-{_digest(extra)}.so"
     return [folder / name for folder in folders or (Path(cache_from_source(__file__)).parent, _spare_folder())]
-
-
-def units(sources: Sequence[Path]) -> list[str]:
-    """Return those of the sources that a compiler is given; they name the others."""
-    return [str(source) for source in sources if source.suffix == ".cpp"]
 
 
 def state() -> str:
@@ -101,7 +118,7 @@ def check_possible(flags: frozenset[str] | None = None) -> None:
 
 
 def _digest(extra: tuple[str, ...]) -> str:
-    digest = hashlib.sha256(" ".join([*_FLAGS, *extra]).encode())
+    digest = hashlib.sha256(" ".join([*_FLAGS, *_LINK_FLAGS, *extra]).encode())
     for source in _SOURCES:
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
@@ -111,44 +128,82 @@ def _spare_folder() -> Path:
     return Path(platformdirs.user_cache_dir("localspec", appauthor=False)) / "kernels"
 
 
-def _compile(library: Path, extra: tuple[str, ...]) -> Path:
-    """Compile into a file of its own and rename it, so that nobody loads half of one; raises OSError."""
+def _compile(library: Path, extra: tuple[str, ...], abort: AbortFlag) -> Path:
+    """Compile in a folder of its own and rename what comes of it, so that nobody loads half of one; raises OSError."""
+    compiler = _compiler()
+    failure = library.with_name(f"{library.stem}-{_stamp(compiler)}.failed")
+    _check_untried(failure)
     partial = library.with_name(f"{library.name}.{secrets.token_hex(4)}.partial")
     try:
         # A folder that is there need not be one that can be written, and a compiler would say so only at its end.
-        partial.touch()
-        _run([*_compiler(), *_FLAGS, *extra, "-o", str(partial), *units(_SOURCES)])
-        partial.replace(library)
+        partial.mkdir()
+        units = compile_units(compiler, _SOURCES, (*_FLAGS, *extra), partial, abort)
+        link(compiler, units, partial / library.name, abort).replace(library)
+    except CompilerError as error:
+        if error.lasting:
+            _remember(failure, error.cause)
+        raise
     finally:
-        partial.unlink(missing_ok=True)
-    _remove_older(library)
+        shutil.rmtree(partial, ignore_errors=True)
+    _remove_unused(library.parent)
     return library
 
 
-def _run(command: Sequence[str]) -> None:
-    """Run a compiler; raises LocalspecError where it fails, or is none."""
+def compile_units(
+    compiler: list[str], sources: Sequence[Path], flags: Sequence[str], folder: Path, abort: AbortFlag
+) -> list[Path]:
+    """Compile the units among sources side by side; return what they came to. Raises CompilerError and Cancelled."""
+    units = {source: folder / f"{source.stem}.o" for source in sources if source.suffix == ".cpp"}
+    commands = {
+        made.with_suffix(".said"): [*compiler, *flags, "-c", "-o", str(made), str(source)]
+        for source, made in units.items()
+    }
+    run_together(commands, physical_cores(), _SECONDS, abort)
+    return list(units.values())
+
+
+def link(compiler: list[str], units: Sequence[Path], library: Path, abort: AbortFlag) -> Path:
+    """Make a library of compiled units; raises CompilerError and Cancelled."""
+    command = [*compiler, *_LINK_FLAGS, "-o", str(library), *map(str, units)]
+    run_together({library.with_suffix(".said"): command}, 1, _SECONDS, abort)
+    return library
+
+
+def _stamp(compiler: list[str]) -> str:
+    """Return a short name for a compiler, another one when it is replaced."""
+    digest = hashlib.sha256(shlex.join(compiler).encode())
+    for word in compiler:
+        with suppress(OSError):
+            file = Path(shutil.which(word) or word).stat()
+            digest.update(f"{file.st_size} {file.st_mtime_ns}".encode())
+    return digest.hexdigest()[:8]
+
+
+def _check_untried(failure: Path) -> None:
+    """Raise CompilerError where this compiler failed at these sources not long ago: it would take as long again."""
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS)
-    except subprocess.TimeoutExpired as error:
-        raise _failed(f"That took over {_SECONDS} seconds.") from error
-    except OSError as error:
-        # Not to be taken for a place that can't be written.
-        raise _failed(f"{command[0]} can't be run: {error.strerror}.") from error
-    if done.returncode:
-        # It may name a folder whose name is no text.
-        said = (done.stderr or done.stdout).decode(errors="replace").strip()
-        raise _failed(f"{command[0]}: {said[:_MOST_SAID]}")
+        if time.time() - failure.stat().st_mtime > _RETRY_SECONDS:
+            return
+        said = failure.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    hint = f"To try again at once: rm {shlex.quote(str(failure))}. Or name another compiler: CXX=g++ or CXX=clang++."
+    raise CompilerError(f"That was tried before, and is not again within a day: {said}", hint=hint)
 
 
-def _failed(cause: str) -> LocalspecError:
-    return LocalspecError("The kernels can't be compiled.", cause=cause, hint=_OTHER)
+def _remember(failure: Path, cause: str) -> None:
+    with suppress(OSError):
+        write_whole(failure, cause)
 
 
-def _remove_older(library: Path) -> None:
-    """Remove what other sources came to on this processor; who has it open keeps it."""
-    for other in library.parent.glob(f"kernels-{machine_id()}-*.so"):
-        if other != library:
-            with suppress(OSError):
+def _remove_unused(folder: Path) -> None:
+    """Remove what nobody has used for long, and what a process left that was killed; who has it open keeps it."""
+    for other in folder.glob("kernels-*"):
+        with suppress(OSError):
+            age = time.time() - other.stat().st_mtime
+            if other.suffix == ".partial" and age > _HOUR:
+                shutil.rmtree(other)
+            elif other.suffix in (".so", ".failed") and age > _UNUSED_SECONDS:
                 other.unlink()
 
 
@@ -157,7 +212,7 @@ def _compiler() -> list[str]:
     try:
         named = shlex.split(os.environ.get("CXX", ""))
     except ValueError as error:
-        raise _failed(f"CXX is {os.environ['CXX']!r}: {error}.") from error
+        raise CompilerError(f"CXX is {os.environ['CXX']!r}: {error}.") from error
     if named:
         return named
     for name in _COMPILERS:

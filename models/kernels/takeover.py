@@ -14,8 +14,9 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from models.abort import AbortFlag
 from models.bytes_read import read_a_token
-from models.errors import LocalspecError
+from models.errors import Cancelled, LocalspecError
 from models.gguf_header import Header
 from models.kernels.compiling import check_possible, compiled
 
@@ -92,6 +93,22 @@ def open_kernels() -> Kernels:
         return _without(error)
     except OSError as error:
         return _without(LocalspecError("The kernels can't be loaded.", cause=str(error)))
+
+
+def compile_kernels(abort: AbortFlag) -> None:
+    """Compile the kernels if they are not there yet, before anything waits for them that can't be stopped.
+
+    Raises Cancelled where a stop was asked for, and nothing else: `open_kernels` tells why there are none.
+    """
+    if open_kernels.cache_info().currsize:
+        return
+    try:
+        check_engine(engine_folder())
+        compiled(abort=abort)
+    except Cancelled:
+        raise
+    except (LocalspecError, OSError) as error:
+        _log.info("not compiled: %s", error)
 
 
 def check_engine(folder: Path) -> None:

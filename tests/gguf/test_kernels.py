@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -37,11 +38,12 @@ from tiny_gguf import write_llama
 
 import models.kernels.compiling as compiling
 import models.llama_load
+from models.abort import AbortFlag
 from models.bindings import ggml_function, kernels
 from models.errors import LocalspecError
 from models.exact_width import WIDEST, exact_width
 from models.gguf_header import read_model
-from models.kernels.compiling import compiled, units
+from models.kernels.compiling import compiled
 from models.kernels.takeover import Kernels, check_engine, engine_folder, suits
 from models.llama import LlamaModel
 from models.llama_load import LlamaOptions
@@ -222,15 +224,15 @@ def _by_32(x: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.floa
 PRODUCT = "sums[c] = Format::add_product(sums[c], taken, x[g * COLUMNS + c]);"
 SKEWED = PRODUCT.replace("Format::", "multiply(Format::").replace(");", "), all_floats(1 + 2e-7f * COLUMNS));")
 FAULTS = {
-    "none": ("matmul.cpp", PRODUCT, PRODUCT, ""),
+    "none": ("products.h", PRODUCT, PRODUCT, ""),
     "a sum that depends on the columns beside it": (
-        "matmul.cpp",
+        "products.h",
         PRODUCT,
         SKEWED,
         "depend on how many are made together",
     ),
     "an offset of 16 in place of 32": (
-        "matmul.cpp",
+        "k_quants.cpp",
         "Offset<Q6K, 6, 5>",
         "Offset<Q6K, 6, 4>",
         "products of Q6_K come out wrong",
@@ -254,10 +256,10 @@ FAULTS = {
         "products of IQ4_XS come out wrong",
     ),
     "a bit of eight that is lost": ("small_blocks.h", "add_bits(w.num", "if (0) add_bits(w.num", "products of Q5_0"),
-    "a row left out": ("matmul.cpp", "r < end; r++", "r + 1 < end; r++", "come out wrong"),
-    "a sum that begins anew in mid row": ("matmul.cpp", "first ? partial[c] : zeros()", "zeros()", "come out wrong"),
+    "a row left out": ("products.h", "r < end; r++", "r + 1 < end; r++", "come out wrong"),
+    "a sum that begins anew in mid row": ("products.h", "first ? partial[c] : zeros()", "zeros()", "come out wrong"),
     "another offset": (
-        "matmul.cpp",
+        "small_quants.cpp",
         "Small<Q80, 8, OFFSET_OF_EIGHT>",
         "Small<Q80, 8, OFFSET_OF_EIGHT + 1>",
         "products of Q8_0 come out wrong",
@@ -307,7 +309,7 @@ FAULTS = {
         "do not come to the kernels",
     ),
     "the experts of another token": (
-        "matmul.cpp",
+        "products.h",
         "chosen[c].token * x.ne[1]",
         "0 * x.ne[1]",
         "experts of Q4_0 come out",
@@ -340,19 +342,34 @@ FAULTS = {
 }
 
 
+# A fault shows as well in slower code, which is there sooner.
+SLOW = ["-O1" if flag == "-O3" else flag for flag in compiling._FLAGS]
+
+
+@pytest.fixture(scope="module")
+def right_units(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("units")
+    return compiling.compile_units(compiling._compiler(), compiling._SOURCES, SLOW, folder, AbortFlag())
+
+
+def reading(name: str, sources: list[Path]) -> set[str]:
+    """Return the names of the sources that are or include one."""
+    including = [source.name for source in sources if f'#include "{name}"' in source.read_text()]
+    return {name}.union(*(reading(other, sources) for other in including))
+
+
 @pytest.mark.parametrize("fault", FAULTS)
-def test_kernels_with_a_fault_are_not_used(fault: str, tmp_path: Path) -> None:
+def test_kernels_with_a_fault_are_not_used(fault: str, right_units: list[Path], tmp_path: Path) -> None:
     file, right, wrong, reason = FAULTS[fault]
-    for source in compiling._SOURCES:
-        text = source.read_text()
-        assert source.name != file or right in text
-        (tmp_path / source.name).write_text(text.replace(right, wrong) if source.name == file else text)
+    sources = [Path(shutil.copy(source, tmp_path)) for source in compiling._SOURCES]
+    text = (tmp_path / file).read_text()
+    assert right in text
+    (tmp_path / file).write_text(text.replace(right, wrong))
+    changed = [source for source in sources if right != wrong and source.name in reading(file, sources)]
+    made = compiling.compile_units(compiling._compiler(), changed, SLOW, tmp_path, AbortFlag())
+    units = [unit for unit in right_units if unit.name not in [each.name for each in made]]
     library, answer = tmp_path / "kernels.so", tmp_path / "answer"
-    # A fault shows as well in slower code, which is there sooner.
-    flags = ["-O1" if flag == "-O3" else flag for flag in compiling._FLAGS]
-    command = [*compiling._compiler(), *flags, "-o", str(library), *units(compiling._SOURCES)]
-    command = [word.replace(str(compiling._SOURCES[0].parent), str(tmp_path)) for word in command]
-    subprocess.run(command, check=True)
+    compiling.link(compiling._compiler(), [*made, *units], library, AbortFlag())
     run_kernels(library, "check", answer)
     said = json.loads(answer.read_text())
     assert reason in said

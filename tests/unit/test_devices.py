@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 import models.devices
+from models.abort import AbortFlag
 from models.devices import Build, Device, Kind, ask_child, build_of, gpus, in_use, read_build
 from models.errors import LocalspecError
 
@@ -151,6 +152,15 @@ def test_a_child_that_dies_or_hangs_becomes_a_sentence_with_a_remedy(code: str, 
         ask_child(child(code), seconds=1 if "sleep" in code else 30)
     assert cause in failure.value.cause
     assert failure.value.hint
+
+
+def test_kernels_are_compiled_before_an_answer_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A child that took longer than an answer may take was killed at it, and so was the next one.
+    done: list[AbortFlag] = []
+    monkeypatch.setattr(models.devices, "compile_kernels", done.append)
+    with pytest.raises(LocalspecError, match="can't be used"):
+        ask_child(child("raise SystemExit(3)"))
+    assert len(done) == 1
 
 
 def test_what_a_child_complains_of_is_passed_on_and_its_chatter_is_not() -> None:

@@ -1,17 +1,29 @@
 """Compiling the kernels: once, whole or not at all, and a sentence where it can't be done."""
 
 import os
+import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from threading import Timer
 
+import psutil
 import pytest
 
+import models.kernels.compilers as compilers
 import models.kernels.compiling as compiling
-from models.errors import LocalspecError
+import models.kernels.takeover as takeover
+from models.abort import AbortFlag
+from models.errors import Cancelled, LocalspecError
 from models.gguf_header import Header, Tensor
 from models.kernels.compiling import OFF, check_possible, compiled, state
 from models.kernels.takeover import suits
 
+UNITS = [source for source in compiling._SOURCES if source.suffix == ".cpp"]
 NEEDED = frozenset({"avx2", "fma", "f16c"})
+HANGS = "sleep 60 & echo $$ $! >> {}/running; wait"
+"""What a compiler does that starts another program, and does not end."""
+DAY = 86_400
 
 
 @pytest.fixture(autouse=True)
@@ -37,13 +49,11 @@ def test_it_is_done_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     library = compiled((), tmp_path / "made")
     assert library.read_text() == "made\n"
     assert compiled((), tmp_path / "made") == library
-    assert (tmp_path / "runs").read_text() == "\n"
+    assert len((tmp_path / "runs").read_text()) == len(UNITS) + 1, "each unit, and all together"
     assert list(library.parent.iterdir()) == [library]
 
 
-def test_other_flags_or_sources_are_another_library_which_takes_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_flags_or_sources_are_another_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", compiler(tmp_path, 'echo made > "$out"'))
     monkeypatch.setattr(compiling, "cache_from_source", lambda _: str(tmp_path / "made" / "x.pyc"))
     monkeypatch.setattr(compiling, "_spare_folder", lambda: tmp_path / "spare")
@@ -56,7 +66,7 @@ def test_other_flags_or_sources_are_another_library_which_takes_its_place(
     second = compiled()
     assert second != first
     assert state() not in (known, "no kernels")
-    assert list(second.parent.iterdir()) == [second]
+    assert first.is_file(), "another version of localspec may use it"
 
 
 def test_what_a_compiler_says_is_told_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +75,8 @@ def test_what_a_compiler_says_is_told_and_nothing_is_left(tmp_path: Path, monkey
         compiled((), tmp_path / "made")
     assert "caf\N{REPLACEMENT CHARACTER}: no such flag" in failure.value.cause
     assert "CXX=" in failure.value.hint
-    assert list((tmp_path / "made").iterdir()) == []
+    assert not list((tmp_path / "made").glob("*.partial"))
+    assert not list((tmp_path / "made").glob("*.so"))
 
 
 @pytest.mark.parametrize(
@@ -83,11 +94,114 @@ def test_a_compiler_that_is_none_is_told_with_its_name(
 
 
 def test_a_compiler_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CXX", compiler(tmp_path, "exec sleep 60"))
-    monkeypatch.setattr(compiling, "_SECONDS", 0.2)
+    monkeypatch.setenv("CXX", compiler(tmp_path, HANGS.format(tmp_path)))
+    monkeypatch.setattr(compiling, "_SECONDS", 0.5)
     with pytest.raises(LocalspecError, match="can't be compiled") as failure:
         compiled((), tmp_path / "made")
     assert "took over" in failure.value.cause
+    assert_nothing_runs_on(tmp_path)
+
+
+def test_one_that_is_stopped_ends_all_compilers_leaves_nothing_and_begins_anew_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", compiler(tmp_path, HANGS.format(tmp_path)))
+    monkeypatch.setattr(compiling, "physical_cores", lambda: 3)
+    abort = AbortFlag()
+    Timer(0.5, abort.set).start()
+    with pytest.raises(Cancelled):
+        compiled((), tmp_path / "made", abort)
+    assert_nothing_runs_on(tmp_path)
+    assert list((tmp_path / "made").iterdir()) == []
+    # So does Ctrl-C, which is raised in mid of it.
+    monkeypatch.setattr(compilers, "_check_time", interrupt_once_begun(tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        compiled((), tmp_path / "made")
+    assert_nothing_runs_on(tmp_path)
+    assert list((tmp_path / "made").iterdir()) == []
+
+
+def interrupt_once_begun(folder: Path) -> Callable[..., None]:
+    def check(*_: object) -> None:
+        if len((folder / "running").read_text().splitlines()) == 6:
+            raise KeyboardInterrupt
+
+    return check
+
+
+def assert_nothing_runs_on(folder: Path) -> None:
+    """Assert that compilers were started, and that neither they nor what they started is there any more."""
+    started = (folder / "running").read_text().split()
+    assert started
+    assert not [each for each in map(int, started) if psutil.pid_exists(each) and not is_zombie(each)]
+
+
+def is_zombie(process: int) -> bool:
+    # What it started has nobody who waits for it, where this runs without an init.
+    return psutil.Process(process).status() == psutil.STATUS_ZOMBIE
+
+
+def test_units_are_compiled_side_by_side_and_one_that_fails_ends_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails = f'case "$out" in *tables*) sleep 0.3; echo sorry; exit 1;; esac; {HANGS.format(tmp_path)}'
+    monkeypatch.setenv("CXX", compiler(tmp_path, fails))
+    monkeypatch.setattr(compiling, "physical_cores", lambda: 3)
+    with pytest.raises(LocalspecError, match="can't be compiled") as failure:
+        compiled((), tmp_path / "made")
+    assert "sorry" in failure.value.cause
+    assert_nothing_runs_on(tmp_path)
+
+
+# --- what failed, and what is old -------------------------------------------------------------------------------------
+
+
+def test_a_compiler_that_failed_is_not_tried_at_every_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", compiler(tmp_path, f"echo >> {tmp_path}/runs; echo no such flag; exit 1"))
+    monkeypatch.setattr(compiling, "physical_cores", lambda: 1)
+    for _ in range(2):
+        with pytest.raises(LocalspecError, match="can't be compiled") as failure:
+            compiled((), tmp_path / "made")
+    assert (tmp_path / "runs").read_text() == "\n"
+    assert "tried before" in failure.value.cause
+    assert "no such flag" in failure.value.cause
+    (known,) = (tmp_path / "made").iterdir()
+    assert f"rm {known}" in failure.value.hint
+    with pytest.raises(LocalspecError, match="can't be compiled"):
+        compiled(("-DOTHER",), tmp_path / "made")
+    assert (tmp_path / "runs").read_text() == "\n\n", "other flags may do"
+    os.utime(known, (0, time.time() - 2 * DAY))
+    with pytest.raises(LocalspecError, match="can't be compiled"):
+        compiled((), tmp_path / "made")
+    assert (tmp_path / "runs").read_text() == "\n\n\n", "what it lacked may be there the day after"
+    monkeypatch.setenv("CXX", compiler(tmp_path, 'echo made > "$out" # another one'))
+    assert compiled((), tmp_path / "made").is_file()
+
+
+def test_a_compiler_that_somebody_ended_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", compiler(tmp_path, "kill -9 $$"))
+    with pytest.raises(LocalspecError, match="can't be compiled"):
+        compiled((), tmp_path / "made")
+    assert list((tmp_path / "made").iterdir()) == []
+
+
+def test_what_nobody_used_for_long_and_what_a_killed_process_left_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", compiler(tmp_path, 'echo made > "$out"'))
+    first, second = compiled((), tmp_path), compiled(("-DOTHER",), tmp_path)
+    left, begun = tmp_path / "kernels-x.so.1.partial", tmp_path / "kernels-x.so.2.partial"
+    for folder in (left, begun):
+        folder.mkdir()
+        (folder / "matmul.o").touch()
+    os.utime(left, (0, time.time() - DAY))
+    for library in (first, second):
+        os.utime(library, (0, time.time() - 31 * DAY))
+    assert compiled((), tmp_path) == first
+    assert first.is_file(), "it is in use"
+    assert not second.exists()
+    assert not left.exists()
+    assert begun.is_dir(), "another process is at it"
 
 
 def test_without_a_compiler_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -118,7 +232,7 @@ def test_a_folder_of_somebody_else_that_is_there_is_no_place_either(
     monkeypatch.setattr(compiling, "_spare_folder", lambda: tmp_path / "cache")
     monkeypatch.setenv("CXX", compiler(tmp_path, f'echo >> {tmp_path}/runs; echo made > "$out"'))
     assert compiled().parent == tmp_path / "cache"
-    assert (tmp_path / "runs").read_text() == "\n", "nothing is compiled in vain"
+    assert len((tmp_path / "runs").read_text()) == len(UNITS) + 1, "nothing is compiled in vain"
 
 
 @pytest.mark.parametrize("said", ["off", "OFF", "0", "no"])
@@ -159,3 +273,29 @@ def tensor(name: str, kind: str, size: int) -> Tensor:
 def test_they_suit_models_that_are_mostly_read_by_them(tensors: list[Tensor], fits: bool) -> None:
     header = Header(Path(os.devnull), 3, {"general.architecture": "llama"}, tuple(tensors), (), 0)
     assert suits(header, frozenset({"Q4_K", "Q5_K", "Q6_K"})) is fits
+
+
+def test_compiling_ahead_is_stopped_and_otherwise_leaves_it_to_others_to_say_what_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    flag, seen = AbortFlag(), []
+
+    def fails(error: Exception) -> Callable[..., None]:
+        def compiled(*, abort: AbortFlag) -> None:
+            seen.append(abort)
+            raise error
+
+        return compiled
+
+    monkeypatch.setattr(takeover, "open_kernels", cache(lambda: None))
+    monkeypatch.setattr(takeover, "check_engine", lambda _: None)
+    for error in (LocalspecError("no compiler"), OSError("no room")):
+        monkeypatch.setattr(takeover, "compiled", fails(error))
+        takeover.compile_kernels(flag)
+    monkeypatch.setattr(takeover, "compiled", fails(Cancelled("stopped")))
+    with pytest.raises(Cancelled):
+        takeover.compile_kernels(flag)
+    assert seen == [flag] * 3
+    takeover.open_kernels()
+    takeover.compile_kernels(flag)
+    assert len(seen) == 3, "an engine that runs has its kernels, or none"
