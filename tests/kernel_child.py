@@ -31,6 +31,9 @@ TYPES = {
     "IQ4_XS": 23,
     "MXFP4": 39,
 }
+"""Packed types."""
+SHORT = {"F16": 1, "BF16": 30}
+"""Types of 16 bits a number."""
 LONG = ("Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS")
 """Types whose blocks have 256 numbers."""
 LENGTHS = {name: (256, 1536, 4096) if name in LONG else (32, 896, 4064) for name in TYPES}
@@ -43,7 +46,7 @@ PARTS = ((0, 40), (1480, 1520), (LARGE - 40, LARGE))
 COLUMNS = (*range(1, 18), 33)
 THREADED = (1, max(COLUMNS))
 """Numbers of columns that two threads work out as well."""
-F32, PLAIN_LENGTHS = 0, (32, 96, 4096)
+F32, PLAIN_LENGTHS = 0, (32, 96, 4000)
 OTHER = 10
 """A type of experts that these kernels leave to llama.cpp: Q2_K."""
 EXPERTS, CHOICES, EXPERT_ROWS = 4, 2, 37
@@ -136,7 +139,7 @@ def _products(kernels: Any) -> dict[str, NDArray[np.float32]]:
 
     ggml = Ggml(ctypes.CDLL(str(FOLDER / "libggml-base.so")), ctypes.CDLL(str(FOLDER / "libggml-cpu.so")))
     made = {}
-    for name, kind in {**TYPES, "F32": F32}.items():
+    for name, kind in {**TYPES, **SHORT, "F32": F32}.items():
         for length in LENGTHS.get(name, PLAIN_LENGTHS):
             for rows in ROWS:
                 weights, x = drawn(length, rows, max(COLUMNS))

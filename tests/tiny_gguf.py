@@ -31,6 +31,7 @@ _HEADS_KV = 2
 _BLOCK_TYPES = {
     LlamaFileType.ALL_F32: GGMLQuantizationType.F32,
     LlamaFileType.MOSTLY_F16: GGMLQuantizationType.F16,
+    LlamaFileType.MOSTLY_BF16: GGMLQuantizationType.BF16,
     LlamaFileType.MOSTLY_Q8_0: GGMLQuantizationType.Q8_0,
     LlamaFileType.MOSTLY_Q4_1: GGMLQuantizationType.Q4_1,
 }

@@ -32,6 +32,7 @@ _SOURCES = tuple(
         "small_quants.cpp",
         "k_quants.cpp",
         "tables.cpp",
+        "floats.cpp",
         "attention.cpp",
         "matmul.cpp",
         "activations.cpp",
@@ -52,7 +53,8 @@ _FLAGS = ("-O3", "-march=native", "-std=c++17", "-ffp-contract=off", "-fPIC", "-
 _LINK_FLAGS = ("-shared", "-fPIC")
 _NEEDED = frozenset({"avx2", "fma", "f16c"})
 _COMPILERS = ("c++", "g++", "clang++")
-_SECONDS = 180
+_SECONDS = 300
+"""Beside other builds it may take ten times as long as alone."""
 _HOUR, _DAY = 3600, 86_400
 _RETRY_SECONDS = _DAY
 """Time after which a compiler that could not is tried again: what it lacked may be there by now."""

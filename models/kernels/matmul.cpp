@@ -4,8 +4,8 @@
 // costs little more.
 //
 // They take the place of three functions that llama.cpp's processor back end calls through the dynamic linker:
-// `llamafile_sgemm`, which may take over any product of matrices, `ggml_compute_forward_mul_mat_tiled`, which takes eight
-// rows and more before that one is asked, and `ggml_compute_forward_mul_mat_id_tiled`, which takes an expert of a mixture
+// `llamafile_sgemm`, which may take over any product of matrices, `ggml_compute_forward_mul_mat_tiled`, which is asked
+// before that one and takes eight rows and more, and `ggml_compute_forward_mul_mat_id_tiled`, which takes an expert of a mixture
 // that eight tokens of a pass and more have chosen. What is not for them goes on to those.
 
 #include "products.h"
@@ -13,7 +13,7 @@
 namespace {
 
 constexpr int64_t WIDEST = 32;  // tokens of a pass that verifies, at most: as in exact_width.py
-constexpr int64_t PLAIN = sizeof(Plain::Block) / sizeof(float);
+constexpr int64_t PLAIN = 32;   // numbers of a block of floats
 
 // None for packed types that are not for us.
 const Kernels *kernels_for(int type) {
@@ -23,6 +23,24 @@ const Kernels *kernels_for(int type) {
 }
 
 bool is_ours(int type) { return enabled && kernels_for(type); }
+
+bool is_whole(const Tensor &a, size_t size) {
+    for (int i = 0; i < 4; size *= a.ne[i++])
+        if (a.nb[i] != size) return false;
+    return true;
+}
+
+// Whether these are weights of 16 bits. So are keys and values in a cache, which come in views of it, and for many heads.
+bool is_of_short_floats(const Tensor &weights, const Tensor &x, const Tensor &out) {
+    return (weights.type == F16 || weights.type == BF16) && x.type == F32 && !weights.view_src && weights.ne[2] == 1 &&
+           weights.ne[3] == 1 && weights.ne[0] % PLAIN == 0 && is_whole(weights, 2) && is_whole(x, 4) && is_whole(out, 4);
+}
+
+void multiply_short_floats(const Params *params, const Tensor &weights, const Tensor &x, Tensor &out) {
+    const int64_t blocks = weights.ne[0] / PLAIN, rows = weights.ne[1], columns = x.ne[1] * x.ne[2] * x.ne[3];
+    const Matrices m{weights.data, nullptr, 0, blocks, reinterpret_cast<float *>(out.data), rows};
+    kernels_for_floats(weights.type)->matrices(params, m, rows, columns, blocks, x.data, blocks);
+}
 
 }  // namespace
 
@@ -37,11 +55,16 @@ void localspec_connect(const Engine *of) { engine = *of; }
 void localspec_enable(bool yes) { enabled = yes && engine.sgemm; }
 int64_t localspec_operations() { return operations; }
 // Whether weights of this type are read here.
-bool localspec_reads(int type) { return kernels_for(type); }
+bool localspec_reads(int type) { return kernels_for(type) || type == F16 || type == BF16; }
 
 bool ggml_compute_forward_mul_mat_tiled(const Params *params, Tensor *out) {
-    if (is_ours(out->src[0]->type) || !engine.tiled) return false;
-    return engine.tiled(params, out);
+    const Tensor &weights = *out->src[0], &x = *out->src[1];
+    if (enabled && !params->use_reference && is_of_short_floats(weights, x, *out)) {
+        if (params->thread == 0) operations++;
+        multiply_short_floats(params, weights, x, *out);
+        return true;
+    }
+    return !is_ours(weights.type) && engine.tiled && engine.tiled(params, out);
 }
 
 bool ggml_compute_forward_mul_mat_id_tiled(const Params *params, Tensor *out, int64_t expert, int64_t count,
@@ -68,7 +91,7 @@ bool llamafile_sgemm(const Params *params, int64_t rows, int64_t columns, int64_
         if (params->thread == 0) operations++;
         Matrices plain = m;
         plain.blocks /= PLAIN;
-        multiply_matrices<Plain>(params, plain, rows, columns, row_blocks / PLAIN, x, column_blocks / PLAIN);
+        kernels_for_floats(F32)->matrices(params, plain, rows, columns, row_blocks / PLAIN, x, column_blocks / PLAIN);
         return true;
     }
     if (!is_ours(type) || params->use_reference)

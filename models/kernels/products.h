@@ -26,7 +26,9 @@ struct Kernels {
     void (*expert)(const Params *, const Tensor *out, int64_t expert, int64_t count, const Chosen *);
 };
 
-// Those of the types that a unit is for, each compiled beside the others; none for other types.
+// Those of the types that a unit is for, each compiled beside the others; none for other types. Floats are multiplied by
+// activations as they are, of which a block has 32.
+const Kernels *kernels_for_floats(int type);
 const Kernels *kernels_for_k_quants(int type);
 const Kernels *kernels_for_small_quants(int type);
 const Kernels *kernels_for_tables(int type);
@@ -71,9 +73,13 @@ template <class Format> INLINE int64_t groups_of(int64_t blocks) {
     return (blocks + Format::BLOCKS - 1) / Format::BLOCKS;
 }
 
+// Whether weights are taken apart so quickly that memory is never fast enough: what lies straight ahead the processor then
+// fetches sooner by itself, and activations, which are large beside them, get less of the nearest cache.
+template <class Format> constexpr bool is_light = false;
+
 // A row of weights times COLUMNS columns of activations, for the groups from `first` to `last`. `partial`: the sums of the
 // groups before, and of these. `ahead`: how far off in memory is what is needed soon; `near`: it is fetched into the nearest
-// cache, not the next.
+// cache, not the next. 0: it is not fetched.
 template <class Format, int COLUMNS>
 INLINE void tile(const Matrices &m, int64_t row, int64_t first, int64_t last, const typename Format::Activations *x,
                  floats *partial, float *out, int64_t ahead, bool near) {
@@ -82,7 +88,7 @@ INLINE void tile(const Matrices &m, int64_t row, int64_t first, int64_t last, co
     UNROLL for (int c = 0; c < COLUMNS; c++) sums[c] = first ? partial[c] : zeros();
     const char *from = m.weights + row * m.row_bytes + first * static_cast<int64_t>(sizeof(Group));
     for (int64_t g = first; g < last; g++, from += sizeof(Group)) {
-        UNROLL for (size_t line = 0; line < sizeof(Group); line += 64)
+        if (!is_light<Format> || ahead != 0) UNROLL for (size_t line = 0; line < sizeof(Group); line += 64)
             if (near) _mm_prefetch(from + ahead + line, _MM_HINT_T0);
             else _mm_prefetch(from + ahead + line, _MM_HINT_T1);
         Group spare;
@@ -118,7 +124,8 @@ void multiply_slab(const Matrices &m, int64_t row, int64_t end, int64_t length, 
         // Behind the last row comes the next piece of the first one, and behind the last piece the next slab.
         const int64_t turn = last < groups ? length * BYTES - (end - row) * m.row_bytes : -first * BYTES;
         for (int64_t r = row; r < end; r++) {
-            const int64_t straight = near ? AHEAD : 2 * AHEAD, across = 2 * m.row_bytes + (r + 2 < end ? 0 : turn);
+            const int64_t straight = is_light<Format> ? 0 : near ? AHEAD : 2 * AHEAD;
+            const int64_t across = 2 * m.row_bytes + (r + 2 < end ? 0 : turn);
             tile<Format, COLUMNS>(m, r, first, last, x, partial[r - row], out, length < groups ? across : straight, near);
         }
     }
@@ -131,7 +138,8 @@ void multiply_rows(const Matrices &m, int64_t row, int64_t end, int64_t columns,
                    float *out) {
     const int64_t groups = groups_of<Format>(m.blocks);
     const int64_t bytes = groups * static_cast<int64_t>(COLUMNS * sizeof *x + 2 * sizeof(typename Format::Group));
-    const int64_t pieces = (bytes + nearest() - 1) / nearest(), length = (groups + pieces - 1) / pieces;
+    const int64_t share = is_light<Format> ? nearest() * 2 / 3 : nearest();
+    const int64_t pieces = (bytes + share - 1) / share, length = (groups + pieces - 1) / pieces;
     for (; columns >= COLUMNS; columns -= COLUMNS, x += COLUMNS * groups, out += COLUMNS * m.out_stride)
         for (int64_t from = row; from < end; from += SLAB)
             multiply_slab<Format, COLUMNS>(m, from, from + SLAB < end ? from + SLAB : end, length, x, out);

@@ -61,6 +61,9 @@ INLINE void store_floats(float *to, floats a) { _mm512_storeu_ps(to, a); }
 INLINE floats from_halves(const void *from) {
     return _mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i *>(from)));
 }
+INLINE void store_halves(void *to, floats a) {
+    _mm256_storeu_si256(static_cast<__m256i *>(to), _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
 INLINE floats from_brain_floats(const void *from) {
     const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i *>(from)));
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
@@ -144,6 +147,9 @@ INLINE floats multiply_eight(const float *from, floats a) { return multiply(load
 INLINE void store_floats(float *to, floats a) { _mm256_storeu_ps(to, a); }
 INLINE floats from_halves(const void *from) {
     return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i *>(from)));
+}
+INLINE void store_halves(void *to, floats a) {
+    _mm_storeu_si128(static_cast<__m128i *>(to), _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 INLINE floats from_brain_floats(const void *from) {
     const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i *>(from)));

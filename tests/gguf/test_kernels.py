@@ -16,12 +16,14 @@ from kernel_child import (
     CACHES,
     CELLS,
     COLUMNS,
+    F32,
     HEADS,
     LENGTHS,
     LONG,
     PARTS,
     PLAIN_LENGTHS,
     ROWS,
+    SHORT,
     SIZES,
     THREADED,
     TOKENS,
@@ -98,16 +100,19 @@ def test_a_product_does_not_depend_on_how_many_are_made_together(products: Produ
                         assert np.array_equal(seen, widest[:columns]), (name, length, rows, columns, threads)
 
 
-def test_plain_numbers_are_multiplied_as_they_are_and_alike_in_any_company(products: Products) -> None:
+@pytest.mark.parametrize("name", ["F32", *SHORT])
+def test_plain_numbers_are_multiplied_as_they_are_and_alike_in_any_company(products: Products, name: str) -> None:
+    kind = SHORT.get(name, F32)
     for length in PLAIN_LENGTHS:
         for rows in ROWS:
             weights, x = drawn(length, rows, max(COLUMNS))
-            exact = x.astype(np.float64) @ weights.T.astype(np.float64)
-            widest = products[f"F32 {length} {rows} {max(COLUMNS)} 1"]
+            # Of 16 bits are both, as for llama.cpp.
+            exact = _as_blocks(x, kind).astype(np.float64) @ _as_blocks(weights, kind).T.astype(np.float64)
+            widest = products[f"{name} {length} {rows} {max(COLUMNS)} 1"]
             assert np.abs(widest - exact).max() <= 1e-5 * np.abs(exact).max(), (length, rows)
             for columns in COLUMNS:
                 for threads in (1, 2) if columns in THREADED else (1,):
-                    seen = products[f"F32 {length} {rows} {columns} {threads}"]
+                    seen = products[f"{name} {length} {rows} {columns} {threads}"]
                     assert np.array_equal(seen, widest[:columns]), (length, rows, columns, threads)
 
 
@@ -121,7 +126,7 @@ def test_a_row_does_not_depend_on_the_pieces_in_which_threads_share_a_matrix(pro
 
 def _as_blocks(weights: NDArray[np.float32], kind: int) -> NDArray[np.float32]:
     """Return what is left of weights as blocks, worked out by the `gguf` package."""
-    return dequantize(_blocks(weights, kind), GGMLQuantizationType(kind))
+    return weights if kind == F32 else dequantize(_blocks(weights, kind), GGMLQuantizationType(kind))
 
 
 def _minimums(weights: NDArray[np.float32], kind: int) -> NDArray[np.float64]:
@@ -338,6 +343,18 @@ FAULTS = {
         "if (enabled && columns > 1 && type == F32",
         "products of F32 do not come to the kernels",
     ),
+    "halves read as others": (
+        "floats.cpp",
+        "DENSE<Converted<ToHalf>>",
+        "DENSE<Converted<ToBrainFloat>>",
+        "products of F16 come out wrong",
+    ),
+    "one token left to llama.cpp": (
+        "matmul.cpp",
+        "is_of_short_floats(weights, x, *out))",
+        "x.ne[1] > 1 && is_of_short_floats(weights, x, *out))",
+        "products of F16 do not come to the kernels",
+    ),
     "nothing taken over": ("matmul.cpp", "bool llamafile_sgemm(", "bool another_sgemm(", "do not come to the kernels"),
 }
 
@@ -478,6 +495,18 @@ def test_a_processor_with_amx_keeps_it(blocks_of_k: Path, monkeypatch: pytest.Mo
 
 def test_a_model_in_other_blocks_is_rearranged(blocks_of_k: Path, tmp_path: Path) -> None:
     assert suits(read_model(blocks_of_k), kernels().types)
-    other = write_llama(tmp_path / "other.gguf", file_type=LlamaFileType.MOSTLY_F16)
+    other = write_llama(tmp_path / "other.gguf", file_type=LlamaFileType.ALL_F32)
     assert not suits(read_model(other), kernels().types)
     assert models.llama_load.with_layout(other, LlamaOptions()).extra_buffers is True
+
+
+@pytest.mark.skipif("amx_int8" in processor_flags(), reason="AMX has kernels of its own, and they come first")
+@pytest.mark.parametrize("file_type", [LlamaFileType.MOSTLY_F16, LlamaFileType.MOSTLY_BF16])
+def test_a_model_of_16_bits_is_exact_at_every_width(file_type: LlamaFileType, tmp_path: Path) -> None:
+    path = write_llama(tmp_path / "tiny.gguf", file_type=file_type, n_embd=512, n_layer=4)
+    model = LlamaModel(path, LlamaOptions(context_size=256))
+    assert model.options.extra_buffers is False
+    assert exact_width(model) == WIDEST
+    with llama_cpps_own():
+        assert exact_width(model) < WIDEST
+    model.close()
