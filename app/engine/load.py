@@ -18,11 +18,11 @@ from app.engine.round import Clock
 from app.engine.strict import Open, Strict, check_now
 from app.engine.tuned import Tuned, apply_tuned, load_tuned, load_tuned_draft, measured_for
 from app.engine.usable_width import usable_width
-from drafters.base import Drafter, NullDrafter
+from drafters.base import NullDrafter
 from drafters.draft_model import DraftModel
+from drafters.free import free_drafters
 from drafters.hybrid import Hybrid
 from drafters.memory import Place, TextMemory
-from drafters.prompt_lookup import PromptLookup
 from drafters.recall import Recall
 from drafters.registry import DrafterSpec
 from drafters.suffix import SuffixDrafter
@@ -59,6 +59,7 @@ _NEVER_EXACT = (
     "with drafting a near-tie between two tokens can resolve differently. For text that is equal to the last bit use "
     "--draft off"
 )
+_COMPILES = "compiling kernels for this processor, once"
 _MEASURING_SECONDS = 1.5
 Progress = Callable[[str, float | None], None]
 """Receives the name of what is loading, and the share of it that was read; None: what is done instead, in words."""
@@ -148,7 +149,7 @@ class Loader:
         self, spec: DrafterSpec, target: LanguageModel, model: DraftModel | None, adaptive: Adaptive, exact_draft: int
     ) -> Drafting:
         """Return who guesses for a target: who costs nothing, and a draft model if there is one."""
-        free, texts, order = _free(spec, target), self.plan.texts, text_order(target.vocab)
+        free, texts, order = free_drafters(spec, target.vocab.is_end), self.plan.texts, text_order(target.vocab)
         if texts is None or not any(isinstance(drafter, SuffixDrafter) for drafter in free):
             return Drafting(Hybrid(free, model, adaptive, order), adaptive, exact_draft, model=model)
         memory, recall = TextMemory(texts, target.vocab, target.name), Recall(target.vocab.is_end)
@@ -277,7 +278,8 @@ class Loader:
 
     def _found(self, name: str) -> Path:
         check_file(path := find_model(name))
-        compile_kernels(self._abort)  # what is asked about the file next starts the engine
+        # What is asked about the file next starts the engine.
+        compile_kernels(self._abort, lambda: self._on_progress(_COMPILES, None))
         return path
 
     def _open(self, path: Path, options: LlamaOptions) -> LanguageModel:
@@ -292,10 +294,3 @@ class Loader:
 def _need(path: Path, options: LlamaOptions, caches: int) -> Need:
     info, kinds = model_info(path), (options.cache_type_k, options.cache_type_v)
     return Need(info.shape, info.layers, kinds, options.flash_attention is not False, options.gpu_layers, caches)
-
-
-def _free(spec: DrafterSpec, target: LanguageModel) -> list[Drafter]:
-    """Return the drafters that cost nothing, of those asked for."""
-    if spec.kind == "lookup":
-        return [PromptLookup(target.vocab.is_end)]
-    return [] if spec.kind == "model" else [SuffixDrafter(target.vocab.is_end)]

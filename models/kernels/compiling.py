@@ -86,6 +86,12 @@ def compiled(extra: tuple[str, ...] = (), folder: Path | None = None, abort: Abo
     raise LocalspecError("The kernels can't be kept.", cause=cause, hint="Make room there.")
 
 
+def is_compiled() -> bool:
+    """Tell whether the library is there; raises LocalspecError where there can be none."""
+    check_possible()
+    return any(library.is_file() for library in _places())
+
+
 def _keep(library: Path) -> None:
     """Have it count as used now."""
     # Where it can't be written nobody removes it either.

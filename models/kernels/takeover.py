@@ -9,6 +9,7 @@ they should.
 import ctypes
 import logging
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
@@ -18,7 +19,7 @@ from models.abort import AbortFlag
 from models.bytes_read import read_a_token
 from models.errors import Cancelled, LocalspecError
 from models.gguf_header import Header
-from models.kernels.compiling import check_possible, compiled
+from models.kernels.compiling import check_possible, compiled, is_compiled
 
 _WORTH = 0.5
 """Share of what a token reads from which on the kernels are worth leaving the rest as it is in the file."""
@@ -95,15 +96,18 @@ def open_kernels() -> Kernels:
         return _without(LocalspecError("The kernels can't be loaded.", cause=str(error)))
 
 
-def compile_kernels(abort: AbortFlag) -> None:
+def compile_kernels(abort: AbortFlag, on_begin: Callable[[], object] = lambda: None) -> None:
     """Compile the kernels if they are not there yet, before anything waits for them that can't be stopped.
 
-    Raises Cancelled where a stop was asked for, and nothing else: `open_kernels` tells why there are none.
+    `on_begin` is called before that is tried. Raises Cancelled where a stop was asked for, and nothing else:
+    `open_kernels` tells why there are none.
     """
     if open_kernels.cache_info().currsize:
         return
     try:
         check_engine(engine_folder())
+        if not is_compiled():
+            on_begin()
         compiled(abort=abort)
     except Cancelled:
         raise

@@ -299,3 +299,18 @@ def test_compiling_ahead_is_stopped_and_otherwise_leaves_it_to_others_to_say_wha
     takeover.open_kernels()
     takeover.compile_kernels(flag)
     assert len(seen) == 3, "an engine that runs has its kernels, or none"
+
+
+def test_who_loads_is_told_of_it_while_it_lasts_and_not_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", compiler(tmp_path, 'echo made > "$out"'))
+    monkeypatch.setattr(compiling, "cache_from_source", lambda _: str(tmp_path / "made" / "x.pyc"))
+    monkeypatch.setattr(takeover, "check_engine", lambda _: None)
+    monkeypatch.setattr(takeover, "open_kernels", cache(lambda: None))
+    told: list[str] = []
+    takeover.compile_kernels(AbortFlag(), lambda: told.append(state()))
+    assert told == ["no kernels"]
+    takeover.compile_kernels(AbortFlag(), lambda: told.append(state()))
+    assert told == ["no kernels"]
+    monkeypatch.setenv(OFF, "off")
+    takeover.compile_kernels(AbortFlag(), lambda: told.append("never"))
+    assert "never" not in told
