@@ -44,7 +44,6 @@ _VALUES_WITHOUT_EFFECT = {
     "--spec-type": "--draft chooses the drafter",
     "--reasoning-budget": "--think says how much",
     "--reasoning-format": "thoughts go to stderr",
-    "--keep": "the system prompt is always kept",
     "-ub": "chosen by localspec",
     "--ubatch-size": "chosen by localspec",
     "-b": "chosen by localspec",

@@ -155,8 +155,15 @@ class Editor:
         """Wait for the end of the process, and return its exit code."""
         code = self.run(self.process.wait())
         self.run(self.client.stop())
+        self.run(self._close_pipes())
         self.runner.close()
         return code
+
+    async def _close_pipes(self) -> None:
+        # asyncio closes them in later turns of the loop, and none would come.
+        self.process._transport.close()  # type: ignore[attr-defined]
+        for _ in range(3):
+            await asyncio.sleep(0)
 
     def kill(self) -> None:
         if self.process.returncode is None:

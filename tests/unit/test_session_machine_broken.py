@@ -151,8 +151,8 @@ def a_budget_is_not_that_of_the_question(patch: pytest.MonkeyPatch) -> None:
     """An answer to a question gets what the one before had left."""
     endings: list[Ending] = []
 
-    def ending(vocab: Any, *, stops: Sequence[str], budget: int | None, lines: int | None) -> Ending:
-        made = Ending(vocab, stops=stops, budget=budget, lines=lines)
+    def ending(vocab: Any, *, budget: int | None, **options: Any) -> Ending:
+        made = Ending(vocab, budget=budget, **options)
         if endings and budget and endings[-1]._left:
             made._left = endings[-1]._left
         endings.append(made)
