@@ -71,7 +71,7 @@ def exact_width_here(model: LanguageModel) -> int:
 
 def exact_branches(model: LanguageModel) -> bool:
     """Tell whether a small draft tree has the rows that its paths have one token at a time. Leaves the cache empty."""
-    if model.batch_size < _TREE:
+    if min(model.batch_size, model.max_rows) < _TREE:
         return False
     try:
         model.rewind(0)

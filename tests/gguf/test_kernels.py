@@ -227,7 +227,7 @@ def _by_32(x: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.floa
 # --- broken on purpose ------------------------------------------------------------------------------------------------
 
 PRODUCT = "sums[c] = Format::add_product(sums[c], taken, x[g * COLUMNS + c]);"
-SKEWED = PRODUCT.replace("Format::", "multiply(Format::").replace(");", "), all_floats(1 + 2e-7f * COLUMNS));")
+SKEWED = PRODUCT.replace("Format::", "multiply(Format::").replace(");", "), all_floats(COLUMNS == 1 ? 1 + 2e-7f : 1));")
 FAULTS = {
     "none": ("products.h", PRODUCT, PRODUCT, ""),
     "a sum that depends on the columns beside it": (

@@ -63,12 +63,12 @@ def test_a_cache_that_does_not_fit_closes_the_model(model: LlamaModel, monkeypat
         model.decode(TEXT, rows=1)
 
 
-@pytest.mark.parametrize("context", [1, 2, 3, 5])
-def test_exactness_is_looked_for_in_passes_as_narrow_as_a_small_context_takes(model: LlamaModel, context: int) -> None:
-    model.reopen(LlamaOptions(context_size=context, threads=1))
-    assert model.batch_size == context
-    assert 1 <= exact_width(model) <= context
-    assert exact_branches(model) <= (context >= 3), "a tree of a token, its second and a leaf has no room"
+@pytest.mark.parametrize("rows", [1, 2, 4])
+def test_exactness_is_looked_for_in_passes_as_narrow_as_the_model_takes(model: LlamaModel, rows: int) -> None:
+    model.reopen(LlamaOptions(batch_size=1, max_rows=rows, threads=1))
+    assert model.batch_size == rows + 1
+    assert 1 <= exact_width(model) <= rows
+    assert exact_branches(model) <= (rows >= 3), "a tree of a token, its second and a leaf has no room"
 
 
 def test_exactness_deep_in_a_text_leaves_the_cache_as_it_is(model: LlamaModel) -> None:
