@@ -110,8 +110,8 @@ def _state(account: SourceAccount, explanation: Explanation) -> str:
     if account.needed is None:
         return "off: at this cost no draft of it pays off, however often it is right"
     # What decides is an estimate, which starts hopeful and forgets: it is never passed off as what was counted.
-    counted = f"{account.right_at[0]:,} of {account.guessed_at[0]:,} right"
-    figures = f"{counted}, {account.chance:.0%} expected, {account.needed:.0%} needed"
+    right = f"{account.right_at[0]:,} of {account.guessed_at[0]:,} right"
+    figures = f"{right}, {account.chance:.0%} expected, {account.needed:.0%} needed"
     if _is_paused(account, explanation):
         return f"paused: {figures}; {_next_try(explanation.next_try)}"
     # Each draft is judged by its own evidence: below the mark on average, the best of them still pay.

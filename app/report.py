@@ -11,7 +11,7 @@ from app.walk_record import walk_record
 from models.accept import Accept
 from models.counted import counted
 from models.sampling import SamplingParams
-from models.thoughts import Parts, divided
+from models.thoughts import divided
 
 
 def summary(ended: Ended) -> str:
@@ -91,7 +91,7 @@ def round_record(said: Said) -> dict[str, Any]:
 
 def end_record(ended: Ended, walked: Walked | None = None, *, divides: bool = True) -> dict[str, Any]:
     """Return the last JSON line: the texts of all rounds and of this line are the answer, with its thoughts."""
-    stats, parts = ended.stats, divided(ended.answer) if divides else Parts(said=ended.answer)
+    stats, parts = ended.stats, divided(ended.answer, divides=divides)
     return {
         "type": "end",
         "text": ended.text,

@@ -2,16 +2,16 @@
 
 from app.engine.messages import Ended, Said
 from app.terminal import Terminal
-from models.thoughts import Parts, Thoughts
+from models.thoughts import Thoughts
 
 
 class Speech:
     """Writes one answer as it comes."""
 
     def __init__(self, terminal: Terminal, *, divides: bool = True) -> None:
-        """Take where to write; an answer to a bare prompt is not divided: no template said what its marks mean."""
+        """Take where to write, and whether thoughts are told apart."""
         self._terminal = terminal
-        self._thoughts = Thoughts() if divides else None
+        self._thoughts = Thoughts(divides=divides)
         self._thinks = False
         self._last = ""
 
@@ -21,7 +21,7 @@ class Speech:
         An answer without any text is left to whoever asked.
         """
         is_last = isinstance(message, Ended)
-        parts = self._thoughts.feed(message.text, last=is_last) if self._thoughts else Parts(said=message.text)
+        parts = self._thoughts.feed(message.text, last=is_last)
         self._think(parts.thoughts)
         if parts.said:
             self._say(parts.said)

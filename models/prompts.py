@@ -20,9 +20,9 @@ Role = Literal["system", "user", "assistant"]
 _LONGEST_FORM = 256
 """Characters of the form in which a template wants the date."""
 _WIDEST_INDENT = 32
-_ON_OFF = ("enable_thinking", "thinking")
+SWITCHES = ("enable_thinking", "thinking")
 """Variables by which templates let a model think or not."""
-_LEVEL = "reasoning_effort"
+LEVEL = "reasoning_effort"
 """Variable of templates that know how much."""
 
 
@@ -104,18 +104,18 @@ class ChatTemplate:
         thinks = bool(self._switches) or has_marks(self._source)
         # What thinks in marks that nobody can write for it can't be kept from that.
         stops = not thinks or self._switches or after_no_thoughts("", self._source) is not None
-        levels = (Effort.LOW, Effort.MEDIUM, Effort.HIGH) if _LEVEL in self._environment.asks else ()
+        levels = (Effort.LOW, Effort.MEDIUM, Effort.HIGH) if LEVEL in self._environment.asks else ()
         return (Effort.AUTO, *(Effort.ON,) * thinks, *(Effort.OFF,) * bool(stops), *levels)
 
     @property
     def _switches(self) -> list[str]:
-        return [name for name in _ON_OFF if name in self._environment.asks]
+        return [name for name in SWITCHES if name in self._environment.asks]
 
     def _switched(self, effort: Effort) -> Mapping[str, bool | str]:
         """Return what tells the template of an effort."""
         if effort in (Effort.ON, Effort.OFF):
             return dict.fromkeys(self._switches, effort is Effort.ON)
-        return {} if effort is Effort.AUTO else {_LEVEL: str(effort)}
+        return {} if effort is Effort.AUTO else {LEVEL: str(effort)}
 
 
 def render_plain(messages: Sequence[Message]) -> str:

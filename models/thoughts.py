@@ -52,9 +52,10 @@ class Parts:
 class Thoughts:
     """Divides an answer as it comes; what may still become a mark is held back."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, divides: bool = True) -> None:
+        """With `divides` False all is said: in an answer to a bare prompt no template says what marks mean."""
         self._begun = ""
-        self._reader: _Plain | _Tagged | _Channels | None = None
+        self._reader: _Plain | _Tagged | _Channels | None = None if divides else _Plain()
 
     def feed(self, text: str, *, last: bool = False) -> Parts:
         """Take more of the answer, or the `last` of it; return what became certain of either part."""
@@ -72,9 +73,9 @@ class Thoughts:
         return self._reader.feed(start, last=last)
 
 
-def divided(answer: str) -> Parts:
-    """Return what a whole answer consists of, or one that was cut."""
-    return Thoughts().feed(answer, last=True)
+def divided(answer: str, *, divides: bool = True) -> Parts:
+    """Return what a whole answer consists of, or one that was cut; `divides` as of `Thoughts`."""
+    return Thoughts(divides=divides).feed(answer, last=True)
 
 
 def opening(prompt: str) -> str:

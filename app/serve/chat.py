@@ -17,7 +17,7 @@ from app.serve.stream import DONE, event
 from app.serve.thinking import read_divides, read_effort
 from models.prompts import Message as Turn
 from models.prompts import Role
-from models.thoughts import Parts, Thoughts, divided
+from models.thoughts import Thoughts, divided
 
 _MOST_MESSAGES = 4096
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
@@ -36,7 +36,7 @@ class ChatRequest:
 
     def reply(self, outcome: Outcome) -> dict[str, Any]:
         """Return the answer to a request that does not stream."""
-        parts = divided(outcome.text) if self.divides else Parts(said=outcome.text)
+        parts = divided(outcome.text, divides=self.divides)
         thoughts = {"reasoning_content": parts.thoughts} if parts.thoughts else {}
         choice = {
             "index": 0,
@@ -52,7 +52,7 @@ class ChatRequest:
         base = head("chat.completion.chunk", "chatcmpl", self.model)
         if self.tells_usage:
             base["usage"] = None
-        thoughts = Thoughts() if self.divides else None
+        thoughts = Thoughts(divides=self.divides)
         async with aclosing(speech):
             yield _chunk(base, {"role": "assistant", "content": ""})
             async for said in speech:
@@ -113,11 +113,9 @@ def _turn(part: Fields) -> Turn:
     return Turn(role, text or "", thoughts if role == "assistant" else "")
 
 
-def _deltas(thoughts: Thoughts | None, said: Piece | Outcome) -> Iterator[dict[str, str]]:
+def _deltas(thoughts: Thoughts, said: Piece | Outcome) -> Iterator[dict[str, str]]:
     """Yield what a piece of an answer adds to its fields, thoughts first."""
-    is_last = isinstance(said, Outcome)
-    text = said.rest if isinstance(said, Outcome) else said.text
-    parts = thoughts.feed(text, last=is_last) if thoughts else Parts(said=text)
+    parts = thoughts.feed(said.rest, last=True) if isinstance(said, Outcome) else thoughts.feed(said.text)
     if parts.thoughts:
         yield {"reasoning_content": parts.thoughts}
     if parts.said:

@@ -5,11 +5,10 @@ from typing import TypeVar
 
 from app.serve.fields import Fields
 from app.serve.openai_fields import refuse
+from models.prompts import LEVEL, SWITCHES
 from models.thoughts import Effort
 
 T = TypeVar("T")
-_SWITCHES = ("enable_thinking", "thinking")
-_LEVEL = "reasoning_effort"
 _LEVELS = {
     "none": Effort.OFF,
     "minimal": Effort.LOW,
@@ -24,9 +23,9 @@ def read_effort(fields: Fields, default: Effort) -> Effort:
     """Read how much is to be thought before the answer; raises Refused."""
     options = fields.part("chat_template_kwargs") or Fields({})
     for name in options.names():
-        if name not in (*_SWITCHES, _LEVEL):
+        if name not in (*SWITCHES, LEVEL):
             refuse(f"chat_template_kwargs.{name}", "chat templates are given the messages, and how much to think")
-    said = [options.flag(name) for name in _SWITCHES if options.has(name)]
+    said = [options.flag(name) for name in SWITCHES if options.has(name)]
     if said:
         return Effort.ON if said[0] else Effort.OFF
     return _level(options) or _level(fields) or default
@@ -39,7 +38,7 @@ def read_divides(fields: Fields) -> bool:
 
 
 def _level(fields: Fields) -> Effort | None:
-    return _chosen(fields, _LEVEL, _LEVELS)
+    return _chosen(fields, LEVEL, _LEVELS)
 
 
 def _chosen(fields: Fields, name: str, choices: Mapping[str, T]) -> T | None:
