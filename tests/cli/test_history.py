@@ -17,14 +17,11 @@ import pytest
 from run_here import localspec_here as localspec
 from run_localspec import ROOT, environment
 from saved import said
-from thinking_toy import ThinkingToy
 from tiny_gguf import write_llama
 
-from app.engine import load
 from app.engine.messages import Said
 from app.engine.transcript import Transcript
 from app.line_engine import LineEngine
-from models.thoughts import divided
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a data folder is given by HOME alone")
 
@@ -495,18 +492,3 @@ def test_the_engine_is_told_in_which_tokens_the_answers_were_given(
     assert [(spelled, how) for _, spelled, how in told] == [(tokens[:1], {"raw": False}), (tokens[:2], {"raw": False})]
     assert [len(turns) for turns, _, _ in told] == [3, 5]
     assert [len(ids) for ids in tokens] == [30, 5, 5]
-
-
-def test_thoughts_are_kept_and_shown_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "ToyModel", ThinkingToy)
-    first = localspec("run", "toy", "the sea the sea", "-n", "60", "--temp", "0", home=tmp_path)
-    assert first.returncode == 0
-    ((_, answer),) = [conversation["messages"] for conversation in exported(tmp_path)]
-    parts = divided(answer["text"])
-    assert parts.said == first.stdout.removesuffix("\n")
-    shown = localspec("history", "show", home=tmp_path).stdout
-    assert parts.said.strip() in shown
-    assert " · thought " in shown
-    assert parts.thoughts not in shown
-    folded = f"<details><summary>Thoughts</summary>\n\n{parts.thoughts}\n\n</details>\n\n{parts.said.strip()}"
-    assert folded in localspec("history", "export", home=tmp_path).stdout

@@ -10,10 +10,7 @@ import pytest
 from raw_gguf import Array, Value, write_raw
 from run_here import localspec_here
 from run_localspec import ROOT, environment, localspec
-from thinking_toy import ThinkingToy
 from tiny_gguf import write_llama, write_truncated, write_unknown_architecture
-
-from app.engine import load
 
 
 def records(text: str) -> list[dict[str, Any]]:
@@ -329,21 +326,3 @@ def test_a_closed_pipe_is_no_error_message(tmp_path: Path) -> None:
     )
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""
-
-
-def test_a_script_gets_the_answer_without_its_thoughts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "ToyModel", ThinkingToy)
-    arguments = ("run", "toy", "the sea the sea", "-n", "60", "--temp", "0")
-    done = localspec_here(*arguments, home=tmp_path)
-    end = records(localspec_here(*arguments, "--json", home=tmp_path).stdout)[-1]
-    assert end["thoughts"]
-    assert done.stdout == end["answer"] + "\n"
-    assert end["thoughts"] in done.stderr
-    rounds = records(localspec_here(*arguments, "--json", home=tmp_path).stdout)[1:]
-    text = "".join(line["text"] for line in rounds)
-    assert text.startswith("<think>\n")
-    assert text.endswith(end["answer"])
-    assert end["thoughts"] not in localspec_here(*arguments, "--think", "off", home=tmp_path).stderr
-    refused = localspec_here(*arguments, "--think", "high", home=tmp_path)
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert "It knows: auto, on, off." in refused.stderr

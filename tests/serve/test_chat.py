@@ -330,3 +330,13 @@ def test_thoughts_of_earlier_answers_may_come_back(thinker: Served) -> None:
     given = thinker.post(PATH, messages=turns, max_tokens=1)["usage"]["prompt_tokens"]
     del answer["reasoning_content"]
     assert thinker.post(PATH, messages=turns, max_tokens=1)["usage"]["prompt_tokens"] == given, "this one drops them"
+
+
+def test_the_server_says_how_much_is_thought_where_a_client_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "ToyModel", ThinkingToy)
+    with served(tmp_path, "toy", "--think", "off") as one:
+        assert "reasoning_content" not in one.post(PATH, **ASKED, max_tokens=30)["choices"][0]["message"]
+        asked = {**ASKED, "chat_template_kwargs": {"enable_thinking": True}}
+        assert "reasoning_content" in one.post(PATH, **asked, max_tokens=30)["choices"][0]["message"]

@@ -1,0 +1,66 @@
+"""A model that thinks, on the chat screen: its thoughts are folded away, shown again, and no part of what is copied."""
+
+import pytest
+from thinking_toy import ThinkingToy
+from ui_chat import Chat, chatting, drive
+
+from app.engine import load
+from models.thoughts import divided
+
+pytestmark = pytest.mark.usefixtures("folders")
+HEADING = "(/thoughts shows or hides them)"
+
+
+@pytest.fixture(autouse=True)
+def _thinks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "ToyModel", ThinkingToy)
+
+
+async def asked(chat: Chat) -> str:
+    await chat.ready()
+    return await chat.ask("the sea the sea")
+
+
+def test_thoughts_are_folded_away_and_shown_by_a_command_and_left_out_of_a_copy() -> None:
+    async def steps() -> None:
+        async with chatting(predict=14, temp=0.0) as chat:
+            parts = divided(await asked(chat))
+            assert parts.thoughts
+            assert parts.said
+            await chat.until(lambda: HEADING in chat.shown)
+            rows = [row.strip() for row in chat.shown.splitlines()]
+            assert parts.thoughts not in rows
+            await chat.type("/thoughts")
+            await chat.until(lambda: parts.thoughts in [row.strip() for row in chat.shown.splitlines()])
+            for copying in (chat.type("/copy"), chat.pilot.press("ctrl+y")):
+                chat.app.copy_to_clipboard("")
+                await copying
+                await chat.until(lambda: chat.app.clipboard)
+                assert chat.app.clipboard == parts.said
+
+    drive(steps())
+
+
+def test_an_answer_that_is_all_thoughts_says_so_and_shows_them() -> None:
+    async def steps() -> None:
+        async with chatting(predict=4, temp=0.0) as chat:
+            parts = divided(await asked(chat))
+            assert parts.thoughts
+            assert not parts.said
+            await chat.until(lambda: "ends within the model's thoughts" in chat.shown)
+            assert parts.thoughts in chat.shown
+
+    drive(steps())
+
+
+def test_a_setting_leaves_them_out_of_the_next_answer() -> None:
+    async def steps() -> None:
+        async with chatting(predict=30, temp=0.0) as chat:
+            await chat.ready()
+            await chat.type("/set think off")
+            await chat.until(lambda: "think is off." in chat.notes)
+            answer = await chat.ask("the sea the sea")
+            assert divided(answer).said == answer
+            assert HEADING not in chat.shown
+
+    drive(steps())
