@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from threading import Timer
+from typing import Any
 
 import psutil
 import pytest
@@ -108,37 +108,52 @@ def test_one_that_is_stopped_ends_all_compilers_leaves_nothing_and_begins_anew_n
     monkeypatch.setenv("CXX", compiler(tmp_path, HANGS.format(tmp_path)))
     monkeypatch.setattr(compiling, "physical_cores", lambda: 3)
     abort = AbortFlag()
-    Timer(0.5, abort.set).start()
+    monkeypatch.setattr(compilers, "_check_time", once_begun(tmp_path, 3, abort.set))
     with pytest.raises(Cancelled):
         compiled((), tmp_path / "made", abort)
     assert_nothing_runs_on(tmp_path)
     assert list((tmp_path / "made").iterdir()) == []
     # So does Ctrl-C, which is raised in mid of it.
-    monkeypatch.setattr(compilers, "_check_time", interrupt_once_begun(tmp_path))
+    monkeypatch.setattr(compilers, "_check_time", once_begun(tmp_path, 6, interrupt))
     with pytest.raises(KeyboardInterrupt):
         compiled((), tmp_path / "made")
     assert_nothing_runs_on(tmp_path)
     assert list((tmp_path / "made").iterdir()) == []
 
 
-def interrupt_once_begun(folder: Path) -> Callable[..., None]:
-    def check(*_: object) -> None:
-        if len((folder / "running").read_text().splitlines()) == 6:
-            raise KeyboardInterrupt
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def once_begun(folder: Path, compilers_begun: int, does: Callable[..., object]) -> Callable[..., None]:
+    """Give a check of the time that first does something, once so many compilers have ever been begun."""
+    check_time, running = compilers._check_time, folder / "running"
+
+    def check(*given: Any) -> None:
+        if running.exists() and len(running.read_text().splitlines()) == compilers_begun:
+            does()
+        check_time(*given)
 
     return check
 
 
 def assert_nothing_runs_on(folder: Path) -> None:
     """Assert that compilers were started, and that neither they nor what they started is there any more."""
-    started = (folder / "running").read_text().split()
+    started = [int(each) for each in (folder / "running").read_text().split()]
     assert started
-    assert not [each for each in map(int, started) if psutil.pid_exists(each) and not is_zombie(each)]
+    # A process that was killed is gone a moment later, and the sleep of sixty seconds long after that.
+    until = time.monotonic() + 20
+    while any(map(runs, started)) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not [each for each in started if runs(each)]
 
 
-def is_zombie(process: int) -> bool:
-    # What it started has nobody who waits for it, where this runs without an init.
-    return psutil.Process(process).status() == psutil.STATUS_ZOMBIE
+def runs(process: int) -> bool:
+    try:
+        # What it started has nobody who waits for it, where this runs without an init.
+        return psutil.Process(process).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_units_are_compiled_side_by_side_and_one_that_fails_ends_the_others(
