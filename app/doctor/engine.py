@@ -78,7 +78,7 @@ def _amx(features: frozenset[str], flags: frozenset[str]) -> Finding:
     built, there = _AMX in features, _AMX_FLAG in flags
     values = {"built": built, "processor": there}
     if there and not built:
-        fact = "this processor has AMX, which the build leaves out: exact drafts are shorter, prompts take longer"
+        fact = "this processor has AMX, which the build leaves out: models in Q4_0, Q4_1 and Q8_0 read prompts slower"
         return _engine("AMX", fact, Mark.NOTE, _WITH_AMX, values)
     return _engine("AMX", "built in" if built else "none here, none built in", values=values)
 

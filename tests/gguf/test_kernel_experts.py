@@ -15,7 +15,6 @@ from models.exact_width import WIDEST, exact_width
 from models.kernels.compiling import compiled
 from models.llama import LlamaModel
 from models.llama_load import LlamaOptions
-from models.machine import processor_flags
 from models.requantise import requantise
 
 BUILDS = {"as it is": (), "AVX2, no VNNI": ("-DLOCALSPEC_NO_AVX512", "-DLOCALSPEC_NO_VNNI")}
@@ -71,7 +70,6 @@ def mixture(tmp_path: Path) -> Iterator[LlamaModel]:
     model.close()
 
 
-@pytest.mark.skipif("amx_int8" in processor_flags(), reason="AMX has kernels of its own, and they come first")
 def test_a_mixture_is_read_as_it_is_and_exact_at_every_width(mixture: LlamaModel) -> None:
     assert mixture.options.extra_buffers is False
     assert exact_width(mixture) == WIDEST

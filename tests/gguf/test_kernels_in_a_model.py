@@ -19,7 +19,6 @@ from models.gguf_header import read_model
 from models.kernels.takeover import Kernels, suits
 from models.llama import LlamaModel
 from models.llama_load import LlamaOptions
-from models.machine import processor_flags
 from models.requantise import requantise
 
 
@@ -45,7 +44,6 @@ def open_model(blocks_of_k: Path) -> Iterator[LlamaModel]:
     model.close()
 
 
-@pytest.mark.skipif("amx_int8" in processor_flags(), reason="AMX has kernels of its own, and they come first")
 def test_a_model_in_blocks_is_read_as_it_is_and_exact_at_every_width(open_model: LlamaModel) -> None:
     assert open_model.options.extra_buffers is False
     before = kernels().library.localspec_operations()  # type: ignore[union-attr]
@@ -53,7 +51,6 @@ def test_a_model_in_blocks_is_read_as_it_is_and_exact_at_every_width(open_model:
     assert kernels().library.localspec_operations() > before  # type: ignore[union-attr]
 
 
-@pytest.mark.skipif("amx_int8" in processor_flags(), reason="AMX rounds alike at every width by itself")
 def test_without_them_it_is_not(open_model: LlamaModel) -> None:
     # What llama.cpp does by itself: at eight rows another kernel takes over, which sums in another order.
     with llama_cpps_own():
@@ -81,9 +78,14 @@ def test_without_kernels_weights_are_rearranged(blocks_of_k: Path, monkeypatch: 
     assert models.llama_load.with_layout(blocks_of_k, LlamaOptions()).extra_buffers is True
 
 
-def test_a_processor_with_amx_keeps_it(blocks_of_k: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models.llama_load, "_built_with_amx", lambda: True)
-    assert models.llama_load.with_layout(blocks_of_k, LlamaOptions()).extra_buffers is True
+@pytest.mark.parametrize("amx", [True, False])
+def test_amx_keeps_the_types_that_it_is_quicker_in(
+    blocks_of_k: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, amx: bool
+) -> None:
+    small = write_llama(tmp_path / "small.gguf", file_type=LlamaFileType.MOSTLY_Q8_0)
+    monkeypatch.setattr(models.llama_load, "_built_with_amx", lambda: amx)
+    assert models.llama_load.with_layout(small, LlamaOptions()).extra_buffers is amx
+    assert models.llama_load.with_layout(blocks_of_k, LlamaOptions()).extra_buffers is False
 
 
 def test_a_model_in_other_blocks_is_rearranged(blocks_of_k: Path, tmp_path: Path) -> None:
@@ -93,7 +95,6 @@ def test_a_model_in_other_blocks_is_rearranged(blocks_of_k: Path, tmp_path: Path
     assert models.llama_load.with_layout(other, LlamaOptions()).extra_buffers is True
 
 
-@pytest.mark.skipif("amx_int8" in processor_flags(), reason="AMX has kernels of its own, and they come first")
 @pytest.mark.parametrize("file_type", [LlamaFileType.MOSTLY_F16, LlamaFileType.MOSTLY_BF16])
 def test_a_model_of_16_bits_is_exact_at_every_width(file_type: LlamaFileType, tmp_path: Path) -> None:
     path = write_llama(tmp_path / "tiny.gguf", file_type=file_type, n_embd=512, n_layer=4)
