@@ -154,6 +154,8 @@ _STRICT_HELP = (
 _ACCEPT_HELP = "How drafts are accepted; see above. coupled: same seed, same text."
 _EDIT_HELP = "Open FILE, FILE:LINE or FILE:LINE:COL in an editor with completions at the cursor; F1 shows its keys."
 _THINK_HELP = "How much the model thinks before it answers, if it can; auto: its own default. -q hides its thoughts."
+_SCHEMA_HELP = "Answer in JSON that fits this JSON Schema; '{}': any JSON."
+_GRAMMAR_HELP = 'Answer only what this grammar makes, in GBNF or Lark\'s form, as in: root ::= "yes" | "no"'
 _OVERFLOW_HELP = (
     "A conversation that outgrows the context: drop leaves out its oldest messages, stop refuses to answer."
 )
@@ -179,6 +181,10 @@ _INPUT_OPTIONS = (
     option(_INPUT, "--raw", is_flag=True, help="Send the prompt as it is, without the model's chat template."),
     option(_INPUT, "--overflow", default="drop", type=_OVERFLOW, help=_OVERFLOW_HELP),
     option(_INPUT, "--think", default="auto", type=THINK, help=_THINK_HELP),
+    option(_INPUT, "-j", "--json-schema", metavar="SCHEMA", help=_SCHEMA_HELP),
+    option(_INPUT, "-jf", "--json-schema-file", type=FileName(), help="The same, from a file."),
+    option(_INPUT, "--grammar", metavar="GRAMMAR", help=_GRAMMAR_HELP),
+    option(_INPUT, "--grammar-file", type=FileName(), help="The same, from a file."),
     option(_INPUT, "--stop", multiple=True, metavar="TEXT", help="Stop before this text. Repeatable."),
     option(_INPUT, "-n", "--n-predict", "predict", type=TokenLimit(), help=_COUNT_HELP),
 )

@@ -11,12 +11,14 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
+from app.answer_form import FORM_FLAGS, read_grammar
 from app.catalog.pairs import taken_apart
 from app.config.origin import places_of
 from app.context_size import AUTO
 from app.engine.load import TOY, LoadPlan
 from app.engine.question import Question
 from app.history.resume import Resumed, find_resumed
+from app.input_file import read_file
 from app.keys import EDIT_KEYS, KEYS
 from app.paths import machine_memory, project_folder, texts_folder
 from app.precedence import refuse_two_models
@@ -106,6 +108,7 @@ def _check_edits_alone(words: tuple[str, ...], flags: dict[str, Any]) -> None:
         "PROMPT": words, "-p": flags["prompt_option"], "-f": flags["file"], "-C": flags["go_on"],
         "--resume": flags["resume"], "-sys": flags["system_prompt"], "--raw": flags["raw"],
         "--predict": flags["prediction"], "--json": flags["as_json"], "--plain": flags["plain"],
+        **{flag: flags[name] for name, flag in FORM_FLAGS.items()},
     }  # fmt: skip
     if others := [name for name, said in beside.items() if said]:
         raise UsageError(f"--edit opens an editor, but {others[0]} is for a chat.", hint="Leave out one of the two.")
@@ -222,6 +225,7 @@ def _settings(flags: dict[str, Any]) -> Question:
         sampling=read_sampling(flags),
         raw=flags["raw"],
         effort=Effort(flags["think"]),
+        grammar=read_grammar(flags),
         drops_oldest=flags["overflow"] == "drop",
         stops=flags["stop"],
         max_tokens=flags["predict"],
@@ -253,7 +257,7 @@ def _prompt(words: tuple[str, ...], flags: dict[str, Any]) -> str | None:
     """Join what was given as words, -p, -f and a pipe; None when nothing was, on a terminal."""
     parts = [_cleaned(" ".join(words)), _cleaned(flags["prompt_option"] or "")]
     if flags["file"]:
-        parts.append(_read_file("-f", Path(flags["file"])))
+        parts.append(read_file("-f", Path(flags["file"])))
     piped = not sys.stdin.isatty()
     if piped:
         parts.append(sys.stdin.buffer.read().decode("utf-8-sig", errors="replace"))
@@ -286,14 +290,4 @@ def _meant(name: str, known: Mapping[str, Any]) -> str:
 
 def _prediction(name: str | None) -> str:
     # Models end their lines so, whatever the file does.
-    return _read_file("--predict", Path(name)).replace("\r\n", "\n") if name else ""
-
-
-def _read_file(flag: str, path: Path) -> str:
-    """Return the text of a file with its own line ends, as it would come through a pipe; raises UsageError."""
-    try:
-        return path.read_bytes().decode("utf-8-sig", errors="replace")
-    except OSError as error:
-        is_pipe = (flag, str(path)) == ("-f", "-")
-        hint = "Leave it out: piped text is added to the prompt without it." if is_pipe else "Check the path."
-        raise UsageError(f"{flag} {path} can't be read.", cause=str(error.strerror), hint=hint) from error
+    return read_file("--predict", Path(name)).replace("\r\n", "\n") if name else ""

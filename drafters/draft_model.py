@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from drafters.base import NO_DRAFT, Draft
 from models.base import LanguageModel, Logits, Vocab, common_prefix
-from models.distribution import Distribution
+from models.distribution import Distribution, one_hot
 from models.errors import PairError
 from models.fim import text_order
 from models.pair import check_pair
-from models.sampling import Guess, Sampler, SamplingParams, share
+from models.sampling import Sampler, SamplingParams, share
 
 FEWEST_SEEN = 32
 """Tokens of a prompt that are worth reading it anew for, where most of it was skipped."""
@@ -139,8 +139,9 @@ class DraftModel:
         self.model.rewind(len(view) + len(said.tokens) - 1)
         # Whether another is drawn is decided before it is drawn; dropping what came out would bend its distribution.
         while len(said.tokens) < limit and not self._is_end(said.tokens[-1]) and goes_on(tuple(said.sureness)):
-            row = self.model.decode(said.tokens[-1:], rows=1)[0, : self._shared]
-            said.add(row, self._sampler.guess(row, context, said.tokens))
+            said.force(self._sampler, context, limit - 1)
+            row = self.model.decode(said.tokens[self.model.length - len(view) :], rows=1)[0, : self._shared]
+            said.guess(self._sampler, row, context)
         return said.draft(self.name)
 
     def accept(self, emitted: Sequence[int], accepted: int) -> None:
@@ -199,7 +200,7 @@ class DraftModel:
         """Return this model's own guesses up to the first that differs from a given one."""
         said = _Said()
         for place, row in enumerate(rows[:, : self._shared]):
-            said.add(row, self._sampler.guess(row, context, said.tokens))
+            said.guess(self._sampler, row, context)
             if self._is_end(said.tokens[-1]) or said.tokens[-1:] != list(given[place : place + 1]):
                 break
         return said
@@ -214,12 +215,25 @@ class _Said:
         self._runners_up: list[int | None] = []
         self._drawn_from: list[Distribution] = []
 
-    def add(self, row: NDArray[np.float32], guess: Guess) -> None:
+    def guess(self, sampler: Sampler, row: NDArray[np.float32], context: Sequence[int]) -> None:
+        row = sampler.allowed(row, context, self.tokens)
+        guess = sampler.guess(row, context, self.tokens)
         self.tokens.append(guess.token)
         self.sureness.append(share(row, guess.token))
         self._runners_up.append(guess.runner_up)
         if guess.drawn_from is not None:
             self._drawn_from.append(guess.drawn_from)
+
+    def force(self, sampler: Sampler, context: Sequence[int], most: int) -> None:
+        """Add what a grammar leaves no choice about, up to so many tokens in all: that takes no pass each."""
+        if sampler.grammar is None:
+            return
+        for token in sampler.grammar.forced(context, self.tokens)[: max(0, most - len(self.tokens))]:
+            self.tokens.append(token)
+            self.sureness.append(1.0)
+            self._runners_up.append(None)
+            if sampler.accept.draws_drafts:
+                self._drawn_from.append(one_hot(token))
 
     def draft(self, source: str) -> Draft:
         return Draft(

@@ -2,7 +2,8 @@
 
 Every token that localspec emits is `argmax(score + noise)`, where
 
-    scores   come from one row of logits: penalties, then top-k, top-p, min-p, then temperature (llama.cpp's order);
+    scores   come from one row of logits: penalties, a grammar's veto, then top-k, top-p, min-p, then temperature
+             (llama.cpp's order, but that it lets a grammar speak only where the token it drew is vetoed);
     noise    is Gumbel noise that depends on (seed, position, token id) and on nothing else.
 
 The argmax of log-probabilities plus Gumbel noise is an exact sample (Gumbel-max trick). As the noise ignores who
@@ -14,6 +15,7 @@ noise.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +25,10 @@ from models.distribution import Distribution, one_hot
 from models.errors import UsageError
 from models.noise import gumbel, stream, strongest_gumbel
 from models.truncation import GRID, check_numbers, sorted_top, top_k, top_p
+
+if TYPE_CHECKING:
+    # It brings llguidance with it, which takes a tenth of a second that hardly anybody needs.
+    from models.grammar_state import GrammarState
 
 _DRAFTING = 1
 """Label of the noise that drafts are drawn with."""
@@ -118,10 +124,20 @@ class Guess:
 class Sampler:
     """Turns a row of logits, shape (vocabulary,), into the one token that this seed emits at this position."""
 
-    def __init__(self, params: SamplingParams, accept: Accept = Accept.COUPLED, listed: int | None = None) -> None:
-        """Take how to sample, the accept rule, and how many likely tokens of each place are told; None: nobody asks."""
+    def __init__(
+        self,
+        params: SamplingParams,
+        accept: Accept = Accept.COUPLED,
+        listed: int | None = None,
+        grammar: "GrammarState | None" = None,
+    ) -> None:
+        """Take how to sample, the accept rule, how many likely tokens of each place are told, and a grammar if any.
+
+        `listed` is None where nobody asks.
+        """
         self.params = params
         self.listed = listed
+        self.grammar = grammar
         # One-hot distributions leave nothing to chance: all rules are the same, and this one is quickest.
         self.accept = Accept.COUPLED if params.greedy else accept
 
@@ -129,7 +145,11 @@ class Sampler:
         """Return the token after `tokens` + `drafted`; LocalspecError for a row that is not numbers, here and below."""
         row = self._penalised(row, tokens, drafted)
         if self.params.greedy:
-            return _likeliest(row)
+            token = _likeliest(row)
+            if self.grammar is None or self.grammar.allows(token, tokens, drafted):
+                return token
+            return _likeliest(self.allowed(row, tokens, drafted))
+        row = self.allowed(row, tokens, drafted)
         position = len(tokens) + len(drafted)
         if self.params.truncates:
             candidates = serve(row, self.params)
@@ -137,9 +157,20 @@ class Sampler:
             candidates = _able_to_win(row, self.params, position)
         return int(candidates.ids[np.argmax(candidates.scores + gumbel(self.params.seed, position, candidates.ids))])
 
+    def allowed(
+        self, row: NDArray[np.float32], tokens: Sequence[int], drafted: Sequence[int] = ()
+    ) -> NDArray[np.float32]:
+        """Return a row in which nothing is possible but what the grammar allows after `tokens` + `drafted`.
+
+        That is the row itself where there is no grammar.
+        """
+        may = None if self.grammar is None else self.grammar.allowed(tokens, drafted)
+        return row if may is None else np.where(may[: len(row)], row, np.float32(-np.inf))
+
     def guess(self, row: NDArray[np.float32], context: Sequence[int], guesses: Sequence[int]) -> Guess:
         """Return what a draft model says after `context` + `guesses`, as this accept rule wants drafts made.
 
+        The row is one that `allowed` has returned.
         Coupled: with the target's own noise. Otherwise with noise of its own, and of its own for each round: a rule
         that judges a draft as a whole decides by its later tokens too, so they must not come again in the next round.
         The second choice has the second best key (without cuts: of the tokens that could have won); where drafts are
@@ -163,7 +194,7 @@ class Sampler:
 
     def served(self, row: NDArray[np.float32], tokens: Sequence[int], drafted: Sequence[int] = ()) -> Distribution:
         """Return the distribution that the token after `tokens` + `drafted` is drawn from."""
-        row = self._penalised(row, tokens, drafted)
+        row = self.allowed(self._penalised(row, tokens, drafted), tokens, drafted)
         return one_hot(_likeliest(row)) if self.params.greedy else _distribution(serve(row, self.params))
 
     def keys(
@@ -174,10 +205,10 @@ class Sampler:
         Keys are logits over the temperature, plus the noise; greedy, the logits. The gap to the second says how
         narrowly it won.
         """
-        row = self._penalised(row, tokens, drafted)
+        row = self.allowed(self._penalised(row, tokens, drafted), tokens, drafted)
         if self.params.greedy:
             check_numbers(row.max())
-            ids = np.argsort(-row, kind="stable")
+            ids = np.argsort(-row, kind="stable")[: np.count_nonzero(row > -np.inf)]
             return ids, row[ids].astype(np.float64)
         candidates = serve(row, self.params)
         keys = candidates.scores + gumbel(self.params.seed, len(tokens) + len(drafted), candidates.ids)

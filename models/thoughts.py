@@ -24,7 +24,8 @@ _HARMONY = ("<|start|>", _CHANNEL, _MESSAGE, "<|end|>")
 """gpt-oss: <|channel|>analysis<|message|>thoughts<|end|><|start|>assistant<|channel|>final<|message|>answer."""
 _HARMONY_MARK = re.compile(f"({'|'.join(map(re.escape, _HARMONY))})")
 _ANSWER = "final"
-_BEGINNINGS = (*_PAIRS, _CHANNEL)
+BEGINNINGS = (*_PAIRS, _CHANNEL)
+"""What thoughts begin with."""
 CONTROL_MARKS = (*chain(*_PAIRS.items()), "<|channel>", *_HARMONY)
 """Marks that may be control tokens, which have no text: without it nobody would see where thoughts end."""
 
@@ -63,9 +64,9 @@ class Thoughts:
             return self._reader.feed(text, last=last)
         self._begun += text
         start = self._begun.lstrip()
-        if not last and any(mark.startswith(start) and mark != start for mark in _BEGINNINGS):
+        if not last and any(mark.startswith(start) and mark != start for mark in BEGINNINGS):
             return Parts()
-        mark = next((mark for mark in _BEGINNINGS if start.startswith(mark)), None)
+        mark = next((mark for mark in BEGINNINGS if start.startswith(mark)), None)
         if mark is None:
             self._reader, start = _Plain(), self._begun
         else:
@@ -82,6 +83,15 @@ def opening(prompt: str) -> str:
     """Return the mark that a prompt ends with, blanks included, where its answer begins with thoughts; else ""."""
     bare = prompt.rstrip()
     return next((prompt[len(bare) - len(mark.rstrip()) :] for mark in _PAIRS if bare.endswith(mark.rstrip())), "")
+
+
+def end_of_thoughts(mark: str) -> re.Pattern[bytes]:
+    """Return what the answer itself comes after, where a text begins with one of `BEGINNINGS`."""
+    if mark == _CHANNEL:
+        return re.compile(rb"<\|channel\|>\s*final[^<]{0,32}(?:<\|constrain\|>[^<]{0,32})?<\|message\|>")
+    return re.compile(
+        re.escape(next(ends for begins, ends in _PAIRS.items() if begins.strip() == mark.strip()).encode())
+    )
 
 
 def has_marks(template: str) -> bool:

@@ -14,11 +14,12 @@ _DEEPEST = 1e4
 def top_k(row: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return (ids, logits) of the k largest of a row, shape (vocabulary,): largest first, equal ones by id.
 
-    All of them, by id, when k is 0. Raises LocalspecError for a row that is not numbers.
+    All of them, by id, when k is 0; never one of -inf, which is ruled out. Raises LocalspecError for a row that is not
+    numbers.
     """
     if k == 0:
-        check_numbers(row.max())
-        return np.arange(len(row)), row.astype(np.float64)
+        ids = _possible(row)
+        return ids, (row if len(ids) == len(row) else row[ids]).astype(np.float64)
     ids = _at_least_top(row, k)
     logits = row[ids].astype(np.float64)
     order = np.argsort(-logits, kind="stable")[:k]
@@ -33,16 +34,22 @@ def _at_least_top(row: NDArray[np.float32], k: int) -> NDArray[np.int64]:
     """
     width = len(row) // GRID
     if width < k:
-        check_numbers(row.max())
-        return np.arange(len(row))
+        return _possible(row)
     grid, rest = row[: GRID * width].reshape(GRID, width), row[GRID * width :]
     peaks = grid.max(axis=0)
     check_numbers(np.maximum(peaks.max(), rest.max(initial=-np.inf)))
     floor = np.partition(peaks, width - k)[width - k]
+    if floor == -np.inf:
+        return _possible(row)
     columns = np.flatnonzero(peaks >= floor)
     lines, places = np.divmod(np.flatnonzero(grid[:, columns] >= floor), len(columns))
     beyond = np.flatnonzero(rest >= floor) + GRID * width
     return np.concatenate((lines * width + columns[places], beyond))
+
+
+def _possible(row: NDArray[np.float32]) -> NDArray[np.int64]:
+    check_numbers(row.max())
+    return np.arange(len(row)) if row.min() > -np.inf else np.flatnonzero(row > -np.inf)
 
 
 def top_p(

@@ -13,7 +13,7 @@ from models.errors import UsageError
 _NEVER = frozenset(
     {
         "prompt", "file", "edit", "continue", "resume", "audit", "statistics", "prefix-file", "suffix-file", "context",
-        "cursor",
+        "cursor", "grammar", "grammar-file", "json-schema", "json-schema-file",
     }
 )  # fmt: skip
 """Flags that are about one question, or one run: in a file they would answer it every day."""

@@ -78,8 +78,7 @@ class Adaptive:
         self._looks.begin()
         # The last answer may have been stopped inside a round.
         self._guess = None
-        self._pending = 1
-        self._caught_up = False
+        self._pending, self._caught_up = 1, False
 
     @property
     def price(self) -> float:
@@ -93,12 +92,15 @@ class Adaptive:
 
     def limit(self) -> int:
         """Return the most tokens that may be worth asking for; none when the price of plain decoding has to be seen."""
-        if self.curve.one_is_due and not self.others:
+        sees_price = self.curve.one_is_due and not self.others
+        if sees_price or not (self._looks.is_due or self._may_ask()):
             return 0
-        if not (self._looks.is_due or self._may_ask()):
-            return 0
-        longest = self.longest - (self._pending - 1)
-        return longest if self.model else min(longest, self._longest_copy())
+        return self.certain if self.model else min(self.certain, self._longest_copy())
+
+    @property
+    def certain(self) -> int:
+        """Return the most tokens to check of what can't be wrong: they cost less than passes of their own."""
+        return self.longest - (self._pending - 1)
 
     def worth(self, draft: Draft) -> float:
         """Return what the best beginning of a draft is worth, in tokens; 0 for one not worth checking."""

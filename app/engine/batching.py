@@ -95,6 +95,11 @@ class BatchingController:
         self._join(shares=shares)
         return self._inner.trim(draft, 0 if shares else room)
 
+    @property
+    def certain(self) -> int:
+        """Return the most tokens to check of what can't be wrong; a pass that may be shared has room for none."""
+        return self._inner.certain if self.bounds is None else 0
+
     def observe(self, round_: Round) -> None:
         """Learn from a round that has ended."""
         if round_.counts:

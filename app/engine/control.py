@@ -26,6 +26,10 @@ class Controller(Protocol):
         """
 
     @property
+    def certain(self) -> int:
+        """Return the most tokens to check of what can't be wrong, now that the draft was trimmed."""
+
+    @property
     def bounds(self) -> Bounds | None:
         """Say with what the pass over the draft that was trimmed may be shared; None: with nothing."""
 
@@ -40,7 +44,7 @@ class FixedLength:
 
     def __init__(self, draft_length: int, siblings: int = 0) -> None:
         """Take the length of the chain, and beside how many of its first tokens the second guess is checked too."""
-        self._draft_length = draft_length
+        self._draft_length = self.certain = draft_length
         self._siblings = siblings
 
     def begin(self) -> None:

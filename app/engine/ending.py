@@ -1,6 +1,6 @@
 """When an answer ends, decided token by token: a round is cut exactly where plain decoding would have stopped."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 from models.base import Vocab
@@ -35,13 +35,17 @@ class Ending:
         budget: int | None = None,
         lines: int | None = None,
         opening: str = "",
+        is_complete: Callable[[Sequence[int]], bool] | None = None,
     ) -> None:
         """Take the stop strings, the most tokens to emit, and how many lines are enough; None: no such limit.
 
-        `opening` is what the prompt began of the text.
+        `opening` is what the prompt began of the text; `is_complete` hears all tokens of the answer after each, and
+        tells whether only an end could follow.
         """
         self._vocab = vocab
         self._left = budget
+        self._is_complete = is_complete
+        self._said: list[int] = []
         self.text = AnswerText(vocab, stops, lines, opening)
 
     def cap(self, limit: int) -> int:
@@ -61,6 +65,10 @@ class Ending:
             return Finish.END
         if self._left is not None:
             self._left -= 1
+        self._said.append(token)
         if self.text.feed(token):
             return Finish.STOP
+        if self._is_complete is not None and self._is_complete(self._said):
+            # A pass for the end token alone would tell nothing.
+            return Finish.END
         return Finish.LENGTH if self._left == 0 else None

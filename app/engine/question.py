@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from models.accept import Accept
 from models.fim import Hole
+from models.grammar import Grammar
 from models.prompts import Message as Turn
 from models.sampling import SamplingParams
 from models.thoughts import Effort
@@ -24,6 +25,8 @@ class Question:
     """Strings that end the answer and are not part of it."""
     max_tokens: int | None = None
     """None: until the model ends it, or the context is full; 0: read the prompt, and say nothing."""
+    grammar: Grammar | None = None
+    """What the answer has to look like, thoughts before it not counted; None: as it likes."""
     drops_oldest: bool = False
     """Leave out the oldest messages where all of them do not fit in the context; else that is an error."""
     hole: Hole | None = None

@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from math import inf
-from typing import NamedTuple, cast
+from typing import cast
 
 from app.engine.adaptive import Adaptive
 from app.engine.batching import BatchingController, SharedBatch
@@ -12,6 +12,8 @@ from app.engine.drafting import Drafting
 from app.engine.early_stop import EarlyStop
 from app.engine.ending import Ending, Finish
 from app.engine.explain import Explanation, explain
+from app.engine.fitness import Fitness
+from app.engine.guided import ending_of, sampler_of
 from app.engine.likelihood import places
 from app.engine.messages import Ended, Explained, Message, Said, Watched
 from app.engine.passes import Pass
@@ -26,6 +28,7 @@ from models.accept import Accept
 from models.base import Companion, LanguageModel, common_prefix
 from models.errors import Cancelled
 from models.fim import FimFormat, no_fim
+from models.preface import NO_PREFACE
 from models.sampling import Sampler
 
 _EAGER = Eager()
@@ -37,21 +40,6 @@ _ALIKE = 0.25
 """Share of a prompt that must be read already for its slot to be worth more than one that was left alone longer."""
 _ROOM_TO_FILL = 512
 """Tokens that are left free for what fills a hole, at least, in a context that has them twice."""
-
-
-class Fitness(NamedTuple):
-    """How well a question fits a slot: compared in this order, the better the larger.
-
-    A slot that has read much of it comes first, then one that has read nothing, then one for the same purpose:
-    completions leave conversations alone, and the other way round.
-    """
-
-    reused_tokens: int
-    """0 for texts that only begin alike, with the same system prompt: no reason to lose another's."""
-    unused: bool
-    same_purpose: bool
-    shares_passes: bool
-    """Whether its passes can be one with those of who speaks already."""
 
 
 class Slot:
@@ -139,8 +127,9 @@ class Slot:
         self._left_out = len(question.turns) - len(turns)
         self._last = _purpose(question)
         self._learn(question.prediction)
-        ending = self._ending(question, self.transcript.opening if given is None else "")
-        sampler = Sampler(question.sampling, question.accept, question.listed)
+        opening, preface = ("", NO_PREFACE) if given else (self.transcript.opening, self.transcript.preface(question))
+        sampler = sampler_of(question, self.target.vocab, len(prompt), preface)
+        ending = ending_of(question, self.target.vocab, opening, sampler)
         self._recent.begin(sampler)
         self._rule = sampler.accept
         answer: list[str] = []
@@ -168,10 +157,6 @@ class Slot:
         except Cancelled:
             finish = Finish.CANCELLED
         yield from self._end(question, ending, "".join(answer), finish, len(prompt))
-
-    def _ending(self, question: Question, opening: str) -> Ending:
-        most, lines = question.max_tokens, question.lines
-        return Ending(self.target.vocab, stops=question.stops, budget=most, lines=lines, opening=opening)
 
     def _events(
         self, prompt: Sequence[int], sampler: Sampler, ending: Ending, question: Question, urgency: int

@@ -11,10 +11,12 @@ Invariants, asserted in every round:
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 
 from app.engine.control import Controller
 from app.engine.disagreement import Disagreement
 from app.engine.ending import Ending, Finish
+from app.engine.guided import possible, with_certain
 from app.engine.likelihood import Likelihood, likelihoods
 from app.engine.passes import Pass
 from app.engine.round import Clock, Round
@@ -40,17 +42,20 @@ def speculate(
     ending: Ending,
     clock: Clock,
     trim: Trim = _whole,
+    certain: Callable[[], int] = int,
 ) -> Generator[Pass, None, Round]:
     """Run one round: guess at most `limit` tokens, check them in one pass, and append what is emitted to `tokens`.
 
-    `trim` has the last word on what is checked. Yields the pass, which is done when it goes on, unless it is done then
-    already; returns the round.
+    `trim` has the last word on what is checked, but for what a grammar leaves no choice about: of that `certain` tells
+    how many tokens there is room for. Yields the pass, which is done when it goes on, unless it is done then already;
+    returns the round.
     """
     prefix_length = len(tokens)
     assert target.length in (prefix_length - 1, prefix_length - 2), "I1"
     pending = tokens[target.length :]
     started = clock()
-    draft = trim(drafter.propose(tokens, limit), limit) if limit > 0 else NO_DRAFT
+    draft = trim(possible(drafter.propose(tokens, limit), sampler, tokens), limit) if limit > 0 else NO_DRAFT
+    draft = with_certain(draft, sampler, tokens, certain)
     drafted = clock()
     k = draft.size
     wanted = Pass(target, [*pending, *draft.checked], k + 1, draft.parents)
@@ -129,7 +134,8 @@ def rounds_and_passes(
     try:
         while True:
             limit = draft_room(target, tokens, ending, controller.limit())
-            steps = speculate(target, drafter, sampler, tokens, limit, ending, clock, controller.trim)
+            room = partial(_room_for_certain, target, tokens, ending, controller)
+            steps = speculate(target, drafter, sampler, tokens, limit, ending, clock, controller.trim, room)
             wanted = next(steps)
             wanted.bounds = controller.bounds
             if wanted.bounds is not None:
@@ -153,6 +159,10 @@ def conclude(steps: Generator[Pass, None, Round]) -> Round:
         except StopIteration as ended:
             round_: Round = ended.value
             return round_
+
+
+def _room_for_certain(target: LanguageModel, tokens: Sequence[int], ending: Ending, controller: Controller) -> int:
+    return draft_room(target, tokens, ending, controller.certain)
 
 
 def draft_room(target: LanguageModel, tokens: Sequence[int], ending: Ending, wanted: int) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from app.engine.overflow import kept
 from app.engine.question import Question
 from models.base import LanguageModel
+from models.preface import NO_PREFACE, Preface
 from models.prompts import ChatTemplate, Message, render_plain
 from models.thoughts import Effort, opening
 
@@ -40,6 +41,12 @@ class Transcript:
     def has_template(self) -> bool:
         """Whether the model knows turns of a conversation at all."""
         return self._template is not None
+
+    def preface(self, question: Question) -> Preface:
+        """Return what may come before the answer to a question whose prompt was just asked for."""
+        if question.raw or self._template is None:
+            return NO_PREFACE
+        return Preface(question.effort is not Effort.OFF and Effort.ON in self._template.efforts, self.opening)
 
     def prompt(self, messages: Sequence[Message], raw: bool = False, effort: Effort = Effort.AUTO) -> list[int]:
         """Return the tokens that ask for the next answer; never none.

@@ -11,8 +11,8 @@ from app.serve.fields import Fields
 
 _SECONDS = 30.0
 """Time to send a body."""
-_DEPTH = 32
-"""Most lists and objects within each other; a request of any of the protocols needs fewer than ten."""
+_DEPTH = 128
+"""Most lists and objects within each other: a few in a request of any of the protocols, and those of a JSON schema."""
 
 
 async def read_fields(request: Request, limit: int) -> Fields:

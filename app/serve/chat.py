@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.engine.likelihood import Place
+from app.serve.answer_form import read_form
 from app.serve.asked import Asked, Kind, Outcome, Piece
 from app.serve.fields import Fields
 from app.serve.logprobs import chat_logprobs, read_chat_listed
@@ -90,6 +91,7 @@ def read_chat(fields: Fields, service: Service) -> ChatRequest:
         prediction=read_prediction(fields),
         effort=read_effort(fields, base.effort),
         listed=read_chat_listed(fields),
+        grammar=read_form(fields),
     )
     asked, divides = Asked(question, Kind.CHAT), read_divides(fields)
     return ChatRequest(asked, fields.flag("stream"), wants_usage(fields), service.loaded.name, divides)

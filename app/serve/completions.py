@@ -7,6 +7,7 @@ from typing import Any
 
 from app.engine.likelihood import Place
 from app.engine.question import Question
+from app.serve.answer_form import read_form
 from app.serve.asked import Asked, Kind, Outcome, Piece
 from app.serve.fields import Fields
 from app.serve.logprobs import characters, read_listed, text_logprobs
@@ -87,6 +88,7 @@ def _question(fields: Fields, base: Question) -> Question:
         max_tokens=read_count(fields, "max_tokens", "n_predict", default=base.max_tokens),
         prediction=read_prediction(fields),
         listed=read_listed(fields, "logprobs"),
+        grammar=read_form(fields),
     )
 
 

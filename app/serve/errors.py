@@ -21,7 +21,8 @@ class Refused(Exception):
     ) -> None:
         """Take what to say; `param` names the field that was wrong, `more` goes into the error as it is.
 
-        What a client sent must not come up in `message`: it may end in a log.
+        What a client sent must not come up in `message`, which may end in a log; but for what is wrong about the form
+        that it wants an answer in.
         """
         super().__init__(message)
         self.status = status
@@ -53,7 +54,7 @@ def refusal(error: LocalspecError, context_size: int) -> Refused:
     if isinstance(error, BusyError):
         return Refused(503, error.title, code="busy")
     if isinstance(error, UsageError):
-        return Refused(_CLIENT, " ".join(filter(None, (f"{error.title}.", error.hint))))
+        return Refused(_CLIENT, " ".join(filter(None, (f"{error.title.removesuffix('.')}.", error.hint))))
     if isinstance(error.__cause__, TemplateError):
         # Templates refuse what they were not written for, such as two turns of a user in a row.
         return Refused(_CLIENT, "The model's chat template refuses these messages.", param="messages")

@@ -8,6 +8,7 @@ from typing import Any
 from app.engine.ending import Finish
 from app.engine.likelihood import Place
 from app.engine.question import Question
+from app.serve.answer_form import read_form
 from app.serve.asked import Asked, Kind, Outcome, Piece
 from app.serve.errors import Refused
 from app.serve.fields import Fields
@@ -166,6 +167,7 @@ def _question(fields: Fields, base: Question) -> Question:
         stops=read_stops(fields),
         max_tokens=read_count(fields, "n_predict", "max_completion_tokens", "max_tokens", default=base.max_tokens),
         seconds=_seconds(fields, "t_max_predict_ms"),
+        grammar=read_form(fields),
     )
 
 

@@ -6,7 +6,6 @@ from app.serve.errors import Refused
 from app.serve.fields import Fields
 
 _CALLS = "this server does not call tools"
-_PLAIN = "this server answers in plain text"
 _UNSUPPORTED = {
     "tools": _CALLS,
     "functions": "this server does not call functions",
@@ -31,7 +30,7 @@ def refuse_unsupported(fields: Fields) -> None:
     _refuse_more_than_one(fields, "n", "best_of")
     refuse_probabilities(fields, "n_probs")
     _refuse_calls(fields)
-    refuse_formats(fields)
+    _refuse_modalities(fields)
 
 
 def refuse_for_chats(fields: Fields) -> None:
@@ -46,24 +45,13 @@ def refuse_native(fields: Fields) -> None:
         _refuse_unless_empty(fields, name, why)
     refuse_probabilities(fields, "logprobs")
     _refuse_more_than_one(fields, "n")
-    refuse_formats(fields)
+    _refuse_modalities(fields)
 
 
 def refuse_several(fields: Fields) -> None:
     """Refuse what llama.vscode sends with each hole, and can do without; elsewhere it is meant."""
     _refuse_more_than_one(fields, "n_cmpl")
     _refuse_unless_empty(fields, "lora", "the model is served as it was loaded")
-
-
-def refuse_formats(fields: Fields) -> None:
-    """Refuse what an answer would have to look like."""
-    for name in ("grammar", "json_schema"):
-        _refuse_unless_empty(fields, name, _PLAIN)
-    form = fields.part("response_format")
-    if form is not None and form.text("type") not in (None, "text"):
-        refuse("response_format", _PLAIN)
-    if any(kind != "text" for kind in fields.texts("modalities", 8)):
-        refuse("modalities", _PLAIN)
 
 
 def read_prediction(fields: Fields) -> str:
@@ -105,6 +93,11 @@ def refuse_probabilities(fields: Fields, name: str) -> None:
     """Refuse probabilities asked for by the name that they have elsewhere, or where there are none."""
     if (fields.whole(name, -1, 1 << 16) or 0) > 0:
         refuse(name, "this path does not return probabilities by that name")
+
+
+def _refuse_modalities(fields: Fields) -> None:
+    if any(kind != "text" for kind in fields.texts("modalities", 8)):
+        refuse("modalities", "this server answers in text")
 
 
 def _refuse_more_than_one(fields: Fields, *names: str) -> None:

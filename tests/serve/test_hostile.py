@@ -37,6 +37,14 @@ IDS = st.lists(st.integers(-1, 40), max_size=5)
 PROMPTS = st.one_of(
     TEXTS, IDS, TEXT_LISTS, st.lists(st.one_of(IDS, TEXTS, st.lists(st.one_of(st.integers(0, 30), TEXTS))))
 )
+GRAMMARS = st.sampled_from([None, "", 'root ::= "a"+', "root ::= b", 'root ::= "1"'])
+SCHEMAS = st.sampled_from([None, {}, {"type": "boolean"}, {"type": "object"}, '{"enum": [null]}', {"not": {}}])
+FORMATS = st.one_of(
+    st.none(),
+    st.fixed_dictionaries(
+        {"type": st.sampled_from(["text", "json_object", "json_schema"])}, optional={"schema": SCHEMAS}
+    ),
+)
 EMPTY: st.SearchStrategy[Any] = st.sampled_from([None, [], {}, False])
 SAMPLING: dict[str, st.SearchStrategy[Any]] = {
     "temperature": SHARES, "top_k": COUNTS, "top_p": SHARES, "min_p": SHARES, "repeat_penalty": st.floats(0.5, 2),
@@ -46,8 +54,8 @@ SAMPLING: dict[str, st.SearchStrategy[Any]] = {
     "top_n_sigma": st.just(-1), "typical_p": st.just(1),
 }  # fmt: skip
 SHARED: dict[str, st.SearchStrategy[Any]] = {
-    **SAMPLING, "stop": TEXT_LISTS, "stream": FLAGS, "n_predict": COUNTS, "max_tokens": COUNTS, "grammar": EMPTY,
-    "json_schema": EMPTY, "logit_bias": EMPTY, "response_format": st.just({"type": "text"}),
+    **SAMPLING, "stop": TEXT_LISTS, "stream": FLAGS, "n_predict": COUNTS, "max_tokens": COUNTS, "grammar": GRAMMARS,
+    "json_schema": SCHEMAS, "logit_bias": EMPTY, "response_format": FORMATS,
     "modalities": st.just(["text"]), "n_probs": st.just(0), "ignore_eos": EMPTY,
 }  # fmt: skip
 OPENAI: dict[str, st.SearchStrategy[Any]] = {

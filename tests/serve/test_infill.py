@@ -130,7 +130,10 @@ def test_any_number_of_tokens_may_be_wanted(server: Served, count: int | None) -
         ({**HOLE, "input_extra": [{"text": "a", "filename": 5}]}, "input_extra[0].filename"),
         ({**HOLE, "t_max_predict_ms": "long"}, "t_max_predict_ms"),
         ({**HOLE, "n_indent": "deep"}, "n_indent"),
-        ({**HOLE, "json_schema": {"type": "object"}}, "json_schema"),
+        ({**HOLE, "json_schema": {"type": "objct"}}, "json_schema"),
+        ({**HOLE, "grammar": "root ::= x"}, "grammar"),
+        ({**HOLE, "grammar": {"root": "x"}}, "grammar"),
+        ({**HOLE, "grammar": 'root ::= "x"', "json_schema": {}}, "grammar"),
         ({**HOLE, "response_fields": [5]}, "response_fields"),
     ],
 )
@@ -217,7 +220,7 @@ def test_an_answer_that_a_full_context_ends_is_truncated(
     [
         ("mirostat", 2), ("typical_p", 0.5), ("dry_multiplier", 0.8), ("xtc_probability", 0.5), ("top_n_sigma", 1.0),
         ("dynatemp_range", 0.5), ("ignore_eos", True), ("logit_bias", [[5, False]]), ("samplers", 5),
-        ("grammar", "root ::= x"), ("json_schema", {"type": "object"}), ("logprobs", 5), ("return_tokens", True),
+        ("grammar", "root ::= x"), ("json_schema", {"type": "objct"}), ("logprobs", 5), ("return_tokens", True),
         ("n", 3),
     ],
 )  # fmt: skip

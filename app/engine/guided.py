@@ -1,0 +1,58 @@
+"""What a grammar means for an answer: for what chooses its tokens, for what ends it, and for drafts."""
+
+from collections.abc import Callable, Sequence
+
+from app.engine.ending import Ending
+from app.engine.question import Question
+from drafters.base import Draft
+from models.base import Vocab
+from models.preface import Preface
+from models.sampling import Sampler
+
+SOURCE = "grammar"
+"""Name, among those of drafters, of what can't be wrong."""
+
+
+def sampler_of(question: Question, vocab: Vocab, prompt_length: int, preface: Preface) -> Sampler:
+    """Return who chooses the tokens of the answer; raises UsageError for a grammar that is too large."""
+    if question.grammar is None:
+        return Sampler(question.sampling, question.accept, question.listed)
+    # Only who has a grammar waits for llguidance, which takes a tenth of a second.
+    from models.grammar_state import GrammarState
+
+    state = GrammarState(vocab, question.grammar, prompt_length, preface)
+    return Sampler(question.sampling, question.accept, question.listed, state)
+
+
+def ending_of(question: Question, vocab: Vocab, opening: str, sampler: Sampler) -> Ending:
+    """Return what watches for the end of the answer, of which `opening` is in the prompt already."""
+    return Ending(
+        vocab,
+        stops=question.stops,
+        budget=question.max_tokens,
+        lines=question.lines,
+        opening=opening,
+        is_complete=None if sampler.grammar is None else sampler.grammar.is_complete,
+    )
+
+
+def possible(draft: Draft, sampler: Sampler, tokens: Sequence[int]) -> Draft:
+    """Return a draft up to what a grammar rules out: who copies knows of none."""
+    if sampler.grammar is None or not draft.tokens:
+        return draft
+    fitting = sampler.grammar.fitting(draft.tokens, tokens)
+    return draft if fitting == len(draft.tokens) else draft.shortened(fitting)
+
+
+def with_certain(draft: Draft, sampler: Sampler, tokens: Sequence[int], most: Callable[[], int]) -> Draft:
+    """Return a draft of all that a grammar leaves no choice about, where less than that is drafted.
+
+    The target is asked all the same, for what follows. `most` tells how many tokens there is room for, if asked.
+    """
+    if sampler.grammar is None:
+        return draft
+    forced = sampler.grammar.forced(tokens)
+    if len(draft.tokens) >= len(forced) or len(draft.tokens) >= (room := most()):
+        return draft
+    certain = tuple(forced[:room])
+    return Draft(certain, confidence=(1.0,) * len(certain), source=SOURCE)

@@ -1,0 +1,144 @@
+"""Where an answer stands in its grammar: which tokens may come next, and whether any may.
+
+What is asked is a function of the tokens said so far, and of nothing else: drafts are tried out and taken back, by two
+models in turns. So each call names the whole text, and what differs from the last one is taken back first.
+"""
+
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary, ref
+
+import numpy as np
+from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
+from numpy.typing import NDArray
+
+from models.base import Vocab, common_prefix
+from models.errors import UsageError
+from models.grammar import Grammar
+from models.preface import NO_PREFACE, Preface
+from models.thoughts import CONTROL_MARKS
+
+Allowed = NDArray[np.bool_]
+"""Whether each token may come next, shape (vocabulary,)."""
+_MARKS = frozenset(mark.encode() for mark in CONTROL_MARKS)
+# The words of a grammar that failed may be those of somebody's text.
+_LIMITS = LLParserLimits(verbose_errors=False)
+
+
+class GrammarState:
+    """Follows one answer; its grammar begins after the thoughts that may come first."""
+
+    def __init__(self, vocab: Vocab, grammar: Grammar, begins: int, preface: Preface = NO_PREFACE) -> None:
+        """Take the tokens before the answer, and what may come before the grammar begins.
+
+        Raises UsageError for a grammar that is too large.
+        """
+        self._matcher = LLMatcher(_tokenizer(vocab), grammar.source, log_level=0, limits=_LIMITS)
+        self._vocab, self._begins = vocab, begins
+        self._before = preface.reader(vocab)
+        self._said: list[int] = []
+        self._check()
+
+    def allowed(self, tokens: Sequence[int], drafted: Sequence[int] = ()) -> Allowed | None:
+        """Return which tokens may come after `tokens` + `drafted`; None: any may."""
+        self._follow([*tokens[self._begins :], *drafted])
+        if self._before.goes_on:
+            return None
+        bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
+        self._check()
+        may = np.unpackbits(bits, count=self._vocab.size, bitorder="little").view(np.bool_)
+        may[list(self._before.openings)] = True
+        return may
+
+    def allows(self, token: int, tokens: Sequence[int], drafted: Sequence[int] = ()) -> bool:
+        """Tell whether one token may come after `tokens` + `drafted`: a hundredth of the work of `allowed`."""
+        self._follow([*tokens[self._begins :], *drafted])
+        if self._before.goes_on or token in self._before.openings:
+            return True
+        if self._vocab.is_end(token):
+            return self._matcher.is_accepting()
+        # Where bytes are forced, only the tokenizer's own spelling of them may come: as in the mask.
+        forced = self._matcher.compute_ff_tokens()
+        return token == forced[0] if forced else bool(self._matcher.validate_tokens([token]))
+
+    def fitting(self, draft: Sequence[int], tokens: Sequence[int]) -> int:
+        """Return how many of the first tokens of a draft may come after `tokens`, one after the other."""
+        for place, token in enumerate(draft):
+            if not self.allows(token, tokens, draft[:place]):
+                return place
+        return len(draft)
+
+    def forced(self, tokens: Sequence[int], drafted: Sequence[int] = ()) -> list[int]:
+        """Return the tokens that the grammar leaves no choice about."""
+        self._follow([*tokens[self._begins :], *drafted])
+        if self._before.goes_on or self._before.openings:
+            return []
+        return list(self._matcher.compute_ff_tokens())
+
+    def is_complete(self, said: Sequence[int]) -> bool:
+        """Tell whether nothing but an end may follow what was said."""
+        self._follow(said)
+        return not self._before.goes_on and self._matcher.is_stopped()
+
+    def _follow(self, said: Sequence[int]) -> None:
+        """Go to where the answer consists of these tokens."""
+        # Most often nothing is taken back, and a comparison as a whole costs a fiftieth of one token by token.
+        goes_on = said[: len(self._said)] == self._said
+        same = len(self._said) if goes_on else common_prefix(self._said, said)
+        self._take_back(len(self._said) - same)
+        for token in said[same:]:
+            self._take(token)
+
+    def _take_back(self, count: int) -> None:
+        if count == 0:
+            return
+        kept = len(self._said) - count
+        followed = self._said[max(kept, self._before.length) :]
+        self._matcher.rollback(sum(not self._vocab.is_end(token) for token in followed))
+        self._before.take_back(kept)
+        del self._said[kept:]
+        self._check()
+
+    def _take(self, token: int) -> None:
+        # An end is none of the grammar's tokens: after one that nothing can follow llguidance would not count it.
+        if not self._before.take(token) and not self._vocab.is_end(token):
+            self._matcher.consume_token(token)
+            self._check()
+        self._said.append(token)
+
+    def _check(self) -> None:
+        if self._matcher.is_error():
+            hint = "Its vocabulary may lack what is wanted there; else use a simpler grammar, or shorter repetitions."
+            raise UsageError("This model can't follow the grammar.", cause=self._matcher.get_error(), hint=hint)
+
+
+_tokenizers: "WeakKeyDictionary[Vocab, LLTokenizer]" = WeakKeyDictionary()
+"""By the vocabulary that each was made of: that takes half a second."""
+
+
+def _tokenizer(vocab: Vocab) -> LLTokenizer:
+    if vocab not in _tokenizers:
+        ends = [token for token in range(vocab.size) if vocab.is_end(token)]
+        spelling = TokenizerWrapper(_Spelling(vocab, ends))
+        _tokenizers[vocab] = LLTokenizer(spelling, n_vocab=vocab.size, eos_token=ends or [0])
+    return _tokenizers[vocab]
+
+
+class _Spelling:
+    """A vocabulary as llguidance asks for one."""
+
+    def __init__(self, vocab: Vocab, ends: Sequence[int]) -> None:
+        pieces = [vocab.piece(token) for token in range(vocab.size)]
+        # What it is kept by must not keep it.
+        self._vocab = ref(vocab)
+        self.bos_token_id = vocab.bos
+        self.eos_token_id = next(iter(ends), 0)
+        self.special_token_ids = [
+            token for token, piece in enumerate(pieces) if not piece or piece in _MARKS or vocab.is_end(token)
+        ]
+        # A name keeps them apart; a grammar may ask for one by it.
+        self.tokens = [piece or vocab.text(token).encode() or b"?" for token, piece in enumerate(pieces)]
+
+    def __call__(self, text: bytes | str) -> list[int]:
+        vocab = self._vocab()
+        said = text if isinstance(text, str) else text.decode(errors="replace")
+        return [] if vocab is None else vocab.tokenize(said, special=False)
