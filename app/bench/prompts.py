@@ -1,4 +1,7 @@
-"""Prompt files: JSON lines with `id`, `class`, and either `turns` or, for a hole to fill, `prefix` and `suffix`."""
+"""Prompt files: JSON lines with `id`, `class`, and either `turns` or, for a hole to fill, `prefix` and `suffix`.
+
+A `json_schema` or a `grammar` gives all answers to a line a form.
+"""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -7,6 +10,7 @@ from typing import Any
 
 from app.engine.bench import BenchPrompt
 from models.errors import UsageError
+from models.grammar import Grammar
 from models.home import at_home
 
 _BUILT_IN = "prompts.jsonl"
@@ -84,11 +88,20 @@ def _prompt(line: str, where: str) -> BenchPrompt:
     name, class_name = _text(record, "id", where), _text(record, "class", where)
     if "turns" not in record:
         texts = [_text(record, key, where, may_be_empty=True) for key in ("prefix", "suffix")]
-        return BenchPrompt(name, class_name, prefix=texts[0], suffix=texts[1])
+        return BenchPrompt(name, class_name, prefix=texts[0], suffix=texts[1], grammar=_form(record, where))
     turns = record["turns"]
     if not isinstance(turns, list) or not turns or not _all_texts(turns):
         raise UsageError(f'{where}: "turns" is {_short(turns)}.', hint=f"It must list at least one text. {_FORM}")
-    return BenchPrompt(name, class_name, tuple(turns))
+    return BenchPrompt(name, class_name, tuple(turns), grammar=_form(record, where))
+
+
+def _form(record: dict[str, Any], where: str) -> Grammar | None:
+    try:
+        if "json_schema" in record:
+            return Grammar.of_schema(record["json_schema"])
+        return Grammar.of_text(_text(record, "grammar", where)) if "grammar" in record else None
+    except UsageError as error:
+        raise UsageError(f"{where}: {error.title}", cause=error.cause, hint=error.hint) from error
 
 
 def _text(record: dict[str, Any], key: str, where: str, *, may_be_empty: bool = False) -> str:

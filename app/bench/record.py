@@ -44,7 +44,10 @@ def record(findings: Findings) -> dict[str, Any]:
     }
 
 
+_TOLD_ELSEWHERE = ("asked", "grammar", "preface")
+"""What is in the prompts: passages to answer from are thousands of tokens, the same for every arm."""
+
+
 def _answer(answer: Answer) -> dict[str, Any]:
-    # Passages to answer from are thousands of tokens, the same for every arm.
-    told = {name: value for name, value in asdict(answer).items() if name != "asked"}
+    told = {name: value for name, value in asdict(answer).items() if name not in _TOLD_ELSEWHERE}
     return {**told, "seconds": answer.seconds, "first_token_seconds": answer.first_token_seconds}

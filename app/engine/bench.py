@@ -12,6 +12,7 @@ from statistics import median
 
 from app.engine.control import Controller
 from app.engine.ending import Ending, Finish
+from app.engine.guided import completes, state_of
 from app.engine.round import Clock, Round
 from app.engine.session import Session
 from app.engine.stats import Snapshot
@@ -21,6 +22,8 @@ from models.accept import Accept
 from models.base import LanguageModel, common_prefix
 from models.errors import LocalspecError
 from models.fim import fim_prompt
+from models.grammar import Grammar
+from models.preface import NO_PREFACE, Preface
 from models.prompts import Message
 from models.sampling import Sampler, SamplingParams
 
@@ -53,6 +56,8 @@ class BenchPrompt:
     """What the user says, in order, in one conversation; empty for a hole to fill."""
     prefix: str = ""
     suffix: str = ""
+    grammar: Grammar | None = None
+    """What the answers have to look like; None: as they like."""
 
     @property
     def opening(self) -> tuple[tuple[str, ...], str, str]:
@@ -90,6 +95,10 @@ class Answer:
     """Whether siblings were among them."""
     fork: int | None = None
     """First place where the tokens differ from the plain answer's; None: nowhere."""
+    grammar: Grammar | None = None
+    """What it had to look like."""
+    preface: Preface = NO_PREFACE
+    """What could come before that."""
 
     @property
     def seconds(self) -> float:
@@ -231,10 +240,13 @@ class Bench:
         arm.ready()
         session = self._session
         session.drafter = arm.drafter
-        ending = Ending(self._target.vocab, budget=self._max_tokens)
+        preface = self._transcript.preface() if prompt.turns else NO_PREFACE
+        state = state_of(prompt.grammar, self._target.vocab, len(tokens), preface)
+        sampler = Sampler(sampling, self._accept, grammar=state)
+        ending = Ending(self._target.vocab, budget=self._max_tokens, is_complete=completes(sampler))
         rounds: list[Round] = []
         arrivals = [self._clock()]
-        for event in session.answer(tokens, Sampler(sampling, self._accept), ending, arm.controller):
+        for event in session.answer(tokens, sampler, ending, arm.controller):
             if isinstance(event, Round):
                 rounds.append(event)
                 arrivals.append(self._clock())
@@ -262,6 +274,8 @@ class Bench:
             asked=tuple(tokens),
             widths=tuple(round_.width for round_ in rounds),
             trees=tuple(bool(round_.draft.siblings) for round_ in rounds),
+            grammar=prompt.grammar,
+            preface=preface,
         )
 
 

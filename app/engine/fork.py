@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.bench import Answer
+from app.engine.guided import allowed_after
 from app.engine.rescore import Rescorer, spoken_places
 from models.base import LanguageModel, Vocab
 from models.noise import gumbel
@@ -104,13 +105,13 @@ def explain(
     Reads the text up to the fork once, and twice more for each width. Raises Cancelled when it is stopped.
     """
     place = len(plain.tokens) if drafted.fork is None else drafted.fork
-    tokens = _token(plain, place), _token(drafted, place)
-    here = _unexplained(target.vocab, drafted, place, tokens)
+    here = _unexplained(target.vocab, drafted, place, tokens := (_token(plain, place), _token(drafted, place)))
     if tokens[0] is None or tokens[1] is None:
         return here
     try:
         spoken = spoken_places(plain.asked, [(one.asked, one.tokens) for one, _ in earlier])
-        rescorer = Rescorer(target, plain.asked, plain.tokens[:place], plain.tokens[place:], spoken)
+        may = allowed_after(plain.grammar, target.vocab, plain.asked, plain.tokens[:place], plain.preface)
+        rescorer = Rescorer(target, plain.asked, plain.tokens[:place], plain.tokens[place:], spoken, may)
         widths = {*here.widths, *(width for _, one in earlier for width in one.widths)}
         readings = _readings(rescorer, sorted(widths), used_widths(drafted, place, trees=True))
         scale = _Scale(params, (*plain.asked, *plain.tokens[:place]))

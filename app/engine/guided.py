@@ -1,27 +1,45 @@
 """What a grammar means for an answer: for what chooses its tokens, for what ends it, and for drafts."""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from app.engine.ending import Ending
 from app.engine.question import Question
 from drafters.base import Draft
 from models.base import Vocab
+from models.grammar import Grammar
 from models.preface import Preface
 from models.sampling import Sampler
+
+if TYPE_CHECKING:
+    from models.grammar_state import GrammarState
 
 SOURCE = "grammar"
 """Name, among those of drafters, of what can't be wrong."""
 
 
-def sampler_of(question: Question, vocab: Vocab, prompt_length: int, preface: Preface) -> Sampler:
-    """Return who chooses the tokens of the answer; raises UsageError for a grammar that is too large."""
-    if question.grammar is None:
-        return Sampler(question.sampling, question.accept, question.listed)
+def state_of(grammar: Grammar | None, vocab: Vocab, prompt_length: int, preface: Preface) -> "GrammarState | None":
+    """Return what follows the grammar of an answer that comes after so many tokens; None where there is none.
+
+    Raises UsageError for a grammar that is too large.
+    """
+    if grammar is None:
+        return None
     # Only who has a grammar waits for llguidance, which takes a tenth of a second.
     from models.grammar_state import GrammarState
 
-    state = GrammarState(vocab, question.grammar, prompt_length, preface)
-    return Sampler(question.sampling, question.accept, question.listed, state)
+    return GrammarState(vocab, grammar, prompt_length, preface)
+
+
+def allowed_after(
+    grammar: Grammar | None, vocab: Vocab, asked: Sequence[int], said: Sequence[int], preface: Preface
+) -> NDArray[np.bool_] | None:
+    """Return which tokens may come after a prompt and the beginning of its answer, by id; None: any may."""
+    state = state_of(grammar, vocab, len(asked), preface)
+    return None if state is None else state.allowed((*asked, *said))
 
 
 def ending_of(question: Question, vocab: Vocab, opening: str, sampler: Sampler) -> Ending:
@@ -32,8 +50,13 @@ def ending_of(question: Question, vocab: Vocab, opening: str, sampler: Sampler) 
         budget=question.max_tokens,
         lines=question.lines,
         opening=opening,
-        is_complete=None if sampler.grammar is None else sampler.grammar.is_complete,
+        is_complete=completes(sampler),
     )
+
+
+def completes(sampler: Sampler) -> Callable[[Sequence[int]], bool] | None:
+    """Return what tells whether the tokens of an answer leave nothing but an end; None where no grammar says."""
+    return None if sampler.grammar is None else sampler.grammar.is_complete
 
 
 def possible(draft: Draft, sampler: Sampler, tokens: Sequence[int]) -> Draft:

@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from models.base import LanguageModel, common_prefix
 
+_NEVER = -1e9
+
 
 def spoken_places(
     asked: Sequence[int], earlier: Sequence[tuple[Sequence[int], Sequence[int]]]
@@ -36,16 +38,19 @@ class Rescorer:
         said: Sequence[int],
         after: Sequence[int],
         spoken: Sequence[tuple[int, int]] = (),
+        may: NDArray[np.bool_] | None = None,
     ) -> None:
         """Take the prompt's tokens, those of the answer, and what could come next; only the prompt must not be empty.
 
-        `spoken` are the places of the prompt, (first, behind the last), that came as answers to earlier turns.
+        `spoken` are the places of the prompt, (first, behind the last), that came as answers to earlier turns; `may`
+        tells of each token whether a grammar lets it come after the text.
         """
         self._target = target
         self._asked = list(asked[:-1])
         self._said = [asked[-1], *said]
         self._after = list(after)
         self._spoken = spoken
+        self._may = may
         self._room = target.context_size - len(asked) - len(said)
 
     def row(self, width: int, place: int) -> NDArray[np.float32]:
@@ -61,7 +66,7 @@ class Rescorer:
         self._read_wide(self._said[:before], width)
         behind = (self._after * width)[: min(width - 1 - place, self._room)]
         row: NDArray[np.float32] = self._read(self._said[before:] + behind)[place]
-        return row.copy()
+        return self._vetoed(row)
 
     def branch_row(self, width: int) -> NDArray[np.float32] | None:
         """Return the same row from a pass in which the text's last token is a sibling of what is guessed for its place.
@@ -76,7 +81,11 @@ class Rescorer:
         self._read_wide(self._said[:-2], width)
         tokens, parents = [self._said[-2], *chain, self._said[-1]], [*range(-1, len(chain) - 1), -1]
         row: NDArray[np.float32] = self._target.decode(tokens, len(tokens), parents)[-1]
-        return row.copy()
+        return self._vetoed(row)
+
+    def _vetoed(self, row: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return a copy of a row, which the next pass overwrites; what may not come is a number all the same."""
+        return row.copy() if self._may is None else np.where(self._may, row, np.float32(_NEVER))
 
     def _read_wide(self, tokens: Sequence[int], width: int) -> None:
         """Read tokens in passes so wide; the odd one comes first, so that the last ones are as wide as asked for."""

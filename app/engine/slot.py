@@ -13,7 +13,7 @@ from app.engine.early_stop import EarlyStop
 from app.engine.ending import Ending, Finish
 from app.engine.explain import Explanation, explain
 from app.engine.fitness import Fitness
-from app.engine.guided import ending_of, sampler_of
+from app.engine.guided import ending_of, state_of
 from app.engine.likelihood import places
 from app.engine.messages import Ended, Explained, Message, Said, Watched
 from app.engine.passes import Pass
@@ -28,7 +28,7 @@ from models.accept import Accept
 from models.base import Companion, LanguageModel, common_prefix
 from models.errors import Cancelled
 from models.fim import FimFormat, no_fim
-from models.preface import NO_PREFACE
+from models.preface import NO_PREFACE, Preface
 from models.sampling import Sampler
 
 _EAGER = Eager()
@@ -127,8 +127,9 @@ class Slot:
         self._left_out = len(question.turns) - len(turns)
         self._last = _purpose(question)
         self._learn(question.prediction)
-        opening, preface = ("", NO_PREFACE) if given else (self.transcript.opening, self.transcript.preface(question))
-        sampler = sampler_of(question, self.target.vocab, len(prompt), preface)
+        opening, preface = ("", NO_PREFACE) if given else self._begun(question)
+        grammar = state_of(question.grammar, self.target.vocab, len(prompt), preface)
+        sampler = Sampler(question.sampling, question.accept, question.listed, grammar)
         ending = ending_of(question, self.target.vocab, opening, sampler)
         self._recent.begin(sampler)
         self._rule = sampler.accept
@@ -157,6 +158,10 @@ class Slot:
         except Cancelled:
             finish = Finish.CANCELLED
         yield from self._end(question, ending, "".join(answer), finish, len(prompt))
+
+    def _begun(self, question: Question) -> tuple[str, Preface]:
+        """Return what the prompt of a conversation began of its answer, and what may come before a grammar's."""
+        return self.transcript.opening, self.transcript.preface(question.raw, question.effort)
 
     def _events(
         self, prompt: Sequence[int], sampler: Sampler, ending: Ending, question: Question, urgency: int

@@ -42,11 +42,11 @@ class Transcript:
         """Whether the model knows turns of a conversation at all."""
         return self._template is not None
 
-    def preface(self, question: Question) -> Preface:
-        """Return what may come before the answer to a question whose prompt was just asked for."""
-        if question.raw or self._template is None:
+    def preface(self, raw: bool = False, effort: Effort = Effort.AUTO) -> Preface:
+        """Return what may come before the answer to what was just asked for with `prompt`."""
+        if raw or self._template is None:
             return NO_PREFACE
-        return Preface(question.effort is not Effort.OFF and Effort.ON in self._template.efforts, self.opening)
+        return Preface(effort is not Effort.OFF and Effort.ON in self._template.efforts, self.opening)
 
     def prompt(self, messages: Sequence[Message], raw: bool = False, effort: Effort = Effort.AUTO) -> list[int]:
         """Return the tokens that ask for the next answer; never none.

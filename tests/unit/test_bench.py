@@ -13,11 +13,14 @@ from app.engine.bench_results import Oracle, results
 from app.engine.bench_steady import steady_speed_ups
 from app.engine.calibrate import VerifyCurve, measure
 from app.engine.control import FixedLength
+from app.engine.ending import Finish
 from app.engine.transcript import Transcript
 from app.engine.verify import Verdict
 from drafters.base import Draft
+from drafters.draft_model import DraftModel
 from models.base import Logits
 from models.errors import Cancelled, LocalspecError
+from models.grammar import Grammar
 from models.prompts import Message
 from models.sampling import Sampler, SamplingParams
 from models.toy import ToyModel
@@ -180,6 +183,18 @@ def test_a_conversation_goes_on_with_the_plain_answer() -> None:
     first = vocab.tokenize("the cat ")
     second = [*first, *vocab.tokenize("\n" + turns[0][0].text + "\n"), *vocab.tokenize("and then? ")]
     assert [list(begun) for begun in drafter.begun] == [first, second]
+
+
+def test_answers_to_a_prompt_with_a_form_have_it_in_every_arm() -> None:
+    grammar = Grammar.of_text('root ::= "hen " ("sat" | "ate")')
+    prompts = [BenchPrompt("p", "chat", ("the cat ", "and then? "), grammar=grammar)]
+    turns, _ = ask(
+        lambda: [plain_arm(), Arm("model", DraftModel(ToyModel(), ToyModel().vocab), FixedLength(3))], prompts
+    )
+    for plain_answer, drafted in turns:
+        assert plain_answer.text in ("hen sat", "hen ate")
+        assert (drafted.text, drafted.tokens, drafted.finish) == (plain_answer.text, plain_answer.tokens, Finish.END)
+        assert drafted.stats.accepted > 0
 
 
 def test_each_prompt_has_a_seed_of_its_own_and_all_arms_the_same() -> None:

@@ -10,9 +10,10 @@ from app.bench.prompts import choose, read_prompts
 from app.engine.bench import BenchPrompt
 from models.errors import UsageError
 from models.fim import fim_prompt
+from models.grammar import Grammar
 from models.toy import ToyVocab
 
-CLASSES = ["chat", "code", "edit", "fim", "math", "qa", "rag", "summarize", "translate"]
+CLASSES = ["chat", "code", "edit", "fim", "math", "qa", "rag", "summarize", "translate", "json"]
 GOOD = {"id": "a", "class": "chat", "turns": ["Hi", "And then?"]}
 
 
@@ -40,6 +41,18 @@ def test_lines_become_prompts_and_empty_ones_are_nothing(tmp_path: Path) -> None
         BenchPrompt("b", "fim", prefix="def f():\n"),
         BenchPrompt("c", "mine", ("one\u2028line",)),
     ]
+
+
+def test_a_line_may_give_its_answers_a_form(tmp_path: Path) -> None:
+    schema, grammar = {"type": "boolean"}, 'root ::= "yes"'
+    lines = {**GOOD, "json_schema": schema}, {"id": "b", "class": "x", "turns": ["Well?"], "grammar": grammar}
+    forms = [prompt.grammar for prompt in read_prompts(file_of(tmp_path, *lines))]
+    assert forms == [Grammar.of_schema(schema), Grammar.of_text(grammar)]
+    with pytest.raises(UsageError, match="line 1: The JSON schema can't be used") as refused:
+        read_prompts(file_of(tmp_path, {**GOOD, "json_schema": {"type": "objct"}}))
+    assert "objct" in refused.value.cause
+    with pytest.raises(UsageError, match='line 1: "grammar" is 5'):
+        read_prompts(file_of(tmp_path, {**GOOD, "grammar": 5}))
 
 
 def test_a_file_may_begin_with_the_mark_of_its_encoding(tmp_path: Path) -> None:
@@ -89,7 +102,7 @@ def test_a_file_that_is_not_there_or_empty_or_no_text(tmp_path: Path) -> None:
 def test_classes_and_their_first_prompts_are_chosen() -> None:
     prompts = read_prompts(None)
     assert [prompt.id for prompt in choose(prompts, ["qa", "chat"], 2)] == ["chat/1", "chat/2", "qa/1", "qa/2"]
-    assert len(choose(prompts, [], 12)) == 36
+    assert len(choose(prompts, [], 12)) == 40
     with pytest.raises(UsageError, match="poetry is not a class") as failure:
         choose(prompts, ["chat", "poetry"], 1)
     assert ", ".join(CLASSES) in failure.value.hint

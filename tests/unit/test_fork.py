@@ -20,6 +20,7 @@ from drafters.base import Draft
 from drafters.draft_model import DraftModel
 from models.base import Logits
 from models.errors import Cancelled
+from models.grammar import Grammar
 from models.sampling import Sampler, SamplingParams
 from models.toy import ToyModel
 
@@ -32,7 +33,11 @@ SAMPLINGS = (COLD, WARM, OPEN, PENALISED)
 
 
 def forks_of(
-    target: ToyModel, sampling: SamplingParams, length: int = 3, siblings: int = 0
+    target: ToyModel,
+    sampling: SamplingParams,
+    length: int = 3,
+    siblings: int = 0,
+    prompts: Sequence[BenchPrompt] = PROMPTS,
 ) -> list[tuple[Fork, Answer, Answer]]:
     """Compare a draft model's answers with plain ones; return each fork with the two answers."""
 
@@ -41,7 +46,7 @@ def forks_of(
         return [plain_arm(), Arm("model:3", drafter, FixedLength(length, siblings))]
 
     found = []
-    for turn in Bench(target, VirtualClock(), 24, lambda _, __: None).run(PROMPTS, arms, sampling):
+    for turn in Bench(target, VirtualClock(), 24, lambda _, __: None).run(prompts, arms, sampling):
         assert not isinstance(turn, Skipped)
         plain, drafted = turn
         if differs(plain, drafted):
@@ -65,6 +70,19 @@ def test_a_fork_that_only_rounding_makes_is_a_near_tie(sampling: SamplingParams)
         assert 0 < fork.gap <= fork.floor < 12 * RoundingToy.amplitude / (sampling.temperature or 1)
     # Where the same pass is repeated, the drafted token comes again.
     assert any(fork.seen_at in fork.widths for fork, _, _ in found)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=("cold", "warm", "open", "penalised"))
+def test_a_fork_under_a_grammar_is_explained_by_what_it_allows(
+    sampling: SamplingParams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    formed = [replace(prompt, grammar=Grammar.of_text("root ::= [a-m ]+")) for prompt in PROMPTS]
+    found = [fork for length in (1, 3) for fork, *_ in forks_of(RoundingToy(), sampling, length, prompts=formed)]
+    assert found
+    assert {fork.kind for fork in found} == {ForkKind.NEAR_TIE}
+    monkeypatch.setattr("app.engine.fork.allowed_after", lambda *_: None)
+    unaware = [fork for length in (1, 3) for fork, *_ in forks_of(RoundingToy(), sampling, length, prompts=formed)]
+    assert ForkKind.BUG in {fork.kind for fork in unaware}
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=("cold", "warm", "open", "penalised"))
