@@ -148,6 +148,7 @@ THINK = click.Choice(["auto", "on", "off", "low", "medium", "high"])
 GPU_HELP = "Layers to put on the GPU, if the build supports one; -1 or all: every one; 0: none."
 _BATCH_THREADS_HELP = "Threads for prompts and verification; 0: same as -t."
 _ROUNDING_HELP = "Allow drafts longer than this machine verifies bit-exactly; near-ties may then resolve differently."
+_COPY_HELP = "Use the draft model's file as it is; else a much faster copy in four bits is written at first use."
 _STRICT_HELP = (
     "Check at startup which passes are bit-exact and use only those; reports what that costs, or why none are."
 )
@@ -215,9 +216,11 @@ NO_ADAPT = option(
     _DRAFT, "--no-adapt", is_flag=True, help="Draft --draft-max tokens in every round, even where it does not pay off."
 )
 ALLOW_ROUNDING = option(_DRAFT, "--allow-rounding", is_flag=True, help=_ROUNDING_HELP)
+NO_DRAFT_COPY = option(_DRAFT, "--no-draft-copy", is_flag=True, help=_COPY_HELP)
 STRICT = option(_DRAFT, "--strict", is_flag=True, help=_STRICT_HELP)
 _DRAFT_OPTIONS = (
     DRAFTER,
+    NO_DRAFT_COPY,
     DRAFT_MAX,
     NO_ADAPT,
     option(_DRAFT, "--accept", default="coupled", type=_ACCEPT, help=_ACCEPT_HELP),

@@ -62,7 +62,7 @@ def machine_memory() -> Path:
 
 
 def draft_copies() -> Path:
-    """Return the folder of the re-quantised draft models that the user asked to keep."""
+    """Return the folder of re-quantised draft models: those that are quick to write, and those that `tune` kept."""
     return cache_folder() / "drafts"
 
 

@@ -20,7 +20,7 @@ from app.engine.question import Question
 from app.history.resume import Resumed, find_resumed
 from app.input_file import read_file
 from app.keys import EDIT_KEYS, KEYS
-from app.paths import machine_memory, project_folder, texts_folder
+from app.paths import draft_copies, machine_memory, project_folder, texts_folder
 from app.precedence import refuse_two_models
 from app.terminal import Terminal
 from drafters.memory import Place
@@ -138,7 +138,9 @@ def read_plan(model: str, flags: dict[str, Any]) -> LoadPlan:
     if named.note:
         terminal.warn(named.note)
     drafter, memory, rounding = parse_drafter(named.draft or "auto"), machine_memory(), flags["allow_rounding"]
-    return LoadPlan(named.target, drafter, options, memory, rounding, flags.get("strict", False), fit_context=fits)
+    copies = None if flags.get("no_draft_copy", False) else draft_copies()
+    strict = flags.get("strict", False)
+    return LoadPlan(named.target, drafter, options, memory, rounding, strict, fit_context=fits, copies=copies)
 
 
 def tell_excess(threads: int, terminal: Terminal) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import click
 from click.core import ParameterSource
 
-from app.options import MODEL_OPTIONS, SHAPING_OPTIONS, Command, ModelName, add_options, option
+from app.options import MODEL_OPTIONS, NO_DRAFT_COPY, SHAPING_OPTIONS, Command, ModelName, add_options, option
 from drafters.registry import WITHOUT_MODEL
 
 _WHAT, _DRAFT, _SAMPLING, _OUTPUT = "What to measure", "Speculation", "Sampling", "Output"
@@ -64,6 +64,7 @@ DRAFT_FILE = option(
 )
 _DRAFT_OPTIONS = (
     DRAFT_FILE,
+    NO_DRAFT_COPY,
     option(_DRAFT, "--draft-max", default=3, type=click.IntRange(1, 64), help=_DRAFT_MAX_HELP),
     option(_DRAFT, "--allow-rounding", is_flag=True, help=_ROUNDING_HELP),
 )

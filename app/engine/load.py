@@ -11,6 +11,7 @@ from typing import Any
 
 from app.engine.adaptive import Adaptive
 from app.engine.calibrate import DRAFT_WIDTHS, QUICK_WIDTHS, READ_WIDTHS, VerifyCurve, is_steady, measure_steady
+from app.engine.draft_copy import DraftCopies
 from app.engine.drafting import Drafting
 from app.engine.known_costs import CURVE_KEY, EXACT_KEY
 from app.engine.model_cost import ModelCost
@@ -37,7 +38,7 @@ from models.fim import text_order
 from models.gguf import check_file
 from models.kernels.takeover import compile_kernels
 from models.llama import LlamaModel
-from models.llama_load import LlamaOptions, threads_of
+from models.llama_load import LlamaOptions, has_gpu, threads_of
 from models.machine import available_memory, physical_cores
 from models.memory import Need, beyond_training, fit_context, room_for
 from models.model_info import model_info
@@ -82,9 +83,11 @@ class LoadPlan:
     texts: Place | None = None
     """Where to keep what is said, to copy from in later runs; None: nowhere."""
     fit_context: bool = False
-    """Whether the context is as long as what is free allows, whatever the options say."""
+    """Whether the context is as long as what is free allows."""
     slots: int = 1
     """Answers that can be given at once, each with a cache of its own."""
+    copies: Path | None = None
+    """Folder of draft models in fewer bits; None: files are used as they are."""
 
 
 class Loader:
@@ -98,11 +101,11 @@ class Loader:
         self._on_progress = on_progress
         self._known = Remembered(plan.memory)
         self._checked: Checked | None = None
+        self._copies = DraftCopies(plan.copies, abort, on_progress, self.notes.append) if plan.copies else None
 
     def target(self) -> LanguageModel:
         """Load the target; raises LocalspecError."""
-        open_target: Open = self._toy
-        options = self.plan.options
+        open_target, options = self._toy, self.plan.options
         if self.plan.model not in (TOY, TOY_FIM):
             path = self._found(self.plan.model)
             tuned = load_tuned(self.plan.memory, path, options, allow_rounding=self.plan.allow_rounding)
@@ -256,6 +259,8 @@ class Loader:
         """Return the file of a draft model, and how it runs best."""
         path = self._found(name)
         tuned = load_tuned_draft(self.plan.memory, path, self.plan.options)
+        if tuned is None and self._copies and not has_gpu(options):
+            return self._copies.quickest(path), options
         return tuned.copy if tuned and tuned.copy else path, apply_tuned(options, tuned)
 
     def _is_tuned(self, draft: str) -> bool:
@@ -287,8 +292,7 @@ class Loader:
         if options.extra_buffers is not False and not choose_extra_buffers(path, self.plan.memory, abort=self._abort):
             options = replace(options, extra_buffers=False)
             self.notes.append(_SLOW_PATH)
-        report = partial(self._on_progress, path.stem)
-        return LlamaModel(path, options, abort=self._abort, on_progress=report)
+        return LlamaModel(path, options, abort=self._abort, on_progress=partial(self._on_progress, path.stem))
 
 
 def _need(path: Path, options: LlamaOptions, caches: int) -> Need:

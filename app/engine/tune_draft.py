@@ -4,7 +4,6 @@ Every guess is checked by the target, so nothing about a draft has to be exact: 
 A copy's guesses may be a little worse, so it has to gain more than an attention does.
 """
 
-import hashlib
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
 
+from app.engine.draft_copy import place_of_copy
 from app.engine.tune import SHALLOW, Open, Tell, default_setting, label, plain_attention, tuning_options
 from app.engine.tune_threads import quickest_threads, starved, thread_counts, thread_prices
 from app.engine.tune_timer import Timer, Tunable
@@ -164,10 +164,7 @@ class DraftTuner:
             model.close()
 
     def _kept(self, path: Path, kind: str) -> Path:
-        """Return where a copy of this very file is kept."""
-        state = path.stat()
-        text = f"{path.resolve()} {state.st_size} {state.st_mtime_ns}"
-        return self._folder / f"{path.stem}-{kind}-{hashlib.sha256(text.encode()).hexdigest()[:8]}.gguf"
+        return place_of_copy(self._folder, path, kind)
 
     def forget_replaced(self, used: Path | None = None) -> None:
         """Delete copies that another choice replaces, but not one that is `used` by others.

@@ -9,6 +9,7 @@ from app.options import (
     ALLOW_ROUNDING,
     DRAFTER,
     MODEL_OPTIONS,
+    NO_DRAFT_COPY,
     Command,
     ModelName,
     SectionedCommand,
@@ -42,6 +43,7 @@ _PROCESS_HELP = "Process id of the editor; the server exits when it is gone."
 _OPTIONS = (
     *MODEL_OPTIONS,
     DRAFTER,
+    NO_DRAFT_COPY,
     option(
         _DRAFT,
         "--draft-max",

@@ -11,6 +11,7 @@ from app.options import (
     DRAFTER,
     MODEL_OPTIONS,
     NO_ADAPT,
+    NO_DRAFT_COPY,
     SECRET,
     SHAPING_OPTIONS,
     STRICT,
@@ -60,6 +61,7 @@ _LOAD_OPTIONS = (
 )
 _DRAFT_OPTIONS = (
     DRAFTER,
+    NO_DRAFT_COPY,
     DRAFT_MAX,
     NO_ADAPT,
     ALLOW_ROUNDING,

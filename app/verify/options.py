@@ -4,7 +4,7 @@ import click
 
 from app.bench.options import DRAFT_FILE, NUMBERS, PREDICT_HELP, PREDICT_NAMES, SEED, prompt_options
 from app.number_types import FiniteRange
-from app.options import MODEL_OPTIONS, SECRET, SHAPING_OPTIONS, Command, add_options, option
+from app.options import MODEL_OPTIONS, NO_DRAFT_COPY, SECRET, SHAPING_OPTIONS, Command, add_options, option
 from models.accept import Accept
 
 _WHAT, _DRAFT, _SAMPLING = "What to compare", "Speculation", "Sampling"
@@ -37,6 +37,7 @@ _WHAT_OPTIONS = (
 )
 _DRAFT_OPTIONS = (
     DRAFT_FILE,
+    NO_DRAFT_COPY,
     option(_DRAFT, "--draft-max", default=3, type=click.IntRange(1, 64), help=_DRAFT_MAX_HELP),
     option(_DRAFT, "--accept", default=Accept.COUPLED.value, type=_RULES, help=_ACCEPT_HELP),
     option(_DRAFT, "--allow-rounding", is_flag=True, help=_ROUNDING_HELP),

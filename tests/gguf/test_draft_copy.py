@@ -1,0 +1,123 @@
+"""Copies of draft models: written at first use where they are much quicker, and in nobody's way where they are not."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fakes import FakeClock
+from gguf import LlamaFileType
+from tiny_gguf import write_llama
+
+import app.engine.draft_copy as draft_copy
+from app.engine.load import Loader, LoadPlan
+from app.engine.tuned import Setting, TunedDraft, store_tuned_draft
+from drafters.registry import parse_drafter
+from models.abort import AbortFlag
+from models.errors import Cancelled, LocalspecError
+from models.llama_load import LlamaOptions
+
+
+@pytest.fixture(autouse=True)
+def _of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draft_copy, "_SMALLEST", 0)
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> Path:
+    return write_llama(tmp_path / "wide.gguf", file_type=LlamaFileType.ALL_F32, n_embd=256)
+
+
+class Loading:
+    """A load of a model that drafts for itself, and what is told of it."""
+
+    def __init__(self, path: Path, folder: Path, *, copies: bool = True) -> None:
+        options, spec = LlamaOptions(context_size=128, max_rows=4), parse_drafter(f"model:{path}")
+        place = folder / "drafts" if copies else None
+        self.plan = LoadPlan(str(path), spec, options, folder / "memory.json", copies=place)
+        self.abort = AbortFlag()
+        self.told: list[str] = []
+        self.loader = Loader(self.plan, self.abort, FakeClock(0.01), lambda words, _: self.told.append(words))
+        self.path = path
+
+    @property
+    def copies(self) -> list[Path]:
+        return sorted((self.plan.memory.parent / "drafts").glob("*"))
+
+    def draft_name(self) -> str:
+        target = self.loader.target()
+        model = self.loader.draft_model(str(self.path), target)
+        try:
+            return model.name
+        finally:
+            model.close()
+            target.close()
+
+
+def test_a_file_of_many_bits_is_copied_once_and_the_copy_drafts_from_then_on(wide: Path, tmp_path: Path) -> None:
+    first, second = Loading(wide, tmp_path), Loading(wide, tmp_path)
+    name = first.draft_name()
+    (copy,) = first.copies
+    assert name == f"model:{copy.stem}"
+    assert copy.stem.startswith("wide-Q4_0-")
+    assert copy.stat().st_size < wide.stat().st_size / 3
+    assert "wide: writing a copy in Q4_0, once" in first.told
+    (note,) = [note for note in first.loader.notes if "copy" in note]
+    assert str(copy.parent) in note
+    assert "--no-draft-copy" in note
+    assert second.draft_name() == name
+    assert not any("copy" in words for words in (*second.told, *second.loader.notes)), "it was told once"
+
+
+def test_a_file_that_changed_is_copied_again(wide: Path, tmp_path: Path) -> None:
+    before = Loading(wide, tmp_path).draft_name()
+    write_llama(wide, file_type=LlamaFileType.ALL_F32, n_embd=256, n_layer=3)
+    assert Loading(wide, tmp_path).draft_name() != before
+
+
+def test_it_is_used_as_it_is_where_nobody_wants_a_copy_or_it_has_few_bits_or_is_small(
+    wide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Loading(wide, tmp_path, copies=False).draft_name() == "model:wide"
+    with monkeypatch.context() as patch:
+        patch.setattr(draft_copy, "_BITS", 33)
+        assert Loading(wide, tmp_path).draft_name() == "model:wide"
+    with monkeypatch.context() as patch:
+        patch.setattr(draft_copy, "_SMALLEST", wide.stat().st_size + 1)
+        assert Loading(wide, tmp_path).draft_name() == "model:wide"
+    assert not (tmp_path / "drafts").exists()
+
+
+def test_what_tuning_found_counts(wide: Path, tmp_path: Path) -> None:
+    loading = Loading(wide, tmp_path)
+    found = TunedDraft(Setting(threads=1, batch_threads=1), {16: 0.01})
+    store_tuned_draft(loading.plan.memory, wide, loading.plan.options, found)
+    assert loading.draft_name() == "model:wide"
+    assert loading.copies == []
+
+
+def test_where_none_can_be_written_the_file_itself_drafts(
+    wide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise LocalspecError("There is no room.")
+
+    monkeypatch.setattr(draft_copy, "requantise", fails)
+    loading = Loading(wide, tmp_path)
+    assert loading.draft_name() == "model:wide"
+    assert not any("copy of wide" in note for note in loading.loader.notes)
+
+
+def test_a_stop_is_heard_while_it_is_written(wide: Path, tmp_path: Path) -> None:
+    loading = Loading(wide, tmp_path)
+    target = loading.loader.target()
+    loading.abort.set()
+    with pytest.raises(Cancelled):
+        loading.loader.draft_model(str(wide), target)
+    target.close()
+    assert loading.copies == []
+
+
+def test_with_a_fitting_context_the_copy_is_what_counts(wide: Path, tmp_path: Path) -> None:
+    loading = Loading(wide, tmp_path)
+    loading.loader.plan = replace(loading.plan, fit_context=True, drafter=parse_drafter(str(wide)))
+    assert loading.draft_name() == f"model:{loading.copies[0].stem}"
