@@ -42,8 +42,8 @@ def test_json_fits_its_schema_whatever_drafts(temperature: str, tmp_path: Path) 
     assert 1 <= len(told["sights"]) <= 3
     for drafter in ("auto", "lookup", "starter"):
         drafted = answered(tmp_path, *wanted, "--draft", drafter)
-        assert (drafted["answer"], drafted["finish_reason"]) == (plain["answer"], "end")
-        assert drafted["speculation"]["accepted"] > 0
+        assert (drafted["answer"], drafted["finish"]) == (plain["answer"], "end")
+        assert drafted["speculation"]["draft_n_accepted"] > 0
 
 
 class Person(BaseModel):
