@@ -25,6 +25,8 @@ class Origin(StrEnum):
     """Copied, found plausible by the draft model that went on from there, and accepted."""
     SIBLING = "second guess"
     """The draft model's second choice, checked beside the first, and accepted."""
+    FORCED = "no choice"
+    """The only one that the form of the answer allows."""
     OTHER = "other drafter"
     """Guessed by a drafter without a name here, and accepted."""
     REPLACEMENT = "replacement"
@@ -33,7 +35,12 @@ class Origin(StrEnum):
     """The target's own, after every guess was accepted: it came with the same pass."""
 
 
-_OF_SOURCE = {"suffix": Origin.SUFFIX, "lookup": Origin.LOOKUP, "memory": Origin.MEMORY}
+_OF_SOURCE = {
+    "suffix": Origin.SUFFIX,
+    "lookup": Origin.LOOKUP,
+    "memory": Origin.MEMORY,
+    "grammar": Origin.FORCED,
+}
 
 
 def origin_of_source(source: str) -> Origin:

@@ -29,6 +29,7 @@ _LETTERS = {
     Origin.MEMORY: "y",
     Origin.CHECKED: "c",
     Origin.SIBLING: "2",
+    Origin.FORCED: "f",
     Origin.OTHER: "o",
     Origin.REPLACEMENT: "r",
     Origin.BONUS: "b",

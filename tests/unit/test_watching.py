@@ -68,6 +68,7 @@ def saids(messages: list[Message]) -> list[Said]:
         ("model:tiny", Origin.MODEL),
         ("model:tiny+suffix", Origin.CHECKED),
         ("model:a+b", Origin.MODEL),
+        ("grammar", Origin.FORCED),
         ("something new", Origin.OTHER),
     ],
 )
