@@ -7,8 +7,8 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from types import FrameType
 
-from app.engine.deep_stack import start_deep
 from models.abort import AbortFlag
+from models.deep_stack import start_deep
 
 
 def run_interruptible(work: Callable[[], None], abort: AbortFlag) -> None:

@@ -6,10 +6,13 @@ llguidance compiles and follows them; what it does not know of a schema is refus
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
+from math import isfinite
 from typing import Any
 
+from models.deep_stack import call_deep
 from models.errors import UsageError
 
 _BLANKS = r"[ \t]{1,8}|\r?\n[ \t]{0,64}"
@@ -17,6 +20,13 @@ _BLANKS = r"[ \t]{1,8}|\r?\n[ \t]{0,64}"
 _PARTS = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
 """Keys of a schema whose values are schemas by name."""
 _LONGEST_CAUSE = 600
+_MOST_RULES = 10_000
+"""Rules of a grammar, or references of a schema, each of which may lead to the next: llguidance recurses into them."""
+_MOST_OF_GBNF = 1_000
+"""The time to read them grows with the square of their number: half a second."""
+_MULTIPLES = 10_000
+"""What tells multiples of a number takes as many states; with a million of them it would be made for a quarter of an
+hour."""
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|.)", re.DOTALL)
 _ASCII = 128
 
@@ -35,15 +45,17 @@ class Grammar:
         As in llama.cpp an object whose properties are listed has no others, unless it says so with
         `additionalProperties`.
         """
-        from llguidance import LLMatcher
-
         parsed = _parsed(schema) if isinstance(schema, str) else schema
         if not isinstance(parsed, dict):
             raise _bad_schema("A schema is a JSON object.")
-        closed = parsed if _mentions(parsed, "allOf") else _closed(parsed)
-        # Blanks that a schema names itself, in `x-guidance`, come after these.
-        source = LLMatcher.grammar_from_json_schema(closed, {"whitespace_pattern": _BLANKS})
-        if error := LLMatcher.validate_grammar(source):
+        try:
+            _check_size(parsed)
+            closed = parsed if _has(parsed, "allOf") else _closed(parsed)
+            source, error = call_deep(lambda: _compiled_schema(closed))
+        except (ValueError, RecursionError) as refused:
+            # Whole numbers that no other language has, for one.
+            raise _bad_schema(f"It can't be read: {refused}.") from refused
+        if error:
             raise _bad_schema(error)
         return cls(source)
 
@@ -53,24 +65,45 @@ class Grammar:
 
         Raises UsageError.
         """
-        from llguidance import LLMatcher, grammar_from
-
         try:
-            source = grammar_from("gbnf", _ESCAPE.sub(_spelled, text) if "::=" in text else text)
-            error = LLMatcher.validate_grammar(source)
+            source, error = call_deep(lambda: _compiled_text(text))
         except (ValueError, RecursionError) as refused:
             error = str(refused).removeprefix("Failed to convert the grammar from GBNF to Lark: ")
         if error:
-            raise UsageError(
-                "The grammar can't be used.",
-                cause=error[:_LONGEST_CAUSE],
-                hint="It has to be GBNF, with a rule root, or Lark's form, with a rule start.",
-            )
+            hint = "It has to be GBNF, with a rule root, or Lark's form, with a rule start."
+            raise UsageError("The grammar can't be used.", cause=error[:_LONGEST_CAUSE], hint=hint)
         return cls(source)
 
 
 ANY_JSON = {"type": "object"}
 """The schema of any JSON object."""
+
+
+def _compiled_schema(schema: dict[str, Any]) -> tuple[str, str]:
+    """Return a schema as llguidance reads it, and what is wrong with it, if anything; raises ValueError."""
+    from llguidance import LLMatcher
+
+    # Blanks that a schema names itself, in `x-guidance`, come after these.
+    source = LLMatcher.grammar_from_json_schema(schema, {"whitespace_pattern": _BLANKS})
+    return source, LLMatcher.validate_grammar(source)
+
+
+def _compiled_text(text: str) -> tuple[str, str]:
+    """Do the same with a grammar."""
+    from llguidance import LLMatcher, grammar_from
+
+    if text.count("::=") > _MOST_OF_GBNF or text.count("\n") > _MOST_RULES:
+        return "", f"There may be {_MOST_OF_GBNF:,} rules in GBNF, and {_MOST_RULES:,} lines."
+    source = grammar_from("gbnf", _ESCAPE.sub(_spelled, text) if "::=" in text else text)
+    return source, LLMatcher.validate_grammar(source)
+
+
+def _check_size(schema: object) -> None:
+    """Refuse what would take llguidance long, or a deeper stack than there is; raises UsageError."""
+    if sum(_found(schema, "multipleOf"), start=Decimal()) > _MULTIPLES:
+        raise _bad_schema(f"multipleOf: all such numbers together may come to {_MULTIPLES:,}.")
+    if sum(1 for _ in _under(schema, "$ref")) > _MOST_RULES:
+        raise _bad_schema(f"$ref: there may be {_MOST_RULES:,} of them.")
 
 
 def _spelled(escape: re.Match[str]) -> str:
@@ -92,10 +125,24 @@ def _bad_schema(cause: str) -> UsageError:
     return UsageError("The JSON schema can't be used.", cause=cause[:_LONGEST_CAUSE], hint=hint)
 
 
-def _mentions(value: object, key: str) -> bool:
+def _has(value: object, key: str) -> bool:
+    return next(_under(value, key), None) is not None
+
+
+def _under(value: object, key: str) -> Iterator[object]:
+    """Yield what stands under a key, however deep."""
     if isinstance(value, dict):
-        return key in value or any(_mentions(inner, key) for inner in value.values())
-    return isinstance(value, list) and any(_mentions(inner, key) for inner in value)
+        yield from (inner for name, inner in value.items() if name == key)
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _under(inner, key)
+
+
+def _found(value: object, key: str) -> Iterator[Decimal]:
+    """Yield the numbers under a key without sign and point: 1.05 as 105."""
+    for number in _under(value, key):
+        if isinstance(number, int | float) and isfinite(number):
+            _, digits, exponent = Decimal(str(number)).as_tuple()
+            yield Decimal((0, digits, max(0, int(exponent))))
 
 
 def _closed(schema: Any) -> Any:

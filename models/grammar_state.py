@@ -12,6 +12,7 @@ from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 from numpy.typing import NDArray
 
 from models.base import Vocab, common_prefix
+from models.deep_stack import call_deep
 from models.errors import UsageError
 from models.grammar import Grammar
 from models.preface import NO_PREFACE, Preface
@@ -32,7 +33,8 @@ class GrammarState:
 
         Raises UsageError for a grammar that is too large.
         """
-        self._matcher = LLMatcher(_tokenizer(vocab), grammar.source, log_level=0, limits=_LIMITS)
+        tokenizer = _tokenizer(vocab)
+        self._matcher = call_deep(lambda: LLMatcher(tokenizer, grammar.source, log_level=0, limits=_LIMITS))
         self._vocab, self._begins = vocab, begins
         self._before = preface.reader(vocab)
         self._said: list[int] = []

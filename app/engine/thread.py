@@ -16,11 +16,11 @@ from enum import Enum, IntEnum
 from itertools import count
 from queue import SimpleQueue
 
-from app.engine.deep_stack import start_deep
 from app.engine.messages import Failed, Message
 from app.engine.passes import Pass, gathered, together
 from app.engine.worker import Worker
 from models.abort import AbortFlag
+from models.deep_stack import start_deep
 from models.errors import BusyError, Cancelled, LocalspecError
 
 Steps = Iterator[Message | Pass]

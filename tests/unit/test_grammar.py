@@ -35,6 +35,9 @@ def takes(grammar: Grammar, text: str) -> bool:
         ({"type": "array", "uniqueItems": True}, "uniqueItems"),
         ({"type": "string", "format": "colour"}, "colour"),
         ({"allOf": [{"type": "string"}, {"type": "number"}]}, "Unsatisfiable"),
+        ({"maximum": 10**30}, "10000000000"),
+        ({"anyOf": [{"multipleOf": 9000}, {"items": [{"multipleOf": 10.01}]}]}, "10,000"),
+        ({"anyOf": [{"$ref": "#/$defs/a"}] * 10_001, "$defs": {"a": {}}}, "$ref"),
     ],
 )
 def test_what_is_no_schema_or_can_not_be_kept_is_refused_with_the_cause(schema: object, cause: str) -> None:
@@ -54,12 +57,34 @@ def test_what_is_no_schema_or_can_not_be_kept_is_refused_with_the_cause(schema: 
         ("garbage {{", "::="),
         ('begin: "a"', "::="),
         ("start: /a(?=b)/", "look-ahead"),
+        ("root ::= " + "(" * 5000 + '"a"' + ")" * 5000, "recursion"),
+        ("root ::= x\n" * 1001, "1,000 rules"),
+        ("start: x\n" * 10_001, "10,000 lines"),
     ],
 )  # fmt: skip
 def test_what_is_no_grammar_is_refused_with_the_cause(text: str, cause: str) -> None:
     with pytest.raises(UsageError, match="grammar can't be used") as refused:
         Grammar.of_text(text)
     assert cause in refused.value.cause
+
+
+def test_a_schema_that_is_nested_as_no_python_can_follow_is_refused() -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(5000):
+        schema = {"items": schema}
+    with pytest.raises(UsageError, match="JSON schema can't be used"):
+        Grammar.of_schema(schema)
+
+
+def test_rules_and_references_may_lead_to_each_other_by_the_thousand() -> None:
+    # On the usual stack the first would be a crash.
+    count = 9000
+    defs = {
+        f"d{place}": {"type": "array", "items": {"$ref": f"#/$defs/d{(place + 1) % count}"}} for place in range(count)
+    }
+    assert takes(Grammar.of_schema({"$defs": defs, "$ref": "#/$defs/d0"}), "[[],[]]")
+    rules = "\n".join(f'r{place}: "x" r{place + 1} | "y"' for place in range(count))
+    assert takes(Grammar.of_text(f'start: r0\n{rules}\nr{count}: "z"\n'), "xxy")
 
 
 PERSON = {
