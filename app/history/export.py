@@ -9,7 +9,7 @@ from app.history.branch import current_branch
 from app.history.figures import figures
 from app.history.records import Conversation, Entry
 from app.history.rounds import unpack
-from models.thoughts import divided
+from models.thoughts import Parts
 
 SCHEMA = 1
 """Version of the JSON; it changes when a field changes its meaning or goes away."""
@@ -48,13 +48,12 @@ def to_markdown(conversation: Conversation, entries: Sequence[Entry]) -> str:
         if entry.answer is None:
             parts += ["## You", entry.text.strip("\n")]
         else:
-            parts += [f"## {entry.answer.model}", *_answer(entry.text), f"*{figures(entry.answer)}*"]
+            parts += [f"## {entry.answer.model}", *_answer(entry.parts), f"*{figures(entry.answer)}*"]
     return "\n\n".join(parts) + "\n"
 
 
-def _answer(text: str) -> list[str]:
+def _answer(parts: Parts) -> list[str]:
     """Return the paragraphs of an answer, its thoughts folded up before it."""
-    parts = divided(text)
     folded = ["<details><summary>Thoughts</summary>", parts.thoughts, "</details>"] if parts.thoughts else []
     return [*folded, parts.said.strip("\n")]
 

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from models.thoughts import Parts, divided
+
 Role = Literal["user", "assistant"]
 FAILED = "failed"
 """Finish of an answer that an error ended; the conversation went on as if it had not been."""
@@ -50,6 +52,11 @@ class Answer:
     rounds: bytes = b""
     """How its rounds went, as `app.history.rounds` packs them; b"" until it ends, and where that is not known."""
 
+    @property
+    def divides(self) -> bool:
+        """Whether thoughts are told apart in it."""
+        return divides(self.settings)
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -67,6 +74,11 @@ class Entry:
     """None for what the user said."""
     typed: str | None = None
     """What the user typed, where the text is another: it has what was in the files that were mentioned."""
+
+    @property
+    def parts(self) -> Parts:
+        """What an answer consists of."""
+        return divided(self.text, divides=self.answer is None or self.answer.divides)
 
     @property
     def as_typed(self) -> str:
@@ -98,6 +110,14 @@ class Hit:
     created: float
     parts: tuple[tuple[str, bool], ...]
     """The text around the words, in pieces; True: this piece is a word that was searched for."""
+
+
+def divides(settings: Mapping[str, Any]) -> bool:
+    """Tell of the settings of an answer whether thoughts are told apart in it.
+
+    In one to a bare prompt no template said what marks mean.
+    """
+    return not settings.get("raw")
 
 
 def new_conversation_id() -> str:

@@ -10,7 +10,6 @@ from app.history.figures import figures
 from app.history.records import Conversation, Entry, Hit, Summary
 from app.history.safe_text import one_line, visible
 from models.counted import counted
-from models.thoughts import divided
 
 _LAST_TURNS = 2
 _MOST_LINES = 20
@@ -95,7 +94,7 @@ def _model(model: str | None) -> str:
 def _entry(entry: Entry) -> str:
     if entry.answer is None:
         return _quoted(entry.text, "> ")
-    parts = divided(entry.text)
+    parts = entry.parts
     words = len(parts.thoughts.split())
     told = f" · thought {counted(words, 'word')} before, see export" if words else ""
     return f"{visible(parts.said).strip()}\n\n  {one_line(entry.answer.model)} · {figures(entry.answer)}{told}"

@@ -11,7 +11,6 @@ from app.ui.conversing import copy, edit, find_session, new_conversation, regene
 from app.ui.help import show_help
 from app.ui.pickers import pick_draft, pick_model
 from app.ui.prompt_area import PromptArea
-from models.thoughts import divided
 
 if TYPE_CHECKING:
     from app.ui.chat_screen import ChatScreen
@@ -75,7 +74,7 @@ def _edit_last(screen: "ChatScreen") -> None:
 def _copy_last(screen: "ChatScreen") -> None:
     answers = [entry for entry in screen.dialogue.record.branch() if entry.role == "assistant"]
     if answers:
-        copy(screen, divided(answers[-1].text).said, "the last answer")
+        copy(screen, answers[-1].parts.said, "the last answer")
 
 
 ACTIONS: Mapping[str, Callable[["ChatScreen"], None]] = {

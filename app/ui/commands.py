@@ -26,7 +26,7 @@ from app.ui.pickers import change_draft, change_model, change_strict, pick_draft
 from drafters.registry import HELP as DRAFTERS
 from models.accept import Accept
 from models.errors import UsageError
-from models.thoughts import Effort, divided
+from models.thoughts import Effort
 
 if TYPE_CHECKING:
     from app.ui.chat_screen import ChatScreen
@@ -167,7 +167,7 @@ def _copy(screen: "ChatScreen", argument: str) -> None:
     answers = [entry for entry in screen.dialogue.record.branch() if entry.role == "assistant"]
     back = _count("copy", argument, len(answers))
     if answers:
-        copy(screen, divided(answers[-back].text).said, "the answer")
+        copy(screen, answers[-back].parts.said, "the answer")
 
 
 def _thoughts(screen: "ChatScreen", _: str) -> None:

@@ -78,7 +78,7 @@ def start(screen: "ChatScreen", question: Question) -> None:
     screen.busy = "answering"
     screen.flow.begin()
     show_branch(screen)
-    screen.transcript.begin_answer(entry)
+    screen.transcript.begin_answer(entry, divides=not question.raw)
     screen.link.answer(question)
 
 
@@ -101,7 +101,8 @@ def add_entry(screen: "ChatScreen", entry: Entry) -> None:
         return
     rounds = screen.dialogue.rounds(entry)
     lengths, marks = rounds.marks() if rounds else ((), ())
-    screen.transcript.add_answer(entry.id, entry.text, figures(entry.answer), lengths, marks)
+    footer, divides = figures(entry.answer), entry.answer.divides
+    screen.transcript.add_answer(entry.id, entry.text, footer, lengths, marks, divides=divides)
 
 
 def unsaid(screen: "ChatScreen", *, told: bool = False) -> None:

@@ -66,9 +66,10 @@ class Answer(Entry):
     Its thoughts are seen as long as nothing else is, and later if wanted.
     """
 
-    def __init__(self, key: int) -> None:
+    def __init__(self, key: int, *, divides: bool = True) -> None:
+        """Take its key, and whether thoughts are told apart."""
         super().__init__(key, "", ())
-        self._divided = Thoughts()
+        self._divided = Thoughts(divides=divides)
         self._thoughts = ThoughtPieces(key, Sign.NONE)
         self._said = ""
         self._growing: Growing | None = Growing()

@@ -16,7 +16,6 @@ from app.settings import draft_length_text
 from app.ui.conversing import add_entry, bring_unanswered, take_back, unsaid
 from app.walk_text import walk_text
 from models.catalog import STARTER
-from models.thoughts import divided
 
 if TYPE_CHECKING:
     from app.ui.chat_screen import ChatScreen
@@ -86,7 +85,7 @@ def _on_ended(screen: "ChatScreen", ended: Ended) -> None:
         screen.transcript.append(entry, ended.text)
         notes = [
             ending_note(ended.finish, in_chat=True),
-            None if divided(ended.answer).said else unfinished_note(ended.finish),
+            None if screen.dialogue.record.entries[entry].parts.said else unfinished_note(ended.finish),
         ]
         screen.transcript.finish(entry, " ".join(filter(None, [*notes, summary(ended)])))
     else:

@@ -15,9 +15,9 @@ class Transcript(Browsing, can_focus=True):
         self._add(key, said_by_user(key, text))
         self.follow()
 
-    def begin_answer(self, key: int) -> None:
-        """Make room for an answer that is about to be said."""
-        self._add(key, Answer(key))
+    def begin_answer(self, key: int, *, divides: bool = True) -> None:
+        """Make room for an answer that is about to be said; `divides`: with its thoughts told apart."""
+        self._add(key, Answer(key, divides=divides))
 
     def append(self, key: int, text: str, lengths: Sequence[int] = (), origins: Sequence[Origin] = ()) -> None:
         """Add text to an answer, the characters that each token completes, and the tokens' origins.
@@ -35,10 +35,17 @@ class Transcript(Browsing, can_focus=True):
             self.touch()
 
     def add_answer(
-        self, key: int, text: str, footer: str = "", lengths: Sequence[int] = (), origins: Sequence[Origin] = ()
+        self,
+        key: int,
+        text: str,
+        footer: str = "",
+        lengths: Sequence[int] = (),
+        origins: Sequence[Origin] = (),
+        *,
+        divides: bool = True,
     ) -> None:
         """Show a whole answer."""
-        self.begin_answer(key)
+        self.begin_answer(key, divides=divides)
         self.append(key, text, lengths, origins)
         self.finish(key, footer)
 

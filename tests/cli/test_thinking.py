@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from run_here import localspec_here
-from thinking_toy import ThinkingToy
+from thinking_toy import MarkingToy, ThinkingToy
 
 from app.engine import load
 from models.thoughts import divided
@@ -48,6 +48,17 @@ def test_thoughts_are_kept_and_shown_apart(tmp_path: Path, monkeypatch: pytest.M
     assert parts.thoughts not in shown
     folded = f"<details><summary>Thoughts</summary>\n\n{parts.thoughts}\n\n</details>\n\n{parts.said.strip()}"
     assert folded in localspec_here("history", "export", home=tmp_path).stdout
+
+
+def test_an_answer_to_a_bare_prompt_is_kept_and_shown_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "ToyModel", MarkingToy)
+    asked = ("run", "toy", "the sea the sea", "-n", "14", "--temp", "0", "--raw")
+    answer = localspec_here(*asked, home=tmp_path).stdout
+    assert divided(answer).thoughts
+    for command in (("show",), ("export",)):
+        shown = localspec_here("history", *command, home=tmp_path).stdout
+        assert answer.strip() in shown
+        assert "thought" not in shown.lower()
 
 
 def test_a_quiet_run_has_no_thoughts_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """A model that thinks, on the chat screen: its thoughts are folded away, shown again, and no part of what is copied."""
 
 import pytest
-from thinking_toy import ThinkingToy
+from thinking_toy import MarkingToy, ThinkingToy
 from ui_chat import Chat, chatting, drive
 
 from app.engine import load
@@ -49,6 +49,31 @@ def test_an_answer_that_is_all_thoughts_says_so_and_shows_them() -> None:
             assert not parts.said
             await chat.until(lambda: "ends within the model's thoughts" in chat.shown)
             assert parts.thoughts in chat.shown
+
+    drive(steps())
+
+
+def test_an_answer_to_a_bare_prompt_is_shown_copied_and_resumed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "ToyModel", MarkingToy)
+
+    async def steps() -> None:
+        async with chatting(predict=14, temp=0.0, raw=True) as chat:
+            answer = await asked(chat)
+            assert divided(answer).thoughts
+            shown = answer.split()[0]
+            await chat.until(lambda: shown in chat.shown)
+            for copying in (chat.type("/copy"), chat.pilot.press("ctrl+y")):
+                chat.app.copy_to_clipboard("")
+                await copying
+                await chat.until(lambda: chat.app.clipboard)
+                assert chat.app.clipboard == answer
+            saved = chat.screen.dialogue.record.conversation
+            assert saved is not None
+            await chat.type("/new")
+            await chat.until(lambda: not chat.messages)
+            await chat.type(f"/resume {saved.id}")
+            await chat.until(lambda: shown in chat.shown)
+            assert HEADING not in chat.shown
 
     drive(steps())
 
