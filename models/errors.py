@@ -9,6 +9,7 @@ Exit codes:
     +-- MemoryLimitError    5   it does not fit in this machine's memory
     +-- DivergedError       6   a drafted text is not the plain one
     +-- ContextFullError    1   the prompt leaves no room to answer
+    +-- MessagesRefusedError 1  the model's chat template was not written for such messages
     +-- BusyError           1   the model did not get to it in time
     +-- Cancelled         130   the user stopped it
 """
@@ -65,6 +66,13 @@ class DivergedError(LocalspecError):
 
 class ContextFullError(LocalspecError):
     """The prompt leaves no room for an answer in the context window."""
+
+
+class MessagesRefusedError(LocalspecError):
+    """The model's chat template was not written for such messages; `cause` is what it says of that."""
+
+    own_words = ""
+    """The same where it stands in the template as it is; "" where something of the messages may be in it."""
 
 
 class BusyError(LocalspecError):

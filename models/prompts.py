@@ -12,7 +12,7 @@ from jinja2.nodes import Node
 from jinja2.parser import Parser
 
 from models.base import LanguageModel
-from models.errors import LocalspecError, UsageError
+from models.errors import LocalspecError, MessagesRefusedError, UsageError
 from models.template_limits import LimitedEnvironment
 from models.thoughts import Effort, after_no_thoughts, divided, has_marks
 
@@ -92,6 +92,8 @@ class ChatTemplate:
         about = {"messages": turns, "add_generation_prompt": True, **self._specials, **self._switched(effort)}
         try:
             prompt = self._environment.rendered(self._template, given, about)
+        except _Refusal as refusal:
+            raise _refused(str(refusal), self._source) from refusal
         # The template is code from a stranger: whatever it raises is its own mistake.
         except Exception as error:
             raise _bad_template(error) from error
@@ -149,8 +151,19 @@ def _to_json(
     return environment.joined(encoder.iterencode(value))
 
 
+class _Refusal(TemplateError):
+    """What a template says of messages that it was not written for, such as two turns of a user in a row."""
+
+
 def _refuse(reason: str) -> NoReturn:
-    raise TemplateError(reason)
+    raise _Refusal(reason)
+
+
+def _refused(words: str, source: str) -> MessagesRefusedError:
+    hint = "Leave out what it refuses, such as a system prompt, or use --raw to send your text as it is."
+    error = MessagesRefusedError("The model's chat template refuses these messages.", cause=words, hint=hint)
+    error.own_words = words if words in source else ""
+    return error
 
 
 def _bad_template(error: Exception) -> LocalspecError:

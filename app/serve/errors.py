@@ -6,11 +6,14 @@ from typing import Any
 from jinja2 import TemplateError
 from starlette.responses import JSONResponse, Response
 
-from models.errors import BusyError, ContextFullError, LocalspecError, UsageError
+from app.history.safe_text import one_line
+from models.errors import BusyError, ContextFullError, LocalspecError, MessagesRefusedError, UsageError
 
 _KINDS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 503: "unavailable_error"}
 _RETRY = {"Retry-After": "1"}
 _CLIENT, _SERVER = 400, 500
+_LONGEST = 200
+"""Characters that are told of what a chat template says."""
 
 
 class Refused(Exception):
@@ -55,7 +58,15 @@ def refusal(error: LocalspecError, context_size: int) -> Refused:
         return Refused(503, error.title, code="busy")
     if isinstance(error, UsageError):
         return Refused(_CLIENT, " ".join(filter(None, (f"{error.title.removesuffix('.')}.", error.hint))))
+    if isinstance(error, MessagesRefusedError):
+        told = f"{error.title} It says: {_shortened(error.own_words)}" if error.own_words else error.title
+        return Refused(_CLIENT, told, param="messages")
     if isinstance(error.__cause__, TemplateError):
-        # Templates refuse what they were not written for, such as two turns of a user in a row.
-        return Refused(_CLIENT, "The model's chat template refuses these messages.", param="messages")
+        return Refused(_CLIENT, "The model's chat template can't be used for these messages.", param="messages")
     return Refused(_SERVER, error.title)
+
+
+def _shortened(words: str) -> str:
+    """Return what a model's file says, on one line that is not long."""
+    line = one_line(words)
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

@@ -248,12 +248,15 @@ def test_a_message_of_the_assistant_that_comes_last_is_gone_on_with(thinker: Ser
 
 
 class RefusingToy(ToyModel):
-    """A toy whose template wants a user's turn last."""
+    """A toy whose template wants a user's turn last, and no system prompt."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.chat_template = (
-            "{% if messages[-1].role != 'user' %}{{ raise_exception('secret ' + messages[-1].content) }}{% endif %}x"
+            "{% if messages[-1].role != 'user' %}{{ raise_exception('secret ' + messages[-1].content) }}{% endif %}"
+            "{% if messages[0].role == 'system' %}{{ raise_exception('No system\n prompts"
+            + "." * 300
+            + "') }}{% endif %}x"
         )
 
 
@@ -265,6 +268,12 @@ def test_a_template_that_refuses_turns_is_a_mistake_of_the_client(
         status, error = one.refused(PATH, messages=[{"role": "assistant", "content": "mine"}])
         assert (status, error["param"]) == (400, "messages")
         assert "mine" not in error["message"]
+        system = {"role": "system", "content": "hi"}
+        status, error = one.refused(PATH, messages=[system, *ASKED["messages"]])  # type: ignore[misc]
+        assert (status, error["param"]) == (400, "messages")
+        told = "The model's chat template refuses these messages. It says: No system prompts."
+        assert error["message"].startswith(told)
+        assert len(error["message"]) < 300
         assert one.post(PATH, **ASKED, max_tokens=1)["choices"]
 
 

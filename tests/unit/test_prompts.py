@@ -5,7 +5,7 @@ from datetime import datetime
 import pytest
 from tiny_gguf import BROKEN_TEMPLATE, CHATML_TEMPLATE
 
-from models.errors import LocalspecError, UsageError
+from models.errors import LocalspecError, MessagesRefusedError, UsageError
 from models.prompts import ChatTemplate, Message, render_plain
 from models.thoughts import Effort
 from models.toy import ToyModel
@@ -71,7 +71,12 @@ def test_the_date_is_todays() -> None:
 
 
 def test_a_template_can_refuse_a_conversation_in_its_own_words() -> None:
-    assert "System role not supported" in failure_of("{{ raise_exception('System role not supported') }}").cause
+    with pytest.raises(MessagesRefusedError) as refused:
+        rendered("{{ raise_exception('No system prompts, please.') }}")
+    assert refused.value.cause == refused.value.own_words == "No system prompts, please."
+    with pytest.raises(MessagesRefusedError) as refused:
+        rendered("{{ raise_exception('Not ' + messages[0].content) }}")
+    assert (refused.value.cause, refused.value.own_words) == ("Not Hi", "")
 
 
 def test_a_template_can_be_rendered_again_and_again() -> None:
