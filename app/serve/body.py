@@ -11,12 +11,16 @@ from app.serve.fields import Fields
 
 _SECONDS = 30.0
 """Time to send a body."""
+_PLAIN = ("", "identity")
+"""Content encodings that change nothing."""
 _DEPTH = 128
 """Most lists and objects within each other: a few in a request of any of the protocols, and those of a JSON schema."""
 
 
 async def read_fields(request: Request, limit: int) -> Fields:
     """Read a JSON object of at most `limit` bytes; raises Refused."""
+    if request.headers.get("content-encoding", "").strip().lower() not in _PLAIN:
+        raise Refused(415, "The body has a Content-Encoding, which this server does not read. Send it without.")
     document = _parsed(await _read(request, limit))
     if not isinstance(document, dict):
         raise Refused(400, "The body must be a JSON object.")

@@ -1,6 +1,7 @@
 """Who may come in, and what of theirs is read: names, pages, keys, bodies, and how many at once."""
 
 import asyncio
+import gzip
 import json
 import logging
 from collections.abc import Iterator
@@ -174,6 +175,15 @@ def test_what_is_no_json_object_is_refused(server: Served, path: str, body: byte
     response = server.client.post(path, content=body)
     assert response.status_code == 400
     assert response.json()["error"]["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize(("coding", "status"), [("gzip", 415), ("identity, br", 415), ("Identity", 200), ("", 200)])
+def test_a_body_that_is_packed_is_refused_for_that(server: Served, coding: str, status: int) -> None:
+    body, headers = b'{"content": "the cat"}', {"Content-Encoding": coding}
+    packed = body if status == 200 else gzip.compress(body)
+    response = server.client.post("/tokenize", content=packed, headers=headers)
+    assert response.status_code == status
+    assert ("Content-Encoding" in response.text) == (status == 415)
 
 
 def test_a_byte_order_mark_before_the_json_is_no_part_of_it(server: Served) -> None:
