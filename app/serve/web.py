@@ -53,8 +53,9 @@ def _routes(service: Service) -> list[Route]:
     pages, asking = Pages(service), Asking(service)
     get = {
         ("/health", "/v1/health"): pages.health,
-        ("/v1/models", "/models"): pages.models,
-        ("/v1/models/{name:path}",): pages.model,
+        # With a slash at the end they would be a model without a name.
+        ("/v1/models", "/v1/models/", "/models", "/models/"): pages.models,
+        ("/v1/models/{name:path}", "/models/{name:path}"): pages.model,
         ("/props", "/v1/props"): pages.props,
         ("/metrics",): pages.metrics,
     }

@@ -65,6 +65,7 @@ def test_a_server_for_editors_tells_that_its_model_fills_no_holes(tmp_path: Path
 
 def test_openais_client_chats(client: OpenAI) -> None:
     (model,) = client.models.list().data
+    assert client.models.retrieve(model.id).id == model.id
     reply = client.chat.completions.create(model=model.id, messages=HELLO, max_tokens=20, temperature=0)
     assert reply.usage is not None
     assert (reply.choices[0].finish_reason, reply.usage.completion_tokens) == ("length", 20)
