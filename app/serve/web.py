@@ -1,10 +1,9 @@
 """The web application: which path is what, behind the guard."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -25,18 +24,9 @@ _CLIENT_LEFT = 499
 def make_app(service: Service) -> ASGIApp:
     """Return the application that serves a model."""
     door = service.settings.door
-    # Any header: OpenAI's client sends a dozen of its own. And a page from elsewhere asks to be let into this network.
-    cors = Middleware(
-        CORSMiddleware,
-        allow_origins=door.origins,
-        allow_methods=["GET", "POST"],
-        allow_headers=["*"],
-        allow_private_network=True,
-    )
     handlers = _Handlers(service)
-    app = Starlette(
+    app: ASGIApp = Starlette(
         routes=_routes(service),
-        middleware=[cors] if door.origins else [],
         exception_handlers={
             Refused: handlers.refused,
             LocalspecError: handlers.failed,
@@ -46,7 +36,16 @@ def make_app(service: Service) -> ASGIApp:
             Exception: handlers.mistake,
         },
     )
-    return Guard(app, door, service.metrics)
+    return Guard(_for_pages(app, door.origins) if door.origins else app, door, service.metrics)
+
+
+def _for_pages(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
+    """Let pages of these origins read what an application answers."""
+    # Around all of it: Starlette's own middleware would be within what answers for mistakes, and pages not see those.
+    # Any header: OpenAI's client sends a dozen of its own. And a page from elsewhere asks to be let into this network.
+    return CORSMiddleware(
+        app, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=["*"], allow_private_network=True
+    )
 
 
 def _routes(service: Service) -> list[Route]:

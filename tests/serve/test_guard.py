@@ -342,6 +342,16 @@ def test_a_mistake_of_the_servers_own_is_told_and_logged_without_what_was_said(
     assert "secret" not in told + response.text
 
 
+def test_a_page_that_is_allowed_is_told_of_a_mistake_of_the_servers_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.serve.asking.read_chat", lambda *_: 1 / 0)
+    with served(tmp_path, "toy", "--allow-origin", "http://localhost:3000") as one:
+        response = one.client.post(CHAT, json=HELLO, headers={"Origin": "http://localhost:3000"})
+    assert (response.status_code, response.json()["error"]["type"]) == (500, "server_error")
+    assert response.headers["access-control-allow-origin"] == "http://localhost:3000"
+
+
 def test_nothing_that_is_said_is_logged(server: Served, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         server.post(CHAT, messages=[{"role": "user", "content": "zebra"}], max_tokens=2)
