@@ -25,6 +25,8 @@ class Chat:
     settings: Question
     """How to answer; its turns are filled in for each question."""
     system: str | None
+    usual_system: str | None = None
+    """What a new conversation begins with."""
     drafter: str = "off"
     """Name of the drafter in use."""
     turns: list[Message] = field(default_factory=list)
@@ -38,7 +40,7 @@ class Chat:
     def start(cls, request: Request, terminal: Terminal, engine: LineEngine) -> "Chat":
         """Load the models and return the chat over them."""
         ready: Ready = engine.load()
-        chat = cls(engine, terminal, request.settings, request.system, ready.drafter)
+        chat = cls(engine, terminal, request.settings, request.system, request.usual_system, ready.drafter)
         chat.terminal.tell(
             f"{ready.model}: {ready.description}, context {ready.context_size:,}, drafter {ready.drafter}"
         )
@@ -73,8 +75,13 @@ class Chat:
         self.record.undo()
         return True
 
+    def instruct(self, system: str | None) -> None:
+        """Tell the model something else first, or nothing, from the next answer on."""
+        self.system = self.usual_system = system
+
     def clear(self) -> None:
         """Start a new conversation."""
+        self.system = self.usual_system
         self.turns.clear()
         self.record.clear()
 

@@ -120,7 +120,7 @@ def run(context: click.Context, /, model: str | None, prompt: tuple[str, ...], *
     if flags["edit"] and context.get_parameter_source("temp") is ParameterSource.DEFAULT:
         # What is proposed is to be the likeliest, and the same each time.
         flags["temp"] = 0.0
-    context.exit(start(model, prompt, flags, named=was_given(context, "model")))
+    context.exit(start(model, prompt, flags, named=was_given(context, "model"), given=given_flags(context)))
 
 
 @command_line.command(cls=SectionedCommand, epilog=_EPILOG, short_help=_BENCH)

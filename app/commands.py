@@ -68,7 +68,7 @@ def _undo(chat: Chat, _: str) -> None:
 
 def _system(chat: Chat, argument: str) -> None:
     if argument:
-        chat.system = None if argument == "off" else argument
+        chat.instruct(None if argument == "off" else argument)
         chat.terminal.tell("Takes effect with the next answer.")
     else:
         chat.terminal.show(chat.system or "No system prompt.")

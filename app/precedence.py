@@ -16,9 +16,6 @@ _GIVING_WAY: Mapping[str, tuple[str, ...]] = {
     "card": ("no_card",),
     "no_card": ("card",),
     "edit": _CHAT,
-    # A conversation goes on with the system prompt that it began with.
-    "go_on": ("system_prompt",),
-    "resume": ("system_prompt",),
 }
 """Parameters, each with those that contradict it."""
 

@@ -4,7 +4,7 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -62,6 +62,9 @@ class Request:
     prompt: str | None
     """None: open a chat."""
     system: str | None
+    """What the model is told first."""
+    usual_system: str | None
+    """The same in a conversation that is begun after this one."""
     as_json: bool
     quiet: bool
     saved: bool
@@ -75,10 +78,13 @@ class Request:
     """A file to edit, maybe with a place in it; None: this is a chat, or a question."""
 
 
-def read_request(model: str | None, words: tuple[str, ...], flags: dict[str, Any], *, named: bool = True) -> Request:
+def read_request(
+    model: str | None, words: tuple[str, ...], flags: dict[str, Any], *, named: bool = True, given: Container[str] = ()
+) -> Request:
     """Read the arguments and flags of `run`; raises UsageError.
 
     `words` are what follows the model; `named` tells that it was given there, and is no default of the environment.
+    `given` are the flags of the command line, by their parameters.
     """
     _check_edits_alone(words, flags)
     resumed = _resumed(flags)
@@ -88,7 +94,8 @@ def read_request(model: str | None, words: tuple[str, ...], flags: dict[str, Any
         plan=replace(plan, texts=_texts()) if _remembers(plan, flags) else plan,
         settings=_settings(flags),
         prompt=None if flags["edit"] else _prompt(words, flags),
-        system=_system(flags, resumed),
+        system=_system(flags, resumed, given),
+        usual_system=_system(flags, None, given),
         as_json=flags["as_json"],
         quiet=flags["quiet"],
         # Who reads JSON has the answer already; a conversation that goes on must know what came of it.
@@ -201,11 +208,11 @@ def _remembers(plan: LoadPlan, flags: dict[str, Any]) -> bool:
     return not (flags["no_memory"] or flags["no_history"] or plan.model == TOY)
 
 
-def _system(flags: dict[str, Any], resumed: Resumed | None) -> str | None:
-    given: str | None = flags["system_prompt"]
-    if given is None:
-        return None if resumed is None else resumed.conversation.system
-    return _cleaned(given)
+def _system(flags: dict[str, Any], resumed: Resumed | None, given: Container[str]) -> str | None:
+    # What settings say is for new conversations; one that goes on has its own.
+    if resumed is not None and "system_prompt" not in given:
+        return resumed.conversation.system
+    return None if flags["system_prompt"] is None else _cleaned(flags["system_prompt"])
 
 
 def _cleaned(said: str) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Container
 from typing import Any
 
 from app.error_lines import errors_told
@@ -10,10 +11,15 @@ from app.terminal import Terminal
 from models.errors import UsageError
 
 
-def start(model: str | None, words: tuple[str, ...], flags: dict[str, Any], *, named: bool) -> int:
-    """Run what the command line asks for; return the exit code. Raises LocalspecError, which has its line of JSON."""
+def start(
+    model: str | None, words: tuple[str, ...], flags: dict[str, Any], *, named: bool, given: Container[str]
+) -> int:
+    """Run what the command line asks for; return the exit code. Raises LocalspecError, which has its line of JSON.
+
+    `named` and `given` as of `app.request.read_request`.
+    """
     with errors_told(as_json=flags["as_json"]):
-        return _start(read_request(model, words, flags, named=named))
+        return _start(read_request(model, words, flags, named=named, given=given))
 
 
 def _start(request: Request) -> int:

@@ -63,7 +63,7 @@ class ChatScreen(SparingScreen):
         self.link = link
         self.mailbox = mailbox
         self.now = now
-        self.dialogue = Dialogue(request.settings, request.system)
+        self.dialogue = Dialogue(request.settings, request.system, request.usual_system)
         self.flow = Flow()
         self.ready: Ready | None = None
         self.failure: LocalspecError | None = None

@@ -89,7 +89,7 @@ def _branch(screen: "ChatScreen", _: str) -> None:
 
 def _system(screen: "ChatScreen", argument: str) -> None:
     if argument:
-        screen.dialogue.system = None if argument == "off" else argument
+        screen.dialogue.instruct(None if argument == "off" else argument)
         screen.note("The system prompt changes with the next answer.")
     else:
         screen.output(screen.dialogue.system or "No system prompt.")

@@ -172,7 +172,7 @@ def new_conversation(screen: "ChatScreen") -> None:
     """Start a new conversation; the old one stays saved."""
     if is_busy(screen):
         return
-    screen.dialogue.record.clear()
+    screen.dialogue.clear()
     screen.editing = None
     screen.transcript.clear()
     _nothing_read(screen)

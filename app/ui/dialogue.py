@@ -15,14 +15,23 @@ from models.prompts import Message
 class Dialogue:
     """What is said, on which branch, and how answers are asked for."""
 
-    def __init__(self, settings: Question, system: str | None) -> None:
-        """Take how to answer, the turns still to come, and what the model is told first."""
+    def __init__(self, settings: Question, system: str | None, usual_system: str | None = None) -> None:
+        """Take how to answer, the turns still to come, and what the model is told first, here and in new ones."""
         self.settings = replace(settings, watch=True)
-        self.system = system
+        self.system, self._usual_system = system, usual_system
         self.record = Recorder()
         self.drafter = "off"
         self.last: Ended | None = None
         """The last answer, for /stats."""
+
+    def instruct(self, system: str | None) -> None:
+        """Tell the model something else first, or nothing, from the next answer on."""
+        self.system = self._usual_system = system
+
+    def clear(self) -> None:
+        """Let the next question start a new conversation."""
+        self.system = self._usual_system
+        self.record.clear()
 
     def ask(self, text: str, instead_of: int | None = None, typed: str | None = None) -> Question:
         """Return the question after a message of the user, which may stand in the place of an earlier one.

@@ -241,6 +241,20 @@ def test_a_new_conversation_has_the_same_name_as_on_the_screen(chat: Terminal, n
     chat.wait_for("/new ")
 
 
+@pytest.mark.parametrize("said", ["", "Be brief."])
+def test_after_one_that_went_on_a_new_conversation_has_the_settings_system_prompt(tmp_path: Path, said: str) -> None:
+    assert localspec("run", "toy", "-n", "2", "hi", "-sys", "Be a pirate.", home=tmp_path).returncode == 0
+    settings = tmp_path / ".config/localspec/config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f'system-prompt = "{said}"\n' if said else "")
+    told = localspec("run", "-C", "-n", "2", home=tmp_path, typed="/system\n/new\n/system\n").stderr
+    after = told.partition("Be a pirate.")[2]
+    assert (said or "No system prompt.") in after
+    assert "Be a pirate." not in after
+    kept = localspec("run", "-C", "-n", "2", home=tmp_path, typed="/system Be loud.\n/new\n/system\n").stderr
+    assert "Be loud." in kept.partition("New conversation.")[2], "what was typed counts"
+
+
 @pytest.mark.parametrize("farewell", ["/quit\n", "/bye\n", "\x04"])
 def test_leaving_is_no_failure(chat: Terminal, farewell: str) -> None:
     chat.type(farewell)

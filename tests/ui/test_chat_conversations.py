@@ -92,6 +92,28 @@ def test_a_message_that_was_being_edited_is_forgotten_with_its_conversation() ->
     drive(steps())
 
 
+def test_a_new_conversation_has_not_the_system_prompt_of_one_that_was_resumed() -> None:
+    async def steps() -> None:
+        async with chatting(predict=4, system_prompt="Be brief.") as chat:
+            await chat.ready()
+            await chat.type("/system Be a pirate.")
+            await chat.ask("the first")
+            first = await conversation(chat)
+        async with chatting(predict=4, system_prompt="Be brief.") as chat:
+            await chat.ready()
+            await chat.type(f"/resume {first}")
+            await chat.until(lambda: chat.messages)
+            assert chat.screen.dialogue.system == "Be a pirate."
+            await chat.pilot.press("ctrl+n")
+            await chat.until(lambda: chat.screen.dialogue.system == "Be brief.")
+            await chat.type("/system Be loud.")
+            await chat.pilot.press("ctrl+n")
+            await chat.ask("the second")
+            assert chat.screen.dialogue.system == "Be loud."
+
+    drive(steps())
+
+
 def test_what_went_wrong_with_the_saving_is_told_when_a_conversation_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     async def steps() -> None:
         async with chatting(predict=4) as chat:
