@@ -74,16 +74,26 @@ def _read_turn(terminal: Terminal) -> tuple[str, bool]:
     lines = [line]
     while lines[-1].endswith("\\"):
         lines[-1] = lines[-1][:-1]
-        lines.append(terminal.read(". "))
+        lines += _read_more(terminal)
     return "\n".join(lines), False
 
 
 def _read_fenced(terminal: Terminal, first: str) -> str:
-    lines = [first]
-    while not lines[-1].rstrip().endswith(_FENCE):
-        lines.append(terminal.read(". "))
+    lines, more = [first], [first]
+    while more and not lines[-1].rstrip().endswith(_FENCE):
+        more = _read_more(terminal)
+        lines += more
     lines[-1] = lines[-1].rstrip().removesuffix(_FENCE)
     return "\n".join(lines).strip("\n")
+
+
+def _read_more(terminal: Terminal) -> list[str]:
+    """Read a line that goes on with a text; none at Ctrl-D, which ends the text and loses none of it."""
+    try:
+        return [terminal.read(". ")]
+    except EOFError:
+        terminal.show("")
+        return []
 
 
 @contextmanager

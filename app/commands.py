@@ -42,7 +42,7 @@ def run_command(chat: Chat, line: str) -> None:
 
 
 _TYPING = (
-    '  A line that ends in \\ continues on the next; """ begins and ends a longer text.\n'
+    '  A line that ends in \\ continues on the next; """ begins and ends a longer text. Ctrl-D ends both.\n'
     "  Ctrl-C stops an answer and keeps its text; twice, it leaves."
 )
 

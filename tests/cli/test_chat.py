@@ -178,6 +178,13 @@ def test_a_text_between_triple_quotes_is_no_command(chat: Terminal) -> None:
     assert "Unknown command" not in chat.text
 
 
+@pytest.mark.parametrize("typed", ['"""one\ntwo\n', "one\\\ntwo\\\n"])
+def test_the_end_of_what_is_typed_ends_a_longer_text_and_loses_none_of_it(tmp_path: Path, typed: str) -> None:
+    assert localspec("run", "toy", "-n", "5", home=tmp_path, typed=typed).returncode == 0
+    said, answer = json.loads(localspec("history", "export", "--json", home=tmp_path).stdout)["messages"]
+    assert (said["text"].rstrip(), answer["role"]) == ("one\ntwo", "assistant")
+
+
 def test_the_argument_of_a_command_can_begin_on_the_next_line(chat: Terminal) -> None:
     chat.type("/system\\\nBe brief.\\\nBe kind.\n/system\n")
     chat.wait_for("Be brief.\nBe kind.\n")
