@@ -17,18 +17,39 @@ from models.errors import LocalspecError
 _FALLBACKS = ("nano", "vi")
 
 
+class EditorFailedError(LocalspecError):
+    """An editor ended with an error code."""
+
+    def __init__(self, name: str, code: int, written: str) -> None:
+        """Take the text that it left, "" where that is not another one."""
+        hint = "Up brings back what was written there." if written else "Try it again."
+        super().__init__(f"{name} failed, so the prompt stays as it was.", cause=f"Its exit code is {code}.", hint=hint)
+        self.written = written
+
+
 def edit_text(text: str) -> str:
     """Return a text as the user left it in $VISUAL, $EDITOR, nano or vi; the terminal must be free.
 
-    Raises LocalspecError where there is no editor, or it fails.
+    Raises LocalspecError where there is no editor, or it fails: EditorFailedError where it leaves a text all the same.
     """
     command = _command()
     # A folder of its own is private too: editors put copies and swap files beside a file.
     with tempfile.TemporaryDirectory(prefix="localspec-") as folder:
         file = Path(folder) / "prompt.md"
         file.write_text(text, encoding="utf-8", errors="replace", newline="")
-        _run([*command, str(file)])
-        return _read(file).removesuffix("\n")
+        code = _run([*command, str(file)])
+        after = _read(file).removesuffix("\n")
+    if code:
+        raise EditorFailedError(command[0], code, after if after.strip() and after != text else "")
+    return after
+
+
+def edited(text: str) -> str | LocalspecError:
+    """Return what `edit_text` does, or its error, for who must not leave a block by one."""
+    try:
+        return edit_text(text)
+    except LocalspecError as error:
+        return error
 
 
 def _command() -> list[str]:
@@ -46,19 +67,16 @@ def _command() -> list[str]:
     raise LocalspecError("There is no editor.", hint='Name one: export EDITOR="code --wait"')
 
 
-def _run(command: list[str]) -> None:
+def _run(command: list[str]) -> int:
+    """Return the exit code."""
     name = command[0]
     try:
         with _signals_are_its():
             # While a screen is open, descriptors 1 and 2 lead to the log; these two are the terminal.
-            code = subprocess.run(command, stdout=sys.__stdout__, stderr=sys.__stderr__, check=False).returncode
+            return subprocess.run(command, stdout=sys.__stdout__, stderr=sys.__stderr__, check=False).returncode
     except OSError as error:
         cause = error.strerror or type(error).__name__
         raise LocalspecError(f"{name} can't be started.", cause=f"{cause}.", hint="Set $EDITOR to another.") from error
-    if code:
-        raise LocalspecError(
-            f"{name} failed, so the prompt stays as it was.", cause=f"Its exit code is {code}.", hint="Try it again."
-        )
 
 
 @contextmanager

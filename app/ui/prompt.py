@@ -18,7 +18,7 @@ from app.input_text import typed_again, working_directory
 from app.paths import prompts_file
 from app.ui.completion import Sources, partial_at
 from app.ui.completion_popup import CompletionPopup
-from app.ui.editor import edit_text
+from app.ui.editor import EditorFailedError, edited
 from app.ui.pastes import Pastes, harmless
 from app.ui.prompt_area import PromptArea
 from app.ui.prompt_history import PromptHistory
@@ -143,10 +143,12 @@ class Prompt(Widget):
         try:
             with app.suspend():
                 # An error that left this block would pass by what gives the terminal back to the app.
-                after = _edited(before)
+                after = edited(before)
         except SuspendNotSupported:
             after = LocalspecError("An editor can't be opened from this terminal.")
         if isinstance(after, LocalspecError):
+            if isinstance(after, EditorFailedError) and after.written:
+                self.history.set_aside(after.written, self._whole)
             told = " ".join(filter(None, (after.cause, after.hint)))
             app.notify(told, title=after.title, severity="error", markup=False)
         elif after != before:
@@ -291,10 +293,3 @@ class Prompt(Widget):
             self._popup.close()
         elif typed != self._popup.partial:
             self._popup.offer(typed, self.region.y)
-
-
-def _edited(text: str) -> str | LocalspecError:
-    try:
-        return edit_text(text)
-    except LocalspecError as error:
-        return error

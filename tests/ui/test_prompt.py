@@ -267,7 +267,7 @@ def test_plain_text_is_harmless_as_it_is() -> None:
 
 
 def edits(monkeypatch: pytest.MonkeyPatch, run: Callable[[str], str]) -> None:
-    monkeypatch.setattr("app.ui.prompt.edit_text", run)
+    monkeypatch.setattr("app.ui.editor.edit_text", run)
 
 
 def test_an_editor_gets_all_of_the_text_and_gives_it_back(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,6 +314,26 @@ def test_a_failing_editor_is_told_of_and_the_text_stays(
         assert told.severity == "error"
         assert told.title
         assert not told.markup
+
+    drive(host, steps)
+
+
+def test_what_was_written_in_an_editor_that_fails_is_above_the_prompt(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        host.suspend = suspended  # type: ignore[method-assign]
+        monkeypatch.setenv("VISUAL", """sh -c 'echo written >> "$0"; exit 1'""")
+        await press(host, pilot, "a")
+        host.prompt.edit_externally(host)
+        assert host.prompt.text == "a"
+        await pilot.pause()
+        (told,) = host._notifications
+        assert "Up brings back" in told.message
+        await press(host, pilot, "up")
+        assert host.prompt.text == "awritten"
+        await press(host, pilot, "down")
+        assert host.prompt.text == "a"
 
     drive(host, steps)
 
