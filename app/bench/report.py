@@ -10,6 +10,8 @@ from app.engine.bench_run import Conditions
 from models.counted import counted
 
 _WIDTH = 100
+_A_TENTH = 0.0995
+"""Seconds that are "0.10" in two digits."""
 _POSITIONS = 8
 """Draft positions whose acceptance is shown; JSON has them all."""
 _COLUMNS = (
@@ -94,7 +96,7 @@ def _cells(result: Result, class_name: str) -> list[str]:
         "" if plain else _interval(result.interval),
         "" if plain or result.worst is None else f"{result.worst[1]:.2f}",
         f"{milliseconds(result.gap_p50)}/{milliseconds(result.gap_p95)} ms",
-        "-" if result.first_token_seconds is None else f"{_short(result.first_token_seconds)} s",
+        _wait(result.first_token_seconds),
         "" if plain else _number(result.mean_acceptance_length, 2),
         "" if plain else _percent(result.coverage),
         _percent(result.oracle_share),
@@ -147,6 +149,13 @@ def _verdicts(results: Sequence[Result]) -> Iterable[str]:
 
 def _interval(bounds: tuple[float, float] | None) -> str:
     return "-" if bounds is None else "-".join(map(_short, bounds))
+
+
+def _wait(seconds: float | None) -> str:
+    """Return a time to wait in two or three digits: a very small model takes no hundredth of a second."""
+    if seconds is None:
+        return "-"
+    return f"{_short(seconds)} s" if seconds >= _A_TENTH else f"{seconds * 1000:.2g} ms"
 
 
 def _short(value: float) -> str:

@@ -16,6 +16,8 @@ from app.engine.stats import ratio
 
 LEAST_SPEED_UP = 0.95
 """Throughput, as a share of plain, that an arm may not fall below."""
+_A_MILLISECOND = 0.000995
+"""Seconds below which three digits would be wider than a column."""
 _A_SECOND = 0.9995
 """Seconds that are "1000" in milliseconds of three digits."""
 
@@ -259,5 +261,7 @@ def milliseconds(seconds: float | None) -> str:
     """Return a time between tokens in as few digits as tell something; "-" for none."""
     if seconds is None:
         return "-"
+    if seconds < _A_MILLISECOND:
+        return f"{seconds * 1000:.2f}"
     # The format "g" would write a second as 1e+03.
     return f"{seconds * 1000:.3g}" if seconds < _A_SECOND else f"{seconds * 1000:.0f}"

@@ -74,6 +74,16 @@ def test_a_pace_of_seconds_keeps_its_column() -> None:
     ]  # fmt: skip
 
 
+def test_a_model_that_takes_no_millisecond_keeps_its_columns_and_is_not_told_to_take_none() -> None:
+    found = findings()
+    pace = [(0.000117, 1)] * 12
+    found.answers = [answer(arm, "p0", pace, reading_seconds=0.0004) for arm in ("off", "lookup:3")]
+    head, *rows = report(found).split("Temperature 0\n\n")[1].splitlines()[:3]
+    assert all("  0.12/0.12 ms 0.52 ms " in row for row in rows), rows
+    assert {len(row) for row in rows} == {len(head)}
+    assert [milliseconds(seconds) for seconds in (0.000994, 0.00099501, 0.001)] == ["0.99", "0.995", "1"]
+
+
 def test_an_interval_of_two_prompts_and_a_long_wait_keep_their_columns() -> None:
     found, common = findings(), {"reading_seconds": 123.0}
     plain = [answer("off", name, [(0.2, 1)] * 12, **common) for name in ("p0", "p1")]
