@@ -1,22 +1,25 @@
 """Full-text search: all words must occur in one message; the best match first, with the words marked."""
 
+import json
 import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 
-from app.history.records import Conversation, Hit
+from app.history.plain_text import without_signs
+from app.history.records import Conversation, Hit, divides
 from app.history.safe_text import storable
 from app.history.schema import TOKENIZE
 from app.history.store import Store
 from models.errors import UsageError
+from models.thoughts import divided
 
 _OPEN, _CLOSE = "\x02", "\x03"
 _AROUND = 16
 """Words shown around a hit."""
 _HIT = """
     SELECT conversation.id, title, system, leaf, conversation.created, changed, entry.id, role, entry.created,
-        entry.text
+        entry.text, entry.settings
 """
 _SEARCH = f"""{_HIT}
     FROM words JOIN entry ON entry.id = words.rowid JOIN conversation ON conversation.id = entry.conversation
@@ -56,7 +59,8 @@ def search(store: Store, text: str, limit: int = -1) -> list[Hit]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as pieces:
         pieces.execute(_PIECES)
         return [
-            Hit(Conversation(*row[:6]), row[6], row[7], row[8], _parts(_snippet(pieces, row[9], text))) for row in rows
+            Hit(Conversation(*about), entry, role, created, _parts(_excerpt(pieces, said, settings, text)))
+            for *about, entry, role, created, said, settings in rows
         ]
 
 
@@ -96,6 +100,14 @@ def _quoted(term: str) -> str:
     # SQLite would take a NUL for the end of the query.
     word = term.rstrip("*").replace('"', '""').replace("\0", " ")
     return f'"{word}"' + ("*" if term.endswith("*") else "")
+
+
+def _excerpt(pieces: sqlite3.Connection, text: str, settings: str | None, wanted: str) -> str:
+    """Return the best part of a message as text; `settings` are those of an answer."""
+    if settings is None:
+        return _snippet(pieces, text, wanted)
+    parts = divided(text, divides=divides(json.loads(settings)))
+    return without_signs(_snippet(pieces, "\n\n".join(filter(None, (parts.thoughts, parts.said))), wanted))
 
 
 def _snippet(pieces: sqlite3.Connection, text: str, wanted: str) -> str:

@@ -4,13 +4,14 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from checking import FIXED, caught
 from hypothesis import given
 from hypothesis import strategies as st
-from saved import answered, conversation, steps, talk
+from saved import ANSWER, answered, asked, conversation, steps, talk
 
 from app.history import search as search_module
 from app.history.database import open_database
@@ -163,6 +164,34 @@ def test_a_hit_shows_the_words_with_some_text_around(store: Store) -> None:
     assert text.endswith("…") or text.startswith("…")
     (accented,) = search(store, "cafe")
     assert marked(accented) == ["café"]
+
+
+@pytest.mark.parametrize(
+    ("markdown", "shown"),
+    [
+        ("## The sky\n\n- **Blue** light, see [more](http://x.y)", "The [sky] Blue light, see more"),
+        ("<think>\nOf the sky?\n</think>\n\nIt is *blue*.", "Of the [sky]? It is blue."),
+        ("```python\nsky = x ** 2 + 2*3*4\n```\nThe `sky`", "[sky] = x ** 2 + 2*3*4 The [sky]"),
+        ("> quoted\n\n***sky*** ~~red~~ (**blue**) __init__", "quoted [sky] red (blue) __init__"),
+        ("| sky | b |\n|-----|:-:|\n| 1 | 2 |", "| [sky] | b | | 1 | 2 |"),
+        (f"**The {'long ' * 20}sky **is {'wide ' * 20}blue**", f"…{'long ' * 7}[sky] is {'wide ' * 7}".rstrip() + "…"),
+    ],
+)
+def test_an_answer_is_shown_as_text(tmp_path: Path, markdown: str, shown: str) -> None:
+    with closing(Store(tmp_path / "c.db")) as store:
+        store.write(talk(1, "?", markdown))
+        (found,) = hits(search(store, "sky"), {1001}).splitlines()[1:]
+    assert found == f"    answer: {shown}"
+
+
+def test_what_is_typed_and_what_answers_a_bare_prompt_is_shown_with_its_marks(tmp_path: Path) -> None:
+    said = "<think> **sky**"
+    bare = replace(ANSWER, settings={"raw": True})
+    with closing(Store(tmp_path / "c.db")) as store:
+        store.write([conversation(1, leaf=1001), asked(1000, said), answered(1001, said, 1000, answer=bare)])
+        shown = hits(search(store, "sky"), {1000, 1001})
+    assert "you: <think> **[sky]**\n" in shown
+    assert "answer: <think> [sky]" in shown
 
 
 def test_what_a_hit_costs_follows_the_length_of_the_message(tmp_path: Path) -> None:
