@@ -23,6 +23,20 @@ def read_grammar(flags: dict[str, Any]) -> Grammar | None:
         first, second, *_ = (FORM_FLAGS[name] for name in given)
         raise UsageError(f"{first} and {second} both say what the answer looks like.", hint="Leave out one of the two.")
     for name, said in given.items():
-        text = read_file(FORM_FLAGS[name], Path(said)) if name.endswith("_file") else said
+        text = _text(name, said)
         return Grammar.of_schema(text) if name.startswith("json") else Grammar.of_text(text)
     return None
+
+
+def _text(name: str, said: str) -> str:
+    """Return what a flag says, or its file; raises UsageError for what can be no form at all."""
+    flag = FORM_FLAGS[name]
+    if name.endswith("_file"):
+        flag, said = f"{flag} {said}", read_file(flag, Path(said))
+    if not said.strip():
+        raise UsageError(f"{flag} is empty.", hint="Is a variable of the shell unset? Leave it out for any answer.")
+    try:
+        said.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{flag} is no UTF-8.", hint="Check the encoding of the terminal.") from error
+    return said

@@ -27,6 +27,8 @@ _MOST_OF_GBNF = 1_000
 _MULTIPLES = 10_000
 """What tells multiples of a number takes as many states; with a million of them it would be made for a quarter of an
 hour."""
+_SCHEMA_HINT = 'It has to be a JSON object, as in {"type": "boolean"}; {} lets any JSON pass.'
+_LEAVE_OUT = "Leave out or replace what is named there; the answer could otherwise break it."
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|.)", re.DOTALL)
 _ASCII = 128
 
@@ -47,13 +49,13 @@ class Grammar:
         """
         parsed = _parsed(schema) if isinstance(schema, str) else schema
         if not isinstance(parsed, dict):
-            raise _bad_schema("A schema is a JSON object.")
+            raise _bad_schema("A schema is a JSON object.", hint=_SCHEMA_HINT)
         try:
             _check_size(parsed)
             closed = parsed if _has(parsed, "allOf") else _closed(parsed)
             source, error = call_deep(lambda: _compiled_schema(closed))
         except (ValueError, RecursionError) as refused:
-            # Whole numbers that no other language has, for one.
+            # Whole numbers that no other language has, and half of a surrogate pair, which no text can hold.
             raise _bad_schema(f"It can't be read: {refused}.") from refused
         if error:
             raise _bad_schema(error)
@@ -117,11 +119,10 @@ def _parsed(text: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _bad_schema(f"It is no JSON: {error}.") from error
+        raise _bad_schema(f"It is no JSON: {error}.", hint=_SCHEMA_HINT) from error
 
 
-def _bad_schema(cause: str) -> UsageError:
-    hint = "Leave out or replace what is named there; the answer could otherwise break it."
+def _bad_schema(cause: str, *, hint: str = _LEAVE_OUT) -> UsageError:
     return UsageError("The JSON schema can't be used.", cause=cause[:_LONGEST_CAUSE], hint=hint)
 
 

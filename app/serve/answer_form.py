@@ -20,7 +20,7 @@ def read_form(fields: Fields) -> Grammar | None:
             return Grammar.of_text(fields.text(name) or "")
         return Grammar.of_schema(_schema(fields, name))
     except UsageError as error:
-        fields.refuse(name, f"can't be used: {error.cause}")
+        fields.refuse(name, f"can't be used: {error.cause.removesuffix('.')}")
 
 
 def _is_asked(fields: Fields, name: str) -> bool:

@@ -24,6 +24,7 @@ def takes(grammar: Grammar, text: str) -> bool:
     [
         ("{", "It is no JSON"),
         ("[" * 100_000, "It is no JSON"),
+        ('{"enum": ["\\ud800"]}', "\\ud800"),
         ("[]", "A schema is a JSON object"),
         (None, "A schema is a JSON object"),
         (True, "A schema is a JSON object"),

@@ -1,0 +1,64 @@
+"""Answers in a form on the command line: what the flags take, what they refuse in words, and what a chat says of it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from run_here import Done, localspec_here
+
+SHORT = 'root ::= "yes" | "no"'
+LONG = 'root ::= "the cat sat on the mat"'
+
+
+def run(home: Path, *arguments: str, typed: str | None = None) -> Done:
+    words = () if typed is not None else ("-p", "is it")
+    return localspec_here("run", "toy", "--temp", "0", *words, *arguments, home=home, typed=typed)
+
+
+def test_a_form_is_given_as_it_is_or_in_a_file(tmp_path: Path) -> None:
+    grammar, schema = tmp_path / "g.gbnf", tmp_path / "s.json"
+    grammar.write_text(SHORT)
+    schema.write_text('\ufeff{"type": "boolean"}\n')
+    for flags in (("--grammar", SHORT), ("--grammar-file", str(grammar))):
+        assert run(tmp_path, *flags).stdout in ("yes\n", "no\n")
+    for flags in (("-j", '{"type": "boolean"}'), ("-jf", str(schema))):
+        assert run(tmp_path, *flags).stdout in ("true\n", "false\n")
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["-j", "{}", "--grammar", SHORT], "--grammar and --json-schema both say"),
+        (["-jf", "gone.json"], "--json-schema-file gone.json can't be read."),
+        (["-jf", "empty"], "--json-schema-file empty is empty."),
+        (["-j", " "], "--json-schema is empty."),
+        (["--grammar", ""], "--grammar is empty."),
+        (["--grammar-file", ""], "the name is empty"),
+        (["-j", '{"enum": ["\udce9"]}'], "--json-schema is no UTF-8."),
+        (["--grammar", 'root ::= "\udce9"'], "--grammar is no UTF-8."),
+        (["-j", '{"enum": ["\\ud800"]}'], "The JSON schema can't be used."),
+        (["-j", '{"type": '], 'It has to be a JSON object, as in {"type": "boolean"}'),
+        (["-j", '{"not": {}}'], "Leave out or replace what is named there"),
+        (["--grammar", "root ::= other"], "other"),
+        (["--edit", "a.py", "-j", "{}"], "--edit opens an editor, but --json-schema is for a chat."),
+    ],
+)
+def test_what_can_be_no_form_is_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str], words: str
+) -> None:
+    (tmp_path / "empty").touch()
+    monkeypatch.chdir(tmp_path)
+    done = run(tmp_path, *flags) if "--edit" not in flags else localspec_here("run", "toy", *flags, home=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+
+
+def test_a_form_is_for_one_run_and_no_setting(tmp_path: Path) -> None:
+    settings = tmp_path / ".config/localspec/config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("json-schema = '{}'\n")
+    done = run(tmp_path)
+    assert (done.returncode, "--json-schema is about a single run" in done.stderr) == (2, True)
+    settings.unlink()
+    shown = json.loads(localspec_here("config", "show", "--all", "--json", home=tmp_path).stdout)
+    assert not [one for one in shown["settings"] if "grammar" in one["key"] or "schema" in one["key"]]
