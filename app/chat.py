@@ -11,6 +11,7 @@ from app.history.safe_text import one_line
 from app.line_engine import LineEngine
 from app.report import ending_note, summary, unfinished_note, unsaid_note
 from app.request import Request
+from app.settings import form_note
 from app.speech import Speech
 from app.terminal import Terminal
 from models.prompts import Message
@@ -49,6 +50,8 @@ class Chat:
             chat._go_on(request.resumed)
         if chat.record.private:
             terminal.tell("Private: nothing of this chat is saved.")
+        if note := form_note(request.settings):
+            terminal.tell(note)
         return chat
 
     def ask(self, text: str, typed: str | None = None) -> None:

@@ -19,6 +19,7 @@ _SAMPLING = {
     for entry in fields(SamplingParams)
 }
 _Choice = TypeVar("_Choice", bound=StrEnum)
+_NO_FORM = "off"
 _LONGEST_DRAFT, _MOST_TOKENS = 64, 2**31 - 1
 
 
@@ -32,6 +33,7 @@ def setting_values(settings: Question) -> Mapping[str, object]:
         "predict": "-1 (no limit)" if settings.max_tokens is None else settings.max_tokens,
         "accept": f"{settings.accept} ({settings.accept.claim})",
         "think": str(settings.effort),
+        "form": "as asked for at the start" if settings.grammar else _NO_FORM,
     }
 
 
@@ -42,6 +44,9 @@ def with_setting(settings: Question, name: str, value: str) -> Question:
         raise UsageError(f"Unknown setting '{name}'.", hint=f"The settings are: {', '.join(names)}.")
     if name == "accept":
         return replace(settings, accept=_one_of(Accept, name, value))
+    if name == "form":
+        _check_lifts(value)
+        return replace(settings, grammar=None)
     if name == "think":
         return replace(settings, effort=_one_of(Effort, name, value))
     try:
@@ -58,6 +63,11 @@ def with_setting(settings: Question, name: str, value: str) -> Question:
         raise UsageError(f"{name} can't be '{value}'.", hint="Expected a number.") from None
 
 
+def form_note(settings: Question) -> str | None:
+    """Return what the user should know of the form that all answers have; None where they are as they like."""
+    return "Every answer gets the form that was asked for; /set form off lifts that." if settings.grammar else None
+
+
 def draft_length_text(settings: Question) -> str:
     """Return how long a draft may be, in words."""
     if not settings.adapt:
@@ -65,6 +75,13 @@ def draft_length_text(settings: Question) -> str:
     if settings.draft_length is None:
         return "as many tokens as pay off"
     return f"at most {counted(settings.draft_length, 'token')}"
+
+
+def _check_lifts(value: str) -> None:
+    """Refuse all values but the one that lifts a form; raises UsageError."""
+    if value != _NO_FORM:
+        hint = f"Expected {_NO_FORM}: a form is given at the start, by --json-schema or --grammar."
+        raise UsageError(f"form can't be '{value}'.", hint=hint)
 
 
 def _count(name: str, value: int, allowed: range) -> int | None:

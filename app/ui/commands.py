@@ -206,7 +206,7 @@ def _count(command: str, argument: str, most: int) -> int:
 _ON_OFF = ("on", "off")
 _SETTINGS = (
     "temp", "top-k", "top-p", "min-p", "repeat-penalty", "frequency-penalty", "presence-penalty", "repeat-last-n",
-    "seed", "draft-max", "predict", "accept", "think",
+    "seed", "draft-max", "predict", "accept", "think", "form off",
 )  # fmt: skip
 COMMANDS: Mapping[str, Command] = {
     "help": Command(lambda screen, _: show_help(screen.app), "", "all keys and commands"),

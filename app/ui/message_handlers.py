@@ -12,7 +12,7 @@ from app.explanation import explanation_text
 from app.history.recorder import source_of, start_recorder
 from app.report import ending_note, summary, unfinished_note
 from app.request import Request
-from app.settings import draft_length_text
+from app.settings import draft_length_text, form_note
 from app.ui.conversing import add_entry, bring_unanswered, take_back, unsaid
 from app.walk_text import walk_text
 from models.catalog import STARTER
@@ -57,6 +57,8 @@ def _begin(screen: "ChatScreen", ready: Ready) -> None:
         bring_unanswered(screen, request.resumed)
     if dialogue.record.private:
         screen.note("Private: nothing of this chat is saved.")
+    if note := form_note(request.settings):
+        screen.note(note)
 
 
 def _on_reading(screen: "ChatScreen", reading: Reading) -> None:

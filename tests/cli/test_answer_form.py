@@ -53,6 +53,20 @@ def test_what_can_be_no_form_is_refused_in_words(
     assert words in done.stderr
 
 
+def test_a_chat_says_that_answers_have_a_form_and_lifts_it(tmp_path: Path) -> None:
+    typed = "is it\n/set\n/set form on\n/set temp 0\nis it\n/set form off\n/set\nis it\n"
+    done = run(tmp_path, "--grammar", SHORT, "-n", "30", typed=typed)
+    first, second, third = (part.split("\n", 1)[0] for part in done.stdout.splitlines(keepends=True)[:3])
+    assert {first, second} <= {"yes", "no"}
+    assert third not in ("yes", "no")
+    before, refused, after = done.stderr.partition("form can't be 'on'.")
+    assert refused
+    assert "Every answer gets the form that was asked for" in before
+    assert "form              as asked for at the start" in before
+    assert "form              off" in after
+    assert "Every answer gets" not in run(tmp_path, typed="").stderr
+
+
 def test_a_form_is_for_one_run_and_no_setting(tmp_path: Path) -> None:
     settings = tmp_path / ".config/localspec/config.toml"
     settings.parent.mkdir(parents=True)

@@ -46,6 +46,21 @@ def test_commands_answer_on_the_screen_and_the_chat_goes_on(line: str, shown: st
     drive(steps())
 
 
+def test_a_form_that_answers_get_is_told_of_and_lifted() -> None:
+    async def steps() -> None:
+        async with chatting(grammar='root ::= "yes"', predict=9, temp=0.0) as chat:
+            await chat.ready()
+            assert "Every answer gets the form that was asked for" in chat.notes
+            assert await chat.ask("abc") == "yes"
+            await chat.type("/set temp 0.5")
+            assert await chat.ask("abc") == "yes"
+            await chat.type("/set form off")
+            await chat.until(lambda: "form is off." in chat.notes)
+            assert await chat.ask("abc") != "yes"
+
+    drive(steps())
+
+
 def test_help_lists_remapped_keys() -> None:
     async def steps() -> None:
         async with chatting(key=("chat.panel=f12",), size=(140, 60)) as chat:  # type: ignore[arg-type]
