@@ -123,7 +123,8 @@ class Chat:
         self.last = ended
         unsaid = None if ended.answer else unsaid_note(again=again)
         unfinished = unfinished_note(ended.finish) if speech.is_unfinished else None
-        notes = [ending_note(ended.finish, in_chat=True), unsaid, unfinished]
+        formed = self.settings.grammar is not None and not unfinished
+        notes = [ending_note(ended.finish, in_chat=True, formed=formed), unsaid, unfinished]
         if any(notes):
             self.terminal.tell(" ".join(note for note in notes if note))
         self.terminal.tell(summary(ended))

@@ -59,7 +59,7 @@ def _as_text(engine: LineEngine, terminal: Terminal, request: Request, messages:
     for message in messages:
         speech.hear(message)
         if isinstance(message, Ended):
-            _tell_end(terminal, message, speech)
+            _tell_end(terminal, message, speech, formed=request.settings.grammar is not None)
             ended = message
     assert ended is not None, _NO_END
     if request.settings.explain:
@@ -68,10 +68,11 @@ def _as_text(engine: LineEngine, terminal: Terminal, request: Request, messages:
     return _exit_code(ended)
 
 
-def _tell_end(terminal: Terminal, ended: Ended, speech: Speech) -> None:
+def _tell_end(terminal: Terminal, ended: Ended, speech: Speech, *, formed: bool) -> None:
     if not ended.answer:
         terminal.say("\n")
-    for note in (ending_note(ended.finish), unfinished_note(ended.finish) if speech.is_unfinished else None):
+    unfinished = unfinished_note(ended.finish) if speech.is_unfinished else None
+    for note in (ending_note(ended.finish, formed=formed and not unfinished), unfinished):
         if note is not None:
             terminal.warn(note)
     terminal.tell(summary(ended))

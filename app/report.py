@@ -30,8 +30,13 @@ def summary(ended: Ended) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def ending_note(finish: Finish, *, in_chat: bool = False) -> str | None:
-    """Return what the user should know about an answer that did not end by itself; None for one that did."""
+def ending_note(finish: Finish, *, in_chat: bool = False, formed: bool = False) -> str | None:
+    """Return what the user should know about an answer that did not end by itself; None for one that did.
+
+    `formed`: one that was to have a form.
+    """
+    if finish is Finish.LENGTH and formed:
+        return "The answer was cut, and may lack the rest of its form. Allow it more: -n N."
     if finish is Finish.CONTEXT:
         return f"The context is full, so the answer ends here. Use a larger one: -c N{', or /new' * in_chat}."
     return "Stopped." if finish is Finish.CANCELLED else None

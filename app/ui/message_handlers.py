@@ -85,9 +85,11 @@ def _on_ended(screen: "ChatScreen", ended: Ended) -> None:
         return
     if ended.answer:
         screen.transcript.append(entry, ended.text)
+        said = bool(screen.dialogue.record.entries[entry].parts.said)
+        formed = said and screen.dialogue.settings.grammar is not None
         notes = [
-            ending_note(ended.finish, in_chat=True),
-            None if screen.dialogue.record.entries[entry].parts.said else unfinished_note(ended.finish),
+            ending_note(ended.finish, in_chat=True, formed=formed),
+            None if said else unfinished_note(ended.finish),
         ]
         screen.transcript.finish(entry, " ".join(filter(None, [*notes, summary(ended)])))
     else:

@@ -53,6 +53,15 @@ def test_what_can_be_no_form_is_refused_in_words(
     assert words in done.stderr
 
 
+def test_an_answer_that_is_cut_before_its_form_is_complete_says_so(tmp_path: Path) -> None:
+    note = "may lack the rest of its form"
+    cut, whole = (run(tmp_path, "--grammar", LONG, "-n", count) for count in ("5", "50"))
+    assert (cut.stdout, whole.stdout) == ("the c\n", "the cat sat on the mat\n")
+    assert (cut.returncode, note in cut.stderr, note in whole.stderr) == (0, True, False)
+    assert note not in run(tmp_path, "-n", "5").stderr
+    assert note in run(tmp_path, "--grammar", LONG, "-n", "5", typed="is it\n").stderr
+
+
 def test_a_chat_says_that_answers_have_a_form_and_lifts_it(tmp_path: Path) -> None:
     typed = "is it\n/set\n/set form on\n/set temp 0\nis it\n/set form off\n/set\nis it\n"
     done = run(tmp_path, "--grammar", SHORT, "-n", "30", typed=typed)

@@ -61,6 +61,16 @@ def test_a_form_that_answers_get_is_told_of_and_lifted() -> None:
     drive(steps())
 
 
+def test_an_answer_that_is_cut_before_its_form_is_complete_says_so() -> None:
+    async def steps() -> None:
+        async with chatting(grammar='root ::= "yes or no"', predict=4, temp=0.0) as chat:
+            await chat.ready()
+            assert await chat.ask("abc") == "yes "
+            await chat.until(lambda: "may lack the rest of its form" in chat.shown)
+
+    drive(steps())
+
+
 def test_help_lists_remapped_keys() -> None:
     async def steps() -> None:
         async with chatting(key=("chat.panel=f12",), size=(140, 60)) as chat:  # type: ignore[arg-type]
