@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 
 from app.catalog.pairs import taken_apart
@@ -12,12 +13,15 @@ from app.terminal import Terminal
 from models.cache_types import CacheTypes
 from models.catalog import find_model
 from models.devices import gpus
-from models.errors import MemoryLimitError
+from models.errors import LocalspecError, MemoryLimitError
 from models.gguf import check_file
+from models.gguf_header import read_model
+from models.gguf_pair import read
 from models.machine import available_memory
 from models.memory import MemoryPlan, Need, Room, fit_context, largest_context, room_for
 from models.model_info import ModelInfo, model_info
 from models.parameter_count import parameter_count
+from models.thoughts import Effort
 
 _MEMORY = ("context", "weights", "cache", "buffers", "together")
 _SHORTEST = 256
@@ -28,7 +32,8 @@ def show_model(name: str, context: Asked, cache_types: CacheTypes, *, as_json: b
 
     Raises ModelFileError, and MemoryLimitError where a context that fits was asked for and none does.
     """
-    terminal, info = Terminal(), model_info(find_model(name))
+    terminal, model = Terminal(), read(read_model(find_model(name)))
+    info, efforts = model.info, _efforts(model.template)
     need = _need(info, cache_types)
     room = room_for([need], available_memory(), gpus())
     tokens = _fitting(terminal, [need], room) if context == AUTO else context
@@ -36,12 +41,13 @@ def show_model(name: str, context: Asked, cache_types: CacheTypes, *, as_json: b
     largest = largest_context([info.shape], room.free, cache_types, on_gpu=room.on_gpu)
     if as_json:
         about = {key: value for key, value in asdict(info).items() if key not in ("path", "shape")}
+        about["efforts"] = efforts
         memory = {**asdict(plan), "total": plan.total, "available": room.free, "on_gpu": room.on_gpu}
         memory |= {"largest_context": largest, "fits": plan.total <= room.free}
         record = {"type": "model", "path": str(info.path), **about, "memory_plan": memory}
         terminal.say(json.dumps(record) + "\n")
     else:
-        terminal.say("\n".join([*_about(info), "", *_memory(plan, room, largest)]) + "\n")
+        terminal.say("\n".join([*_about(info, efforts), "", *_memory(plan, room, largest)]) + "\n")
 
 
 def context_for(target: str, draft: str | None, asked: Asked, cache_types: CacheTypes) -> int:
@@ -78,7 +84,17 @@ def print_path(name: str) -> None:
     Terminal().say(f"{path}\n")
 
 
-def _about(info: ModelInfo) -> list[str]:
+def _efforts(template: str) -> Sequence[Effort]:
+    """Return how much a model can be asked to think; nothing where it has no chat template, or a broken one."""
+    # Templates are compiled, which needs more than reading a header does.
+    from models.prompts import ChatTemplate
+
+    with suppress(LocalspecError):
+        return ChatTemplate(template).efforts if template else ()
+    return ()
+
+
+def _about(info: ModelInfo, efforts: Sequence[Effort]) -> list[str]:
     special = ", ".join(f"{role} {token}" for role, token in info.special.items())
     lines = {
         "file": plain(str(info.path)) + (f" and {info.files - 1} more" if info.files > 1 else ""),
@@ -89,7 +105,8 @@ def _about(info: ModelInfo) -> list[str]:
         "vocabulary": f"{info.vocabulary:,} tokens, tokenizer {info.tokenizer}",
         "special tokens": special or "none named",
         "fill in the middle": " ".join(info.fim) or "no",
-        "chat template": "yes" if info.template else "no",
+        "chat template": ("yes" if efforts else "yes, but it is broken") if info.template else "no",
+        "thinks": f"yes (--think {', '.join(efforts)})" if Effort.ON in efforts else "no",
         "memory": f"{info.memory} ({info.memory_reason})",
     }
     width = max(map(len, lines)) + 2

@@ -85,6 +85,31 @@ def test_info_tells_what_a_model_says_and_what_it_takes(tmp_path: Path) -> None:
     assert (plan["largest_context"], plan["fits"]) == (8192, True)
 
 
+@pytest.mark.parametrize(
+    ("template", "told", "thinks", "efforts"),
+    [
+        ("", "no", "no", []),
+        ("{{ messages }}", "yes", "no", ["auto", "off"]),
+        ("{% if", "yes, but it is broken", "no", []),
+        ("<think></think>", "yes", "yes (--think auto, on, off)", ["auto", "on", "off"]),
+        (
+            "{{ reasoning_effort }}<|channel|>analysis",
+            "yes",
+            "yes (--think auto, on, low, medium, high)",
+            ["auto", "on", "low", "medium", "high"],
+        ),
+    ],
+)
+def test_info_tells_how_much_a_model_can_be_asked_to_think(
+    tmp_path: Path, template: str, told: str, thinks: str, efforts: list[str]
+) -> None:
+    path = str(write_raw(tmp_path / "m.gguf", {"tokenizer.chat_template": template} if template else {}))
+    shown = localspec_here("models", "info", path, home=tmp_path).stdout
+    lines = {line[:20].rstrip(): line[20:] for line in shown.splitlines()}
+    assert (lines["chat template"], lines["thinks"]) == (told, thinks)
+    assert json.loads(localspec_here("models", "info", path, "--json", home=tmp_path).stdout)["efforts"] == efforts
+
+
 def test_a_path_is_printed_for_scripts(tmp_path: Path) -> None:
     path = write_raw(tmp_path / "m.gguf")
     assert run(tmp_path, "path", str(path.with_suffix(""))) == (0, f"{path}\n", "")
