@@ -38,7 +38,10 @@ class Vocab(Protocol):
         """Turn text into ids; with `special`, the spelling of a control token becomes that token."""
 
     def piece(self, token: int) -> bytes:
-        """Return the bytes that this token adds to the text; b"" for a control token, but for marks of thoughts."""
+        """Return the bytes that this token adds to the text.
+
+        That is b"" for a control token, but for marks of thoughts and of calls.
+        """
 
     def text(self, token: int) -> str:
         """Return the vocabulary's own spelling of a token, control tokens included."""

@@ -39,6 +39,8 @@ class Grammar:
 
     source: str
     """As llguidance reads it."""
+    has_thoughts: bool = False
+    """Whether it says itself what thoughts may come before the answer."""
 
     @classmethod
     def of_schema(cls, schema: object) -> "Grammar":
@@ -47,12 +49,8 @@ class Grammar:
         As in llama.cpp an object whose properties are listed has no others, unless it says so with
         `additionalProperties`.
         """
-        parsed = _parsed(schema) if isinstance(schema, str) else schema
-        if not isinstance(parsed, dict):
-            raise _bad_schema("A schema is a JSON object.", hint=_SCHEMA_HINT)
+        closed = closed_schema(schema)
         try:
-            _check_size(parsed)
-            closed = parsed if _has(parsed, "allOf") else _closed(parsed)
             source, error = call_deep(lambda: _compiled_schema(closed))
         except (ValueError, RecursionError) as refused:
             # Whole numbers that no other language has, and half of a surrogate pair, which no text can hold.
@@ -106,6 +104,19 @@ def _check_size(schema: object) -> None:
         raise _bad_schema(f"multipleOf: all such numbers together may come to {_MULTIPLES:,}.")
     if sum(1 for _ in _under(schema, "$ref")) > _MOST_RULES:
         raise _bad_schema(f"$ref: there may be {_MOST_RULES:,} of them.")
+
+
+def closed_schema(schema: object) -> dict[str, Any]:
+    """Return a schema, as parsed JSON or its text, whose objects have only what is listed; raises UsageError."""
+    parsed = _parsed(schema) if isinstance(schema, str) else schema
+    if not isinstance(parsed, dict):
+        raise _bad_schema("A schema is a JSON object.", hint=_SCHEMA_HINT)
+    try:
+        _check_size(parsed)
+        closed: dict[str, Any] = parsed if _has(parsed, "allOf") else _closed(parsed)
+    except (ValueError, RecursionError) as refused:
+        raise _bad_schema(f"It can't be read: {refused}.") from refused
+    return closed
 
 
 def _spelled(escape: re.Match[str]) -> str:

@@ -17,10 +17,11 @@ from models.errors import UsageError
 from models.grammar import Grammar
 from models.preface import NO_PREFACE, Preface
 from models.thoughts import CONTROL_MARKS
+from models.tool_calls import TOOL_MARKS
 
 Allowed = NDArray[np.bool_]
 """Whether each token may come next, shape (vocabulary,)."""
-_MARKS = frozenset(mark.encode() for mark in CONTROL_MARKS)
+_MARKS = frozenset(mark.encode() for mark in (*CONTROL_MARKS, *TOOL_MARKS))
 # The words of a grammar that failed may be those of somebody's text.
 _LIMITS = LLParserLimits(verbose_errors=False)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from models.bindings import llama_cpp
 from models.thoughts import CONTROL_MARKS
+from models.tool_calls import TOOL_MARKS, tokens_of_marks
 
 _KINDS = {1: "spm", 2: "bpe", 3: "wpm", 4: "ugm", 5: "rwkv", 6: "plamo2"}
 
@@ -65,10 +66,10 @@ class LlamaVocab:
         return self._ends[token]
 
     def _marks(self) -> dict[int, bytes]:
-        """Return the text of control tokens between which models think."""
-        spelled = {mark: self.tokenize(mark) for mark in CONTROL_MARKS}
-        tokens = {ids[0]: mark.encode() for mark, ids in spelled.items() if len(ids) == 1 and not self.is_end(ids[0])}
-        return tokens if len(tokens) > 1 else {}
+        """Return the text of control tokens between which models think, and of those that calls of tools have."""
+        thinks, calls = tokens_of_marks(self, CONTROL_MARKS), tokens_of_marks(self, TOOL_MARKS)
+        marks = {**(thinks if len(thinks) > 1 else {}), **calls}
+        return {token: mark.encode() for token, mark in marks.items()}
 
     def _read_piece(self, token: int) -> bytes:
         size = self._to_piece(token)

@@ -4,24 +4,27 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, NoReturn
+from hashlib import sha256
+from typing import Any, Literal, NoReturn
 
 from jinja2 import TemplateError, pass_environment
 from jinja2.ext import Extension
 from jinja2.nodes import Node
 from jinja2.parser import Parser
 
-from models.base import LanguageModel
+from models.base import LanguageModel, Vocab
 from models.errors import LocalspecError, MessagesRefusedError, UsageError
 from models.template_limits import LimitedEnvironment
 from models.thoughts import Effort, after_no_thoughts, divided, has_marks
+from models.tool_calls import Arguments, Call, CallFormat, Tool
 
-Role = Literal["system", "user", "assistant"]
+Role = Literal["system", "user", "assistant", "tool"]
 _LONGEST_FORM = 256
 """Characters of the form in which a template wants the date."""
 _WIDEST_INDENT = 32
 SWITCHES = ("enable_thinking", "thinking")
 """Variables by which templates let a model think or not."""
+_NINE, _NINE_LETTERS = "|length != 9", 9
 LEVEL = "reasoning_effort"
 """Variable of templates that know how much."""
 
@@ -35,6 +38,16 @@ class Message:
     """An answer may have thoughts before it, with their marks."""
     thoughts: str = ""
     """Thoughts of an answer that came without marks."""
+    calls: tuple[Call, ...] = ()
+    """What an answer called, after its text."""
+    answers: Call | None = None
+    """The call whose result this is, for a tool."""
+
+    @property
+    def size(self) -> int:
+        """Characters of all that it is made of."""
+        calls = sum(call.size for call in (*self.calls, self.answers) if call is not None)
+        return len(self.text) + len(self.thoughts) + calls
 
 
 class _GenerationBlock(Extension):
@@ -75,21 +88,22 @@ class ChatTemplate:
             return None
         return cls(model.chat_template, bos=model.vocab.special("bos"), eos=model.vocab.special("eos"))
 
-    def render(self, messages: Sequence[Message], effort: Effort = Effort.AUTO) -> str:
+    def render(self, messages: Sequence[Message], effort: Effort = Effort.AUTO, tools: Sequence[Tool] = ()) -> str:
         """Return the prompt that asks for the next assistant message, or to go on with one that comes last.
 
-        Raises LocalspecError, and UsageError for an effort that is none of `efforts`.
+        `tools` are what it may call. Raises LocalspecError, and UsageError for an effort that is none of `efforts`.
         """
         if effort not in self.efforts:
             known = ", ".join(self.efforts)
             raise UsageError(f"This model can't be asked to think '{effort}'.", hint=f"It knows: {known}.")
-        if len(messages) > 1 and messages[-1].role == "assistant":
+        if len(messages) > 1 and messages[-1].role == "assistant" and not messages[-1].calls:
             # What is said already comes after its thoughts.
             unthinking = Effort.OFF if Effort.OFF in self.efforts else effort
-            return self.render(messages[:-1], unthinking) + messages[-1].text
-        turns = [_turn(message) for message in messages]
-        given = sum(len(message.text) + len(message.thoughts) for message in messages)
+            return self.render(messages[:-1], unthinking, tools) + messages[-1].text
+        turns = [self._turn(message) for message in messages]
+        given = sum(message.size for message in messages) + sum(tool.size for tool in tools)
         about = {"messages": turns, "add_generation_prompt": True, **self._specials, **self._switched(effort)}
+        about |= {"tools": [tool.about for tool in tools]} if tools else {}
         try:
             prompt = self._environment.rendered(self._template, given, about)
         except _Refusal as refusal:
@@ -100,6 +114,10 @@ class ChatTemplate:
         without = after_no_thoughts(prompt, self._source) if effort is Effort.OFF and not self._switches else None
         return prompt if without is None else without
 
+    def calls(self, vocab: Vocab) -> CallFormat | None:
+        """Return how the model calls tools; None where it does not, or in a way that is not known."""
+        return CallFormat.of(self._source, vocab) if "tools" in self._environment.asks else None
+
     @property
     def efforts(self) -> tuple[Effort, ...]:
         """How much the model can be asked to think."""
@@ -108,6 +126,34 @@ class ChatTemplate:
         stops = not thinks or self._switches or after_no_thoughts("", self._source) is not None
         levels = (Effort.LOW, Effort.MEDIUM, Effort.HIGH) if LEVEL in self._environment.asks else ()
         return (Effort.AUTO, *(Effort.ON,) * thinks, *(Effort.OFF,) * bool(stops), *levels)
+
+    def _turn(self, message: Message) -> Mapping[str, Any]:
+        """Return a message as templates know it.
+
+        Most leave earlier thoughts out, and each names them in its own way.
+        """
+        turn: dict[str, Any] = {"role": message.role, "content": message.text}
+        if message.answers is not None:
+            return {**turn, "tool_call_id": self._id(message.answers), "name": message.answers.name}
+        if message.role != "assistant":
+            return turn
+        if message.calls:
+            turn["tool_calls"] = [self._call(call) for call in message.calls]
+        parts = divided(message.text)
+        thoughts = message.thoughts or parts.thoughts
+        if thoughts or parts.said != message.text:
+            turn["content"] = parts.said
+        return {**turn, "reasoning_content": thoughts, "thinking": thoughts} if thoughts else turn
+
+    def _call(self, call: Call) -> Mapping[str, Any]:
+        function = {"name": call.name, "arguments": Arguments(call.arguments)}
+        return {"id": self._id(call), "type": "function", "function": function}
+
+    def _id(self, call: Call) -> str:
+        """Return the name of a call; some templates of Mistral's take none but those of nine letters and digits."""
+        if _NINE not in self._source or len(call.id) == _NINE_LETTERS:
+            return call.id
+        return sha256(call.id.encode()).hexdigest()[:_NINE_LETTERS]
 
     @property
     def _switches(self) -> list[str]:
@@ -123,18 +169,6 @@ class ChatTemplate:
 def render_plain(messages: Sequence[Message]) -> str:
     """Return the messages' bare text, for a model without a template and for --raw."""
     return "\n".join(message.text for message in messages)
-
-
-def _turn(message: Message) -> Mapping[str, str]:
-    """Return a message as templates know it: most leave earlier thoughts out, and each names them in its own way."""
-    turn = {"role": message.role, "content": message.text}
-    if message.role != "assistant":
-        return turn
-    parts = divided(message.text)
-    thoughts = message.thoughts or parts.thoughts
-    if thoughts or parts.said != message.text:
-        turn["content"] = parts.said
-    return {**turn, "reasoning_content": thoughts, "thinking": thoughts} if thoughts else turn
 
 
 @pass_environment

@@ -24,6 +24,7 @@ _HARMONY = ("<|start|>", _CHANNEL, _MESSAGE, "<|end|>")
 """gpt-oss: <|channel|>analysis<|message|>thoughts<|end|><|start|>assistant<|channel|>final<|message|>answer."""
 _HARMONY_MARK = re.compile(f"({'|'.join(map(re.escape, _HARMONY))})")
 _ANSWER = "final"
+_RECIPIENT = " to=functions."
 BEGINNINGS = (*_PAIRS, _CHANNEL)
 """What thoughts begin with."""
 CONTROL_MARKS = (*chain(*_PAIRS.items()), "<|channel>", *_HARMONY)
@@ -53,9 +54,14 @@ class Parts:
 class Thoughts:
     """Divides an answer as it comes; what may still become a mark is held back."""
 
-    def __init__(self, *, divides: bool = True) -> None:
-        """With `divides` False all is said: in an answer to a bare prompt no template says what marks mean."""
+    def __init__(self, *, divides: bool = True, keeps_calls: bool = False) -> None:
+        """With `divides` False all is said: in an answer to a bare prompt no template says what marks mean.
+
+        With `keeps_calls` a call of a tool that has a channel of its own is said, its marks included; else it is a
+        thought like any other.
+        """
         self._begun = ""
+        self._keeps_calls = keeps_calls
         self._reader: _Plain | _Tagged | _Channels | None = None if divides else _Plain()
 
     def feed(self, text: str, *, last: bool = False) -> Parts:
@@ -70,7 +76,7 @@ class Thoughts:
         if mark is None:
             self._reader, start = _Plain(), self._begun
         else:
-            self._reader = _Channels() if mark == _CHANNEL else _Tagged(mark)
+            self._reader = _Channels(self._keeps_calls) if mark == _CHANNEL else _Tagged(mark)
         return self._reader.feed(start, last=last)
 
 
@@ -130,7 +136,7 @@ class _Tagged:
         if over:
             self._is_over = True
             return Parts(self._thoughts.feed(before), self._led(after))
-        self._begins, self._held = "", "" if last else _possible_mark(before, (self._ends,))
+        self._begins, self._held = "", "" if last else possible_mark(before, (self._ends,))
         return Parts(self._thoughts.feed(before.removesuffix(self._held)))
 
     def _led(self, text: str) -> str:
@@ -143,18 +149,19 @@ class _Tagged:
 class _Channels:
     """Messages, each in a channel of its own: what is in none of them are names of roles and channels."""
 
-    def __init__(self) -> None:
+    def __init__(self, keeps_calls: bool) -> None:
+        self._keeps_calls = keeps_calls
         self._held = self._header = self._channel = self._between = ""
         self._thoughts = _Trimmed()
         self._has_thought = False
 
     def feed(self, text: str, *, last: bool) -> Parts:
         text = self._held + text
-        self._held = "" if last else _possible_mark(text, _HARMONY)
+        self._held = "" if last else possible_mark(text, _HARMONY)
         thoughts, said = "", ""
         for piece in _HARMONY_MARK.split(text.removesuffix(self._held)):
             if piece in _HARMONY:
-                self._mark(piece)
+                said += self._mark(piece)
             elif not self._channel:
                 self._header += piece
             elif self._channel == _ANSWER:
@@ -169,11 +176,16 @@ class _Channels:
         thought, self._between, self._has_thought = self._between + thought, "", True
         return thought
 
-    def _mark(self, mark: str) -> None:
+    def _mark(self, mark: str) -> str:
+        """Begin or end a message; return what is said of its header."""
         # A header may go on behind the channel's name, as in "commentary to=functions.find".
-        self._channel = (self._header.split() or [_ANSWER])[0] if mark == _MESSAGE else ""
-        self._header = ""
+        header, self._header = self._header, ""
+        self._channel = (header.split() or [_ANSWER])[0] if mark == _MESSAGE else ""
         self._thoughts, self._between = _Trimmed(), "\n\n" if self._has_thought else ""
+        if not (self._keeps_calls and self._channel and _RECIPIENT in header):
+            return ""
+        self._channel = _ANSWER
+        return f"{_CHANNEL}{header}{_MESSAGE}"
 
 
 class _Trimmed:
@@ -191,7 +203,7 @@ class _Trimmed:
         return kept
 
 
-def _possible_mark(text: str, marks: Collection[str]) -> str:
+def possible_mark(text: str, marks: Collection[str]) -> str:
     """Return the longest end of a text that a mark may begin with."""
     longest = max(map(len, marks)) - 1
     ends = (text[-size:] for size in range(min(longest, len(text)), 0, -1))

@@ -1,9 +1,11 @@
 """A vocabulary of all bytes, some longer tokens and marks of thoughts: enough for JSON, small enough to try all."""
 
 import re
+from collections.abc import Sequence
 
 WORDS = (b"true", b"null", b'{"', b'":', b'": "', b'", "', b"name", b"\n\n", b"12", b"\xc3\xa9", b"  ", b"]}")
-MARKS = ("<think>", "</think>", "<|channel|>", "<|message|>", "<end>", "<stop>")
+MARKS = ("<think>", "</think>", "<|channel|>", "<|message|>")
+_ENDS = ("<end>", "<stop>")
 
 
 class ByteVocab:
@@ -12,14 +14,9 @@ class ByteVocab:
     kind = "bytes"
     bos: int | None = None
 
-    def __init__(self) -> None:
-        self.pieces = [
-            *(bytes([byte]) for byte in range(256)),
-            *WORDS,
-            *(mark.encode() for mark in MARKS[:4]),
-            b"",
-            b"",
-        ]
+    def __init__(self, marks: Sequence[str] = MARKS) -> None:
+        self._marks = (*marks, *_ENDS)
+        self.pieces = [*(bytes([byte]) for byte in range(256)), *WORDS, *(mark.encode() for mark in marks), b"", b""]
         self.size = len(self.pieces)
         self._by_piece = {piece: token for token, piece in enumerate(self.pieces) if piece}
         self._longest = max(map(len, self.pieces))
@@ -31,12 +28,12 @@ class ByteVocab:
 
     def tokenize(self, text: str, *, special: bool = True) -> list[int]:
         """Return the tokens of a text."""
-        parts = re.split(f"({'|'.join(map(re.escape, MARKS))})", text) if special else [text]
+        parts = re.split(f"({'|'.join(map(re.escape, self._marks))})", text) if special else [text]
         return [token for part in parts for token in self._tokens(part, special=special)]
 
     def _tokens(self, part: str, *, special: bool) -> list[int]:
-        if special and part in MARKS:
-            return [self.size - len(MARKS) + MARKS.index(part)]
+        if special and part in self._marks:
+            return [self.size - len(self._marks) + self._marks.index(part)]
         data, found = part.encode(errors="replace"), []
         known = {piece: token for piece, token in self._by_piece.items() if token < 256 + len(WORDS)}
         while data:
@@ -51,7 +48,8 @@ class ByteVocab:
 
     def text(self, token: int) -> str:
         """Return its spelling."""
-        return MARKS[token - self.size] if token >= self.size - len(MARKS) else self.pieces[token].decode("latin-1")
+        is_mark = token >= self.size - len(self._marks)
+        return self._marks[token - self.size] if is_mark else self.pieces[token].decode("latin-1")
 
     def is_end(self, token: int) -> bool:
         """Tell whether it ends an answer."""
@@ -63,4 +61,4 @@ class ByteVocab:
 
     def special(self, role: str) -> str:
         """Return the spelling of the end."""
-        return MARKS[4] if role == "eos" else ""
+        return _ENDS[0] if role == "eos" else ""

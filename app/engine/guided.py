@@ -11,7 +11,7 @@ from app.engine.question import Question
 from drafters.base import Draft
 from models.base import Vocab
 from models.grammar import Grammar
-from models.preface import Preface
+from models.preface import NO_PREFACE, Preface
 from models.sampling import Sampler
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def state_of(grammar: Grammar | None, vocab: Vocab, prompt_length: int, preface:
     # Only who has a grammar waits for llguidance, which takes a tenth of a second.
     from models.grammar_state import GrammarState
 
-    return GrammarState(vocab, grammar, prompt_length, preface)
+    return GrammarState(vocab, grammar, prompt_length, NO_PREFACE if grammar.has_thoughts else preface)
 
 
 def allowed_after(

@@ -9,6 +9,7 @@ from models.grammar import Grammar
 from models.prompts import Message as Turn
 from models.sampling import SamplingParams
 from models.thoughts import Effort
+from models.tool_calls import Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,8 @@ class Question:
     """Strings that end the answer and are not part of it."""
     max_tokens: int | None = None
     """None: until the model ends it, or the context is full; 0: read the prompt, and say nothing."""
+    tools: tuple[Tool, ...] = ()
+    """What the model is told that it may call; `grammar` has what it can."""
     grammar: Grammar | None = None
     """What the answer has to look like, thoughts before it not counted; None: as it likes."""
     drops_oldest: bool = False

@@ -29,7 +29,10 @@ from models.base import Companion, LanguageModel, common_prefix
 from models.errors import Cancelled
 from models.fim import FimFormat, no_fim
 from models.preface import NO_PREFACE, Preface
+from models.prompts import Message as Turn
 from models.sampling import Sampler
+from models.thoughts import Effort
+from models.tool_calls import Tool
 
 _EAGER = Eager()
 WATCH_SECONDS = 0.4
@@ -94,7 +97,7 @@ class Slot:
 
     def fitness(self, question: Question, given: Sequence[int] | None, busy: Iterable["Slot"]) -> Fitness:
         """Return how well a question fits this slot, beside those that are busy. `given`: see there."""
-        prompt = self.transcript.preview(question.turns, question.raw, question.effort) if given is None else given
+        prompt = self.transcript.preview(*_asked(question, question.turns)) if given is None else given
         shared = common_prefix(self.session.tokens[: self.target.length], prompt)
         return Fitness(
             reused_tokens=shared if shared > len(prompt) * _ALIKE else 0,
@@ -123,7 +126,7 @@ class Slot:
 
     def _answer(self, question: Question, given: Sequence[int] | None, urgency: int) -> Iterator[Message | Pass]:
         turns = self.transcript.kept(question, self.target.context_size) if given is None else question.turns
-        prompt = self.transcript.prompt(turns, question.raw, question.effort) if given is None else given
+        prompt = self.transcript.prompt(*_asked(question, turns)) if given is None else given
         self._left_out = len(question.turns) - len(turns)
         self._last = _purpose(question)
         self._learn(question.prediction)
@@ -283,6 +286,11 @@ class Slot:
     def _watched(self, question: Question) -> Watched:
         session = self.session
         return Watched(session.stats.snapshot(), self._explanation(adapts=question.adapt), len(session.tokens))
+
+
+def _asked(question: Question, turns: Sequence[Turn]) -> tuple[Sequence[Turn], bool, Effort, Sequence[Tool]]:
+    """Return what the prompt of a question depends on, for these of its turns."""
+    return turns, question.raw, question.effort, question.tools
 
 
 def _purpose(question: Question) -> str:

@@ -9,6 +9,7 @@ from models.base import LanguageModel
 from models.preface import NO_PREFACE, Preface
 from models.prompts import ChatTemplate, Message, render_plain
 from models.thoughts import Effort, opening
+from models.tool_calls import CallFormat, Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +43,29 @@ class Transcript:
         """Whether the model knows turns of a conversation at all."""
         return self._template is not None
 
+    @property
+    def calls(self) -> CallFormat | None:
+        """How the model calls tools; None: not at all, or in a way that is not known."""
+        return None if self._template is None else self._template.calls(self._vocab)
+
     def preface(self, raw: bool = False, effort: Effort = Effort.AUTO) -> Preface:
         """Return what may come before the answer to what was just asked for with `prompt`."""
         if raw or self._template is None:
             return NO_PREFACE
         return Preface(effort is not Effort.OFF and Effort.ON in self._template.efforts, self.opening)
 
-    def prompt(self, messages: Sequence[Message], raw: bool = False, effort: Effort = Effort.AUTO) -> list[int]:
+    def prompt(
+        self,
+        messages: Sequence[Message],
+        raw: bool = False,
+        effort: Effort = Effort.AUTO,
+        tools: Sequence[Tool] = (),
+    ) -> list[int]:
         """Return the tokens that ask for the next answer; never none.
 
         Raises LocalspecError where the template refuses the messages, or an effort.
         """
-        known, asked = self._asked = self._spelled(messages, raw, effort)
+        known, asked = self._asked = self._spelled(messages, raw, effort, tools)
         self.opening = "" if raw or self._template is None else opening(asked.text)
         del self._known[known:]
         return self._joined(known, asked) or self._vocab.tokenize(" ")
@@ -64,18 +76,26 @@ class Transcript:
             return question.turns
 
         def tokens(turns: Sequence[Message]) -> int:
-            return len(self.preview(turns, question.raw, question.effort))
+            return len(self.preview(turns, question.raw, question.effort, question.tools))
 
         return kept(question.turns, tokens, context_size, question.max_tokens)
 
-    def preview(self, messages: Sequence[Message], raw: bool = False, effort: Effort = Effort.AUTO) -> list[int]:
+    def preview(
+        self,
+        messages: Sequence[Message],
+        raw: bool = False,
+        effort: Effort = Effort.AUTO,
+        tools: Sequence[Tool] = (),
+    ) -> list[int]:
         """Return what `prompt` would, and remember nothing."""
-        return self._joined(*self._spelled(messages, raw, effort))
+        return self._joined(*self._spelled(messages, raw, effort, tools))
 
-    def _spelled(self, messages: Sequence[Message], raw: bool, effort: Effort) -> tuple[int, _Stretch]:
+    def _spelled(
+        self, messages: Sequence[Message], raw: bool, effort: Effort, tools: Sequence[Tool]
+    ) -> tuple[int, _Stretch]:
         """Return how many of the known answers a conversation goes on from, and what it adds to them."""
         template = None if raw else self._template
-        text = render_plain(messages) if template is None else template.render(messages, effort)
+        text = render_plain(messages) if template is None else template.render(messages, effort, tools)
         # A prompt that has no answer in it may begin as one that was asked before, and be split elsewhere.
         known, read = self._common(text, sum(message.role == "assistant" for message in messages))
         if known:

@@ -15,6 +15,7 @@ from app.engine.transcript import Transcript
 from drafters.registry import DrafterSpec
 from models.abort import AbortFlag
 from models.base import Vocab
+from models.tool_calls import CallFormat
 
 
 class Worker:
@@ -41,6 +42,11 @@ class Worker:
     def vocab(self) -> Vocab:
         """The tokens of the target."""
         return self._slot.target.vocab
+
+    @property
+    def calls(self) -> CallFormat | None:
+        """How the target calls tools; None: not at all, or in a way that is not known."""
+        return self._slot.transcript.calls
 
     def load(self, on_progress: Progress, plan: LoadPlan | None = None) -> Iterator[Message]:
         """Load what a plan names, at first the one given at the start; if it fails, what was loaded before stays."""

@@ -24,7 +24,7 @@ async def read_fields(request: Request, limit: int) -> Fields:
     document = _parsed(await _read(request, limit))
     if not isinstance(document, dict):
         raise Refused(400, "The body must be a JSON object.")
-    if _depth(document) > _DEPTH:
+    if is_too_deep(document):
         raise Refused(400, f"The JSON is more than {_DEPTH} levels deep.")
     return Fields(document)
 
@@ -48,7 +48,7 @@ async def _read(request: Request, limit: int) -> bytes:
 def _parsed(body: bytes) -> object:
     try:
         # Files that Windows' tools write begin with a byte order mark, and are sent as they are.
-        return json.loads(body.decode("utf-8-sig"), parse_constant=_no_number)
+        return json.loads(body.decode("utf-8-sig"), parse_constant=no_number)
     except UnicodeDecodeError:
         raise Refused(400, "The body is not valid UTF-8.") from None
     except RecursionError:
@@ -57,13 +57,13 @@ def _parsed(body: bytes) -> object:
         raise Refused(400, "The body is not valid JSON.") from None
 
 
-def _depth(document: object) -> int:
-    """Return how many lists and objects are within each other."""
+def is_too_deep(document: object) -> bool:
+    """Tell whether more lists and objects are within each other than a request may have."""
     depth, level = 0, [document]
     while level:
         depth += 1
         level = [inner for outer in level for inner in _within(outer) if isinstance(inner, dict | list)]
-    return depth
+    return depth > _DEPTH
 
 
 def _within(value: object) -> list[object]:
@@ -74,5 +74,6 @@ def _too_large(limit: int) -> NoReturn:
     raise Refused(413, f"The body is larger than {limit:,} bytes.", code="body_too_large")
 
 
-def _no_number(_: str) -> NoReturn:
+def no_number(_: str) -> NoReturn:
+    """Refuse a constant of JavaScript's that JSON lacks, as `parse_constant` of `json.loads`; raises ValueError."""
     raise ValueError("NaN and Infinity are not JSON")

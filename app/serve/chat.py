@@ -5,23 +5,23 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
+from app.engine.ending import Finish
 from app.engine.likelihood import Place
+from app.engine.question import Question
 from app.serve.answer_form import read_form
 from app.serve.asked import Asked, Kind, Outcome, Piece
 from app.serve.fields import Fields
 from app.serve.logprobs import chat_logprobs, read_chat_listed
-from app.serve.openai_fields import read_content, read_prediction, refuse_unsupported, wants_usage
+from app.serve.openai_fields import read_prediction, refuse_unsupported, wants_usage
 from app.serve.replies import finish_reason, head, timings, usage
 from app.serve.sampling import read_count, read_sampling, read_stops
 from app.serve.service import Service
 from app.serve.stream import DONE, event
 from app.serve.thinking import read_divides, read_effort
-from models.prompts import Message as Turn
-from models.prompts import Role
-from models.thoughts import Thoughts, divided
-
-_MOST_MESSAGES = 4096
-_ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+from app.serve.tools import Offer, read_tools, tool_call
+from app.serve.turns import read_turns
+from models.thoughts import Thoughts
+from models.tool_division import Calls, Spoken
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +34,18 @@ class ChatRequest:
     model: str
     divides: bool = True
     """Whether thoughts have a field of their own."""
+    offer: Offer | None = None
+    """What may be called; None: nothing."""
 
     def reply(self, outcome: Outcome) -> dict[str, Any]:
         """Return the answer to a request that does not stream."""
-        parts = divided(outcome.text, divides=self.divides)
-        thoughts = {"reasoning_content": parts.thoughts} if parts.thoughts else {}
+        reader = self._reader()
+        thoughts, spoken = reader.read(outcome.text, last=True)
         choice = {
             "index": 0,
-            "message": {"role": "assistant", "content": parts.said, **thoughts, "refusal": None},
+            "message": _message(thoughts, spoken),
             "logprobs": self._logprobs(outcome.places),
-            "finish_reason": finish_reason(outcome.finish),
+            "finish_reason": reader.finish_reason(outcome.finish),
         }
         reply = head("chat.completion", "chatcmpl", self.model)
         return {**reply, "choices": [choice], "usage": usage([outcome]), "timings": timings(outcome)}
@@ -53,12 +55,12 @@ class ChatRequest:
         base = head("chat.completion.chunk", "chatcmpl", self.model)
         if self.tells_usage:
             base["usage"] = None
-        thoughts = Thoughts(divides=self.divides)
+        reader = self._reader()
         async with aclosing(speech):
-            yield _chunk(base, {"role": "assistant", "content": ""})
+            yield _chunk(base, {"role": "assistant", "content": None if self.offer else ""})
             async for said in speech:
                 logprobs = self._logprobs(said.places) if isinstance(said, Piece) else None
-                for delta in _deltas(thoughts, said):
+                for delta in reader.deltas(said):
                     # All in the first: it is the tokens of both that came together.
                     yield _chunk(base, delta, logprobs=logprobs)
                     logprobs = None
@@ -67,10 +69,13 @@ class ChatRequest:
                 if not isinstance(said, Outcome):
                     continue
                 last = {**base, "timings": timings(said)}
-                yield _chunk(last, {}, finish_reason(said.finish))
+                yield _chunk(last, {}, reader.finish_reason(said.finish))
                 if self.tells_usage:
                     yield event({**base, "choices": [], "usage": usage([said])})
         yield DONE
+
+    def _reader(self) -> "_Reader":
+        return _Reader(self.offer, divides=self.divides)
 
     def _logprobs(self, places: Sequence[Place]) -> dict[str, Any] | None:
         return None if self.asked.question.listed is None else chat_logprobs(places)
@@ -84,7 +89,7 @@ def read_chat(fields: Fields, service: Service) -> ChatRequest:
     count = read_count(fields, "max_completion_tokens", "max_tokens", "n_predict", default=base.max_tokens)
     question = replace(
         base,
-        turns=_turns(fields),
+        turns=read_turns(fields),
         sampling=read_sampling(fields, base.sampling),
         stops=read_stops(fields),
         max_tokens=count,
@@ -93,35 +98,58 @@ def read_chat(fields: Fields, service: Service) -> ChatRequest:
         listed=read_chat_listed(fields),
         grammar=read_form(fields),
     )
-    asked, divides = Asked(question, Kind.CHAT), read_divides(fields)
-    return ChatRequest(asked, fields.flag("stream"), wants_usage(fields), service.loaded.name, divides)
+    offer, divides = read_tools(fields, service.loaded.calls), read_divides(fields)
+    if offer is not None:
+        question = _offering(fields, question, offer, divides=divides)
+    asked = Asked(question, Kind.CHAT)
+    return ChatRequest(asked, fields.flag("stream"), wants_usage(fields), service.loaded.name, divides, offer)
 
 
-def _turns(fields: Fields) -> tuple[Turn, ...]:
-    turns = tuple(_turn(part) for part in fields.parts("messages", _MOST_MESSAGES))
-    return turns or fields.refuse("messages", "must have at least one message")
+def _offering(fields: Fields, question: Question, offer: Offer, *, divides: bool) -> Question:
+    if question.grammar is not None and offer.calls:
+        fields.refuse("tools", "can't be called in an answer that is to have a form")
+    if not divides:
+        fields.refuse("reasoning_format", "must be 'auto' where there are 'tools'")
+    return replace(question, tools=offer.tools, grammar=question.grammar or offer.grammar)
 
 
-def _turn(part: Fields) -> Turn:
-    role = _ROLES.get(part.text("role") or "")
-    if role is None:
-        part.refuse("role", f"must be one of: {', '.join(_ROLES)}")
-    if part.raw("tool_calls"):
-        part.refuse("tool_calls", "can't be read: this server does not call tools")
-    text = read_content(part, "content")
-    if text is None and role != "assistant":
-        part.refuse("content", "is required")
-    thoughts = part.text("reasoning_content") or part.text("reasoning") or ""
-    return Turn(role, text or "", thoughts if role == "assistant" else "")
+def _message(thoughts: str, spoken: Spoken) -> dict[str, Any]:
+    content = None if spoken.calls and not spoken.said else spoken.said
+    message: dict[str, Any] = {"role": "assistant", "content": content}
+    if thoughts:
+        message["reasoning_content"] = thoughts
+    if spoken.calls:
+        message["tool_calls"] = [tool_call(piece) for piece in spoken.calls]
+    return {**message, "refusal": None}
 
 
-def _deltas(thoughts: Thoughts, said: Piece | Outcome) -> Iterator[dict[str, str]]:
-    """Yield what a piece of an answer adds to its fields, thoughts first."""
-    parts = thoughts.feed(said.rest, last=True) if isinstance(said, Outcome) else thoughts.feed(said.text)
-    if parts.thoughts:
-        yield {"reasoning_content": parts.thoughts}
-    if parts.said:
-        yield {"content": parts.said}
+class _Reader:
+    """Divides an answer as it comes into the fields that clients read it in."""
+
+    def __init__(self, offer: Offer | None, *, divides: bool) -> None:
+        self._thoughts = Thoughts(divides=divides, keeps_calls=offer is not None)
+        self._calls = None if offer is None else Calls(offer.form, offer.tools)
+
+    def read(self, text: str, *, last: bool) -> tuple[str, Spoken]:
+        """Take more of it; return what was thought, then said, then called."""
+        parts = self._thoughts.feed(text, last=last)
+        return parts.thoughts, Spoken(parts.said) if self._calls is None else self._calls.feed(parts.said, last=last)
+
+    def finish_reason(self, finish: Finish) -> str:
+        """Return why it ended, in OpenAI's words."""
+        reason = finish_reason(finish)
+        return "tool_calls" if reason == "stop" and self._calls is not None and self._calls.are_whole else reason
+
+    def deltas(self, said: Piece | Outcome) -> Iterator[dict[str, Any]]:
+        """Yield what a piece of the answer adds to its fields."""
+        last = isinstance(said, Outcome)
+        thoughts, spoken = self.read(said.rest if isinstance(said, Outcome) else said.text, last=last)
+        if thoughts:
+            yield {"reasoning_content": thoughts}
+        if spoken.said:
+            yield {"content": spoken.said}
+        if spoken.calls:
+            yield {"tool_calls": [{"index": piece.index, **tool_call(piece)} for piece in spoken.calls]}
 
 
 def _chunk(

@@ -5,10 +5,8 @@ from typing import NoReturn
 from app.serve.errors import Refused
 from app.serve.fields import Fields
 
-_CALLS = "this server does not call tools"
 _UNSUPPORTED = {
-    "tools": _CALLS,
-    "functions": "this server does not call functions",
+    "functions": "this server calls functions that are named in 'tools'",
     "audio": "this server does not produce audio",
     "logit_bias": "this server does not bias tokens",
     "echo": "this server does not repeat prompts",
@@ -29,13 +27,18 @@ def refuse_unsupported(fields: Fields) -> None:
         _refuse_unless_empty(fields, name, why)
     _refuse_more_than_one(fields, "n", "best_of")
     refuse_probabilities(fields, "n_probs")
-    _refuse_calls(fields)
+    _refuse_calls(fields, "function_call", _UNSUPPORTED["functions"])
+    if fields.has("web_search_options"):
+        # Empty, it asks for a search all the same.
+        refuse("web_search_options", "this server does not search the web")
     _refuse_modalities(fields)
 
 
 def refuse_for_chats(fields: Fields) -> None:
     """Refuse what conversations alone can have."""
     _refuse_unless_empty(fields, "chat_template_kwargs", "texts go to the model without a template")
+    _refuse_unless_empty(fields, "tools", "texts go to the model without a template")
+    _refuse_calls(fields, "tool_choice", "texts go to the model without a template")
     refuse_probabilities(fields, "top_logprobs")
 
 
@@ -106,13 +109,9 @@ def _refuse_more_than_one(fields: Fields, *names: str) -> None:
             refuse(name, "each prompt gets one answer")
 
 
-def _refuse_calls(fields: Fields) -> None:
-    for name in ("tool_choice", "function_call"):
-        if fields.raw(name) not in (None, "none", "auto"):
-            refuse(name, _CALLS)
-    if fields.has("web_search_options"):
-        # Empty, it asks for a search all the same.
-        refuse("web_search_options", "this server does not search the web")
+def _refuse_calls(fields: Fields, name: str, why: str) -> None:
+    if fields.raw(name) not in (None, "none", "auto"):
+        refuse(name, why)
 
 
 def _refuse_unless_empty(fields: Fields, name: str, why: str) -> None:

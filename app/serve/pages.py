@@ -52,6 +52,7 @@ class Pages:
                 "build_info": f"localspec-{__version__}",
                 "drafter": loaded.ready.drafter,
                 "infill": loaded.fills,
+                "tools": loaded.calls is not None,
             }
         )
 

@@ -21,6 +21,7 @@ from app.serve.settings import ServePlan
 from models.base import Vocab
 from models.errors import BusyError, Cancelled, LocalspecError
 from models.fim import FimFormat, Hole
+from models.tool_calls import CallFormat
 
 T = TypeVar("T")
 _LONGEST_TOKEN = 64
@@ -38,6 +39,8 @@ class Loaded:
     """Size of its vocabulary."""
     fills: bool
     """Whether it can fill in code."""
+    calls: CallFormat | None
+    """How it calls tools; None: it does not."""
     since: int
     """When it was loaded, in seconds since 1970."""
 
@@ -72,7 +75,8 @@ class Service:
         size = await self._desk.look(lambda worker: worker.vocab.size)
         fills = await self._desk.look(lambda worker: FimFormat.of(worker.vocab) is not None)
         name = _writable(self.settings.alias) or ready.model
-        self._loaded = Loaded(ready, name, size, fills, int(time.time()))
+        calls = await self._desk.look(lambda worker: worker.calls)
+        self._loaded = Loaded(ready, name, size, fills, calls, int(time.time()))
         return ready
 
     async def look(self, job: Callable[[Vocab], T]) -> T:
@@ -151,7 +155,7 @@ def _sized(asked: Asked, size: int) -> Asked:
     question = replace(question, prediction=question.prediction[:most])
     if question.hole is not None:
         return replace(asked, question=replace(question, hole=_cut(question.hole, most)))
-    length = sum(len(turn.text) + len(turn.thoughts) for turn in question.turns)
+    length = sum(turn.size for turn in question.turns) + sum(tool.size for tool in question.tools)
     if length > most:
         message = f"The prompt has {length:,} characters; the context has room for {size:,} tokens."
         raise Refused(400, message, code="context_length_exceeded", n_ctx=size)

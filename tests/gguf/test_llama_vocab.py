@@ -203,3 +203,11 @@ def test_marks_of_thoughts_have_a_text_though_they_are_control_tokens(tmp_path: 
     finally:
         model.close()
     assert vocab.piece(IM_START) == b""
+
+
+def test_a_mark_of_calls_has_a_text_also_where_it_is_the_only_one(tmp_path: Path) -> None:
+    model = load(write_llama(tmp_path / "calls.gguf", rename={IM_START: "[TOOL_CALLS]"}))
+    try:
+        assert model.vocab.piece(IM_START) == b"[TOOL_CALLS]"
+    finally:
+        model.close()

@@ -23,10 +23,16 @@ ANYTHING = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TEXTS, inner, max_size=4)),
     max_leaves=6,
 )
+FUNCTIONS = st.fixed_dictionaries({"name": TEXTS}, optional={"arguments": st.one_of(TEXTS, ANYTHING)})
+CALLS = st.lists(st.fixed_dictionaries({"id": TEXTS, "function": FUNCTIONS}), max_size=2)
 TURN = st.fixed_dictionaries(
     {"role": st.one_of(st.sampled_from(["system", "user", "assistant", "developer", "tool"]), ANYTHING)},
     optional={
-        "content": st.one_of(TEXTS, ANYTHING, st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": TEXTS})))
+        "content": st.one_of(
+            TEXTS, ANYTHING, st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": TEXTS}))
+        ),
+        "tool_calls": CALLS,
+        "tool_call_id": TEXTS,
     },
 )
 COUNTS = st.integers(-1, 4)
@@ -77,6 +83,7 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "logprobs": FLAGS,
         "reasoning_effort": st.sampled_from([None, "none"]),
         "reasoning_format": st.sampled_from([None, "auto"]),
+        "parallel_tool_calls": FLAGS,
         **OPENAI,
     },
     "/v1/completions": {"prompt": PROMPTS, "suffix": TEXTS, "logprobs": st.sampled_from([None, 0, 5]), **OPENAI},

@@ -4,14 +4,20 @@ import tracemalloc
 from collections.abc import Sequence
 
 import pytest
+from byte_vocab import ByteVocab
 from checking import FIXED
 from fakes import END
 from hypothesis import given
 from hypothesis import strategies as st
+from tool_templates import ARGUMENTS, FAMILIES
 
+from app.engine.question import Question
 from app.engine.transcript import Transcript
 from models.errors import LocalspecError
+from models.grammar import Grammar
 from models.prompts import Message
+from models.sampling import SamplingParams
+from models.tool_calls import Call, Tool
 from models.toy import ToyModel, ToyVocab
 
 TH, BOS = END + 1, END + 2
@@ -332,3 +338,46 @@ def test_an_answer_that_is_gone_on_with_comes_back_as_it_was_emitted() -> None:
     transcript.keep("the", [T, H, E])
     assert transcript.prompt(conversation("hi", "the")) == [*first, T, H, E]
     assert transcript.prompt(conversation("hi", "then")) == [*first, T, H, E, *tokens_of("n")]
+
+
+# --- calls of tools ---------------------------------------------------------------------------------------------------
+
+CALL = Call("weather", ARGUMENTS, "call_1")
+TOOL = Tool("weather", {"type": "function", "function": {"name": "weather"}}, {})
+
+
+def calling_transcript(template: str) -> Transcript:
+    model = ToyModel()
+    model.vocab, model.chat_template = ByteVocab(), template  # type: ignore[assignment]
+    return Transcript(model)
+
+
+@pytest.mark.parametrize("as_said", [True, False])
+def test_a_call_comes_back_in_its_own_tokens_where_the_template_writes_it_as_it_was_said(as_said: bool) -> None:
+    family = FAMILIES["hermes"]
+    said = family.first if as_said else family.first.replace(": ", ":")
+    transcript, talk = calling_transcript(family.template), [Message("user", "rain?")]
+    first = transcript.prompt(talk, tools=[TOOL])
+    spelled = list(said.encode())
+    transcript.keep(said, spelled)
+    talk += [Message("assistant", "", calls=(CALL,)), Message("tool", "wet", answers=CALL)]
+    second = transcript.prompt(talk, tools=[TOOL])
+    fresh = calling_transcript(family.template).prompt(talk, tools=[TOOL])
+    assert (second[: len(first) + len(spelled)] == [*first, *spelled]) is as_said
+    assert (second == fresh) is not as_said
+
+
+def test_other_tools_are_another_prompt() -> None:
+    transcript = calling_transcript(FAMILIES["hermes"].template)
+    talk = [Message("user", "rain?")]
+    with_tools = transcript.prompt(talk, tools=[TOOL])
+    transcript.keep("wet", list(b"wet"))
+    assert transcript.preview(talk) == calling_transcript(FAMILIES["hermes"].template).prompt(talk) != with_tools
+
+
+def test_a_grammar_that_has_the_thoughts_in_it_begins_at_once() -> None:
+    transcript = calling_transcript(FAMILIES["gpt-oss"].template + "{# <|channel|>analysis #}")
+    turns = (Message("user", "rain?"),)
+    for has_thoughts in (True, False):
+        question = Question(turns, SamplingParams(), grammar=Grammar("start: /a/", has_thoughts))
+        assert transcript.preface(question).may_think is not has_thoughts
