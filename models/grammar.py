@@ -15,7 +15,7 @@ from typing import Any
 from models.deep_stack import call_deep
 from models.errors import UsageError
 
-_BLANKS = r"[ \t]{1,8}|\r?\n[ \t]{0,64}"
+BLANKS = r"[ \t]{1,8}|\r?\n[ \t]{0,64}"
 """What may stand between two tokens of JSON, once: without a limit, small models write blanks for ever."""
 _PARTS = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
 """Keys of a schema whose values are schemas by name."""
@@ -84,7 +84,7 @@ def _compiled_schema(schema: dict[str, Any]) -> tuple[str, str]:
     from llguidance import LLMatcher
 
     # Blanks that a schema names itself, in `x-guidance`, come after these.
-    source = LLMatcher.grammar_from_json_schema(schema, {"whitespace_pattern": _BLANKS})
+    source = LLMatcher.grammar_from_json_schema(schema, {"whitespace_pattern": BLANKS})
     return source, LLMatcher.validate_grammar(source)
 
 

@@ -78,6 +78,8 @@ class CallFormat:
     """Where each argument stands by itself: before its key, between key and value, after the value; None: JSON."""
     is_bare: bool = False
     """Whether an answer may also begin with `before` right away, without what opens calls."""
+    may_be_loose: bool = False
+    """Whether small models also leave the marks out; see `models.loose_calls`."""
     has_channels: bool = False
     """Whether thoughts, answers and calls are messages, each in a channel of its own."""
     marks: Mapping[str, int] = field(default_factory=dict, hash=False)
@@ -145,7 +147,9 @@ _KNOWN: tuple[tuple[tuple[str, ...], CallFormat], ...] = (
     # Hermes, Qwen 2.5, Qwen 3, Granite 4
     (
         ("<tool_call>", '"arguments": '),
-        CallFormat("<tool_call>", '\n{"name": "', '", "arguments": ', "}\n</tool_call>", "\n<tool_call>"),
+        CallFormat(
+            "<tool_call>", '\n{"name": "', '", "arguments": ', "}\n</tool_call>", "\n<tool_call>", may_be_loose=True
+        ),
     ),
     # Nemotron Nano 2
     (("<TOOLCALL>[",), _listed("<TOOLCALL>[", "]</TOOLCALL>")),

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 
+from models.loose_calls import loose_call, may_be_loose_call
 from models.thoughts import possible_mark
 from models.tool_calls import CallFormat, Tool
 from models.tool_grammar import is_text
@@ -68,6 +69,8 @@ class Calls:
     def _read(self) -> Generator[None]:
         form = self._form
         yield
+        if form.may_be_loose and (yield from self._is_loose()):
+            return
         if not (form.is_bare and (yield from self._next_is(form.before))):
             yield from self._until(form.opens, self._say)
             self._is_opened = True
@@ -76,14 +79,30 @@ class Calls:
         while True:
             written = yield from self._until(form.between)
             name = (_NAME.match(written) or written)[0]
-            self._index += 1
-            self.are_whole = False
-            self._called.append(CallPiece(self._index, name))
+            self._begin(name)
             yield from self._json() if form.around is None else self._apart(form.around, self._schemas.get(name, {}))
             self.are_whole = True
             if form.joins is None:
                 return
             yield from self._until(form.after + form.joins + form.before)
+
+    def _is_loose(self) -> Generator[None, None, bool]:
+        """Read a call that the answer begins with; tell whether there was one."""
+        while (found := loose_call(self._text, self._schemas)) is None:
+            if not may_be_loose_call(self._text):
+                return False
+            yield
+        self._is_opened = True
+        self._text = self._text[found.end() :]
+        self._begin(found[1])
+        yield from self._json()
+        self.are_whole = True
+        return True
+
+    def _begin(self, name: str) -> None:
+        self._index += 1
+        self.are_whole = False
+        self._called.append(CallPiece(self._index, name))
 
     def _until(self, mark: str, tell: Callable[[str], None] | None = None) -> Generator[None, None, str]:
         """Read up to a mark and over it; return what is before it, but for what was told already."""

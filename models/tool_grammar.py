@@ -9,6 +9,7 @@ from typing import Any
 from models.deep_stack import call_deep
 from models.errors import UsageError
 from models.grammar import Grammar, closed_schema
+from models.loose_calls import AFTER_ARGUMENTS, before_arguments
 from models.tool_calls import CallFormat, Tool
 
 _MOST_CALLS = 32
@@ -82,13 +83,29 @@ class _Rules:
         if tools:
             # The model may spell what opens calls in other tokens than its own, and means it.
             yield f"{opens} calls" if must_call else f"TEXT {opens} calls | opened calls"
+        if tools and form.may_be_loose and not must_call:
+            yield " | ".join(f"loose_{place}" for place in range(len(tools)))
 
     def _rules(self, tools: Sequence[Tool]) -> Iterator[str]:
-        # What begins as a bare call does is one.
-        free = r"/([^{](.|\n)*|\{([^\x22](.|\n)*)?)?/" if self._form.is_bare else _ANY
-        yield f"TEXT: {_without(self._form.opens)} & {free}"
-        yield f"opened[lazy]: {free} {_quoted(self._form.opens)}"
-        yield from self._calls(tools) if tools else ()
+        yield f"FREE: {self._free(tools)}"
+        yield f"TEXT: {_without(self._form.opens)} & FREE"
+        yield f"opened[lazy]: FREE {_quoted(self._form.opens)}"
+        if tools:
+            yield from self._calls(tools)
+        if self._form.may_be_loose:
+            yield from self._loose_calls(tools)
+
+    def _free(self, tools: Sequence[Tool]) -> str:
+        """Return what text may look like: what begins as a bare call does is one."""
+        if self._form.is_bare:
+            return r"/([^{](.|\n)*|\{([^\x22](.|\n)*)?)?/"
+        if self._form.may_be_loose and tools:
+            return rf"{_ANY} & ~/{before_arguments([tool.name for tool in tools])}(.|\n)*/"
+        return _ANY
+
+    def _loose_calls(self, tools: Sequence[Tool]) -> Iterator[str]:
+        for place, tool in enumerate(tools):
+            yield f"loose_{place}: /{before_arguments([tool.name])}/ arguments_{place} /{AFTER_ARGUMENTS}/"
 
     def _calls(self, tools: Sequence[Tool]) -> Iterator[str]:
         form = self._form

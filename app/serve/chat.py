@@ -106,7 +106,7 @@ def read_chat(fields: Fields, service: Service) -> ChatRequest:
 
 
 def _offering(fields: Fields, question: Question, offer: Offer, *, divides: bool) -> Question:
-    if question.grammar is not None and offer.calls:
+    if question.grammar is not None and offer.called:
         fields.refuse("tools", "can't be called in an answer that is to have a form")
     if not divides:
         fields.refuse("reasoning_format", "must be 'auto' where there are 'tools'")
@@ -128,7 +128,7 @@ class _Reader:
 
     def __init__(self, offer: Offer | None, *, divides: bool) -> None:
         self._thoughts = Thoughts(divides=divides, keeps_calls=offer is not None)
-        self._calls = None if offer is None else Calls(offer.form, offer.tools)
+        self._calls = None if offer is None else Calls(offer.form, offer.called)
 
     def read(self, text: str, *, last: bool) -> tuple[str, Spoken]:
         """Take more of it; return what was thought, then said, then called."""

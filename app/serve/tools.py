@@ -3,7 +3,6 @@
 import json
 import re
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,9 +30,9 @@ class Offer:
     tools: tuple[Tool, ...]
     """All that the model is told of."""
     grammar: Grammar
-    """What it can call."""
-    calls: bool
-    """Whether it can call anything."""
+    """What an answer looks like that calls some of them."""
+    called: tuple[Tool, ...]
+    """Those that it can call."""
 
 
 def read_tools(fields: Fields, form: CallFormat | None) -> Offer | None:
@@ -55,7 +54,7 @@ def read_tools(fields: Fields, form: CallFormat | None) -> Offer | None:
     called = _callable(fields, tools, choice)
     several = several and not isinstance(choice, tuple)
     grammar = tool_grammar(form, called, must_call=choice not in ("none", "auto"), several=several)
-    return Offer(form, tools, grammar, bool(called))
+    return Offer(form, tools, grammar, called)
 
 
 def tool_call(piece: CallPiece) -> dict[str, Any]:
@@ -78,10 +77,10 @@ def _choice(fields: Fields) -> str | tuple[str]:
     return choice if choice in _CHOICES else fields.refuse("tool_choice", f"must be one of: {', '.join(_CHOICES)}")
 
 
-def _callable(fields: Fields, tools: Sequence[Tool], choice: str | tuple[str]) -> Sequence[Tool]:
+def _callable(fields: Fields, tools: tuple[Tool, ...], choice: str | tuple[str]) -> tuple[Tool, ...]:
     if isinstance(choice, str):
         return () if choice == "none" else tools
-    named = [tool for tool in tools if tool.name in choice]
+    named = tuple(tool for tool in tools if tool.name in choice)
     return named or fields.refuse("tool_choice", "names a function that is none of 'tools'")
 
 
