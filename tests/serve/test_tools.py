@@ -133,6 +133,25 @@ def test_log_probabilities_are_those_of_all_tokens(server: Served) -> None:
     assert said == f"Let me look.\n{WEATHER}"
 
 
+@pytest.mark.parametrize("drafting", [("--draft", "lookup"), ("--draft", "toy"), ("--draft", "auto", "--no-adapt")])
+def test_what_is_called_is_the_same_whatever_drafts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drafting: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(load, "ToyModel", CallingToy)
+    questions: list[dict[str, Any]] = [
+        asked(word, seed=seed, temperature=3, tool_choice=choice, max_tokens=120)
+        for word, choice in (("look", "auto"), ("both", "auto"), ("two", "required"))
+        for seed in (1, 2)
+    ]
+
+    def heard(*flags: str) -> list[tuple[Any, list[tuple[str, str]], str]]:
+        with served(tmp_path, "toy", "-c", "4096", *flags) as one:
+            choices = [one.post(PATH, **question)["choices"][0] for question in questions]
+        return [(said["message"]["content"], calls(said["message"]), said["finish_reason"]) for said in choices]
+
+    assert heard(*drafting) == heard("--draft", "off")
+
+
 # --- streams ----------------------------------------------------------------------------------------------------------
 
 

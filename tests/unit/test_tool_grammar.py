@@ -3,8 +3,11 @@
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 from byte_vocab import MARKS, ByteVocab
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tool_templates import ARGUMENTS, FAMILIES, Family
 
 from models.errors import UsageError
@@ -131,6 +134,22 @@ def test_what_leaves_no_choice_is_forced(family: Family, vocab: ByteVocab) -> No
     assert state.forced(before)[:8] == call[len(before) :][:8]
     assert not state.is_complete(call[:-1])
     assert state.is_complete(call)
+
+
+@each_family
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(visits=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), max_size=8))
+def test_going_back_and_forth_leaves_no_trace(family: Family, vocab: ByteVocab, visits: list[tuple[int, int]]) -> None:
+    grammar = tool_grammar(form_of(family, vocab), TOOLS, must_call=False, several=True)
+    whole = vocab.tokenize(family.text + family.first + (family.second or "") + family.closes)
+    known = GrammarState(vocab, grammar, 0)
+    for length, more in visits:
+        said = whole[:length]
+        said = [*said, more] if known.allows(more, [], said) else said
+        fresh = GrammarState(vocab, grammar, 0)
+        assert np.array_equal(known.allowed([], said), fresh.allowed([], said))
+        assert known.forced([], said) == fresh.forced([], said)
+        assert known.is_complete(said) == fresh.is_complete(said)
 
 
 def test_an_answer_that_begins_as_a_bare_call_is_one() -> None:
