@@ -1,5 +1,6 @@
 """What asks the model: chats, completions, holes to be filled."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -30,7 +31,8 @@ class Asking:
 
     async def chat(self, request: Request) -> Response:
         """Answer a conversation."""
-        chat = read_chat(await self._fields(request), self._service)
+        # Many tools take a tenth of a second to be checked, in which nobody else's answer would go on.
+        chat = await asyncio.to_thread(read_chat, await self._fields(request), self._service)
         if chat.stream:
             return await self._stream(request, chat.asked, chat.events)
         return JSONResponse(chat.reply(await self._attend(request, self._service.whole(chat.asked))))

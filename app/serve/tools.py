@@ -3,6 +3,7 @@
 import json
 import re
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,9 +49,7 @@ def read_tools(fields: Fields, form: CallFormat | None) -> Offer | None:
     if form is None:
         refuse("tools", _UNKNOWN)
     tools = tuple(_tool(part, form) for part in parts)
-    for place, tool in enumerate(tools):
-        if any(tool.name == other.name for other in tools[:place]):
-            fields.refuse(f"tools[{place}].function.name", "is that of another tool")
+    _refuse_namesakes(fields, tools)
     called = _callable(fields, tools, choice)
     several = several and not isinstance(choice, tuple)
     grammar = tool_grammar(form, called, must_call=choice not in ("none", "auto"), several=several)
@@ -75,6 +74,12 @@ def _choice(fields: Fields) -> str | tuple[str]:
         return (function.text("name") or function.refuse("name", "is required"),)
     choice = fields.text("tool_choice") or "auto"
     return choice if choice in _CHOICES else fields.refuse("tool_choice", f"must be one of: {', '.join(_CHOICES)}")
+
+
+def _refuse_namesakes(fields: Fields, tools: Sequence[Tool]) -> None:
+    for place, tool in enumerate(tools):
+        if any(tool.name == other.name for other in tools[:place]):
+            fields.refuse(f"tools[{place}].function.name", "is that of another tool")
 
 
 def _callable(fields: Fields, tools: tuple[Tool, ...], choice: str | tuple[str]) -> tuple[Tool, ...]:

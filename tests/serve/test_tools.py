@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -13,6 +15,10 @@ from openai import OpenAI
 from serving import URL, Served, served
 
 from app.engine import load
+from app.serve import asking
+from app.serve.chat import ChatRequest, read_chat
+from app.serve.fields import Fields
+from app.serve.service import Service
 from models.toy import ToyModel
 
 PATH = "/v1/chat/completions"
@@ -300,6 +306,23 @@ def test_tools_that_can_not_fit_are_refused_before_anything_is_read(server: Serv
 
 def test_it_is_told_whether_tools_can_be_called(server: Served) -> None:
     assert server.client.get("/props").json()["tools"] is True
+
+
+def test_others_are_answered_while_tools_are_checked(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, heard = Event(), Event()
+
+    def read_slowly(fields: Fields, service: Service) -> ChatRequest:
+        begun.set()
+        assert heard.wait(20)
+        return read_chat(fields, service)
+
+    monkeypatch.setattr(asking, "read_chat", read_slowly)
+    with ThreadPoolExecutor(1) as pool:
+        message = pool.submit(answer, server, "rain")
+        assert begun.wait(20)
+        assert server.client.get("/health").status_code == 200
+        heard.set()
+        assert calls(message.result()[0]) == [("weather", ARGUMENTS)]
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
