@@ -11,7 +11,7 @@ from app.history.safe_text import one_line
 from app.line_engine import LineEngine
 from app.report import ending_note, summary, unfinished_note, unsaid_note
 from app.request import Request
-from app.settings import form_note
+from app.settings import form_note, thinking_note
 from app.speech import Speech
 from app.terminal import Terminal
 from models.prompts import Message
@@ -45,6 +45,8 @@ class Chat:
         chat.terminal.tell(
             f"{ready.model}: {ready.description}, context {ready.context_size:,}, drafter {ready.drafter}"
         )
+        if thinks := thinking_note(request.settings, ready.efforts):
+            terminal.tell(thinks)
         chat.record = start_recorder(ready.model, request.plan.model, request.resumed, saved=request.saved)
         if request.resumed is not None:
             chat._go_on(request.resumed)

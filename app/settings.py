@@ -1,7 +1,7 @@
 """The settings that can be changed in a running chat, by the names of their flags."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from enum import StrEnum
 from typing import TypeVar
@@ -61,6 +61,13 @@ def with_setting(settings: Question, name: str, value: str) -> Question:
         return replace(settings, sampling=replace(settings.sampling, **{attribute: wanted}))
     except ValueError:
         raise UsageError(f"{name} can't be '{value}'.", hint="Expected a number.") from None
+
+
+def thinking_note(settings: Question, efforts: Sequence[Effort]) -> str | None:
+    """Return what can be asked of a model that thinks, by its efforts; None of one that does not."""
+    if settings.raw or Effort.ON not in efforts:
+        return None
+    return f"It thinks before it answers; /set think takes {', '.join(efforts)}."
 
 
 def form_note(settings: Question) -> str | None:

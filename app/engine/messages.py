@@ -11,6 +11,7 @@ from app.engine.stats import Snapshot
 from app.engine.walk import Walk
 from models.accept import Accept
 from models.errors import LocalspecError
+from models.thoughts import Effort
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class Ready:
     """What the user should know besides who wants to chat; to complete or to fill in it means nothing."""
     slots: int = 1
     """Answers that can be given at once, each with a cache of its own."""
+    efforts: tuple[Effort, ...] = ()
+    """How much the model can be asked to think; () without a chat template."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,11 @@ class Transcript:
         """How the model calls tools; None: not at all, or in a way that is not known."""
         return None if self._template is None else self._template.calls(self._vocab)
 
+    @property
+    def efforts(self) -> tuple[Effort, ...]:
+        """How much the model can be asked to think; () where nothing says how."""
+        return () if self._template is None else self._template.efforts
+
     def preface(self, raw: bool = False, effort: Effort = Effort.AUTO) -> Preface:
         """Return what may come before the answer to what was just asked for with `prompt`."""
         if raw or self._template is None:

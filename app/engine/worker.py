@@ -144,4 +144,14 @@ class Worker:
         name, exact = drafting.drafter.name, drafting.exact_draft
         bare = not slot.transcript.has_template
         chat = (f"{target.name} has no chat template: your text is sent as it is.",) * bare
-        return Ready(target.name, target.description, name, target.context_size, exact, notes, chat, len(self._slots))
+        return Ready(
+            target.name,
+            target.description,
+            name,
+            target.context_size,
+            exact,
+            notes=notes,
+            chat_notes=chat,
+            slots=len(self._slots),
+            efforts=slot.transcript.efforts,
+        )

@@ -12,7 +12,7 @@ from app.explanation import explanation_text
 from app.history.recorder import source_of, start_recorder
 from app.report import ending_note, summary, unfinished_note
 from app.request import Request
-from app.settings import draft_length_text, form_note
+from app.settings import draft_length_text, form_note, thinking_note
 from app.ui.conversing import add_entry, bring_unanswered, take_back, unsaid
 from app.walk_text import walk_text
 from models.catalog import STARTER
@@ -119,6 +119,8 @@ def _on_explained(screen: "ChatScreen", explained: Explained) -> None:
 
 def _greeting(ready: Ready, request: Request) -> str:
     lines = [f"{ready.model} is ready: {ready.description}, context {ready.context_size:,} tokens."]
+    if thinks := thinking_note(request.settings, ready.efforts):
+        lines.append(thinks)
     if request.plan.model == STARTER:
         lines.append(
             "This small model is here for a first look. For real work, start with a GGUF file of your own: "

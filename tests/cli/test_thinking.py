@@ -61,6 +61,17 @@ def test_an_answer_to_a_bare_prompt_is_kept_and_shown_as_it_is(tmp_path: Path, m
         assert "thought" not in shown.lower()
 
 
+def test_a_chat_and_a_script_are_told_how_much_a_model_can_be_asked_to_think(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "ToyModel", ThinkingToy)
+    note = "It thinks before it answers; /set think takes auto, on, off."
+    assert note in localspec_here("run", "toy", home=tmp_path, typed="").stderr
+    assert note not in localspec_here("run", "toy", "--raw", home=tmp_path, typed="").stderr
+    start = records(localspec_here("run", "toy", "a", "-n", "2", "--json", home=tmp_path).stdout)[0]
+    assert start["efforts"] == ["auto", "on", "off"]
+
+
 def test_a_quiet_run_has_no_thoughts_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "ToyModel", ThinkingToy)
     done = localspec_here("run", "toy", "the sea the sea", "-n", "60", "--temp", "0", "-q", home=tmp_path)

@@ -82,6 +82,7 @@ def test_a_setting_leaves_them_out_of_the_next_answer() -> None:
     async def steps() -> None:
         async with chatting(predict=30, temp=0.0) as chat:
             await chat.ready()
+            await chat.until(lambda: "/set think takes auto, on, off." in chat.shown)
             await chat.type("/set think off")
             await chat.until(lambda: "think is off." in chat.notes)
             answer = await chat.ask("the sea the sea")

@@ -14,6 +14,7 @@ from models.errors import (
     DivergedError,
     LocalspecError,
     MemoryLimitError,
+    MessagesRefusedError,
     ModelFileError,
     PairError,
     UsageError,
@@ -28,6 +29,7 @@ CODES = {
     MemoryLimitError: 5,
     DivergedError: 6,
     ContextFullError: 1,
+    MessagesRefusedError: 1,
     BusyError: 1,
     Cancelled: 130,
 }
