@@ -6,6 +6,7 @@ from byte_vocab import ByteVocab
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.engine.guided import state_of
 from models.grammar import Grammar
 from models.grammar_state import GrammarState
 from models.preface import NO_PREFACE, Preface
@@ -104,6 +105,14 @@ def test_thoughts_may_come_first_and_are_free() -> None:
         assert one.forced(PROMPT, THOUGHT[:length]) == []
     assert not one.is_complete(THOUGHT)
     assert one.is_complete([*THOUGHT, *ANSWER])
+
+
+@pytest.mark.parametrize("has_thoughts", [True, False])
+def test_a_grammar_that_has_the_thoughts_in_it_begins_at_once(has_thoughts: bool) -> None:
+    (think,) = VOCAB.tokenize("<think>")
+    one = state_of(Grammar(SCHEMA.source, has_thoughts), VOCAB, len(PROMPT), THINKS)
+    assert one is not None
+    assert (think in (possible(one, []) or ())) is not has_thoughts
 
 
 def test_who_does_not_think_first_does_not_think() -> None:

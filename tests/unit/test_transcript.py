@@ -11,12 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tool_templates import ARGUMENTS, FAMILIES
 
-from app.engine.question import Question
 from app.engine.transcript import Transcript
 from models.errors import LocalspecError
-from models.grammar import Grammar
 from models.prompts import Message
-from models.sampling import SamplingParams
 from models.tool_calls import Call, Tool
 from models.toy import ToyModel, ToyVocab
 
@@ -373,11 +370,3 @@ def test_other_tools_are_another_prompt() -> None:
     with_tools = transcript.prompt(talk, tools=[TOOL])
     transcript.keep("wet", list(b"wet"))
     assert transcript.preview(talk) == calling_transcript(FAMILIES["hermes"].template).prompt(talk) != with_tools
-
-
-def test_a_grammar_that_has_the_thoughts_in_it_begins_at_once() -> None:
-    transcript = calling_transcript(FAMILIES["gpt-oss"].template + "{# <|channel|>analysis #}")
-    turns = (Message("user", "rain?"),)
-    for has_thoughts in (True, False):
-        question = Question(turns, SamplingParams(), grammar=Grammar("start: /a/", has_thoughts))
-        assert transcript.preface(question).may_think is not has_thoughts
