@@ -67,9 +67,11 @@ class LlamaOptions:
 
 def with_layout(path: Path, options: LlamaOptions) -> LlamaOptions:
     """Return the options with the layout of the weights decided."""
+    # Asked for in any case: what llama.cpp calls is in this process by now, and must know whom to hand on to.
+    types = kernels().types
     if options.extra_buffers is not None:
         return options
-    types = kernels().types - (_AT_HOME_IN_AMX if _built_with_amx() else frozenset())
+    types -= _AT_HOME_IN_AMX if _built_with_amx() else frozenset()
     as_they_are = bool(types) and _suits(path, types)
     return replace(options, extra_buffers=not as_they_are)
 

@@ -52,9 +52,9 @@ def test_a_model_in_blocks_is_read_as_it_is_and_exact_at_every_width(open_model:
 
 
 def test_without_them_it_is_not(open_model: LlamaModel) -> None:
-    # What llama.cpp does by itself: at eight rows another kernel takes over, which sums in another order.
+    # What llama.cpp does by itself: from eight rows on, or ten, another kernel takes over, which sums in another order.
     with llama_cpps_own():
-        assert exact_width(open_model) < 8
+        assert exact_width(open_model) < 12
 
 
 def test_what_a_model_says_hardly_depends_on_whose_kernels_read_it(open_model: LlamaModel) -> None:
