@@ -19,6 +19,8 @@ BLANKS = r"[ \t]{1,8}|\r?\n[ \t]{0,64}"
 """What may stand between two tokens of JSON, once: without a limit, small models write blanks for ever."""
 _PARTS = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
 """Keys of a schema whose values are schemas by name."""
+_ANY_NAMES = ("propertyNames", {"type": "string"})
+"""What Zod says of every record, and is so of all JSON."""
 _LONGEST_CAUSE = 600
 _MOST_RULES = 10_000
 """Rules of a grammar, or references of a schema, each of which may lead to the next: llguidance recurses into them."""
@@ -163,7 +165,7 @@ def _closed(schema: Any) -> Any:
         return [_closed(each) for each in schema]
     if not isinstance(schema, Mapping):
         return schema
-    closed = {key: _closed_part(key, value) for key, value in schema.items()}
+    closed = {key: _closed_part(key, value) for key, value in schema.items() if (key, value) != _ANY_NAMES}
     if isinstance(closed.get("properties"), Mapping) and "patternProperties" not in closed:
         closed.setdefault("additionalProperties", False)
     return closed

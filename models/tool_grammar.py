@@ -55,9 +55,10 @@ def tool_grammar(form: CallFormat, tools: Sequence[Tool], *, must_call: bool, se
 
 def check_tool(form: CallFormat, tool: Tool) -> None:
     """Raise UsageError for a tool whose parameters can't be kept in this format."""
-    if error := _fault(f"start: %json {json.dumps(tool.schema)}") or _fault(
-        tool_grammar(form, [tool], must_call=True, several=False).source
-    ):
+    # By itself first: what is wrong with a schema is then told without the grammar around it.
+    if error := _fault(json.dumps({"grammars": [{"json_schema": tool.schema}]})):
+        raise _unusable(error)
+    if error := _fault(tool_grammar(form, [tool], must_call=True, several=False).source):
         raise _unusable(error)
 
 

@@ -210,6 +210,7 @@ def test_what_can_not_be_kept_is_refused(family: Family, parameters: object, cau
     with pytest.raises(UsageError, match="can't be used") as refused:
         check_tool(form_of(family), tool("f", parameters))
     assert cause in refused.value.cause
+    assert "%json" not in refused.value.cause, "that is no word of the client's"
 
 
 @pytest.mark.parametrize(
