@@ -18,6 +18,7 @@ from run_localspec import ROOT
 
 FOLDER = Path(find_spec("llama_cpp").origin).parent / "lib"  # type: ignore[union-attr,arg-type]
 TYPES = {
+    "Q2_K": 10,
     "Q3_K": 11,
     "Q4_K": 12,
     "Q5_K": 13,
@@ -34,7 +35,7 @@ TYPES = {
 """Packed types."""
 SHORT = {"F16": 1, "BF16": 30}
 """Types of 16 bits a number."""
-LONG = ("Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS")
+LONG = ("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS")
 """Types whose blocks have 256 numbers."""
 LENGTHS = {name: (256, 1536, 4096) if name in LONG else (32, 896, 4064) for name in TYPES}
 """Of rows; those of 32 numbers a block need not be whole groups of eight blocks."""
@@ -47,8 +48,8 @@ COLUMNS = (*range(1, 18), 33)
 THREADED = (1, max(COLUMNS))
 """Numbers of columns that two threads work out as well."""
 F32, PLAIN_LENGTHS = 0, (32, 96, 4000)
-OTHER = 10
-"""A type of experts that these kernels leave to llama.cpp: Q2_K."""
+OTHER = 29
+"""A type of experts that these kernels leave to llama.cpp: IQ1_M."""
 EXPERTS, CHOICES, EXPERT_ROWS = 4, 2, 37
 EXPERT_TOKENS = (1, 2, 9, 32, 40)
 CACHES = {"q8_0/f16": (8, 1), "q8_0/bf16": (8, 30), "f16/f16": (1, 1)}
@@ -170,7 +171,7 @@ def _experts(kernels: Any) -> dict[str, NDArray[Any]]:
 
     ggml = Ggml(ctypes.CDLL(str(FOLDER / "libggml-base.so")), ctypes.CDLL(str(FOLDER / "libggml-cpu.so")))
     made: dict[str, NDArray[Any]] = {}
-    for name, kind in {**TYPES, "Q2_K": OTHER}.items():
+    for name, kind in {**TYPES, "IQ1_M": OTHER}.items():
         weights, x, chosen = drawn_experts(LENGTHS.get(name, (512,))[-1])
         made[f"chosen {name}"] = chosen
         made[f"dense {name}"] = np.stack(

@@ -1,7 +1,7 @@
 // Blocks of 256 weights as GGUF files have them (K-quants), taken apart into bytes, scales and minimums; blocks of 256
 // activations as llama.cpp quantises them, in the order in which the kernels want them; and the products of both.
 //
-// A weight is d * scale * number - dmin * minimum, with a scale and a minimum for each of 16 (Q3_K, Q6_K) or 32 numbers.
+// A weight is d * scale * number - dmin * minimum, with a scale and a minimum for each 16 (Q2_K, Q3_K, Q6_K) or 32 numbers.
 #pragma once
 
 #include "vectors.h"
@@ -12,12 +12,14 @@
 #endif
 
 // As in ggml-common.h.
+struct Q2K { uint8_t scales[16], qs[64]; uint16_t d, dmin; };
 struct Q3K { uint8_t high[32], qs[64], scales[12]; uint16_t d; };
 struct Q4K { uint16_t d, dmin; uint8_t scales[12], qs[128]; };
 struct Q5K { uint16_t d, dmin; uint8_t scales[12], qh[32], qs[128]; };
 struct Q6K { uint8_t ql[128], qh[64]; int8_t scales[16]; uint16_t d; };
 struct Q8K { float d; int8_t qs[256]; int16_t bsums[16]; };
-static_assert(sizeof(Q3K) == 110 && sizeof(Q4K) == 144 && sizeof(Q5K) == 176 && sizeof(Q6K) == 210 && sizeof(Q8K) == 292);
+static_assert(sizeof(Q2K) == 84 && sizeof(Q3K) == 110 && sizeof(Q4K) == 144 && sizeof(Q5K) == 176 && sizeof(Q6K) == 210);
+static_assert(sizeof(Q8K) == 292);
 
 struct Activations {
     alignas(64) int8_t numbers[256];
@@ -136,6 +138,41 @@ template <class OfBlock, int BITS, int SHIFT> struct Offset : KQuant<OfBlock, BI
         return multiply_add(value, all_floats(x.d), sum);
     }
 };
+
+// Numbers of two bits, with a scale and a minimum for 16.
+struct Twos {
+    using Block = Q2K;
+    using Group = Q2K;
+    using Given = Q8K;
+    struct Weights { ints numbers[VECTORS]; floats scales[PARTS], minimums[PARTS]; };
+    struct Activations { alignas(64) int8_t numbers[256]; float sums[16], d; };
+    static constexpr int BLOCKS = 1;
+
+    static FORCED void arrange(Activations *to, const Q8K *from, int64_t) {
+        arrange_lanes(to->numbers, [&](int lane) { return from->qs + 16 * short_piece(lane); });
+        for (int lane = 0; lane < 16; lane++) to->sums[lane] = from->bsums[short_piece(lane)];
+        to->d = from->d;
+    }
+    static FORCED floats add_product(floats sum, const Weights &w, const Activations &x) {
+        floats value = zeros();
+        UNROLL for (int part = 0; part < PARTS; part++) {
+            const floats sums = load_floats(x.sums + part * LANES);
+            const ints added = add_products<2, 4>(ints{}, w.numbers + 4 * part, x.numbers + part * 4 * WIDTH);
+            value = part ? multiply_add(sums, w.minimums[part], value) : multiply(sums, w.minimums[part]);
+            value = multiply_add(to_floats(added), w.scales[part], value);
+        }
+        return multiply_add(value, all_floats(x.d), sum);
+    }
+};
+INLINE void take_apart(Twos::Weights &w, const Q2K *block) {
+    const __m128i both = _mm_loadu_si128(reinterpret_cast<const __m128i *>(block->scales)), half = _mm_set1_epi8(15);
+    int8_t bytes[2][16];
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(bytes[0]), _mm_and_si128(both, half));
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(bytes[1]), _mm_and_si128(_mm_srli_epi16(both, 4), half));
+    take_twos(w.numbers, block->qs);
+    take_scales_of_sixteen(w.scales, bytes[0], _cvtsh_ss(block->d));
+    take_scales_of_sixteen(w.minimums, bytes[1], -_cvtsh_ss(block->dmin));
+}
 
 // Numbers that are not packed, 32 at a time: what chooses the experts of a mixture, and other small matrices.
 struct Plain {

@@ -22,6 +22,7 @@ TYPES = {
     6: "Q5_0",
     7: "Q5_1",
     8: "Q8_0",
+    10: "Q2_K",
     11: "Q3_K",
     12: "Q4_K",
     13: "Q5_K",
@@ -32,7 +33,7 @@ TYPES = {
     39: "MXFP4",
 }
 """The types that kernels may read, by ggml's numbers."""
-LONG = frozenset({"Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS"})
+LONG = frozenset({"Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS"})
 """Those whose blocks have 256 numbers."""
 DENSE = frozenset({"F16", "BF16"})
 """Those that are not packed: experts in them are left to llama.cpp."""

@@ -65,15 +65,21 @@ INLINE void take_sixes(ints *numbers, const uint8_t *low, const uint8_t *high) {
         numbers[4 + v] = _mm256_or_si256(high_halves(low_bits[v]), second);
     }
 }
+template <int PLACE> INLINE ints two_bits(ints from) { return bit_and(_mm256_srli_epi16(from, 2 * PLACE), all_bytes(3)); }
+INLINE void take_twos(ints *numbers, const uint8_t *packed) {
+    const ints a = two_pieces(packed, packed + 32), b = two_pieces(packed + 16, packed + 48);
+    weave(numbers, two_bits<0>(a), two_bits<0>(b), two_bits<1>(a), two_bits<1>(b));
+    weave(numbers + 4, two_bits<2>(a), two_bits<2>(b), two_bits<3>(a), two_bits<3>(b));
+}
 template <int PLACE> INLINE ints with_third(ints numbers, ints bits) {
     const ints there = PLACE < 2 ? _mm256_slli_epi16(bits, 2 - PLACE) : _mm256_srli_epi16(bits, PLACE - 2);
     return _mm256_or_si256(numbers, bit_and(there, all_bytes(4)));
 }
 // Lanes whose two bits are at places FIRST and FIRST + 1 of four.
 template <int FIRST> INLINE void take_four_threes(ints *numbers, ints a, ints b, ints a_bits, ints b_bits) {
-    const auto two = [](ints from, int place) { return bit_and(_mm256_srli_epi16(from, 2 * place), all_bytes(3)); };
-    weave(numbers, with_third<FIRST>(two(a, FIRST), a_bits), with_third<FIRST>(two(b, FIRST), b_bits),
-          with_third<FIRST + 1>(two(a, FIRST + 1), a_bits), with_third<FIRST + 1>(two(b, FIRST + 1), b_bits));
+    constexpr int SECOND = FIRST + 1;
+    weave(numbers, with_third<FIRST>(two_bits<FIRST>(a), a_bits), with_third<FIRST>(two_bits<FIRST>(b), b_bits),
+          with_third<SECOND>(two_bits<SECOND>(a), a_bits), with_third<SECOND>(two_bits<SECOND>(b), b_bits));
 }
 INLINE void take_threes(ints *numbers, const uint8_t *low, const uint8_t *high) {
     const ints a = two_pieces(low, low + 32), b = two_pieces(low + 16, low + 48);

@@ -77,17 +77,21 @@ INLINE void take_sixes(ints *numbers, const uint8_t *low, const uint8_t *high) {
         numbers[v] = with_high_bits(four_bits, above[v], by, 0x30);
     }
 }
-// Numbers of three bits, four of each in 64 bytes, and one in 32.
-INLINE void take_threes(ints *numbers, const uint8_t *low, const uint8_t *high) {
-    ints above[4];
-    gather(numbers, load(low), _mm512_setr_epi32(0, 4, 0, 4, 0, 4, 0, 4, 8, 12, 8, 12, 8, 12, 8, 12));
-    const __m256i given = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(high));
-    gather(above, _mm512_zextsi256_si512(given), _mm512_setr_epi32(0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4));
+// Numbers of two bits, four in each of 64 bytes.
+INLINE void take_twos(ints *numbers, const uint8_t *packed) {
+    gather(numbers, load(packed), _mm512_setr_epi32(0, 4, 0, 4, 0, 4, 0, 4, 8, 12, 8, 12, 8, 12, 8, 12));
     const __m128i first = two_and_two(0, 2), second = two_and_two(4, 6);
     const ints down = quarters(first, second, first, second);
+    UNROLL for (int v = 0; v < 4; v++) numbers[v] = bit_and(shift_down(numbers[v], down), all_bytes(3));
+}
+// Numbers of three bits, two of which are as for `take_twos`, and one in 32 bytes.
+INLINE void take_threes(ints *numbers, const uint8_t *low, const uint8_t *high) {
+    ints above[4];
+    const __m256i given = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(high));
+    gather(above, _mm512_zextsi256_si512(given), _mm512_setr_epi32(0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4));
     const ints by = quarters(two_and_two(2, 3), two_and_two(4, 5), two_and_two(6, 7), two_and_two(8, 9));
-    UNROLL for (int v = 0; v < 4; v++)
-        numbers[v] = with_high_bits(bit_and(shift_down(numbers[v], down), all_bytes(3)), above[v], by, 4);
+    take_twos(numbers, low);
+    UNROLL for (int v = 0; v < 4; v++) numbers[v] = with_high_bits(numbers[v], above[v], by, 4);
 }
 INLINE void take_scales_of_sixteen(floats *scales, const int8_t *bytes, float factor) {
     scales[0] = multiply(from_bytes(bytes), all_floats(factor));

@@ -54,10 +54,10 @@ def test_an_expert_gives_what_its_matrix_alone_would_to_the_last_bit(experts: Pr
 def test_those_of_other_types_are_llama_cpps_own_and_do_not_depend_on_others_while_drafts_are_verified(
     experts: Products,
 ) -> None:
-    alone, most, wide = experts["Q2_K 1 1"], experts[f"Q2_K {WIDEST} 2"], experts[f"Q2_K {max(EXPERT_TOKENS)} 3"]
+    alone, most, wide = experts["IQ1_M 1 1"], experts[f"IQ1_M {WIDEST} 2"], experts[f"IQ1_M {max(EXPERT_TOKENS)} 3"]
     assert np.array_equal(most[:1], alone)
-    assert np.array_equal(experts["Q2_K 9 1"], most[:9])
-    assert np.array_equal(wide, experts["theirs Q2_K"]), "a prompt is read as quickly as before"
+    assert np.array_equal(experts["IQ1_M 9 1"], most[:9])
+    assert np.array_equal(wide, experts["theirs IQ1_M"]), "a prompt is read as quickly as before"
     assert not np.array_equal(wide[:WIDEST], most), "where it is not by chance that they agree"
 
 

@@ -230,6 +230,18 @@ FAULTS = {
         "Offset<Q6K, 6, 4>",
         "products of Q6_K come out wrong",
     ),
+    "a minimum that is added": (
+        "blocks.h",
+        "-_cvtsh_ss(block->dmin)",
+        "_cvtsh_ss(block->dmin)",
+        "products of Q2_K come out wrong",
+    ),
+    "minimums for scales": (
+        "blocks.h",
+        "bytes[0], _cvtsh_ss(block->d)",
+        "bytes[1], _cvtsh_ss(block->d)",
+        "products of Q2_K come out wrong",
+    ),
     "a fifth bit that is lost": (
         "blocks.h",
         "take_fives(w.numbers, block->qs, block->qh)",
