@@ -2,7 +2,8 @@
 
 Each run loads the model in a process of its own, as llama.cpp wants its weights rearranged; the two take turns, and the
 median of all runs counts. The README names what it prints. For "mixture" in place of a model, one of 32 experts with
-random weights is written, of which a token sees four.
+random weights is written, of which a token sees four; for "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS" or "IQ3_S" one whose
+random weights are all of this type.
 """
 
 import json
@@ -14,7 +15,8 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from tiny_gguf import write_experts
+from gguf import LlamaFileType
+from tiny_gguf import write_experts, write_llama
 
 from models.kernels.compiling import OFF
 from models.llama import LlamaModel
@@ -22,6 +24,7 @@ from models.llama_load import LlamaOptions
 from models.requantise import requantise
 
 _WIDTHS = (1, 2, 4, 8, 16, 32)
+_TYPES = {name: LlamaFileType[f"MOSTLY_{name}"] for name in ("IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S")}
 _DEPTH, _REPEATS = 256, 12
 """Tokens in the cache, and passes of each width: widths take turns."""
 
@@ -49,6 +52,11 @@ def mixture(folder: Path) -> str:
     return str(folder / "mixture.gguf")
 
 
+def of_type(folder: Path, name: str) -> str:
+    """Write a model of 0.2 billion weights of a type, and return its path."""
+    return str(write_llama(folder / "one.gguf", n_ctx=1024, n_layer=6, n_embd=2048, file_type=_TYPES[name]))
+
+
 def main(path: str, runs: int = 3) -> None:
     seen: dict[str, list[dict[str, float]]] = {"llama.cpp's": [], "localspec's": []}
     for _ in range(runs):
@@ -67,5 +75,8 @@ if __name__ == "__main__":
     elif sys.argv[1] == "mixture":
         with TemporaryDirectory() as made:
             main(mixture(Path(made)), *map(int, sys.argv[2:]))
+    elif sys.argv[1] in _TYPES:
+        with TemporaryDirectory() as made:
+            main(of_type(Path(made), sys.argv[1]), *map(int, sys.argv[2:]))
     else:
         main(sys.argv[1], *map(int, sys.argv[2:]))

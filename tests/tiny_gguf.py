@@ -10,11 +10,14 @@ from itertools import count
 from math import sqrt
 from pathlib import Path
 from string import ascii_lowercase
+from typing import Any
 
 import numpy as np
 from gguf import GGMLQuantizationType, GGUFWriter, LlamaFileType, TokenType
 from gguf.quants import quantize
 from numpy.typing import NDArray
+
+from models.kernels.check import GRIDS, blocks_of_bits
 
 WINDOW = 16
 """Tokens that the sliding-window layers of `write_swa` look back on."""
@@ -34,7 +37,14 @@ _BLOCK_TYPES = {
     LlamaFileType.MOSTLY_BF16: GGMLQuantizationType.BF16,
     LlamaFileType.MOSTLY_Q8_0: GGMLQuantizationType.Q8_0,
     LlamaFileType.MOSTLY_Q4_1: GGMLQuantizationType.Q4_1,
+    LlamaFileType.MOSTLY_IQ2_XXS: GGMLQuantizationType.IQ2_XXS,
+    LlamaFileType.MOSTLY_IQ2_XS: GGMLQuantizationType.IQ2_XS,
+    LlamaFileType.MOSTLY_IQ2_S: GGMLQuantizationType.IQ2_S,
+    LlamaFileType.MOSTLY_IQ3_XXS: GGMLQuantizationType.IQ3_XXS,
+    LlamaFileType.MOSTLY_IQ3_S: GGMLQuantizationType.IQ3_S,
 }
+_LARGEST_OF_GRIDS = 128
+"""About what a block's factor is multiplied by where weights stand in grids."""
 
 
 def _byte_letters() -> str:
@@ -88,7 +98,7 @@ class _TinyFile:
 
     def matrix(self, name: str, rows: int, columns: int, gain: float = 1.0) -> None:
         """Add random weights that map inputs of size one to outputs of about size `gain`."""
-        blocks = quantize(self._random((rows, columns), gain / sqrt(columns)), self._block_type)
+        blocks = self._blocks(self._random((rows, columns), gain / sqrt(columns)))
         self.keys.add_tensor(f"{name}.weight", blocks, raw_dtype=self._block_type)
 
     def kernel(self, name: str, rows: int, columns: int) -> None:
@@ -101,7 +111,7 @@ class _TinyFile:
 
     def matrices(self, name: str, count: int, rows: int, columns: int) -> None:
         """Add several such matrices as one tensor."""
-        blocks = quantize(self._random((count, rows, columns), 1 / sqrt(columns)), self._block_type)
+        blocks = self._blocks(self._random((count, rows, columns), 1 / sqrt(columns)))
         self.keys.add_tensor(f"{name}.weight", blocks, raw_dtype=self._block_type)
 
     def norm(self, name: str, size: int, gain: float = 1.0) -> None:
@@ -115,6 +125,11 @@ class _TinyFile:
         """
         self.values(f"{output_norm}.weight", self._random((n_embd,), 3.0 / gain))
         self.matrix("token_embd", n_vocab, n_embd, gain=gain)
+
+    def _blocks(self, values: NDArray[np.float32]) -> NDArray[Any]:
+        if self._block_type in GRIDS:
+            return blocks_of_bits(self._block_type, values / _LARGEST_OF_GRIDS)
+        return quantize(values, self._block_type)
 
     def _random(self, shape: tuple[int, ...], scale: float) -> NDArray[np.float32]:
         mixed = self._draw.standard_normal(shape) + self._noise * self._jitter.standard_normal(shape)

@@ -27,13 +27,20 @@ TYPES = {
     12: "Q4_K",
     13: "Q5_K",
     14: "Q6_K",
+    16: "IQ2_XXS",
+    17: "IQ2_XS",
+    18: "IQ3_XXS",
     20: "IQ4_NL",
+    21: "IQ3_S",
+    22: "IQ2_S",
     23: "IQ4_XS",
     30: "BF16",
     39: "MXFP4",
 }
 """The types that kernels may read, by ggml's numbers."""
-LONG = frozenset({"Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS"})
+GRIDS = {16: 66, 17: 74, 18: 98, 21: 110, 22: 82}
+"""Bytes of a block of those whose numbers stand in grids: llama.cpp takes long to find good ones there."""
+LONG = frozenset({"Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS", *(TYPES[kind] for kind in GRIDS)})
 """Those whose blocks have 256 numbers."""
 DENSE = frozenset({"F16", "BF16"})
 """Those that are not packed: experts in them are left to llama.cpp."""
@@ -159,6 +166,8 @@ class Ggml:
         return tensor
 
     def _quantised(self, kind: int, values: NDArray[np.float32], size: int) -> NDArray[np.uint8]:
+        if kind in GRIDS:
+            return blocks_of_bits(kind, values)
         blocks, values = np.empty(size, np.uint8), np.ascontiguousarray(values)
         floats = values.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
         self.quantize(kind, floats, blocks.ctypes.data, 0, values.size // values.shape[-1], values.shape[-1], None)
@@ -178,6 +187,18 @@ class Ggml:
         result = np.empty(shape, np.float32)
         ctypes.memmove(result.ctypes.data, self.data(out), result.nbytes)
         return result
+
+
+def blocks_of_bits(kind: int, values: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Return blocks of one of `GRIDS`, made of the last bits of 256 numbers each: any bits are some weights.
+
+    Shape (rows, bytes), where `values` has rows.
+    """
+    numbers = np.ascontiguousarray(values).reshape(-1, 256)
+    blocks = 255 - numbers.view(np.uint8)[:, ::4][:, : GRIDS[kind]]
+    # First comes the factor.
+    blocks[:, :2] = numbers[:, 1:2].astype(np.float16).view(np.uint8)
+    return blocks.reshape(values.size // values.shape[-1], -1)
 
 
 def readable(kernels: ctypes.CDLL) -> list[int]:

@@ -31,6 +31,7 @@ _SOURCES = tuple(
         # What takes longest comes first, so that no core waits for it at the end.
         "small_quants.cpp",
         "k_quants.cpp",
+        "grids.cpp",
         "tables.cpp",
         "floats.cpp",
         "attention.cpp",
@@ -41,6 +42,7 @@ _SOURCES = tuple(
         "attention_rows.h",
         "blocks.h",
         "small_blocks.h",
+        "grid_blocks.h",
         "wide_lanes.h",
         "narrow_lanes.h",
         "engine.h",

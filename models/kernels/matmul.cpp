@@ -17,7 +17,7 @@ constexpr int64_t PLAIN = 32;   // numbers of a block of floats
 
 // None for packed types that are not for us.
 const Kernels *kernels_for(int type) {
-    for (const auto of_unit : {kernels_for_k_quants, kernels_for_small_quants, kernels_for_tables})
+    for (const auto of_unit : {kernels_for_k_quants, kernels_for_small_quants, kernels_for_tables, kernels_for_grids})
         if (const Kernels *found = of_unit(type)) return found;
     return nullptr;
 }
@@ -51,7 +51,10 @@ int64_t operations;
 extern "C" {
 
 // Give the functions that this library stands in for; nothing is taken over before `localspec_enable`.
-void localspec_connect(const Engine *of) { engine = *of; }
+void localspec_connect(const Engine *of) {
+    engine = *of;
+    fill_grids();
+}
 void localspec_enable(bool yes) { enabled = yes && engine.sgemm; }
 int64_t localspec_operations() { return operations; }
 // Whether weights of this type are read here.

@@ -95,6 +95,25 @@ INLINE void take_scales_of_sixteen(floats *scales, const int8_t *bytes, float fa
     scales[1] = multiply(to_floats(_mm256_cvtepi8_epi32(_mm_srli_si128(all, 8))), all_floats(factor));
 }
 
+// All ones in the bytes of each dword whose bits are set, of the bits from 4v on.
+INLINE ints set_bits(ints dwords, int v) {
+    const __m128i of_four = _mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c);
+    // The byte that has the four bits, for all four numbers; then each number's bit of it.
+    const ints byte = _mm256_add_epi8(_mm256_broadcastsi128_si256(of_four), all_bytes(v / 2));
+    const ints named = all_dwords(v % 2 ? 0x80402010 : 0x08040201);
+    return _mm256_cmpeq_epi8(bit_and(_mm256_shuffle_epi8(dwords, byte), named), named);
+}
+INLINE void give_signs(ints *numbers, __m256i signs, int twice) {
+    const ints parts = _mm256_permute4x64_epi64(signs, _MM_SHUFFLE(3, 1, 2, 0));
+    const ints words[2] = {_mm256_cvtepu16_epi32(_mm256_castsi256_si128(parts)),
+                           _mm256_cvtepu16_epi32(_mm256_extracti128_si256(parts, 1))};
+    UNROLL for (int v = 0; v < VECTORS; v++) {
+        // What has all its bits turned is one less than with another sign.
+        const ints set = set_bits(words[v / 4], v % 4), turned = _mm256_xor_si256(numbers[v], set);
+        numbers[v] = _mm256_add_epi8(turned, bit_and(set, all_bytes(twice + 1)));
+    }
+}
+
 INLINE void scale_lanes(floats *scales, floats &minimums, __m128i bytes, __m128 factors, float odd) {
     const floats d = _mm256_broadcastss_ps(factors), dmin = _mm256_broadcastss_ps(_mm_movehdup_ps(factors));
     const floats by = _mm256_setr_ps(1, odd, 1, odd, 1, odd, 1, odd);
@@ -121,12 +140,7 @@ INLINE floats of_blocks(__m256 eight) { return eight; }
 INLINE floats once_a_block(floats a) { return a; }
 
 INLINE void add_bits(ints *numbers, const int *eight) {
-    const __m128i of_four = _mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c);
-    const ints bits = load(eight), first_bytes = _mm256_broadcastsi128_si256(of_four);
-    UNROLL for (int v = 0; v < 8; v++) {
-        // The byte that has the four bits, for all four numbers; then each number's bit of it.
-        const ints byte = _mm256_add_epi8(first_bytes, all_bytes(v / 2)), named = all_dwords(v % 2 ? 0x80402010 : 0x08040201);
-        const ints there = _mm256_cmpeq_epi8(bit_and(_mm256_shuffle_epi8(bits, byte), named), named);
-        numbers[v] = _mm256_or_si256(numbers[v], bit_and(there, all_bytes(16)));
-    }
+    const ints bits = load(eight);
+    UNROLL for (int v = 0; v < 8; v++)
+        numbers[v] = _mm256_or_si256(numbers[v], bit_and(set_bits(bits, v), all_bytes(16)));
 }

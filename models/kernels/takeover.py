@@ -37,6 +37,7 @@ _NAMES = (
     "ggml_threadpool_chunk_set",
     "ggml_threadpool_chunk_add",
     "quantize_row_q8_K_ref",
+    "ggml_get_type_traits",
 )
 
 

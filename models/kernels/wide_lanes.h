@@ -97,6 +97,17 @@ INLINE void take_scales_of_sixteen(floats *scales, const int8_t *bytes, float fa
     scales[0] = multiply(from_bytes(bytes), all_floats(factor));
 }
 
+// Numbers of pieces of sixteen, those subtracted from `twice` that have a sign: bit i of the 256 for number i.
+INLINE void give_signs(ints *numbers, __m256i signs, int twice) {
+    const ints words = _mm512_cvtepu16_epi32(signs);
+    UNROLL for (int v = 0; v < 4; v++) {
+        const __m128i byte = _mm_add_epi8(_mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c), _mm_set1_epi8(v / 2));
+        const ints four_times = _mm512_shuffle_epi8(words, quarters(byte, byte, byte, byte));
+        const __mmask64 set = _mm512_test_epi8_mask(four_times, all_dwords(v % 2 ? 0x80402010 : 0x08040201));
+        numbers[v] = _mm512_mask_sub_epi8(numbers[v], set, all_bytes(twice), numbers[v]);
+    }
+}
+
 // Of eight minimums and eight scales, in bytes, and the factors of scales and of minimums: scales, each for two lanes and
 // every other one times `odd`, and minimums, negative.
 INLINE void scale_lanes(floats *scales, floats &minimums, __m128i bytes, __m128 factors, float odd) {

@@ -37,6 +37,7 @@ import models.kernels.compiling as compiling
 from models.abort import AbortFlag
 from models.bindings import ggml_function, kernels
 from models.errors import LocalspecError
+from models.kernels.check import GRIDS, blocks_of_bits
 from models.kernels.compiling import compiled
 from models.kernels.takeover import check_engine, engine_folder
 
@@ -125,6 +126,8 @@ def _minimums(weights: NDArray[np.float32], kind: int) -> NDArray[np.float64]:
 
 
 def _blocks(weights: NDArray[np.float32], kind: int) -> NDArray[np.uint8]:
+    if kind in GRIDS:
+        return blocks_of_bits(kind, weights)
     pointer, whole = ctypes.c_void_p, ctypes.c_int64
     takes = (ctypes.c_int, pointer, pointer, whole, whole, whole, pointer)
     quantize = ggml_function("ggml_quantize_chunk", ctypes.c_size_t, *takes)
@@ -241,6 +244,36 @@ FAULTS = {
         "bytes[0], _cvtsh_ss(block->d)",
         "bytes[1], _cvtsh_ss(block->d)",
         "products of Q2_K come out wrong",
+    ),
+    "a grid that is not filled": (
+        "grids.cpp",
+        "fill_grid<IQ3S>()",
+        "fill_grid<IQ3XXS>()",
+        "products of IQ3_S come out wrong",
+    ),
+    "numbers of another size": (
+        "grid_blocks.h",
+        "UNIT = 1.0f / 4",
+        "UNIT = 1.0f / 8",
+        "products of IQ3_XXS come out wrong",
+    ),
+    "a sign for each seven": (
+        "grid_blocks.h",
+        "_mm256_or_si256(sevens, _mm256_shuffle_epi8",
+        "_mm256_and_si256(sevens, _mm256_shuffle_epi8",
+        "products of IQ2_XXS come out wrong",
+    ),
+    "a scale of the other half": (
+        "grid_blocks.h",
+        "_mm_unpacklo_epi8(low, high)",
+        "_mm_unpacklo_epi8(high, low)",
+        "products of IQ2_XS come out wrong",
+    ),
+    "places without what is above": (
+        "grid_blocks.h",
+        "0x300",
+        "0x100",
+        "products of IQ2_S come out wrong",
     ),
     "a fifth bit that is lost": (
         "blocks.h",

@@ -95,9 +95,9 @@ def test_a_model_in_other_blocks_is_rearranged(blocks_of_k: Path, tmp_path: Path
     assert models.llama_load.with_layout(other, LlamaOptions()).extra_buffers is True
 
 
-@pytest.mark.parametrize("file_type", [LlamaFileType.MOSTLY_F16, LlamaFileType.MOSTLY_BF16])
-def test_a_model_of_16_bits_is_exact_at_every_width(file_type: LlamaFileType, tmp_path: Path) -> None:
-    path = write_llama(tmp_path / "tiny.gguf", file_type=file_type, n_embd=512, n_layer=4)
+@pytest.mark.parametrize("file_type", ["MOSTLY_F16", "MOSTLY_BF16", "MOSTLY_IQ2_XXS", "MOSTLY_IQ3_S"])
+def test_a_model_of_16_bits_or_in_grids_is_exact_at_every_width(file_type: str, tmp_path: Path) -> None:
+    path = write_llama(tmp_path / "tiny.gguf", file_type=LlamaFileType[file_type], n_embd=512, n_layer=4)
     model = LlamaModel(path, LlamaOptions(context_size=256))
     assert model.options.extra_buffers is False
     assert exact_width(model) == WIDEST
