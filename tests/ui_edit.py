@@ -66,6 +66,7 @@ def request(memory: Path, model: str = "toy-fim", theme: str = "dark", **keys: s
         settings=Question(turns=(), sampling=SamplingParams(temperature=0.0)),
         prompt=None,
         system=None,
+        usual_system=None,
         as_json=False,
         quiet=False,
         saved=False,

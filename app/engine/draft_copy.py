@@ -6,6 +6,7 @@ out; what is written here takes seconds, and is not written where tuning has fou
 
 import hashlib
 import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def place_of_copy(folder: Path, path: Path, kind: str) -> Path:
     """Return where a copy of this very file is kept."""
     state = path.stat()
     text = f"{path.resolve()} {state.st_size} {state.st_mtime_ns}"
-    return folder / f"{path.stem}-{kind}-{hashlib.sha256(text.encode()).hexdigest()[:8]}.gguf"
+    return folder / f"{path.stem}-{kind}-{hashlib.sha256(os.fsencode(text)).hexdigest()[:8]}.gguf"
 
 
 class DraftCopies:

@@ -209,7 +209,7 @@ def kept_by_top_k(row: Row, k: int) -> NDArray[np.int64]:
 
 
 def sorted_top_k(row: Row, k: int) -> list[int]:
-    ids: list[int] = np.argsort(-row, kind="stable")[:k].tolist()
+    ids: list[int] = np.argsort(-row, kind="stable")[: min(k, np.count_nonzero(row > -np.inf))].tolist()
     return ids
 
 

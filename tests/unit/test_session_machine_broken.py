@@ -10,7 +10,7 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from session_machine import MACHINE, VOCAB, ChatMachine, WordToy
 
-from app.engine import session, slot
+from app.engine import guided, session
 from app.engine.ending import Ending
 from app.engine.session import Session
 from app.engine.transcript import Transcript
@@ -158,7 +158,7 @@ def a_budget_is_not_that_of_the_question(patch: pytest.MonkeyPatch) -> None:
         endings.append(made)
         return made
 
-    patch.setattr(slot, "Ending", ending)
+    patch.setattr(guided, "Ending", ending)
 
 
 FAULTS: tuple[Plant, ...] = (

@@ -28,7 +28,7 @@ def test_without_flags_several_drafters_are_compared_cold_and_warm() -> None:
 
 
 def test_a_file_is_asked_whole_and_of_the_built_in_prompts_one_of_each_class(tmp_path: Path) -> None:
-    assert len(read_verify("toy", {**DEFAULTS, "classes": ()}).asked.prompts) == 9
+    assert len(read_verify("toy", {**DEFAULTS, "classes": ()}).asked.prompts) == 10
     file = tmp_path / "mine.jsonl"
     file.write_text("\n".join(json.dumps({"id": f"{i}", "class": "mine", "turns": [f"{i}"]}) for i in range(20)))
     mine = {**DEFAULTS, "classes": (), "prompts": str(file)}
