@@ -140,8 +140,22 @@ class _Spelling:
         ]
         # A name keeps them apart; a grammar may ask for one by it.
         self.tokens = [piece or vocab.text(token).encode() or b"?" for token, piece in enumerate(pieces)]
+        self._by_byte = {piece[0]: token for token, piece in enumerate(pieces) if len(piece) == 1}
 
     def __call__(self, text: bytes | str) -> list[int]:
-        vocab = self._vocab()
-        said = text if isinstance(text, str) else text.decode(errors="replace")
-        return [] if vocab is None else vocab.tokenize(said, special=False)
+        """Return tokens that spell just this text: others would be forced on an answer that they do not fit."""
+        vocab, said = self._vocab(), text.encode() if isinstance(text, str) else text
+        if vocab is None:
+            return []
+        words = said.decode(errors="replace")
+        if self._spelled(tokens := vocab.tokenize(words, special=False)) == said:
+            return tokens
+        # Some vocabularies put a blank before a first word, and none before one in a second line.
+        tokens = vocab.tokenize(f"\n{words}", special=False)
+        for place in (1, 2):
+            if self._spelled(tokens[:place]).strip(b" ") == b"\n" and self._spelled(tokens[place:]) == said:
+                return tokens[place:]
+        return [self._by_byte[byte] for byte in said if byte in self._by_byte]
+
+    def _spelled(self, tokens: Sequence[int]) -> bytes:
+        return b"".join(self.tokens[token] for token in tokens)

@@ -91,6 +91,36 @@ def test_what_leaves_no_choice_is_forced() -> None:
     assert one.forced(PROMPT, VOCAB.tokenize('{"name":n', special=False)) == VOCAB.tokenize("ull", special=False)
 
 
+class BlankBefore(ByteVocab):
+    """Puts a blank before the first word of a text, as vocabularies of Llama 2, Mistral and Gemma do."""
+
+    def tokenize(self, text: str, *, special: bool = True) -> list[int]:
+        return super().tokenize(f" {text}" if text else text, special=special)
+
+
+class OddOnes(ByteVocab):
+    """Spells each text in other bytes."""
+
+    def tokenize(self, text: str, *, special: bool = True) -> list[int]:
+        return super().tokenize(text.upper(), special=special)
+
+
+@pytest.mark.parametrize("vocab", [BlankBefore(), OddOnes()])
+def test_what_is_forced_fits_whatever_the_tokenizer_adds(vocab: ByteVocab) -> None:
+    one, said = GrammarState(vocab, SCHEMA, 0), VOCAB.tokenize('{"', special=False)
+    forced = one.forced((), said)
+    assert b"".join(map(vocab.piece, forced)) == b"name"
+    whole = [*said, *forced, *VOCAB.tokenize('":null}', special=False)]
+    assert one.fitting(whole, ()) == len(whole)
+    assert possible_of(one, said) == {forced[0]}
+
+
+def possible_of(one: GrammarState, said: list[int]) -> set[int]:
+    may = one.allowed((), said)
+    assert may is not None
+    return set(map(int, np.flatnonzero(may)))
+
+
 # --- thoughts first ---------------------------------------------------------------------------------------------------
 
 
