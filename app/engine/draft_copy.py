@@ -62,7 +62,7 @@ class DraftCopies:
             self._write(path, copy)
         except Cancelled:
             raise
-        except LocalspecError as error:
+        except (LocalspecError, OSError) as error:
             # The file itself drafts too; no room, for one, is no reason to fail.
             _log.warning("%s", error)
             return path

@@ -95,11 +95,12 @@ def test_what_tuning_found_counts(wide: Path, tmp_path: Path) -> None:
     assert loading.copies == []
 
 
+@pytest.mark.parametrize("error", [LocalspecError("There is no room."), PermissionError(13, "Permission denied")])
 def test_where_none_can_be_written_the_file_itself_drafts(
-    wide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    wide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def fails(*_: object, **__: object) -> None:
-        raise LocalspecError("There is no room.")
+        raise error
 
     monkeypatch.setattr(draft_copy, "requantise", fails)
     loading = Loading(wide, tmp_path)
