@@ -130,7 +130,7 @@ class Slot:
         self._left_out = len(question.turns) - len(turns)
         self._last = _purpose(question)
         self._learn(question.prediction)
-        opening, preface = ("", NO_PREFACE) if given else self._begun(question)
+        opening, preface = self._begun(question) if given is None else ("", NO_PREFACE)
         grammar = state_of(question.grammar, self.target.vocab, len(prompt), preface)
         sampler = Sampler(question.sampling, question.accept, question.listed, grammar)
         ending = ending_of(question, self.target.vocab, opening, sampler)

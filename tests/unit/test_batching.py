@@ -133,6 +133,13 @@ def test_with_nobody_else_it_drafts_as_ever() -> None:
         assert decided(batching(curve, 0), copied(8)) == (len(checked.tokens), None)
 
 
+@pytest.mark.parametrize(("others", "most"), [(0, 16), (2, 0)])
+def test_what_can_not_be_wrong_is_drafted_alone_and_not_in_a_shared_pass(others: int, most: int) -> None:
+    decides = batching(EVEN, others, widest=3)
+    decided(decides, NO_DRAFT)
+    assert decides.certain == most
+
+
 def test_without_a_draft_passes_are_shared() -> None:
     decides = batching(EVEN, 2, widest=3)
     length, bounds = decided(decides, NO_DRAFT)

@@ -26,6 +26,7 @@ from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.base import LanguageModel, Logits, Part
 from models.errors import LocalspecError
+from models.grammar import Grammar
 from models.llama_load import LlamaOptions
 from models.prompts import Message as Turn
 from models.sampling import Sampler, SamplingParams
@@ -249,10 +250,12 @@ def test_what_is_asked_for_by_length_is_not_cut_for_company() -> None:
     worker.close()
 
 
+@pytest.mark.parametrize("form", [None, Grammar.of_text('root ::= ("the " [a-z] [a-z] " of the sea. ")+')])
 @pytest.mark.parametrize("drafter", ["off", "lookup", "auto", "toy", "model:toy"])
-def test_answers_that_share_passes_are_those_given_alone(drafter: str) -> None:
-    told = Party(drafter).ask(QUESTIONS)
-    assert answers(told) == texts_alone(drafter, QUESTIONS)
+def test_answers_that_share_passes_are_those_given_alone(drafter: str, form: Grammar | None) -> None:
+    questions = [replace(question, grammar=form) for question in QUESTIONS]
+    told = Party(drafter).ask(questions)
+    assert answers(told) == texts_alone(drafter, questions)
     assert max(Counted.groups) == 4
     shared = [message.round for messages in told for message in messages if isinstance(message, Said)]
     assert sum(round_.others > 0 for round_ in shared) == sum(Counted.groups)
