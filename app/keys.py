@@ -1,7 +1,11 @@
 """The keys of the chat screen, by the names they are remapped with; declared once for bindings, help and settings."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from models.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +56,21 @@ EDIT_KEYS: Mapping[str, Key] = {
     "edit.quit": Key("ctrl+q", "Leave", "leave", "Leave"),
 }
 """The keys of the editor."""
+
+
+def read_keys(said: Sequence[str]) -> Mapping[str, str]:
+    """Read keys given as NAME=KEYS; raises UsageError for a name that nothing has."""
+    keys = {}
+    for one in said:
+        name, _, wanted = one.partition("=")
+        known = {**KEYS, **EDIT_KEYS}
+        if name.strip() not in known or not wanted.strip():
+            hint = "" if name.strip() in known else _meant(name.strip(), known)
+            raise UsageError(f"--key {one} can't be used.", hint=hint + "It is NAME=KEY,KEY as in chat.panel=f12.")
+        keys[name.strip()] = wanted.strip()
+    return keys
+
+
+def _meant(name: str, known: Mapping[str, Any]) -> str:
+    near = get_close_matches(name, known, n=1)
+    return f"Did you mean '{near[0]}'? " if near else f"The names are: {', '.join(known)}. "

@@ -4,9 +4,8 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -19,7 +18,7 @@ from app.engine.load import TOY, LoadPlan
 from app.engine.question import Question
 from app.history.resume import Resumed, find_resumed
 from app.input_file import read_file
-from app.keys import EDIT_KEYS, KEYS
+from app.keys import read_keys
 from app.paths import draft_copies, machine_memory, project_folder, texts_folder
 from app.precedence import refuse_two_models
 from app.terminal import Terminal
@@ -102,7 +101,7 @@ def read_request(
         saved=not flags["no_history"] and (resumed is not None or not flags["as_json"]),
         resumed=resumed,
         plain=flags["plain"],
-        screen=ScreenSettings(flags["theme"], flags["vim"], _keys(flags["key"])),
+        screen=ScreenSettings(flags["theme"], flags["vim"], read_keys(flags["key"])),
         edit=flags["edit"],
     )
 
@@ -277,24 +276,6 @@ def _prompt(words: tuple[str, ...], flags: dict[str, Any]) -> str | None:
     if piped or flags["file"] or flags["as_json"]:
         raise UsageError("There is no prompt.", hint='Give a prompt: localspec run MODEL "PROMPT", or -f FILE.')
     return None
-
-
-def _keys(said: Sequence[str]) -> Mapping[str, str]:
-    """Read keys given as NAME=KEYS; raises UsageError for a name that nothing has."""
-    keys = {}
-    for one in said:
-        name, _, wanted = one.partition("=")
-        known = {**KEYS, **EDIT_KEYS}
-        if name.strip() not in known or not wanted.strip():
-            hint = "" if name.strip() in known else _meant(name.strip(), known)
-            raise UsageError(f"--key {one} can't be used.", hint=hint + "It is NAME=KEY,KEY as in chat.panel=f12.")
-        keys[name.strip()] = wanted.strip()
-    return keys
-
-
-def _meant(name: str, known: Mapping[str, Any]) -> str:
-    near = get_close_matches(name, known, n=1)
-    return f"Did you mean '{near[0]}'? " if near else f"The names are: {', '.join(known)}. "
 
 
 def _prediction(name: str | None) -> str:

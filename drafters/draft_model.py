@@ -25,7 +25,8 @@ from models.distribution import Distribution, one_hot
 from models.errors import PairError
 from models.fim import text_order
 from models.pair import check_pair
-from models.sampling import Sampler, SamplingParams, share
+from models.sampling import Sampler, SamplingParams
+from models.sureness import share
 
 FEWEST_SEEN = 32
 """Tokens of a prompt that are worth reading it anew for, where most of it was skipped."""

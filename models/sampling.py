@@ -24,7 +24,7 @@ from models.accept import Accept
 from models.distribution import Distribution, one_hot
 from models.errors import UsageError
 from models.noise import gumbel, stream, strongest_gumbel
-from models.truncation import GRID, check_numbers, sorted_top, top_k, top_p
+from models.truncation import check_numbers, sorted_top, top_k, top_p
 
 if TYPE_CHECKING:
     # It brings llguidance with it, which takes a tenth of a second that hardly anybody needs.
@@ -242,19 +242,6 @@ def serve(row: NDArray[np.float32], params: SamplingParams) -> Candidates:
         kept = logits >= logits.max() + math.log(params.min_p)
         ids, logits = ids[kept], logits[kept]
     return Candidates(ids, logits / params.temperature)
-
-
-def share(row: NDArray[np.float32], token: int) -> float:
-    """Return about the probability of a token before temperature and cuts: how sure this row is of it, 0 to 1.
-
-    `row`: logits, shape (vocabulary,). Counted against column maxima, as in `models.truncation`: a twentieth of the
-    time of a whole softmax, and never under the truth for the likeliest token. Good enough to learn from, not to sample
-    from.
-    """
-    width = len(row) // GRID
-    peaks = row[: GRID * width].reshape(GRID, width).max(axis=0) if width else row[:0]
-    rivals = np.exp(np.append(peaks, row[GRID * width :]) - row[token])
-    return float(1 / max(1.0, rivals.sum(dtype=np.float64)))
 
 
 def _distribution(candidates: Candidates) -> Distribution:

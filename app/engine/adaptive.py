@@ -57,8 +57,7 @@ class Adaptive:
         """Answers that this one shares its passes with: what all achieve is what a draft has to beat."""
         self._pending = 1
         self._asked = False
-        self._emitted = 0.0
-        self._seconds = 0.0
+        self._emitted = self._seconds = 0.0
         self._rounds = self._said = 0
         self._at_stake = Stake()
         self._credit = 0.0

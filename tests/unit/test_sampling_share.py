@@ -6,7 +6,7 @@ from checking import FIXED
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.sampling import share
+from models.sureness import share
 
 
 def probability(row: np.ndarray, token: int) -> float:
