@@ -137,12 +137,15 @@ class DraftModel:
             # The context is full, or holds one of the target's padding rows, for which this model has none.
             return NO_DRAFT
         said = self._agreed(self._read(unseen, given), context, given)
-        self.model.rewind(len(view) + len(said.tokens) - 1)
+        self.model.rewind(len(view) + max(0, len(said.tokens) - 1))
+        if not said.tokens:
+            return NO_DRAFT
         # Whether another is drawn is decided before it is drawn; dropping what came out would bend its distribution.
         while len(said.tokens) < limit and not self._is_end(said.tokens[-1]) and goes_on(tuple(said.sureness)):
             said.force(self._sampler, context, limit - 1)
             row = self.model.decode(said.tokens[self.model.length - len(view) :], rows=1)[0, : self._shared]
-            said.guess(self._sampler, row, context)
+            if not said.guess(self._sampler, row, context):
+                break
         return said.draft(self.name)
 
     def accept(self, emitted: Sequence[int], accepted: int) -> None:
@@ -201,7 +204,8 @@ class DraftModel:
         """Return this model's own guesses up to the first that differs from a given one."""
         said = _Said()
         for place, row in enumerate(rows[:, : self._shared]):
-            said.guess(self._sampler, row, context)
+            if not said.guess(self._sampler, row, context):
+                break
             if self._is_end(said.tokens[-1]) or said.tokens[-1:] != list(given[place : place + 1]):
                 break
         return said
@@ -216,14 +220,18 @@ class _Said:
         self._runners_up: list[int | None] = []
         self._drawn_from: list[Distribution] = []
 
-    def guess(self, sampler: Sampler, row: NDArray[np.float32], context: Sequence[int]) -> None:
+    def guess(self, sampler: Sampler, row: NDArray[np.float32], context: Sequence[int]) -> bool:
+        """Add what a row says; tell whether it says anything, as one where tokens are missing may not in a form."""
         row = sampler.allowed(row, context, self.tokens)
+        if sampler.grammar is not None and row.max() == -np.inf:
+            return False
         guess = sampler.guess(row, context, self.tokens)
         self.tokens.append(guess.token)
         self.sureness.append(share(row, guess.token))
         self._runners_up.append(guess.runner_up)
         if guess.drawn_from is not None:
             self._drawn_from.append(guess.drawn_from)
+        return True
 
     def force(self, sampler: Sampler, context: Sequence[int], most: int) -> None:
         """Add what a grammar leaves no choice about, up to so many tokens in all: that takes no pass each."""

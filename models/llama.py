@@ -16,16 +16,13 @@ import numpy as np
 
 from models.abort import AbortFlag
 from models.base import LanguageModel, Logits, Part
-from models.bindings import llama_cpp, recent_errors
+from models.bindings import llama_cpp
 from models.errors import Cancelled, LocalspecError, context_full
-from models.llama_cache import Cache
+from models.llama_cache import Cache, failure
 from models.llama_context import cache_types
-from models.llama_load import LlamaOptions, description_of, load_weights, template_of, with_layout
+from models.llama_load import LlamaOptions, description_of, load_weights, screen_of, template_of, with_layout
 from models.llama_vocab import LlamaVocab
 from models.tree import Tree, read_tree
-
-_ABORTED = 2
-_NO_ROOM = 1
 
 
 class LlamaModel:
@@ -47,6 +44,7 @@ class LlamaModel:
         self.name = path.stem
         self.path = path
         self._model: Any = load_weights(path, self.options, self._abort, on_progress)
+        self._screen = screen_of(self._model, self.options)
         self._users = [self]
         self._open_context()
 
@@ -207,6 +205,7 @@ class LlamaModel:
         if self._model is not None:
             self._users.remove(self)
             if not self._users:
+                self._screen.close()
                 self._api.llama_model_free(self._model)
             self._model = None
 
@@ -248,8 +247,10 @@ class LlamaModel:
                 cache.guests.let_in(branches)
                 cache.batch.grow(tree)
             cache.pad(rows)
-            if (code := cache.run()) != 0:
-                self._fail(code, count)
+            with self._screen:
+                code = cache.run()
+            if code != 0:
+                raise failure(code, self.name, self._length + count, count, cache)
             if with_guests:
                 cache.guests.turn_out(branches)
         except BaseException:
@@ -263,18 +264,6 @@ class LlamaModel:
         # A recurrent memory goes back inside its last pass alone, and once: asked for more it obeys, and answers
         # garbage.
         self._undoable = min(count - 1, self.rewind_support.limit or 0)
-
-    def _fail(self, code: int, count: int) -> None:
-        """Say what happened to a pass."""
-        if code == _ABORTED:
-            raise Cancelled("Stopped.")
-        if code == _NO_ROOM:
-            raise context_full(self._length + count, self.context_size)
-        raise LocalspecError(
-            f"{self.name}: llama.cpp could not decode {count} tokens (code {code}).",
-            cause=recent_errors(),
-            hint="The log file has more; `-ngl 0` or a smaller -c may help.",
-        )
 
     def _restore(self) -> None:
         """Put the cache back to what it was before the pass."""

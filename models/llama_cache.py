@@ -5,10 +5,14 @@ from typing import Any
 
 from models.abort import AbortFlag
 from models.base import RewindSupport
-from models.bindings import llama_cpp
+from models.bindings import llama_cpp, recent_errors
+from models.errors import Cancelled, LocalspecError, context_full
 from models.llama_batch import MAX_BRANCHES, Batch, Guests, padding
 from models.llama_context import new_context, padding_room, takes_guests
 from models.llama_load import LlamaOptions
+
+_ABORTED = 2
+_NO_ROOM = 1
 
 
 class Cache:
@@ -65,6 +69,19 @@ class Cache:
     def run(self) -> int:
         """Do the pass that is in the batch; return llama.cpp's code, 0 where all is well."""
         return int(self._api.llama_decode(self.context, self.batch.struct))
+
+
+def failure(code: int, name: str, length: int, count: int, cache: Cache) -> LocalspecError:
+    """Return what became of a pass over `count` tokens, which would have made a text of so many: see `Cache.run`."""
+    if code == _ABORTED:
+        return Cancelled("Stopped.")
+    if code == _NO_ROOM:
+        return context_full(length, cache.context_size)
+    return LocalspecError(
+        f"{name}: llama.cpp could not decode {count} tokens (code {code}).",
+        cause=recent_errors(),
+        hint="The log file has more; `-ngl 0` or a smaller -c may help.",
+    )
 
 
 def _rewind_support(weights: Any, context: Any) -> RewindSupport:

@@ -18,6 +18,7 @@ from models.gguf_header import read_model
 from models.kernels.takeover import suits
 from models.machine import available_memory, physical_cores
 from models.parameter_count import parameter_count
+from models.screen import Screen, open_screen, output_as_it_is
 
 _SIGNS_OF_A_CUT = ("failed to read", "failed to seek", "exceeds remaining file size", "not within the file bounds")
 """What llama.cpp says of a file that ends too early: in its header, between header and weights, in its weights."""
@@ -61,6 +62,8 @@ class LlamaOptions:
 
     A memory that takes no branches is not padded.
     """
+    screens: bool = False
+    """Whether logits of unlikely tokens may be minus infinity, as a draft model's may; see `models.screen`."""
     texts: int = field(default=1, repr=False)
     """Texts that the cache has room for, each as long as `context_size`: what passes cost does not depend on it."""
 
@@ -96,6 +99,8 @@ def load_weights(
     params = api.llama_model_default_params()
     params.n_gpu_layers = options.gpu_layers
     params.use_extra_bufts = options.extra_buffers
+    if options.screens and not has_gpu(options):
+        params.tensor_buft_overrides = ctypes.addressof(output_as_it_is())
     if not has_gpu(options):
         _check_weights_fit(path)
         # Mapped, the weights that are rearranged would be in memory twice.
@@ -110,6 +115,14 @@ def load_weights(
         raise _load_error(path, recent_errors())
     _give_back_freed_memory()
     return model
+
+
+def screen_of(weights: Any, options: LlamaOptions) -> Screen:
+    """Return what the output matrix is screened with: nothing, unless that may be, and helps."""
+    if not options.screens or has_gpu(options):
+        return Screen(None)
+    api = llama_cpp()
+    return open_screen(api.llama_vocab_n_tokens(api.llama_model_get_vocab(weights)), api.llama_model_n_embd(weights))
 
 
 def description_of(weights: Any) -> str:

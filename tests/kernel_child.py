@@ -57,6 +57,11 @@ OTHER = 29
 """A type of experts that these kernels leave to llama.cpp: IQ1_M."""
 EXPERTS, CHOICES, EXPERT_ROWS = 4, 2, 37
 EXPERT_TOKENS = (1, 2, 9, 32, 40)
+SCREENED_ROWS = 6 * 128 + 51
+SCREENED_LENGTHS = {False: (64, 832), True: (256, 1536)}
+"""Of rows to screen, by whether blocks have 256 numbers."""
+SCREENED_COLUMNS = (1, 3, 4, 5)
+"""With the last there are too many."""
 CACHES = {"q8_0/f16": (8, 1), "q8_0/bf16": (8, 30), "f16/f16": (1, 1)}
 """Types of keys and of values, in ggml's numbers."""
 HEADS = ((12, 2), (7, 1), (4, 4))
@@ -68,7 +73,10 @@ WINDOW = 300
 
 
 def run_kernels(library: Path, work: str, answer: Path) -> None:
-    """Do "check" (answers with the reason why they are not in use), "products", "experts" or "attention" (results)."""
+    """Have the kernels do some work, and write down what came of it.
+
+    "check": the reason why they are not in use. "products", "experts", "screens" or "attention": results.
+    """
     command = [sys.executable, __file__, str(library), work, str(answer)]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("GGML_", "LOCALSPEC"))}
     subprocess.run(command, check=True, timeout=600, env={**kept, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"})
@@ -193,6 +201,34 @@ def _experts(kernels: Any) -> dict[str, NDArray[Any]]:
     return made
 
 
+def drawn_screened(length: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return weights and activations, some of which are far larger than the others, as after a model's last norm."""
+    draw = np.random.default_rng(length)
+    weights = draw.standard_normal((SCREENED_ROWS, length)) * np.exp(draw.standard_normal((SCREENED_ROWS, 1)) / 4)
+    x = draw.standard_normal((max(SCREENED_COLUMNS), length))
+    x[:, ::50] *= 12
+    return weights.astype(np.float32), x.astype(np.float32)
+
+
+def _screens(kernels: Any) -> dict[str, NDArray[np.float32]]:
+    """Return screened products by type, length, columns and threads, and the whole ones."""
+    from models.kernels.check import Ggml
+    from models.kernels.check_screen import screening
+
+    ggml = Ggml(ctypes.CDLL(str(FOLDER / "libggml-base.so")), ctypes.CDLL(str(FOLDER / "libggml-cpu.so")))
+    made = {}
+    for name, kind in TYPES.items():
+        for length in SCREENED_LENGTHS[name in LONG]:
+            weights, x = drawn_screened(length)
+            made[f"whole {name} {length}"] = ggml.product(kind, weights, x)
+            for columns in SCREENED_COLUMNS:
+                for threads in (1, 2, 3):
+                    with screening(kernels.library, SCREENED_ROWS, length):
+                        once = ggml.product(kind, weights, x[:columns], threads)
+                        made[f"{name} {length} {columns} {threads}"] = once
+    return made
+
+
 def _large_products(ggml: Any) -> dict[str, NDArray[np.float32]]:
     """Return products of Q4_K with many rows, by threads, and with some of the rows alone."""
     weights, x = drawn(4096, LARGE, 3)
@@ -213,6 +249,9 @@ def main(library: str, work: str, answer: str) -> None:
     elif work == "experts":
         assert kernels.reason == ""
         np.savez(answer, **_experts(kernels))
+    elif work == "screens":
+        assert kernels.reason == ""
+        np.savez(answer, **_screens(kernels))
     elif work == "attention":
         assert kernels.reason == ""
         np.savez(answer, **_attention(kernels))

@@ -245,7 +245,7 @@ class Loader:
     def draft_model(self, name: str, target: LanguageModel) -> DraftModel:
         """Load a draft model for a target; raises ModelFileError, and PairError where it does not fit."""
         # Its text is never longer than the target's.
-        model = self._load_draft(name, replace(self.plan.options, context_size=target.context_size))
+        model = self._load_draft(name, replace(self.plan.options, context_size=target.context_size, screens=True))
         try:
             return DraftModel(model, target.vocab)
         except BaseException:

@@ -114,7 +114,8 @@ class Run:
         tuner = DraftTuner(timer, self._open, self._tell, copy, self.plan.copies, keep=self.plan.keep)
         self.draft = tuner.findings
         deepest = max((max(row.seconds, default=0) for row in self.target.rows), default=0)
-        tuner.run(path, options, deepest if deepest > DEEP else DEEPEST[-1])
+        # As it is loaded to draft.
+        tuner.run(path, replace(options, screens=True), deepest if deepest > DEEP else DEEPEST[-1])
         self._forget = tuner.forget_replaced
 
     def _store(self) -> None:

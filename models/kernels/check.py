@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.errors import LocalspecError
+from models.kernels.check_screen import check_screen
 
 TYPES = {
     1: "F16",
@@ -214,6 +215,7 @@ def check_kernels(ggml: Ggml, kernels: ctypes.CDLL) -> None:
     _check_products(ggml, kernels)
     _check_experts(ggml, kernels)
     _check_attention(ggml, kernels)
+    check_screen(ggml, kernels)
 
 
 def _check_activations(ggml: Ggml, kernels: ctypes.CDLL) -> None:

@@ -50,3 +50,6 @@ extern Engine engine;
 extern bool enabled;
 // Operations done here so far.
 extern int64_t operations;
+
+// Memory of which all is used again and again; none where there is none. Freed by `free`.
+void *in_large_pages(size_t size);

@@ -8,7 +8,7 @@
 // before that one and takes eight rows and more, and `ggml_compute_forward_mul_mat_id_tiled`, which takes an expert of a mixture
 // that eight tokens of a pass and more have chosen. What is not for them goes on to those.
 
-#include "products.h"
+#include "screen.h"
 
 namespace {
 
@@ -103,7 +103,9 @@ bool llamafile_sgemm(const Params *params, int64_t rows, int64_t columns, int64_
     // Asked a first time with the activations as they are, and again when they are quantised.
     if ((x_type != Q8_K && x_type != Q8_0 && x_type != Q8_1) || out_type != F32) return false;
     if (params->thread == 0) operations++;
-    kernels_for(type)->matrices(params, m, rows, columns, row_blocks, x, column_blocks);
+    const Kernels *kernels = kernels_for(type);
+    const Product product{kernels, m, rows, columns, row_blocks, type, static_cast<const char *>(x), column_blocks, x_type};
+    if (!screened(params, product)) kernels->matrices(params, m, rows, columns, row_blocks, x, column_blocks);
     return true;
 }
 }

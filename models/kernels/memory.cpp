@@ -3,6 +3,8 @@
 //
 // Takes the place of the function by which llama.cpp gets its buffers; they are freed by `free`.
 
+#include "engine.h"
+
 #include <cstdlib>
 #include <sys/mman.h>
 
@@ -14,12 +16,17 @@ constexpr size_t ALIGNMENT = 64;
 
 }  // namespace
 
-extern "C" void *ggml_aligned_malloc(size_t size) {
-    const bool large = size >= WORTH_ASKING;
+void *in_large_pages(size_t size) {
     void *memory = nullptr;
-    if (size == 0 || posix_memalign(&memory, large ? PAGE : ALIGNMENT, size) != 0) return nullptr;
+    if (posix_memalign(&memory, PAGE, size) != 0) return nullptr;
 #ifdef MADV_HUGEPAGE
-    if (large) madvise(memory, size, MADV_HUGEPAGE);  // who may not have them goes on without
+    madvise(memory, size, MADV_HUGEPAGE);  // who may not have them goes on without
 #endif
     return memory;
+}
+
+extern "C" void *ggml_aligned_malloc(size_t size) {
+    if (size >= WORTH_ASKING) return in_large_pages(size);
+    void *memory = nullptr;
+    return size == 0 || posix_memalign(&memory, ALIGNMENT, size) != 0 ? nullptr : memory;
 }

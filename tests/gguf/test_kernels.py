@@ -1,6 +1,5 @@
 """Kernels of our own: right, the same for any number of tokens, and left out where they are not."""
 
-import ctypes
 import json
 import shutil
 from pathlib import Path
@@ -32,12 +31,12 @@ from kernel_child import (
 )
 from numpy.typing import NDArray
 from own_kernels import skip_where_impossible
+from packed import packed
 
 import models.kernels.compiling as compiling
 from models.abort import AbortFlag
-from models.bindings import ggml_function, kernels
+from models.bindings import kernels
 from models.errors import LocalspecError
-from models.kernels.check import GRIDS, blocks_of_bits
 from models.kernels.compiling import compiled
 from models.kernels.takeover import check_engine, engine_folder
 
@@ -70,7 +69,7 @@ def test_products_are_those_of_the_numbers_that_the_blocks_stand_for(products: P
             for rows in ROWS:
                 weights, x = drawn(length, rows, max(COLUMNS))
                 given = _as_eight_bits(x) if name in LONG else _as_eight_bits_by_32(x)
-                exact = given @ _as_blocks(weights, TYPES[name]).T.astype(np.float64)
+                exact = given @ _aspacked(weights, TYPES[name]).T.astype(np.float64)
                 if name.endswith("_1"):
                     exact += _rounding_of_sums(x) @ _minimums(weights, TYPES[name]).T
                 seen = products[f"{name} {length} {rows} {max(COLUMNS)} 1"]
@@ -96,7 +95,7 @@ def test_plain_numbers_are_multiplied_as_they_are_and_alike_in_any_company(produ
         for rows in ROWS:
             weights, x = drawn(length, rows, max(COLUMNS))
             # Of 16 bits are both, as for llama.cpp.
-            exact = _as_blocks(x, kind).astype(np.float64) @ _as_blocks(weights, kind).T.astype(np.float64)
+            exact = _aspacked(x, kind).astype(np.float64) @ _aspacked(weights, kind).T.astype(np.float64)
             widest = products[f"{name} {length} {rows} {max(COLUMNS)} 1"]
             assert np.abs(widest - exact).max() <= 1e-5 * np.abs(exact).max(), (length, rows)
             for columns in COLUMNS:
@@ -113,29 +112,16 @@ def test_a_row_does_not_depend_on_the_pieces_in_which_threads_share_a_matrix(pro
             assert np.array_equal(seen[:, first:last], products[f"part {first}"]), (threads, first)
 
 
-def _as_blocks(weights: NDArray[np.float32], kind: int) -> NDArray[np.float32]:
+def _aspacked(weights: NDArray[np.float32], kind: int) -> NDArray[np.float32]:
     """Return what is left of weights as blocks, worked out by the `gguf` package."""
-    return weights if kind == F32 else dequantize(_blocks(weights, kind), GGMLQuantizationType(kind))
+    return weights if kind == F32 else dequantize(packed(weights, kind), GGMLQuantizationType(kind))
 
 
 def _minimums(weights: NDArray[np.float32], kind: int) -> NDArray[np.float64]:
     """Return the minimum of each block of weights: the second half that is stored of it."""
     _, size = GGML_QUANT_SIZES[GGMLQuantizationType(kind)]
-    halves = _blocks(weights, kind).reshape(len(weights), -1, size)[:, :, 2:4]
+    halves = packed(weights, kind).reshape(len(weights), -1, size)[:, :, 2:4]
     return np.ascontiguousarray(halves).view(np.float16)[:, :, 0].astype(np.float64)
-
-
-def _blocks(weights: NDArray[np.float32], kind: int) -> NDArray[np.uint8]:
-    if kind in GRIDS:
-        return blocks_of_bits(kind, weights)
-    pointer, whole = ctypes.c_void_p, ctypes.c_int64
-    takes = (ctypes.c_int, pointer, pointer, whole, whole, whole, pointer)
-    quantize = ggml_function("ggml_quantize_chunk", ctypes.c_size_t, *takes)
-    numbers, size = GGML_QUANT_SIZES[GGMLQuantizationType(kind)]
-    weights = np.ascontiguousarray(weights)
-    blocks = np.empty((len(weights), weights.shape[1] // numbers * size), np.uint8)
-    quantize(kind, weights.ctypes.data, blocks.ctypes.data, 0, *weights.shape, None)
-    return blocks
 
 
 def _as_eight_bits(x: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -188,7 +174,7 @@ def _attention(
 ) -> NDArray[np.float64]:
     """Return attention by its formula, in the precision of Python: shape (tokens, heads, size)."""
     together = len(q) // len(k)
-    stored = [_as_blocks(x.reshape(-1, x.shape[2]), kind) for x, kind in zip((k, v), kinds, strict=True)]
+    stored = [_aspacked(x.reshape(-1, x.shape[2]), kind) for x, kind in zip((k, v), kinds, strict=True)]
     keys, values = (blocks.reshape(k.shape) for blocks in stored)
     k, v = keys.astype(np.float64).repeat(together, 0), values.astype(np.float64).repeat(together, 0)
     scores = q.astype(np.float64) @ k.transpose(0, 2, 1) / np.sqrt(q.shape[2]) + mask.astype(np.float64)
@@ -387,6 +373,42 @@ FAULTS = {
         "is_of_short_floats(weights, x, *out))",
         "x.ne[1] > 1 && is_of_short_floats(weights, x, *out))",
         "products of F16 do not come to the kernels",
+    ),
+    "rows of another group": (
+        "screen.cpp",
+        "add(screen->row_of(group, take_best(values)))",
+        "add(screen->row_of(first, take_best(values)))",
+        "screened products lack",
+    ),
+    "one row of a group in place of two": ("screen.cpp", "n < BEST", "n < 1", "screened products lack"),
+    "signs of one thread's rows alone": (
+        "screen.cpp",
+        "take_signs(of, first, last);",
+        "if (params->thread == 0) take_signs(of, first, last);",
+        "screened products lack",
+    ),
+    "the sizes of signs that are set": (
+        "screen.cpp",
+        "_mm_sub_ps(_mm_mul_ps(factor",
+        "_mm_add_ps(_mm_mul_ps(factorscreened products lack",
+    ),
+    "a row in another's place": (
+        "screen.cpp",
+        "of.m.out[column * of.m.out_stride + rows[i]] = results[i]",
+        "of.m.out[column * of.m.out_stride + rows[0]] = results[i]",
+        "screened products come out otherwise",
+    ),
+    "another column's activations": (
+        "screen.cpp",
+        "const char *x = of.x + column * of.column_blocks * bytes_of_x(of.x_type)",
+        "const char *x = of.x",
+        "screened products come out otherwise",
+    ),
+    "what is not worked out left as it is": (
+        "screen.cpp",
+        "screen->row_of(last, member), -INFINITY)",
+        "screen->row_of(last, member), 0)",
+        "screened products come out otherwise",
     ),
     "nothing taken over": ("matmul.cpp", "bool llamafile_sgemm(", "bool another_sgemm(", "do not come to the kernels"),
 }
