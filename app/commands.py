@@ -133,7 +133,7 @@ COMMANDS = {
     "draft": Command(_draft, "[DRAFTER]", f"show or change the drafter: {DRAFTERS}"),
     "spec": Command(_spec, "", "what drafting costs here, what it gained, and what follows from it"),
     "explain": Command(_explain, "[N]", "walk through the last round that drafted, or the N-th last"),
-    "set": Command(_set, "[NAME VALUE]", "show or change sampling, draft-max, predict, accept, think"),
+    "set": Command(_set, "[NAME VALUE]", "show or change sampling, draft-max, predict, accept, think, form"),
     "title": Command(_title, "[TEXT]", "show or change the title of this conversation"),
     "save": Command(_save, "FILE", "write this conversation to a new file, as Markdown, or as JSON for .json"),
     "history": Command(_history, "[WORDS]", "list saved conversations, or search in them"),

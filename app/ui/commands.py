@@ -61,7 +61,7 @@ def complete_argument(command: str, partial: str) -> Sequence[str]:
     known: dict[str, Sequence[str]] = {
         "draft": ("auto", "suffix", "lookup", "off"),
         "theme": tuple(THEMES),
-        "set": (*_SETTINGS, *(f"accept {rule}" for rule in Accept), *(f"think {effort}" for effort in Effort)),
+        "set": (*_SETTINGS, *(f"accept {rule}" for rule in Accept), *(f"think {it}" for it in Effort), "form off"),
         "system": ("off",),
         "strict": _ON_OFF,
     }
@@ -218,7 +218,7 @@ COMMANDS: Mapping[str, Command] = {
     "system": Command(_system, "[TEXT|off]", "show or change the system prompt"),
     "model": Command(_model, "[FILE]", "choose another model"),
     "draft": Command(_draft, "[DRAFTER]", f"choose the drafter: {DRAFTERS}"),
-    "set": Command(_set, "[NAME VALUE]", "show or change sampling, draft-max, predict, accept, think"),
+    "set": Command(_set, "[NAME VALUE]", "show or change sampling, draft-max, predict, accept, think, form"),
     "strict": Command(_strict, "[on|off]", "use only passes that are checked to be exact to the last bit"),
     "stats": Command(_stats, "", "all figures of the last answer"),
     "spec": Command(_spec, "", "what drafting costs here, what it gained, and what follows from it"),
