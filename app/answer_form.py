@@ -32,7 +32,7 @@ def _text(name: str, said: str) -> str:
     """Return what a flag says, or its file; raises UsageError for what can be no form at all."""
     flag = FORM_FLAGS[name]
     if name.endswith("_file"):
-        flag, said = f"{flag} {said}", read_file(flag, Path(said))
+        flag, said = f"{flag} {said}", read_file(flag, Path(said), strict=True)
     if not said.strip():
         raise UsageError(f"{flag} is empty.", hint="Is a variable of the shell unset? Leave it out for any answer.")
     try:

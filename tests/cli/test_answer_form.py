@@ -31,6 +31,7 @@ def test_a_form_is_given_as_it_is_or_in_a_file(tmp_path: Path) -> None:
         (["-j", "{}", "--grammar", SHORT], "--grammar and --json-schema both say"),
         (["-jf", "gone.json"], "--json-schema-file gone.json can't be read."),
         (["-jf", "empty"], "--json-schema-file empty is empty."),
+        (["--grammar-file", "latin-1"], "--grammar-file latin-1 is no UTF-8.\n  At byte 13 there is 0xe9."),
         (["-j", " "], "--json-schema is empty."),
         (["--grammar", ""], "--grammar is empty."),
         (["--grammar-file", ""], "the name is empty"),
@@ -47,6 +48,7 @@ def test_what_can_be_no_form_is_refused_in_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str], words: str
 ) -> None:
     (tmp_path / "empty").touch()
+    (tmp_path / "latin-1").write_bytes('root ::= "caf\xe9"'.encode("latin-1"))
     monkeypatch.chdir(tmp_path)
     done = run(tmp_path, *flags) if "--edit" not in flags else localspec_here("run", "toy", *flags, home=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
