@@ -61,6 +61,12 @@ class Grammar:
             raise _bad_schema(error)
         return cls(source)
 
+    @property
+    def rule(self) -> str | None:
+        """What a rule in Lark's form has to be for the same JSON to pass; None for what is of no schema."""
+        schema = json.loads(self.source)["grammars"][0].get("json_schema") if self.source.startswith("{") else None
+        return None if schema is None else f"%json {json.dumps(schema)}"
+
     @classmethod
     def of_text(cls, text: str) -> "Grammar":
         """Return what lets only texts pass that a grammar makes, from `root` in GBNF or `start` in Lark's form.

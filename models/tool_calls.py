@@ -80,6 +80,8 @@ class CallFormat:
     """Whether an answer may also begin with `before` right away, without what opens calls."""
     may_be_loose: bool = False
     """Whether small models also leave the marks out; see `models.loose_calls`."""
+    comes_first: bool = False
+    """Whether nothing is said before a call, as where what is said has a form of its own."""
     has_channels: bool = False
     """Whether thoughts, answers and calls are messages, each in a channel of its own."""
     marks: Mapping[str, int] = field(default_factory=dict, hash=False)

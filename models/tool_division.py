@@ -71,6 +71,12 @@ class Calls:
         yield
         if form.may_be_loose and (yield from self._is_loose()):
             return
+        if form.comes_first and not (yield from self._begins_with(form.opens)):
+            # A text in JSON may have the mark in it.
+            while True:
+                self._say(self._text)
+                self._text = ""
+                yield
         if not (form.is_bare and (yield from self._next_is(form.before))):
             yield from self._until(form.opens, self._say)
             self._is_opened = True
@@ -85,6 +91,14 @@ class Calls:
             if form.joins is None:
                 return
             yield from self._until(form.after + form.joins + form.before)
+
+    def _begins_with(self, mark: str) -> Generator[None, None, bool]:
+        """Tell whether a mark comes next, behind blanks that say nothing, and leave it there."""
+        self._text = self._text.lstrip()
+        while len(self._text) < len(mark) and mark.startswith(self._text):
+            yield
+            self._text = self._text.lstrip()
+        return self._text.startswith(mark)
 
     def _is_loose(self) -> Generator[None, None, bool]:
         """Read a call that the answer begins with; tell whether there was one."""

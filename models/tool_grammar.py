@@ -44,12 +44,16 @@ def is_text(schema: object) -> bool:
     return _choices(schema) is not None or schema.keys() <= _NOTES
 
 
-def tool_grammar(form: CallFormat, tools: Sequence[Tool], *, must_call: bool, several: bool) -> Grammar:
+def tool_grammar(
+    form: CallFormat, tools: Sequence[Tool], *, must_call: bool, several: bool, answer: str = ""
+) -> Grammar:
     """Return the form of an answer that may, or must, call some of these tools, once or `several` times.
 
-    Without tools it calls none. All of them have to be checked.
+    Without tools it calls none. All of them have to be checked. One that calls nothing is as the rule `answer` says:
+    see `Grammar.rule`; "": as the model likes. With a rule calls come first, in `form` too.
     """
-    rules = _ChannelRules(form, several=several) if form.has_channels else _Rules(form, several=several)
+    kind = _ChannelRules if form.has_channels else _Rules
+    rules = kind(form, several=several, answer=answer)
     return Grammar(rules.source(tools, must_call=must_call), form.has_channels)
 
 
@@ -65,8 +69,9 @@ def check_tool(form: CallFormat, tool: Tool) -> None:
 class _Rules:
     """The rules of an answer that ends with its calls, in Lark's form."""
 
-    def __init__(self, form: CallFormat, *, several: bool) -> None:
+    def __init__(self, form: CallFormat, *, several: bool, answer: str = "") -> None:
         self._form = form
+        self._answer = answer
         self._most = _MOST_CALLS if several and form.joins is not None else 1
         self._mark = re.compile(f"({'|'.join(map(re.escape, form.marks))})") if form.marks else None
 
@@ -77,17 +82,22 @@ class _Rules:
 
     def _answers(self, tools: Sequence[Tool], *, must_call: bool) -> Iterator[str]:
         form, opens = self._form, self._literal(self._form.opens)
+        if self._answer and not must_call:
+            # The model may spell what opens calls in other tokens than its own, and means it.
+            yield f"answer | {opens} calls | {_quoted(form.opens)} calls" if tools else "answer"
+            return
         if not must_call:
             yield "TEXT"
         if tools and form.is_bare:
             yield "calls"
         if tools:
-            # The model may spell what opens calls in other tokens than its own, and means it.
             yield f"{opens} calls" if must_call else f"TEXT {opens} calls | opened calls"
         if tools and form.may_be_loose and not must_call:
             yield " | ".join(f"loose_{place}" for place in range(len(tools)))
 
     def _rules(self, tools: Sequence[Tool]) -> Iterator[str]:
+        if self._answer:
+            yield f"answer: {self._answer}"
         yield f"FREE: {self._free(tools)}"
         yield f"TEXT: {_without(self._form.opens)} & FREE"
         yield f"opened[lazy]: FREE {_quoted(self._form.opens)}"
@@ -169,7 +179,10 @@ class _ChannelRules(_Rules):
         message, kind = self._literal("<|message|>"), self._literal("<|constrain|>")
         yield f"TEXT: {_ANY}"
         yield f'thought: {begins} ("analysis" | "commentary") {message} TEXT {ends}'
-        yield f'final: {begins} "final" (" "? {kind} /[a-z]{{1,32}}/)? {message} TEXT'
+        if self._answer:
+            yield f"answer: {self._answer}"
+        said = "answer" if self._answer else "TEXT"
+        yield f'final: {begins} "final" (" "? {kind} /[a-z]{{1,32}}/)? {message} {said}'
         yield f'json: (" "? {kind} "json" | " json")?'
         yield f"calls: {' | '.join(f'call_{place}' for place in range(len(tools)))}" if tools else ""
         for place, tool in enumerate(tools):

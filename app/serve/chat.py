@@ -98,7 +98,7 @@ def read_chat(fields: Fields, service: Service) -> ChatRequest:
         listed=read_chat_listed(fields),
         grammar=read_form(fields),
     )
-    offer, divides = read_tools(fields, service.loaded.calls), read_divides(fields)
+    offer, divides = read_tools(fields, service.loaded.calls, question.grammar), read_divides(fields)
     if offer is not None:
         question = _offering(fields, question, offer, divides=divides)
     asked = Asked(question, Kind.CHAT)
@@ -106,11 +106,10 @@ def read_chat(fields: Fields, service: Service) -> ChatRequest:
 
 
 def _offering(fields: Fields, question: Question, offer: Offer, *, divides: bool) -> Question:
-    if question.grammar is not None and offer.called:
-        fields.refuse("tools", "can't be called in an answer that is to have a form")
     if not divides:
         fields.refuse("reasoning_format", "must be 'auto' where there are 'tools'")
-    return replace(question, tools=offer.tools, grammar=question.grammar or offer.grammar)
+    has_a_form = question.grammar is not None and not offer.called
+    return replace(question, tools=offer.tools, grammar=question.grammar if has_a_form else offer.grammar)
 
 
 def _message(thoughts: str, spoken: Spoken) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import json
 import re
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.serve.fields import Fields
@@ -36,8 +36,11 @@ class Offer:
     """Those that it can call."""
 
 
-def read_tools(fields: Fields, form: CallFormat | None) -> Offer | None:
-    """Read what may be called by a model that calls in this form; None for no tools. Raises Refused."""
+def read_tools(fields: Fields, form: CallFormat | None, answer: Grammar | None = None) -> Offer | None:
+    """Read what may be called by a model that calls in this form; None for no tools. Raises Refused.
+
+    `answer` is what an answer that calls nothing has to look like; None: as it likes.
+    """
     choice = _choice(fields)
     # Who has to call, and is too small a model to know when it is enough, would call until the context is full.
     several = fields.flag("parallel_tool_calls", default=choice == "auto")
@@ -52,8 +55,20 @@ def read_tools(fields: Fields, form: CallFormat | None) -> Offer | None:
     _refuse_namesakes(fields, tools)
     called = _callable(fields, tools, choice)
     several = several and not isinstance(choice, tuple)
-    grammar = tool_grammar(form, called, must_call=choice not in ("none", "auto"), several=several)
+    rule = ""
+    if answer is not None and called:
+        rule, form = _rule(fields, answer, form), replace(form, comes_first=True, may_be_loose=False)
+    grammar = tool_grammar(form, called, must_call=choice not in ("none", "auto"), several=several, answer=rule)
     return Offer(form, tools, grammar, called)
+
+
+def _rule(fields: Fields, answer: Grammar, form: CallFormat) -> str:
+    """Return the rule of an answer that has a form where it calls nothing; raises Refused where both can't be."""
+    if (rule := answer.rule) is None:
+        fields.refuse("tools", "can't be called in an answer that follows a grammar; a JSON schema can be asked for")
+    if form.is_bare:
+        fields.refuse("tools", "can't be told from an answer in JSON, as this model writes its calls")
+    return rule
 
 
 def tool_call(piece: CallPiece) -> dict[str, Any]:

@@ -280,11 +280,40 @@ def test_thoughts_come_before_calls_and_call_nothing(thinker: Served, choice: st
     assert gathered(deltas) == ("", calls(message))
 
 
-def test_an_answer_has_a_form_or_calls(server: Served) -> None:
-    form = {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "boolean"}}}}
-    status, error = server.refused(PATH, **asked("rain", **form))
+FORM = {"response_format": {"type": "json_schema", "json_schema": {"name": "yes", "schema": {"type": "boolean"}}}}
+
+
+def test_what_calls_nothing_has_the_form_that_was_asked_for(server: Served) -> None:
+    message, reason = answer(server, "rain", **FORM)
+    assert (message["content"], calls(message), reason) == (None, [("weather", ARGUMENTS)], "tool_calls")
+    for word in ("wet", "two"):
+        message, reason = answer(server, word, **FORM)
+        assert (message["content"] in ("true", "false"), calls(message), reason) == (True, [], "stop")
+    # Nothing may be said before a call, so that it says what it may.
+    assert answer(server, "look", **FORM)[0]["content"] in ("true", "false")
+    deltas = [event["choices"][0]["delta"] for event in server.events(PATH, **asked("rain", **FORM))[:-1]]
+    assert gathered(deltas) == ("", [("weather", ARGUMENTS)])
+
+
+def test_who_has_to_call_calls_and_who_may_not_answers_in_the_form(server: Served) -> None:
+    assert calls(answer(server, "rain", tool_choice="required", **FORM)[0]) == [("weather", ARGUMENTS)]
+    assert answer(server, "rain", tool_choice="none", **FORM)[0]["content"] in ("true", "false")
+
+
+def test_an_object_with_the_name_of_a_tool_is_an_answer_where_that_is_its_form(server: Served) -> None:
+    about = {"name": {"const": "weather"}, "arguments": {"const": {"city": "Rom"}}}
+    schema = {"type": "object", "properties": about, "required": ["name", "arguments"]}
+    form = {"response_format": {"type": "json_schema", "json_schema": {"name": "it", "schema": schema}}}
+    message, reason = answer(server, "wet", **form)
+    assert json.loads(message["content"]) == {"name": "weather", "arguments": {"city": "Rom"}}
+    assert (calls(message), reason) == ([], "stop")
+
+
+def test_a_grammar_beside_tools_is_refused(server: Served) -> None:
+    status, error = server.refused(PATH, **asked("rain", grammar='root ::= "yes"'))
     assert (status, error["param"]) == (400, "tools")
-    assert answer(server, "rain", tool_choice="none", **form)[0]["content"] in ("true", "false")
+    assert "a JSON schema can be asked for" in error["message"]
+    assert answer(server, "rain", tool_choice="none", grammar='root ::= "yes"')[0]["content"] == "yes"
 
 
 def test_a_model_that_calls_nothing_is_not_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

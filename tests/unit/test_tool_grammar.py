@@ -1,6 +1,7 @@
 """Answers that may call: what may come in them, and what was said and called, in whatever pieces it comes."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from tool_templates import ARGUMENTS, FAMILIES, Family
 
 from models.errors import UsageError
+from models.grammar import Grammar
 from models.grammar_state import GrammarState
 from models.preface import Preface
 from models.thoughts import Thoughts
@@ -56,10 +58,18 @@ class Judge:
     """Tells which answers a grammar lets pass."""
 
     def __init__(
-        self, family: Family, vocab: ByteVocab, tools: list[Tool] = TOOLS, *, must: bool = False, several: bool = True
+        self,
+        family: Family,
+        vocab: ByteVocab,
+        tools: list[Tool] = TOOLS,
+        *,
+        must: bool = False,
+        several: bool = True,
+        answer: Grammar | None = None,
     ) -> None:
         self._vocab = vocab
-        self._grammar = tool_grammar(form_of(family, vocab), tools, must_call=must, several=several)
+        form, rule = form_of(family, vocab), "" if answer is None else answer.rule or ""
+        self._grammar = tool_grammar(form, tools, must_call=must, several=several, answer=rule)
 
     def __call__(self, text: str, preface: Preface | None = None) -> bool:
         state = GrammarState(self._vocab, self._grammar, 0, preface or Preface())
@@ -112,6 +122,50 @@ def test_none_is_called_where_none_may_or_only_one(family: Family, vocab: ByteVo
         once = Judge(family, vocab, several=False)
         assert once(call)
         assert not once(family.first + family.second + family.closes)
+
+
+ANSWER = Grammar.of_schema({"type": "object", "properties": {"say": {"type": "string"}}, "required": ["say"]})
+OTHERS = [(family, vocab) for family, vocab in CASES if family != "llama"]
+not_bare = pytest.mark.parametrize(("family", "vocab"), OTHERS, ids=[" ".join(case) for case in OTHERS], indirect=True)
+
+
+@not_bare
+def test_what_is_said_may_have_a_form_and_then_nothing_is_said_before_a_call(family: Family, vocab: ByteVocab) -> None:
+    may, call = Judge(family, vocab, answer=ANSWER), family.first + family.closes
+    assert may(said(family, '{"say": "Hi"}'))
+    assert may(said(family, '{"say": "a < b [x]"}'))
+    assert may(call)
+    for other in ("", "Hi", '{"say": 1}', '{"name": "weather", "arguments": {}}', '{"say": "Hi"} Hi'):
+        assert not may(said(family, other))
+    assert not may(call + "x")
+    assert not may(call.replace("2", "two"))
+    if not form_of(family, vocab).has_channels:
+        assert not may(family.text + call)
+        assert not may('{"say": "Hi"}' + call)
+    must = Judge(family, vocab, must=True, answer=ANSWER)
+    assert must(call)
+    assert not must(said(family, '{"say": "Hi"}'))
+    assert Judge(family, vocab, [], answer=ANSWER)(said(family, '{"say": "Hi"}'))
+
+
+@pytest.mark.parametrize("size", [1, 3, 1 << 20])
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "llama"], indirect=True)
+def test_an_answer_with_a_form_is_one_whatever_its_texts_hold(family: Family, size: int) -> None:
+    form = replace(form_of(family), comes_first=True, may_be_loose=False)
+    # What is spelled as the mark of a channel is one.
+    mark = "" if form.has_channels else form.opens
+    for text in (f'{{"say": "{mark}"}}', '{"name": "weather", "arguments": {}}', "[1]"):
+        assert divided(form, said(family, text), size) == (text, [], False)
+    call = family.first + family.closes
+    assert divided(form, call, size) == ("", [("weather", ARGUMENTS)], True)
+    if not form.has_channels:
+        assert divided(form, "\n\n" + call, size) == ("", [("weather", ARGUMENTS)], True)
+
+
+def test_only_a_schema_is_the_rule_of_an_answer() -> None:
+    assert Grammar.of_text('root ::= "yes"').rule is None
+    assert Grammar.of_text("start: /yes/").rule is None
+    assert ANSWER.rule is not None
 
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name not in ("gpt-oss", "llama")], indirect=True)
