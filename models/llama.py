@@ -44,7 +44,7 @@ class LlamaModel:
         self.name = path.stem
         self.path = path
         self._model: Any = load_weights(path, self.options, self._abort, on_progress)
-        self._screen = screen_of(self._model, self.options)
+        self.screen = screen_of(self._model, self.options)
         self._users = [self]
         self._open_context()
 
@@ -205,7 +205,7 @@ class LlamaModel:
         if self._model is not None:
             self._users.remove(self)
             if not self._users:
-                self._screen.close()
+                self.screen.close()
                 self._api.llama_model_free(self._model)
             self._model = None
 
@@ -247,7 +247,7 @@ class LlamaModel:
                 cache.guests.let_in(branches)
                 cache.batch.grow(tree)
             cache.pad(rows)
-            with self._screen:
+            with self.screen:
                 code = cache.run()
             if code != 0:
                 raise failure(code, self.name, self._length + count, count, cache)

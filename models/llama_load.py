@@ -17,6 +17,8 @@ from models.gguf import check_file, parts_of
 from models.gguf_header import read_model
 from models.kernels.takeover import suits
 from models.machine import available_memory, physical_cores
+from models.memory import Need
+from models.model_info import model_info
 from models.parameter_count import parameter_count
 from models.screen import Screen, open_screen, output_as_it_is
 
@@ -147,6 +149,12 @@ def template_of(weights: Any) -> str | None:
 def has_gpu(options: LlamaOptions) -> bool:
     """Tell whether layers will go to a GPU."""
     return bool(llama_cpp().llama_supports_gpu_offload()) and options.gpu_layers != 0
+
+
+def need_of(path: Path, options: LlamaOptions, caches: int) -> Need:
+    """Return what a model takes of memory with so many caches."""
+    info, kinds = model_info(path), (options.cache_type_k, options.cache_type_v)
+    return Need(info.shape, info.layers, kinds, options.flash_attention is not False, options.gpu_layers, caches)
 
 
 def threads_of(options: LlamaOptions) -> tuple[int, int]:

@@ -26,6 +26,11 @@ class Screen:
         """Take what the kernels call the screen; None: nothing is screened."""
         self._handle = handle
 
+    @property
+    def is_open(self) -> bool:
+        """Whether anything is screened."""
+        return self._handle is not None
+
     def __enter__(self) -> None:
         """Screen what is decoded from now on."""
         if self._handle is not None:
@@ -37,7 +42,7 @@ class Screen:
             _call("localspec_screen", None)
 
     def close(self) -> None:
-        """Free it; calling it twice is fine."""
+        """Free it, and screen nothing from now on; calling it twice is fine."""
         if self._handle is not None:
             _call("localspec_free_screen", self._handle)
             self._handle = None

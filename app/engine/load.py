@@ -38,12 +38,12 @@ from models.fim import text_order
 from models.gguf import check_file
 from models.kernels.takeover import compile_kernels
 from models.llama import LlamaModel
-from models.llama_load import LlamaOptions, has_gpu, threads_of
+from models.llama_load import LlamaOptions, has_gpu, need_of, threads_of
 from models.machine import available_memory, physical_cores
-from models.memory import Need, beyond_training, fit_context, room_for
-from models.model_info import model_info
+from models.memory import beyond_training, fit_context, room_for
 from models.probe import choose_extra_buffers, identity
 from models.remembered import Remembered
+from models.screen_check import settle_screen
 from models.strict import Checked
 from models.toy import ToyModel
 
@@ -247,6 +247,7 @@ class Loader:
         # Its text is never longer than the target's.
         model = self._load_draft(name, replace(self.plan.options, context_size=target.context_size, screens=True))
         try:
+            settle_screen(model, self._known)
             return DraftModel(model, target.vocab)
         except BaseException:
             model.close()
@@ -270,9 +271,9 @@ class Loader:
         """Return the options with a context that fits, if so asked: the draft model has one as long, and counts too."""
         if not self.plan.fit_context:
             return options
-        needs, draft = [_need(path, options, self.plan.slots)], self.plan.drafter.model
+        needs, draft = [need_of(path, options, self.plan.slots)], self.plan.drafter.model
         if draft and draft != TOY:
-            needs.append(_need(*self._draft_file(draft, self.plan.options), self.plan.slots))
+            needs.append(need_of(*self._draft_file(draft, self.plan.options), self.plan.slots))
         fit = fit_context(needs, room_for(needs, available_memory(), gpus()))
         self.notes.append(fit.note)
         return replace(options, context_size=fit.context)
@@ -293,8 +294,3 @@ class Loader:
             options = replace(options, extra_buffers=False)
             self.notes.append(_SLOW_PATH)
         return LlamaModel(path, options, abort=self._abort, on_progress=partial(self._on_progress, path.stem))
-
-
-def _need(path: Path, options: LlamaOptions, caches: int) -> Need:
-    info, kinds = model_info(path), (options.cache_type_k, options.cache_type_v)
-    return Need(info.shape, info.layers, kinds, options.flash_attention is not False, options.gpu_layers, caches)

@@ -31,6 +31,7 @@ from models.llama import LlamaModel
 from models.llama_load import LlamaOptions
 from models.probe import choose_extra_buffers
 from models.requantise import requantise
+from models.screen_check import settle_screen
 from models.toy import ToyModel
 
 _TARGET = 0.6
@@ -111,11 +112,10 @@ class Run:
         options = self._safe(path)
         copy = partial(requantise, abort=self.abort)
         timer = self.timer.piece(1.0)
-        tuner = DraftTuner(timer, self._open, self._tell, copy, self.plan.copies, keep=self.plan.keep)
+        tuner = DraftTuner(timer, self._open_draft, self._tell, copy, self.plan.copies, keep=self.plan.keep)
         self.draft = tuner.findings
         deepest = max((max(row.seconds, default=0) for row in self.target.rows), default=0)
-        # As it is loaded to draft.
-        tuner.run(path, replace(options, screens=True), deepest if deepest > DEEP else DEEPEST[-1])
+        tuner.run(path, options, deepest if deepest > DEEP else DEEPEST[-1])
         self._forget = tuner.forget_replaced
 
     def _store(self) -> None:
@@ -157,7 +157,7 @@ class Run:
         self._tell(f"{path.stem}: trying the build")
         return replace(self.plan.options, extra_buffers=None if self._may_be_fast(path) else False)
 
-    def _open(self, path: Path, options: LlamaOptions) -> Tunable:
+    def _open(self, path: Path, options: LlamaOptions) -> LlamaModel:
         def loading(share: float) -> None:
             self._tell(f"{path.stem}: loading {share:4.0%}")
 
@@ -165,6 +165,12 @@ class Run:
         if options.extra_buffers is not False and not self._may_be_fast(path):
             options = replace(options, extra_buffers=False)
         return LlamaModel(path, options, abort=self.abort, on_progress=loading)
+
+    def _open_draft(self, path: Path, options: LlamaOptions) -> Tunable:
+        """Open a model as it is loaded to draft."""
+        model = self._open(path, replace(options, screens=True))
+        settle_screen(model)
+        return model
 
     def _may_be_fast(self, path: Path) -> bool:
         return choose_extra_buffers(path, self.plan.memory, abort=self.abort)

@@ -381,16 +381,11 @@ FAULTS = {
         "screened products lack",
     ),
     "one row of a group in place of two": ("screen.cpp", "n < BEST", "n < 1", "screened products lack"),
-    "signs of one thread's rows alone": (
+    "the signs of one row for all": (
         "screen.cpp",
-        "take_signs(of, first, last);",
-        "if (params->thread == 0) take_signs(of, first, last);",
+        "all_bytes(1 << r)",
+        "all_bytes(1)",
         "screened products lack",
-    ),
-    "the sizes of signs that are set": (
-        "screen.cpp",
-        "_mm_sub_ps(_mm_mul_ps(factor",
-        "_mm_add_ps(_mm_mul_ps(factorscreened products lack",
     ),
     "a row in another's place": (
         "screen.cpp",

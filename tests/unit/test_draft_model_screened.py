@@ -77,7 +77,7 @@ def test_a_draft_ends_where_a_form_wants_what_its_row_lacks_and_goes_on_behind_i
 def test_given_guesses_are_read_up_to_where_its_row_says_nothing() -> None:
     sampler = Sampler(SamplingParams(temperature=0), grammar=cast(GrammarState, Form(2)))
     plain = Sampler(SamplingParams(temperature=0))
-    wanted = DraftModel(ToyModel(), VOCAB)
+    wanted = DraftModel(Screened(), VOCAB)
     wanted.begin(PROMPT, plain)
     guesses = wanted.propose(PROMPT, 4).tokens
     drafter = DraftModel(Screened(), VOCAB)
