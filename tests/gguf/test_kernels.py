@@ -377,7 +377,7 @@ FAULTS = {
     "rows of another group": (
         "screen.cpp",
         "add(screen->row_of(group, take_best(values)))",
-        "add(screen->row_of(first, take_best(values)))",
+        "add(screen->row_of(0, take_best(values)))",
         "screened products lack",
     ),
     "one row of a group in place of two": ("screen.cpp", "n < BEST", "n < 1", "screened products lack"),
