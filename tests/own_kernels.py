@@ -1,13 +1,16 @@
 """llama.cpp as it is without kernels of ours: what those are there to mend shows only then."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from models.bindings import kernels
 from models.errors import LocalspecError
-from models.kernels.compiling import check_possible
+from models.file_lock import locked
+from models.kernels.compiling import check_possible, compiled
 
 
 @contextmanager
@@ -17,6 +20,15 @@ def llama_cpps_own() -> Iterator[None]:
         yield
     finally:
         kernels().enable(True)
+
+
+def built(extra: tuple[str, ...], temporary: Path) -> Path:
+    """Return the kernels compiled with more flags, once for all tests and processes of a run; its temporary folder."""
+    shared = temporary.parent if "PYTEST_XDIST_WORKER" in os.environ else temporary
+    folder = shared / "kernels"
+    folder.mkdir(exist_ok=True)
+    with locked(folder / "lock", patience=600.0):
+        return compiled(extra, folder)
 
 
 def skip_where_impossible() -> None:

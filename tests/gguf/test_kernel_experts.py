@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from kernel_child import EXPERT_TOKENS, TYPES, run_kernels
 from numpy.typing import NDArray
-from own_kernels import llama_cpps_own, skip_where_impossible
+from own_kernels import built, llama_cpps_own, skip_where_impossible
 from tiny_gguf import write_experts
 
 from models.exact_width import WIDEST, exact_width
-from models.kernels.compiling import compiled
 from models.llama import LlamaModel
 from models.llama_load import LlamaOptions
 from models.requantise import requantise
@@ -28,8 +27,8 @@ def _possible() -> None:
 
 @pytest.fixture(scope="module", params=BUILDS)
 def experts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Products:
-    folder = tmp_path_factory.mktemp("experts")
-    library, answer = compiled(BUILDS[request.param], folder), folder / "answer.npz"
+    answer = tmp_path_factory.mktemp("experts") / "answer.npz"
+    library = built(BUILDS[request.param], tmp_path_factory.getbasetemp())
     run_kernels(library, "experts", answer)
     return dict(np.load(answer))
 

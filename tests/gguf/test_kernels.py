@@ -30,7 +30,7 @@ from kernel_child import (
     run_kernels,
 )
 from numpy.typing import NDArray
-from own_kernels import skip_where_impossible
+from own_kernels import built, skip_where_impossible
 from packed import packed
 
 import models.kernels.compiling as compiling
@@ -57,8 +57,8 @@ def _possible() -> None:
 def products(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, NDArray[np.float32]]:
-    folder = tmp_path_factory.mktemp("kernels")
-    library, answer = compiled(BUILDS[request.param], folder), folder / "answer.npz"
+    answer = tmp_path_factory.mktemp("kernels") / "answer.npz"
+    library = built(BUILDS[request.param], tmp_path_factory.getbasetemp())
     run_kernels(library, "products", answer)
     return dict(np.load(answer))
 
@@ -135,8 +135,8 @@ def _as_eight_bits(x: NDArray[np.float32]) -> NDArray[np.float64]:
 
 @pytest.fixture(scope="module", params=BUILDS)
 def attention(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Products:
-    folder = tmp_path_factory.mktemp("attention")
-    library, answer = compiled(BUILDS[request.param], folder), folder / "answer.npz"
+    answer = tmp_path_factory.mktemp("attention") / "answer.npz"
+    library = built(BUILDS[request.param], tmp_path_factory.getbasetemp())
     run_kernels(library, "attention", answer)
     return dict(np.load(answer))
 

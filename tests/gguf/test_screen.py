@@ -12,7 +12,7 @@ from gguf import GGMLQuantizationType
 from gguf.quants import dequantize
 from kernel_child import LONG, SCREENED_COLUMNS, SCREENED_LENGTHS, SCREENED_ROWS, TYPES, drawn_screened, run_kernels
 from numpy.typing import NDArray
-from own_kernels import llama_cpps_own, skip_where_impossible
+from own_kernels import built, llama_cpps_own, skip_where_impossible
 from packed import packed
 from tiny_gguf import write_llama
 
@@ -23,7 +23,6 @@ from models.abort import AbortFlag
 from models.catalog import find_model
 from models.errors import Cancelled
 from models.kernels.check_screen import BEST, MEMBERS
-from models.kernels.compiling import compiled
 from models.llama import LlamaModel
 from models.llama_load import LlamaOptions
 from models.remembered import Remembered
@@ -53,9 +52,8 @@ def _possible() -> None:
 
 @pytest.fixture(scope="module", params=BUILDS)
 def screens(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, NDArray[Any]]:
-    folder = tmp_path_factory.mktemp("screens")
-    extra = BUILDS[request.param]
-    library, answer = compiled(extra, folder if extra else None), folder / "answer.npz"
+    answer = tmp_path_factory.mktemp("screens") / "answer.npz"
+    library = built(BUILDS[request.param], tmp_path_factory.getbasetemp())
     run_kernels(library, "screens", answer)
     return dict(np.load(answer))
 
