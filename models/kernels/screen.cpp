@@ -8,6 +8,7 @@
 // neighbourhood: so the rows of a group are as far from each other as they can be.
 
 #include "screen.h"
+#include "small_blocks.h"
 
 #include <algorithm>
 #include <cmath>
@@ -49,12 +50,8 @@ struct Column {
     float sum;
 };
 
-// As llama.cpp quantises activations for weights of other types.
-struct Q8 { uint16_t d; int8_t qs[32]; };
-struct Q8WithSum { uint16_t d, sum; int8_t qs[32]; };
-
-float factor_of(const Q8 &block) { return _cvtsh_ss(block.d); }
-float factor_of(const Q8WithSum &block) { return _cvtsh_ss(block.d); }
+float factor_of(const Q80 &block) { return _cvtsh_ss(block.d); }
+float factor_of(const Q81 &block) { return _cvtsh_ss(block.d); }
 float factor_of(const Q8K &block) { return block.d; }
 
 template <class Block> void spread(std::vector<float> &to, const char *from) {
@@ -63,12 +60,12 @@ template <class Block> void spread(std::vector<float> &to, const char *from) {
     for (size_t i = 0; i < to.size(); i++) to[i] = factor_of(blocks[i / NUMBERS]) * blocks[i / NUMBERS].qs[i % NUMBERS];
 }
 
-int64_t bytes_of_x(int type) { return type == Q8_K ? sizeof(Q8K) : type == Q8_0 ? sizeof(Q8) : sizeof(Q8WithSum); }
+int64_t bytes_of_x(int type) { return type == Q8_K ? sizeof(Q8K) : type == Q8_0 ? sizeof(Q80) : sizeof(Q81); }
 
 void read_column(Column &to, const char *from, int type, int64_t length) {
     static thread_local std::vector<float> numbers;
     numbers.resize(length);
-    (type == Q8_K ? spread<Q8K> : type == Q8_0 ? spread<Q8> : spread<Q8WithSum>)(numbers, from);
+    (type == Q8_K ? spread<Q8K> : type == Q8_0 ? spread<Q80> : spread<Q81>)(numbers, from);
     float largest = std::numeric_limits<float>::min();
     for (const float number : numbers) largest = std::max(largest, std::fabs(number));
     to.bytes.resize(length);
