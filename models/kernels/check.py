@@ -48,6 +48,8 @@ DENSE = frozenset({"F16", "BF16"})
 _F32, _WHOLE = 0, 26
 _ROWS, _LENGTH, _SHORT_BLOCKS = 18, 4096, 96
 """Rows of `_LENGTH` numbers, and of fewer for types whose blocks are so short that a row may end in mid of eight."""
+_IN_STRIPS, _STRIPS_AND_ROWS = frozenset({"Q3_K", "Q4_K", "Q5_K", "Q6_K"}), 34
+"""Types of which up to 16 rows are taken together, and rows that are two times as many and some more."""
 _EXPERTS, _EXPERT_ROWS, _EXPERT_LENGTH = 2, 7, 256
 _COLUMNS = (1, 3, 19)
 """Widths of the passes: kernels of one column, of several, and of more than are taken at once."""
@@ -237,13 +239,13 @@ def _blocks(quantize: Any, x: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 def _check_products(ggml: Ggml, kernels: ctypes.CDLL) -> None:
     draw = np.random.default_rng(_SEED)
-    weights = draw.standard_normal((_ROWS, _LENGTH)).astype(np.float32)
+    all_weights = draw.standard_normal((_STRIPS_AND_ROWS, _LENGTH)).astype(np.float32)
     x = draw.standard_normal((max(_COLUMNS), _LENGTH)).astype(np.float32)
     for kind in (*readable(kernels), _F32):
         name = TYPES.get(kind, "F32")
         length = _LENGTH if name in LONG else _LENGTH - _SHORT_BLOCKS
-        some, given = np.ascontiguousarray(weights[:, :length]), x[:, :length]
-        ways: list[Way] = [partial(ggml.product, kind, some, given[:columns]) for columns in _COLUMNS]
+        weights = np.ascontiguousarray(all_weights[: _STRIPS_AND_ROWS if name in _IN_STRIPS else _ROWS, :length])
+        ways: list[Way] = [partial(ggml.product, kind, weights, x[:columns, :length]) for columns in _COLUMNS]
         _compare(f"products of {name}", kernels, ways, _TOLERANCE)
 
 
@@ -271,10 +273,7 @@ def _check_attention(ggml: Ggml, kernels: ctypes.CDLL) -> None:
 
 
 def _compare(name: str, kernels: ctypes.CDLL, ways: Sequence[Way], tolerance: float, calls: int = 1) -> None:
-    """Compare what the last way comes to with llama.cpp's, and its first rows with what the others come to.
-
-    Each takes so many calls of the kernels.
-    """
+    """Compare the last way's result with llama.cpp's, and its first rows with the others'; each is so many calls."""
     kernels.localspec_enable(ctypes.c_bool(False))
     wanted = ways[-1]()
     kernels.localspec_enable(ctypes.c_bool(True))

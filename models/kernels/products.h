@@ -38,7 +38,7 @@ void fill_grids();
 
 namespace {
 
-constexpr int AT_ONCE = WIDTH == 64 ? 16 : 8;  // tokens for which weights are taken apart once
+constexpr int AT_ONCE = WIDTH == 64 ? 16 : 8;  // tokens for which weights of one row are taken apart once
 constexpr int64_t AHEAD = 4096;                // bytes by which memory is asked for before it is needed
 // Bytes of weights that a thread takes at a time, since others may be slower: pieces of 64 KB would be read at three
 // quarters of the speed, as what is fetched behind the end of each is for nobody.
@@ -149,16 +149,27 @@ void multiply_rows(const Matrices &m, int64_t row, int64_t end, int64_t columns,
     if constexpr (COLUMNS > 1) multiply_rows<Format, COLUMNS - 1>(m, row, end, columns, x, out);
 }
 
+// How a format is worked on: columns that are arranged together, and rows up to `end` times all columns. See `strips.h` too.
+template <class Format> struct Work {
+    static constexpr int COLUMNS = AT_ONCE;
+
+    static void multiply(const Matrices &m, int64_t row, int64_t end, int64_t columns,
+                         const typename Format::Activations *x, float *out) {
+        multiply_rows<Format>(m, row, end, columns, x, out);
+    }
+};
+
 // All columns of activations, `column(c)` the one numbered c, arranged; each thread has its own, which costs less than
 // waiting for each other.
 template <class Format, class Column>
 const typename Format::Activations *arranged(int64_t columns, int64_t blocks, const Column &column) {
+    constexpr int TOGETHER = Work<Format>::COLUMNS;
     static thread_local std::vector<typename Format::Activations> kept;
     const int64_t groups = groups_of<Format>(blocks);
     if (kept.size() < static_cast<size_t>(columns * groups)) kept.resize(columns * groups);
     for (int64_t c = 0; c < columns; c++) {
         const typename Format::Given *x = column(c);
-        const int64_t panel = c / AT_ONCE * AT_ONCE, width = columns - panel < AT_ONCE ? columns - panel : AT_ONCE;
+        const int64_t panel = c / TOGETHER * TOGETHER, width = columns - panel < TOGETHER ? columns - panel : TOGETHER;
         for (int64_t g = 0; g < groups; g++) {
             const int64_t first = g * Format::BLOCKS;
             Format::arrange(&kept[panel * groups + g * width + c - panel], x + first, blocks - first);
@@ -185,10 +196,11 @@ void multiply_matrices(const Params *params, Matrices m, int64_t rows, int64_t c
     const auto *first = static_cast<const typename Format::Given *>(given);
     const auto *x = arranged<Format>(columns, m.blocks, [&](int64_t c) { return first + c * column_blocks; });
     const int64_t per_thread = (rows * m.row_bytes / params->threads + CHUNK / 2) / CHUNK;
-    const int64_t chunks = params->threads * (per_thread > 1 ? per_thread : 1), chunk = (rows + chunks - 1) / chunks;
+    const int64_t chunks = params->threads * (per_thread > 1 ? per_thread : 1);
+    const int64_t chunk = ((rows + chunks - 1) / chunks + LANES - 1) / LANES * LANES;
     share(params, chunks, [&](int64_t i) {
         const int64_t from = i * chunk;
-        if (from < rows) multiply_rows<Format>(m, from, from + chunk < rows ? from + chunk : rows, columns, x, m.out);
+        if (from < rows) Work<Format>::multiply(m, from, from + chunk < rows ? from + chunk : rows, columns, x, m.out);
     });
 }
 
@@ -210,7 +222,7 @@ void multiply_expert(const Params *params, const Tensor *out, int64_t expert, in
     if (kept.size() < static_cast<size_t>(count * rows)) kept.resize(count * rows);
     const char *part = weights.data + expert * weights.nb[2] + first * row_bytes;
     const char *end = part + (rows - 1) * row_bytes + blocks * static_cast<int64_t>(sizeof(typename Format::Block));
-    multiply_rows<Format>({part, end, row_bytes, blocks, kept.data(), rows}, 0, rows, count, columns, kept.data());
+    Work<Format>::multiply({part, end, row_bytes, blocks, kept.data(), rows}, 0, rows, count, columns, kept.data());
     for (int64_t c = 0; c < count; c++) {
         char *to = out->data + chosen[c].which * out->nb[1] + chosen[c].token * out->nb[2];
         memcpy(to + first * sizeof(float), &kept[c * rows], rows * sizeof(float));

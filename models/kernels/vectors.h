@@ -53,10 +53,6 @@ INLINE floats multiply_add(floats a, floats b, floats c) { return _mm512_fmadd_p
 INLINE floats subtract_product(floats from, floats a, floats b) { return _mm512_fnmadd_ps(a, b, from); }
 INLINE __m256 folded(floats a) { return _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1)); }
 INLINE floats load_floats(const float *from) { return _mm512_loadu_ps(from); }
-// Eight numbers times those of the first eight lanes; the others are 0. Half a vector takes half the time on some processors.
-INLINE floats multiply_eight(const float *from, floats a) {
-    return _mm512_zextps256_ps512(_mm256_mul_ps(_mm256_loadu_ps(from), _mm512_castps512_ps256(a)));
-}
 INLINE void store_floats(float *to, floats a) { _mm512_storeu_ps(to, a); }
 INLINE floats from_halves(const void *from) {
     return _mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i *>(from)));
@@ -143,7 +139,6 @@ INLINE floats multiply_add(floats a, floats b, floats c) { return _mm256_fmadd_p
 INLINE floats subtract_product(floats from, floats a, floats b) { return _mm256_fnmadd_ps(a, b, from); }
 INLINE __m256 folded(floats a) { return a; }
 INLINE floats load_floats(const float *from) { return _mm256_loadu_ps(from); }
-INLINE floats multiply_eight(const float *from, floats a) { return multiply(load_floats(from), a); }
 INLINE void store_floats(float *to, floats a) { _mm256_storeu_ps(to, a); }
 INLINE floats from_halves(const void *from) {
     return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i *>(from)));
@@ -239,12 +234,13 @@ template <int BITS, int N = VECTORS> INLINE ints add_products(ints sum, const in
 // Vectors whose pairs of products may be added up in 16 bits.
 constexpr int in_words(int bits) { return bits <= 4 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 1; }
 
-template <int BITS, int N = VECTORS> INLINE ints add_products(ints sum, const ints *weights, const int8_t *x) {
+// `x(v)`: vector v of activations.
+template <int BITS, int N, class X> INLINE ints add_products_of(ints sum, const ints *weights, const X &x) {
     constexpr int TOGETHER = in_words(BITS) < N ? in_words(BITS) : N;
     UNROLL for (int first = 0; first < N; first += TOGETHER) {
         ints words[TOGETHER];
         UNROLL for (int v = 0; v < TOGETHER; v++) {
-            const ints w = weights[first + v], numbers = load(x + (first + v) * WIDTH);
+            const ints w = weights[first + v], numbers = x(first + v);
             words[v] = BITS < 8 ? pair_products(w, numbers) : pair_products(unsigned_size(w), with_sign_of(numbers, w));
         }
         UNROLL for (int by = TOGETHER / 2; by > 0; by /= 2)
@@ -252,5 +248,8 @@ template <int BITS, int N = VECTORS> INLINE ints add_products(ints sum, const in
         sum = add_dwords(sum, pair_sums(words[0], all_words(1)));
     }
     return sum;
+}
+template <int BITS, int N = VECTORS> INLINE ints add_products(ints sum, const ints *weights, const int8_t *x) {
+    return add_products_of<BITS, N>(sum, weights, [=](int v) { return load(x + v * WIDTH); });
 }
 #endif

@@ -3,10 +3,8 @@
 
 #include "vectors.h"
 
-// What the lanes have, if parts of a block with one factor have 32 numbers, the first and the second half of which are
-// pieces 2i and 2i + 1; and if they have 16. Numbered as `arrange_lanes` does. Eight blocks of 32 that are taken together lie
-// otherwise: each has an eighth of every vector, its first numbers of the first.
-constexpr int long_piece(int lane) { return lane; }
+// What the lanes have, numbered as `arrange_lanes` does. Eight blocks of 32 that are taken together lie otherwise: each has an
+// eighth of every vector, its first numbers of the first.
 constexpr int short_piece(int lane) { return lane; }
 
 INLINE __m128i four(int value) { return _mm_set1_epi32(value); }
@@ -15,83 +13,18 @@ INLINE __m128i two_and_two(int first, int second) { return _mm_setr_epi32(first,
 INLINE ints quarters(__m128i a, __m128i b, __m128i c, __m128i d) {
     return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_set_m128i(b, a)), _mm256_set_m128i(d, c), 1);
 }
-// For the lanes of low and of high halves of bytes.
-INLINE ints by_halves(int low, int high) {
-    const __m128i by = two_and_two(low, high);
-    return quarters(by, by, by, by);
-}
-
-// `low` with those bits of `high`, shifted down by so many and up by 4, that the mask takes.
-INLINE ints with_high_bits(ints low, ints high, ints by, int mask) {
-    const ints turned = _mm512_rorv_epi32(high, _mm512_sub_epi32(by, _mm512_set1_epi32(4)));
-    return _mm512_ternarylogic_epi32(low, turned, all_bytes(mask), 0xF8);
-}
 
 // `order`: the first dword of each lane's piece.
 INLINE void gather(ints *to, ints a, ints order) {
     UNROLL for (int v = 0; v < 4; v++) to[v] = _mm512_permutexvar_epi32(_mm512_add_epi32(order, all_dwords(v)), a);
 }
-INLINE void gather(ints *to, ints a, ints b, ints order) {
-    UNROLL for (int v = 0; v < 4; v++)
-        to[v] = _mm512_permutex2var_epi32(a, _mm512_add_epi32(order, all_dwords(v)), b);
-}
 
-// Of 128 bytes, of which each 32 have two parts in their halves, the bytes of each part.
-INLINE void take_pairs(ints *numbers, const uint8_t *packed) {
-    const ints order = _mm512_setr_epi32(0, 4, 0, 4, 8, 12, 8, 12, 16, 20, 16, 20, 24, 28, 24, 28);
-    gather(numbers, load(packed), load(packed + 64), order);
-}
-// Of each 32 bytes the low halves, then the high ones.
-INLINE void take_nibbles(ints *numbers, const uint8_t *packed) {
-    take_pairs(numbers, packed);
-    const ints down = by_halves(0, 4);
-    UNROLL for (int v = 0; v < 4; v++) numbers[v] = bit_and(shift_down(numbers[v], down), all_bytes(15));
-}
-// The same, but high halves sixteen times what they stand for.
-INLINE void take_nibbles_in_place(ints *numbers, const uint8_t *packed) {
-    take_pairs(numbers, packed);
-    const ints kept = by_halves(0x0f0f0f0f, 0xf0f0f0f0);
-    UNROLL for (int v = 0; v < 4; v++) numbers[v] = bit_and(numbers[v], kept);
-}
-
-// The same as `take_nibbles`, and bit i of the other 32 bytes is the fifth of part i.
-INLINE void take_fives(ints *numbers, const uint8_t *packed, const uint8_t *fifths) {
-    const __m256i both = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(fifths));
-    const ints by = quarters(two_and_two(0, 1), two_and_two(2, 3), two_and_two(4, 5), two_and_two(6, 7));
-    ints fifth[4];
-    gather(fifth, _mm512_zextsi256_si512(both), _mm512_setr_epi32(0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4));
-    take_nibbles(numbers, packed);
-    UNROLL for (int v = 0; v < 4; v++) numbers[v] = with_high_bits(numbers[v], fifth[v], by, 0x10);
-}
-
-// Numbers of six bits, four of each in 128 bytes, and two in 64.
-INLINE void take_sixes(ints *numbers, const uint8_t *low, const uint8_t *high) {
-    ints above[4];
-    const ints order = _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 16, 20, 24, 28, 16, 20, 24, 28);
-    gather(numbers, load(low), load(low + 64), order);
-    gather(above, load(high), _mm512_setr_epi32(0, 4, 0, 4, 0, 4, 0, 4, 8, 12, 8, 12, 8, 12, 8, 12));
-    const ints down = quarters(four(0), four(4), four(0), four(4));
-    const ints by = quarters(two_and_two(0, 2), two_and_two(4, 6), two_and_two(0, 2), two_and_two(4, 6));
-    UNROLL for (int v = 0; v < 4; v++) {
-        const ints four_bits = bit_and(shift_down(numbers[v], down), all_bytes(15));
-        numbers[v] = with_high_bits(four_bits, above[v], by, 0x30);
-    }
-}
 // Numbers of two bits, four in each of 64 bytes.
 INLINE void take_twos(ints *numbers, const uint8_t *packed) {
     gather(numbers, load(packed), _mm512_setr_epi32(0, 4, 0, 4, 0, 4, 0, 4, 8, 12, 8, 12, 8, 12, 8, 12));
     const __m128i first = two_and_two(0, 2), second = two_and_two(4, 6);
     const ints down = quarters(first, second, first, second);
     UNROLL for (int v = 0; v < 4; v++) numbers[v] = bit_and(shift_down(numbers[v], down), all_bytes(3));
-}
-// Numbers of three bits, two of which are as for `take_twos`, and one in 32 bytes.
-INLINE void take_threes(ints *numbers, const uint8_t *low, const uint8_t *high) {
-    ints above[4];
-    const __m256i given = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(high));
-    gather(above, _mm512_zextsi256_si512(given), _mm512_setr_epi32(0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4));
-    const ints by = quarters(two_and_two(2, 3), two_and_two(4, 5), two_and_two(6, 7), two_and_two(8, 9));
-    take_twos(numbers, low);
-    UNROLL for (int v = 0; v < 4; v++) numbers[v] = with_high_bits(numbers[v], above[v], by, 4);
 }
 INLINE void take_scales_of_sixteen(floats *scales, const int8_t *bytes, float factor) {
     scales[0] = multiply(from_bytes(bytes), all_floats(factor));
@@ -106,17 +39,6 @@ INLINE void give_signs(ints *numbers, __m256i signs, int twice) {
         const __mmask64 set = _mm512_test_epi8_mask(four_times, all_dwords(v % 2 ? 0x80402010 : 0x08040201));
         numbers[v] = _mm512_mask_sub_epi8(numbers[v], set, all_bytes(twice), numbers[v]);
     }
-}
-
-// Of eight minimums and eight scales, in bytes, and the factors of scales and of minimums: scales, each for two lanes and
-// every other one times `odd`, and minimums, negative.
-INLINE void scale_lanes(floats *scales, floats &minimums, __m128i bytes, __m128 factors, float odd) {
-    const ints first = _mm512_setr_epi32(1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0);
-    const floats by = _mm512_setr_ps(-1, -1, -1, -1, -1, -1, -1, -1, 1, odd, 1, odd, 1, odd, 1, odd);
-    const floats of_lanes = _mm512_permutexvar_ps(first, _mm512_castps128_ps512(factors));
-    minimums = multiply(to_floats(_mm512_cvtepu8_epi32(bytes)), multiply(of_lanes, by));
-    const ints twice = _mm512_setr_epi32(8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15);
-    scales[0] = _mm512_permutexvar_ps(twice, minimums);
 }
 
 // Sixteen bytes of every other block of eight.

@@ -1,0 +1,168 @@
+// Blocks of 256 weights of three to six bits (K-quants) in vectors of 64 bytes: taken apart strip by strip.
+#pragma once
+
+#include "k_blocks.h"
+#include "strips.h"
+
+#include <cstddef>
+#include <type_traits>
+
+namespace {
+
+// All dwords up by so many bits, or down.
+template <int BY> INLINE ints shifted(ints a) {
+    return BY < 0 ? _mm512_srli_epi32(a, -BY & 31) : BY > 0 ? _mm512_slli_epi32(a, BY & 31) : a;
+}
+// `low`, with those bits of `high` that the mask takes.
+INLINE ints with_bits(ints low, ints high, ints mask) { return _mm512_ternarylogic_epi32(low, high, mask, 0xF8); }
+// The byte of each dword that is so many bits up, with its sign.
+template <int BITS> INLINE ints signed_byte(ints a) { return _mm512_srai_epi32(_mm512_slli_epi32(a, 24 - BITS), 24); }
+INLINE floats from_low_halves(ints a) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a)); }
+
+// Four of sixteen bytes for each row, of scales: those of the piece so numbered.
+template <int PIECE> INLINE ints byte_of(const ints *dwords) {
+    return bit_and(shifted<-8 * (PIECE % 4)>(dwords[PIECE / 4]), all_dwords(255));
+}
+
+// Do something for the numbers from 0 to N - 1, each a constant.
+template <int N, class Do> INLINE void for_each(const Do &act) {
+    if constexpr (N > 0) {
+        for_each<N - 1>(act);
+        act(std::integral_constant<int, N - 1>());
+    }
+}
+
+// Eight scales and eight minimums of six bits each, behind the factors of both. `odd` is a factor of every other scale.
+template <class W> INLINE void take_six_bits(W &w, const ints *head, float odd) {
+    const ints six = all_bytes(63), low = all_bytes(15), high = all_bytes(48);
+    const ints scales[2] = {bit_and(head[1], six), with_bits(bit_and(head[3], low), shifted<-2>(head[1]), high)};
+    const ints minimums[2] = {bit_and(head[2], six), with_bits(bit_and(shifted<-4>(head[3]), low), shifted<-2>(head[2]), high)};
+    const floats d = from_low_halves(head[0]), dmin = multiply(from_low_halves(shifted<-16>(head[0])), all_floats(-1));
+    const floats by[2] = {d, multiply(d, all_floats(odd))};
+    for_each<8>([&](auto i) {
+        w.scales[i] = multiply(to_floats(byte_of<i>(scales)), by[i % 2]);
+        w.minimums[i] = multiply(to_floats(byte_of<i>(minimums)), dmin);
+    });
+}
+
+struct OfFour {
+    using Block = Q4K;
+    static constexpr int PIECES = 8, OFFSET = 0, BITS = 4;
+#ifdef ADD_QUAD_PRODUCTS
+    // High halves stay where they are, sixteen times what they stand for, and their scales make up for it.
+    static constexpr int HIGH = 0xf0, DOWN = 0;
+#else
+    static constexpr int HIGH = 0x0f, DOWN = 4;
+#endif
+
+    static void take(Taken<PIECES> &w, const char *from, int64_t row_bytes) {
+        ints head[4];
+        take_sixteen(head, from, row_bytes);
+        take_six_bits(w, head, DOWN ? 1 : 1 / 16.0f);
+        UNROLL for (int i = 0; i < 8; i++) {
+            ints both[4];
+            take_sixteen(both, from + offsetof(Block, qs) + 16 * i, row_bytes);
+            ints *to = w.numbers + i / 2 * 16 + i % 2 * 4;
+            UNROLL for (int v = 0; v < 4; v++) {
+                to[v] = bit_and(both[v], all_bytes(0x0f));
+                to[8 + v] = bit_and(shifted<-DOWN>(both[v]), all_bytes(HIGH));
+            }
+        }
+    }
+};
+
+struct OfFive {
+    using Block = Q5K;
+    static constexpr int PIECES = 8, OFFSET = 0, BITS = 5;
+
+    static void take(Taken<PIECES> &w, const char *from, int64_t row_bytes) {
+        ints head[4], fifths[8];
+        take_sixteen(head, from, row_bytes);
+        take_six_bits(w, head, 1);
+        UNROLL for (int i = 0; i < 2; i++) take_sixteen(fifths + 4 * i, from + offsetof(Block, qh) + 16 * i, row_bytes);
+        for_each<8>([&](auto i) {
+            constexpr int PART = i / 2 * 2;  // bit PART of the others is the fifth of the low half
+            ints both[4];
+            take_sixteen(both, from + offsetof(Block, qs) + 16 * i, row_bytes);
+            ints *to = w.numbers + i / 2 * 16 + i % 2 * 4;
+            UNROLL for (int v = 0; v < 4; v++) {
+                const ints fifth = fifths[i % 2 * 4 + v], low = all_bytes(15), sixteen = all_bytes(16);
+                to[v] = with_bits(bit_and(both[v], low), shifted<4 - PART>(fifth), sixteen);
+                to[8 + v] = with_bits(bit_and(shifted<-4>(both[v]), low), shifted<3 - PART>(fifth), sixteen);
+            }
+        });
+    }
+};
+
+struct OfSix {
+    using Block = Q6K;
+    static constexpr int PIECES = 16, OFFSET = 32, BITS = 6;
+
+    static void take(Taken<PIECES> &w, const char *from, int64_t row_bytes) {
+        ints scales[4], end[4];
+        take_sixteen(scales, from + offsetof(Block, scales), row_bytes);
+        take_sixteen(end, from + sizeof(Block) - 16, row_bytes);
+        const floats d = from_low_halves(shifted<-16>(end[3]));
+        for_each<16>([&](auto i) { w.scales[i] = multiply(to_floats(signed_byte<i % 4 * 8>(scales[i / 4])), d); });
+        UNROLL for (int i = 0; i < 4; i++) {
+            ints first[4], second[4], high[4];
+            const char *low = from + i / 2 * 64 + i % 2 * 16;
+            take_sixteen(first, low, row_bytes);
+            take_sixteen(second, low + 32, row_bytes);
+            take_sixteen(high, from + offsetof(Block, qh) + 16 * i, row_bytes);
+            ints *to = w.numbers + i / 2 * 32 + i % 2 * 4;
+            UNROLL for (int v = 0; v < 4; v++) {
+                const ints four = all_bytes(15), two = all_bytes(48);
+                to[v] = with_bits(bit_and(first[v], four), shifted<4>(high[v]), two);
+                to[8 + v] = with_bits(bit_and(second[v], four), shifted<2>(high[v]), two);
+                to[16 + v] = with_bits(bit_and(shifted<-4>(first[v]), four), high[v], two);
+                to[24 + v] = with_bits(bit_and(shifted<-4>(second[v]), four), shifted<-2>(high[v]), two);
+            }
+        }
+    }
+};
+
+struct OfThree {
+    using Block = Q3K;
+    static constexpr int PIECES = 16, OFFSET = 4, BITS = 3;
+
+    static void take(Taken<PIECES> &w, const char *from, int64_t row_bytes) {
+        ints thirds[8];
+        take_scales(w, from, row_bytes);
+        UNROLL for (int i = 0; i < 2; i++) take_sixteen(thirds + 4 * i, from + 16 * i, row_bytes);
+        for_each<4>([&](auto i) {
+            ints four[4];
+            take_sixteen(four, from + offsetof(Block, qs) + 16 * i, row_bytes);
+            for_each<4>([&](auto part) {
+                constexpr int BIT = i / 2 * 4 + part;
+                UNROLL for (int v = 0; v < 4; v++) {
+                    const ints two = bit_and(shifted<-2 * part>(four[v]), all_bytes(3));
+                    const ints third = shifted<2 - BIT>(thirds[i % 2 * 4 + v]);
+                    w.numbers[i / 2 * 32 + part * 8 + i % 2 * 4 + v] = with_bits(two, third, all_bytes(4));
+                }
+            });
+        });
+    }
+    // Sixteen of six bits, 32 more than what they stand for: four bits of each in eight bytes, and two in four.
+    static FORCED void take_scales(Taken<PIECES> &w, const char *from, int64_t row_bytes) {
+        ints packed[4], end[4], scales[4];
+        take_sixteen(packed, from + offsetof(Block, scales) - 4, row_bytes);
+        take_sixteen(end, from + sizeof(Block) - 16, row_bytes);
+        for_each<4>([&](auto i) {
+            const ints low = bit_and(shifted<-4 * (i / 2)>(packed[1 + i % 2]), all_bytes(15));
+            scales[i] = with_bits(low, shifted<4 - 2 * i>(packed[3]), all_bytes(48));
+        });
+        const floats d = from_low_halves(shifted<-16>(end[3]));
+        for_each<16>([&](auto i) {
+            const ints scale = add_dwords(byte_of<i>(scales), all_dwords(-32));
+            w.scales[i] = multiply(to_floats(scale), d);
+        });
+    }
+};
+
+}  // namespace
+
+using ThreeBits = Strips<OfThree>;
+using FourBits = Strips<OfFour>;
+using FiveBits = Strips<OfFive>;
+using SixBits = Strips<OfSix>;
