@@ -55,13 +55,13 @@ struct OfFour {
     static constexpr int HIGH = 0x0f, DOWN = 4;
 #endif
 
-    static void take(Taken<PIECES> &w, const char *from, int64_t row_bytes) {
+    static void take(Taken<PIECES> &w, const char *from, int64_t row_bytes, Ahead<Block> &ahead) {
         ints head[4];
-        take_sixteen(head, from, row_bytes);
+        take_sixteen(head, from, row_bytes, ahead);
         take_six_bits(w, head, DOWN ? 1 : 1 / 16.0f);
         UNROLL for (int i = 0; i < 8; i++) {
             ints both[4];
-            take_sixteen(both, from + offsetof(Block, qs) + 16 * i, row_bytes);
+            take_sixteen(both, from + offsetof(Block, qs) + 16 * i, row_bytes, ahead);
             ints *to = w.numbers + i / 2 * 16 + i % 2 * 4;
             UNROLL for (int v = 0; v < 4; v++) {
                 to[v] = bit_and(both[v], all_bytes(0x0f));
@@ -75,15 +75,15 @@ struct OfFive {
     using Block = Q5K;
     static constexpr int PIECES = 8, OFFSET = 0, BITS = 5;
 
-    static void take(Taken<PIECES> &w, const char *from, int64_t row_bytes) {
+    static void take(Taken<PIECES> &w, const char *from, int64_t row_bytes, Ahead<Block> &ahead) {
         ints head[4], fifths[8];
-        take_sixteen(head, from, row_bytes);
+        take_sixteen(head, from, row_bytes, ahead);
         take_six_bits(w, head, 1);
-        UNROLL for (int i = 0; i < 2; i++) take_sixteen(fifths + 4 * i, from + offsetof(Block, qh) + 16 * i, row_bytes);
+        UNROLL for (int i = 0; i < 2; i++) take_sixteen(fifths + 4 * i, from + offsetof(Block, qh) + 16 * i, row_bytes, ahead);
         for_each<8>([&](auto i) {
             constexpr int PART = i / 2 * 2;  // bit PART of the others is the fifth of the low half
             ints both[4];
-            take_sixteen(both, from + offsetof(Block, qs) + 16 * i, row_bytes);
+            take_sixteen(both, from + offsetof(Block, qs) + 16 * i, row_bytes, ahead);
             ints *to = w.numbers + i / 2 * 16 + i % 2 * 4;
             UNROLL for (int v = 0; v < 4; v++) {
                 const ints fifth = fifths[i % 2 * 4 + v], low = all_bytes(15), sixteen = all_bytes(16);
@@ -98,18 +98,18 @@ struct OfSix {
     using Block = Q6K;
     static constexpr int PIECES = 16, OFFSET = 32, BITS = 6;
 
-    static void take(Taken<PIECES> &w, const char *from, int64_t row_bytes) {
+    static void take(Taken<PIECES> &w, const char *from, int64_t row_bytes, Ahead<Block> &ahead) {
         ints scales[4], end[4];
-        take_sixteen(scales, from + offsetof(Block, scales), row_bytes);
-        take_sixteen(end, from + sizeof(Block) - 16, row_bytes);
+        take_sixteen(scales, from + offsetof(Block, scales), row_bytes, ahead);
+        take_sixteen(end, from + sizeof(Block) - 16, row_bytes, ahead);
         const floats d = from_low_halves(shifted<-16>(end[3]));
         for_each<16>([&](auto i) { w.scales[i] = multiply(to_floats(signed_byte<i % 4 * 8>(scales[i / 4])), d); });
         UNROLL for (int i = 0; i < 4; i++) {
             ints first[4], second[4], high[4];
             const char *low = from + i / 2 * 64 + i % 2 * 16;
-            take_sixteen(first, low, row_bytes);
-            take_sixteen(second, low + 32, row_bytes);
-            take_sixteen(high, from + offsetof(Block, qh) + 16 * i, row_bytes);
+            take_sixteen(first, low, row_bytes, ahead);
+            take_sixteen(second, low + 32, row_bytes, ahead);
+            take_sixteen(high, from + offsetof(Block, qh) + 16 * i, row_bytes, ahead);
             ints *to = w.numbers + i / 2 * 32 + i % 2 * 4;
             UNROLL for (int v = 0; v < 4; v++) {
                 const ints four = all_bytes(15), two = all_bytes(48);
@@ -126,13 +126,13 @@ struct OfThree {
     using Block = Q3K;
     static constexpr int PIECES = 16, OFFSET = 4, BITS = 3;
 
-    static void take(Taken<PIECES> &w, const char *from, int64_t row_bytes) {
+    static void take(Taken<PIECES> &w, const char *from, int64_t row_bytes, Ahead<Block> &ahead) {
         ints thirds[8];
-        take_scales(w, from, row_bytes);
-        UNROLL for (int i = 0; i < 2; i++) take_sixteen(thirds + 4 * i, from + 16 * i, row_bytes);
+        take_scales(w, from, row_bytes, ahead);
+        UNROLL for (int i = 0; i < 2; i++) take_sixteen(thirds + 4 * i, from + 16 * i, row_bytes, ahead);
         for_each<4>([&](auto i) {
             ints four[4];
-            take_sixteen(four, from + offsetof(Block, qs) + 16 * i, row_bytes);
+            take_sixteen(four, from + offsetof(Block, qs) + 16 * i, row_bytes, ahead);
             for_each<4>([&](auto part) {
                 constexpr int BIT = i / 2 * 4 + part;
                 UNROLL for (int v = 0; v < 4; v++) {
@@ -144,10 +144,10 @@ struct OfThree {
         });
     }
     // Sixteen of six bits, 32 more than what they stand for: four bits of each in eight bytes, and two in four.
-    static FORCED void take_scales(Taken<PIECES> &w, const char *from, int64_t row_bytes) {
+    static FORCED void take_scales(Taken<PIECES> &w, const char *from, int64_t row_bytes, Ahead<Block> &ahead) {
         ints packed[4], end[4], scales[4];
-        take_sixteen(packed, from + offsetof(Block, scales) - 4, row_bytes);
-        take_sixteen(end, from + sizeof(Block) - 16, row_bytes);
+        take_sixteen(packed, from + offsetof(Block, scales) - 4, row_bytes, ahead);
+        take_sixteen(end, from + sizeof(Block) - 16, row_bytes, ahead);
         for_each<4>([&](auto i) {
             const ints low = bit_and(shifted<-4 * (i / 2)>(packed[1 + i % 2]), all_bytes(15));
             scales[i] = with_bits(low, shifted<4 - 2 * i>(packed[3]), all_bytes(48));

@@ -26,19 +26,21 @@ template <int PIECES> struct StripColumn {
     float d;
 };
 
-// Where the same block of all rows of a strip is that is needed soon; it is fetched bit by bit between other work, since
-// only so many lines of memory can be on their way.
-struct Ahead {
+// The same block of some rows that is needed soon. It is fetched row by row between other work, since only so many lines of
+// memory can be on their way, and who asks for more has to wait.
+template <class Block> struct Ahead {
     const char *row;
-    int64_t row_bytes;
-    template <int ROWS, int BYTES> FORCED void fetch() {
-        UNROLL for (int r = 0; r < ROWS; r++, row += row_bytes)
-            UNROLL for (int line = 0; line < BYTES; line += 64) _mm_prefetch(row + line, _MM_HINT_T1);
+    int64_t row_bytes, rows;
+    FORCED void fetch() {
+        if (rows == 0) return;
+        UNROLL for (size_t line = 0; line < sizeof(Block); line += 64) _mm_prefetch(row + line, _MM_HINT_T1);
+        row += row_bytes, rows--;
     }
 };
 
 // 16 bytes of each row of a strip: four of each row, the next four, and so on.
-INLINE void take_sixteen(ints *to, const char *from, int64_t row_bytes) {
+template <class Block> INLINE void take_sixteen(ints *to, const char *from, int64_t row_bytes, Ahead<Block> &ahead) {
+    ahead.fetch();
     const auto of_row = [=](int r) { return _mm_loadu_si128(reinterpret_cast<const __m128i *>(from + r * row_bytes)); };
     ints rows[4];
     UNROLL for (int r = 0; r < 4; r++) {
@@ -98,12 +100,13 @@ template <class Of> struct Strips {
 // A block of a strip times those of COLUMNS columns, added to what there is. A sum comes about in the same way whatever the
 // number of columns.
 template <class Of, int COLUMNS>
-INLINE void add_block(floats *sums, const Taken<Of::PIECES> &w, const StripColumn<Of::PIECES> *x, Ahead ahead) {
+INLINE void add_block(floats *sums, const Taken<Of::PIECES> &w, const StripColumn<Of::PIECES> *x,
+                      Ahead<typename Of::Block> &ahead) {
     constexpr int FOURS = 64 / Of::PIECES;
     floats values[COLUMNS];
     UNROLL for (int c = 0; c < COLUMNS; c++) values[c] = zeros();
     for (int i = 0; i < Of::PIECES; i++) {
-        if (ahead.row) ahead.fetch<LANES / Of::PIECES, sizeof(typename Of::Block)>();
+        UNROLL for (int row = 0; row < LANES / Of::PIECES; row++) ahead.fetch();
         ints products[COLUMNS];
         UNROLL for (int c = 0; c < COLUMNS; c++) products[c] = Of::OFFSET ? all_dwords(x[c].starts[i]) : ints{};
         const auto numbers = [&](int c) { return x[c].numbers + 4 * FOURS * i; };
@@ -117,12 +120,24 @@ INLINE void add_block(floats *sums, const Taken<Of::PIECES> &w, const StripColum
 }
 
 template <class Of, int COLUMNS = STRIP_COLUMNS>
-INLINE void add_blocks(int64_t columns, floats *sums, const Taken<Of::PIECES> &w, const StripColumn<Of::PIECES> *x, Ahead ahead) {
+INLINE void add_blocks(int64_t columns, floats *sums, const Taken<Of::PIECES> &w, const StripColumn<Of::PIECES> *x,
+                       Ahead<typename Of::Block> &ahead) {
     if (columns == COLUMNS) return add_block<Of, COLUMNS>(sums, w, x, ahead);
     if constexpr (COLUMNS > 1) add_blocks<Of, COLUMNS - 1>(columns, sums, w, x, ahead);
 }
 
-// Some strips times all columns, into `sums`: all columns of a strip, then of the next.
+// Block `g` of some strips times that of all columns. `sums`: all columns of a strip, then of the next.
+template <class Of>
+INLINE void add_all_columns(floats *sums, const Taken<Of::PIECES> *taken, int64_t strips, int64_t columns, int64_t blocks,
+                            int64_t g, const StripColumn<Of::PIECES> *x, Ahead<typename Of::Block> *ahead) {
+    for (int64_t c = 0; c < columns; c += STRIP_COLUMNS) {
+        const int64_t width = columns - c < STRIP_COLUMNS ? columns - c : STRIP_COLUMNS;
+        for (int64_t s = 0; s < strips; s++)
+            add_blocks<Of>(width, sums + s * columns + c, taken[s], x + c * blocks + g * width, ahead[s]);
+    }
+}
+
+// Some strips times all columns.
 template <class Of>
 void multiply_strips(const Matrices &m, const char *weights, int64_t strips, int64_t columns,
                      const StripColumn<Of::PIECES> *x, floats *sums) {
@@ -134,14 +149,12 @@ void multiply_strips(const Matrices &m, const char *weights, int64_t strips, int
         // Behind the last block comes the first one of as many strips again.
         const int64_t to_come = g + STRIP_AHEAD / (LANES * BYTES);
         const char *soon = weights + to_come / m.blocks * strips * strip_bytes + to_come % m.blocks * BYTES;
-        for (int64_t s = 0; s < strips; s++) Of::take(taken[s], weights + s * strip_bytes + g * BYTES, m.row_bytes);
-        for (int64_t c = 0; c < columns; c += STRIP_COLUMNS) {
-            const int64_t width = columns - c < STRIP_COLUMNS ? columns - c : STRIP_COLUMNS;
-            const auto *block = x + c * m.blocks + g * width;
-            for (int64_t s = 0; s < strips; s++)
-                add_blocks<Of>(width, sums + s * columns + c, taken[s], block,
-                               {c ? nullptr : soon + s * strip_bytes, m.row_bytes});
+        Ahead<typename Of::Block> ahead[MOST_STRIPS];
+        for (int64_t s = 0; s < strips; s++) {
+            ahead[s] = {soon + s * strip_bytes, m.row_bytes, LANES};
+            Of::take(taken[s], weights + s * strip_bytes + g * BYTES, m.row_bytes, ahead[s]);
         }
+        add_all_columns<Of>(sums, taken, strips, columns, m.blocks, g, x, ahead);
     }
 }
 
