@@ -1,4 +1,4 @@
-"""Milliseconds of a pass with localspec's kernels and with llama.cpp's own: python tests/kernel_speed.py MODEL [RUNS]
+"""Milliseconds of passes, and of a prompt, with our kernels and llama.cpp's: python tests/kernel_speed.py MODEL [RUNS]
 
 Each run loads the model in a process of its own, as llama.cpp wants its weights rearranged; the two take turns, and the
 median of all runs counts. The README names what it prints. For "mixture" in place of a model, one of 32 experts with
@@ -27,22 +27,32 @@ _WIDTHS = (1, 2, 4, 8, 16, 32)
 _TYPES = {name: LlamaFileType[f"MOSTLY_{name}"] for name in ("IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S")}
 _DEPTH, _REPEATS = 256, 12
 """Tokens in the cache, and passes of each width: widths take turns."""
+_PROMPT, _PROMPTS = 512, 3
 
 
-def passes(path: Path) -> dict[int, float]:
-    """Return the median milliseconds of a pass by its width, all rows wanted."""
+def passes(path: Path) -> dict[str, float]:
+    """Return the median milliseconds of a pass by its width, all rows wanted, and of reading a prompt."""
     model = LlamaModel(path, LlamaOptions(context_size=1024, max_rows=max(_WIDTHS)))
-    text = [100 + place % 150 for place in range(_DEPTH)]
-    for start in range(0, _DEPTH, model.batch_size):
-        model.decode(text[start : start + model.batch_size], rows=0)
-    taken: dict[int, list[float]] = {width: [] for width in _WIDTHS}
+    text = [100 + place % 150 for place in range(_PROMPT)]
+    read(model, text[:_DEPTH])
+    taken: dict[str, list[float]] = {str(width): [] for width in _WIDTHS}
     for width in _WIDTHS * _REPEATS:
         started = time.perf_counter()
         model.decode(text[:width], rows=width)
-        taken[width].append((time.perf_counter() - started) * 1e3)
+        taken[str(width)].append((time.perf_counter() - started) * 1e3)
         model.rewind(_DEPTH)
+    taken[f"to read {_PROMPT}"] = [read(model, text) for _ in range(_PROMPTS)]
     model.close()
-    return {width: median(seconds) for width, seconds in taken.items()}
+    return {what: median(milliseconds) for what, milliseconds in taken.items()}
+
+
+def read(model: LlamaModel, text: list[int]) -> float:
+    """Return the milliseconds in which a model reads a text as a prompt, into an empty cache."""
+    model.rewind(0)
+    started = time.perf_counter()
+    for start in range(0, len(text), model.batch_size):
+        model.decode(text[start : start + model.batch_size], rows=0)
+    return (time.perf_counter() - started) * 1e3
 
 
 def mixture(folder: Path) -> str:
@@ -66,7 +76,7 @@ def main(path: str, runs: int = 3) -> None:
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
             all_.append(json.loads(done.stdout))
     for kernels, all_ in seen.items():
-        print(kernels, *(f"{width}: {median(one[str(width)] for one in all_):.1f} ms" for width in _WIDTHS), sep="  ")
+        print(kernels, *(f"{what}: {median(one[what] for one in all_):.1f} ms" for what in all_[0]), sep="  ")
 
 
 if __name__ == "__main__":

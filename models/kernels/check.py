@@ -49,7 +49,7 @@ _F32, _WHOLE = 0, 26
 _ROWS, _LENGTH, _SHORT_BLOCKS = 18, 4096, 96
 """Rows of `_LENGTH` numbers, and of fewer for types whose blocks are so short that a row may end in mid of eight."""
 _IN_STRIPS, _STRIPS_AND_ROWS = frozenset({"Q3_K", "Q4_K", "Q5_K", "Q6_K"}), 34
-"""Types of which up to 16 rows are taken together, and rows that are two times as many and some more."""
+"""Types of which several times 16 rows may be taken together, as strips.h does, and rows to see that it is right."""
 _EXPERTS, _EXPERT_ROWS, _EXPERT_LENGTH = 2, 7, 256
 _COLUMNS = (1, 3, 19)
 """Widths of the passes: kernels of one column, of several, and of more than are taken at once."""

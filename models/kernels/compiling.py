@@ -44,6 +44,7 @@ _SOURCES = tuple(
         "k_blocks.h",
         "k_strips.h",
         "k_lanes.h",
+        "small_strips.h",
         "screen.h",
         "attention_rows.h",
         "blocks.h",

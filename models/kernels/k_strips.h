@@ -5,31 +5,12 @@
 #include "strips.h"
 
 #include <cstddef>
-#include <type_traits>
 
 namespace {
-
-// All dwords up by so many bits, or down.
-template <int BY> INLINE ints shifted(ints a) {
-    return BY < 0 ? _mm512_srli_epi32(a, -BY & 31) : BY > 0 ? _mm512_slli_epi32(a, BY & 31) : a;
-}
-// `low`, with those bits of `high` that the mask takes.
-INLINE ints with_bits(ints low, ints high, ints mask) { return _mm512_ternarylogic_epi32(low, high, mask, 0xF8); }
-// The byte of each dword that is so many bits up, with its sign.
-template <int BITS> INLINE ints signed_byte(ints a) { return _mm512_srai_epi32(_mm512_slli_epi32(a, 24 - BITS), 24); }
-INLINE floats from_low_halves(ints a) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a)); }
 
 // Four of sixteen bytes for each row, of scales: those of the piece so numbered.
 template <int PIECE> INLINE ints byte_of(const ints *dwords) {
     return bit_and(shifted<-8 * (PIECE % 4)>(dwords[PIECE / 4]), all_dwords(255));
-}
-
-// Do something for the numbers from 0 to N - 1, each a constant.
-template <int N, class Do> INLINE void for_each(const Do &act) {
-    if constexpr (N > 0) {
-        for_each<N - 1>(act);
-        act(std::integral_constant<int, N - 1>());
-    }
 }
 
 // Eight scales and eight minimums of six bits each, behind the factors of both. `odd` is a factor of every other scale.
@@ -45,9 +26,8 @@ template <class W> INLINE void take_six_bits(W &w, const ints *head, float odd) 
     });
 }
 
-struct OfFour {
-    using Block = Q4K;
-    static constexpr int PIECES = 8, OFFSET = 0, BITS = 4;
+struct OfFour : OfLong<Q4K, 8, 0, true> {
+    static constexpr int BITS = 4;
 #ifdef ADD_QUAD_PRODUCTS
     // High halves stay where they are, sixteen times what they stand for, and their scales make up for it.
     static constexpr int HIGH = 0xf0, DOWN = 0;
@@ -55,7 +35,7 @@ struct OfFour {
     static constexpr int HIGH = 0x0f, DOWN = 4;
 #endif
 
-    static void take(Taken<PIECES> &w, const char *from, int64_t row_bytes, Ahead<Block> &ahead) {
+    static void take(Taken<PIECES> &w, const char *from, int64_t row_bytes, Ahead<Group> &ahead) {
         ints head[4];
         take_sixteen(head, from, row_bytes, ahead);
         take_six_bits(w, head, DOWN ? 1 : 1 / 16.0f);
@@ -71,11 +51,10 @@ struct OfFour {
     }
 };
 
-struct OfFive {
-    using Block = Q5K;
-    static constexpr int PIECES = 8, OFFSET = 0, BITS = 5;
+struct OfFive : OfLong<Q5K, 8, 0, true> {
+    static constexpr int BITS = 5;
 
-    static void take(Taken<PIECES> &w, const char *from, int64_t row_bytes, Ahead<Block> &ahead) {
+    static void take(Taken<PIECES> &w, const char *from, int64_t row_bytes, Ahead<Group> &ahead) {
         ints head[4], fifths[8];
         take_sixteen(head, from, row_bytes, ahead);
         take_six_bits(w, head, 1);
@@ -94,11 +73,10 @@ struct OfFive {
     }
 };
 
-struct OfSix {
-    using Block = Q6K;
-    static constexpr int PIECES = 16, OFFSET = 32, BITS = 6;
+struct OfSix : OfLong<Q6K, 16, 32, false> {
+    static constexpr int BITS = 6;
 
-    static void take(Taken<PIECES> &w, const char *from, int64_t row_bytes, Ahead<Block> &ahead) {
+    static void take(Taken<PIECES> &w, const char *from, int64_t row_bytes, Ahead<Group> &ahead) {
         ints scales[4], end[4];
         take_sixteen(scales, from + offsetof(Block, scales), row_bytes, ahead);
         take_sixteen(end, from + sizeof(Block) - 16, row_bytes, ahead);
@@ -122,11 +100,10 @@ struct OfSix {
     }
 };
 
-struct OfThree {
-    using Block = Q3K;
-    static constexpr int PIECES = 16, OFFSET = 4, BITS = 3;
+struct OfThree : OfLong<Q3K, 16, 4, false> {
+    static constexpr int BITS = 3;
 
-    static void take(Taken<PIECES> &w, const char *from, int64_t row_bytes, Ahead<Block> &ahead) {
+    static void take(Taken<PIECES> &w, const char *from, int64_t row_bytes, Ahead<Group> &ahead) {
         ints thirds[8];
         take_scales(w, from, row_bytes, ahead);
         UNROLL for (int i = 0; i < 2; i++) take_sixteen(thirds + 4 * i, from + 16 * i, row_bytes, ahead);
@@ -144,7 +121,7 @@ struct OfThree {
         });
     }
     // Sixteen of six bits, 32 more than what they stand for: four bits of each in eight bytes, and two in four.
-    static FORCED void take_scales(Taken<PIECES> &w, const char *from, int64_t row_bytes, Ahead<Block> &ahead) {
+    static FORCED void take_scales(Taken<PIECES> &w, const char *from, int64_t row_bytes, Ahead<Group> &ahead) {
         ints packed[4], end[4], scales[4];
         take_sixteen(packed, from + offsetof(Block, scales) - 4, row_bytes, ahead);
         take_sixteen(end, from + sizeof(Block) - 16, row_bytes, ahead);

@@ -1,9 +1,11 @@
-// The work on products of matrices whose blocks have 256 weights, for as many rows at a time as a vector has lanes: a strip,
-// a lane for each row. So what makes a number of a sum of products is worked out once for all rows of a strip, and for one
-// row at a time it would be nearly half of the work.
+// The work on products of matrices for as many rows at a time as a vector has lanes: a strip, a lane for each row. So what
+// makes a number of a sum of products is worked out once for all rows of a strip; for one row at a time it is nearly half of
+// the work.
 #pragma once
 
 #include "products.h"
+
+#include <type_traits>
 
 namespace {
 
@@ -11,35 +13,53 @@ constexpr int STRIP_COLUMNS = 8;         // for which numbers are loaded once
 constexpr int64_t MOST_STRIPS = 4;       // that are taken apart together, where there are more columns
 constexpr int64_t STRIP_AHEAD = 10'000;  // bytes by which memory is asked for before it is needed
 
-// A block of each row of a strip, taken apart: four numbers, unsigned, of each row, the next four, and so on. A piece is
-// what has one scale, PIECES a block.
+// A group of 256 weights of each row of a strip, taken apart: four numbers, unsigned, of each row, the next four, and so on.
+// A piece is what has one scale, PIECES a group.
 template <int PIECES> struct Taken {
     ints numbers[64];
     floats scales[PIECES], minimums[PIECES];  // minimums are negative, and there if the format has some
 };
 
-// A block of activations of a column. `sums` are those of pieces, for minimums; `starts` make up for what the weights of a
-// piece are more than they stand for.
-template <int PIECES> struct StripColumn {
+// What goes with a group in a column of activations. `sums` are those of pieces, for minimums; `starts` make up for what the
+// weights of a piece are more than they stand for.
+template <class Of> struct StripColumn {
     int8_t numbers[256];
-    union { float sums[PIECES]; int32_t starts[PIECES]; };
-    float d;
+    union { float sums[Of::PIECES]; int32_t starts[Of::PIECES]; };
+    float d[Of::FACTORS];  // of all, or of each piece
 };
 
-// The same block of some rows that is needed soon. It is fetched row by row between other work, since only so many lines of
+// All dwords up by so many bits, or down.
+template <int BY> INLINE ints shifted(ints a) {
+    return BY < 0 ? _mm512_srli_epi32(a, -BY & 31) : BY > 0 ? _mm512_slli_epi32(a, BY & 31) : a;
+}
+// `low`, with those bits of `high` that the mask takes.
+INLINE ints with_bits(ints low, ints high, ints mask) { return _mm512_ternarylogic_epi32(low, high, mask, 0xF8); }
+// The byte of each dword that is so many bits up, with its sign.
+template <int BITS> INLINE ints signed_byte(ints a) { return _mm512_srai_epi32(_mm512_slli_epi32(a, 24 - BITS), 24); }
+INLINE floats from_low_halves(ints a) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a)); }
+
+// Do something for the numbers from 0 to N - 1, each a constant.
+template <int N, class Do> INLINE void for_each(const Do &act) {
+    if constexpr (N > 0) {
+        for_each<N - 1>(act);
+        act(std::integral_constant<int, N - 1>());
+    }
+}
+
+// The same group of some rows that is needed soon. It is fetched row by row between other work, since only so many lines of
 // memory can be on their way, and who asks for more has to wait.
-template <class Block> struct Ahead {
+template <class Group> struct Ahead {
     const char *row;
     int64_t row_bytes, rows;
     FORCED void fetch() {
         if (rows == 0) return;
-        UNROLL for (size_t line = 0; line < sizeof(Block); line += 64) _mm_prefetch(row + line, _MM_HINT_T1);
+        UNROLL for (size_t line = 0; line < sizeof(Group); line += 64) _mm_prefetch(row + line, _MM_HINT_T1);
         row += row_bytes, rows--;
     }
 };
 
 // 16 bytes of each row of a strip: four of each row, the next four, and so on.
-template <class Block> INLINE void take_sixteen(ints *to, const char *from, int64_t row_bytes, Ahead<Block> &ahead) {
+template <class Group> INLINE void take_sixteen(ints *to, const char *from, int64_t row_bytes, Ahead<Group> &ahead) {
     ahead.fetch();
     const auto of_row = [=](int r) { return _mm_loadu_si128(reinterpret_cast<const __m128i *>(from + r * row_bytes)); };
     ints rows[4];
@@ -77,84 +97,100 @@ template <int BITS, int N, int COLUMNS, class X> INLINE void add_products_of_col
 }
 #endif
 
-// A format of weights, of which `Of` knows the block and how one is taken apart; and, in place of minimums, by what numbers
-// are more than they stand for.
+// A format of weights, of which `Of` knows the groups and how one is taken apart; and by what numbers are more than they
+// stand for, and whether there are minimums.
 template <class Of> struct Strips {
     using Block = typename Of::Block;
-    using Given = Q8K;
-    using Activations = StripColumn<Of::PIECES>;
-    static constexpr int BLOCKS = 1;
+    using Given = typename Of::Given;
+    using Activations = StripColumn<Of>;
+    static constexpr int BLOCKS = Of::BLOCKS;  // of a group
 
-    static FORCED void arrange(Activations *to, const Q8K *from, int64_t) {
+    static FORCED void arrange(Activations *to, const Given *from, int64_t blocks) { Of::arrange(to, from, blocks); }
+};
+
+// What formats have in common whose blocks are groups, of pieces with a scale each.
+template <class OfBlock, int OF_PIECES, int OF_OFFSET, bool HAS_MINIMUMS> struct OfLong {
+    using Block = OfBlock;
+    using Group = OfBlock;
+    using Given = Q8K;
+    static constexpr int BLOCKS = 1, PIECES = OF_PIECES, FACTORS = 1, OFFSET = OF_OFFSET;
+    static constexpr bool MINIMUMS = HAS_MINIMUMS;
+
+    template <class Column> static FORCED void arrange(Column *to, const Q8K *from, int64_t) {
         memcpy(to->numbers, from->qs, sizeof to->numbers);
-        constexpr int EACH = 16 / Of::PIECES;  // sums of 16 numbers in a piece
-        for (int i = 0; i < Of::PIECES; i++) {
+        constexpr int EACH = 16 / PIECES;  // sums of 16 numbers in a piece
+        for (int i = 0; i < PIECES; i++) {
             const int sum = from->bsums[i * EACH] + (EACH > 1 ? from->bsums[i * EACH + 1] : 0);
-            if (Of::OFFSET) to->starts[i] = -Of::OFFSET * sum;
-            else to->sums[i] = sum;
+            if (MINIMUMS) to->sums[i] = sum;
+            else to->starts[i] = -OFFSET * sum;
         }
-        to->d = from->d;
+        to->d[0] = from->d;
     }
 };
 
-// A block of a strip times those of COLUMNS columns, added to what there is. A sum comes about in the same way whatever the
-// number of columns.
+// Pieces of a group of a strip times those of COLUMNS columns, added to what there is. A sum comes about in the same way
+// whatever the number of columns.
 template <class Of, int COLUMNS>
-INLINE void add_block(floats *sums, const Taken<Of::PIECES> &w, const StripColumn<Of::PIECES> *x,
-                      Ahead<typename Of::Block> &ahead) {
+INLINE void add_group(floats *sums, const Taken<Of::PIECES> &w, int64_t pieces, const StripColumn<Of> *x,
+                      Ahead<typename Of::Group> &ahead) {
     constexpr int FOURS = 64 / Of::PIECES;
     floats values[COLUMNS];
-    UNROLL for (int c = 0; c < COLUMNS; c++) values[c] = zeros();
-    for (int i = 0; i < Of::PIECES; i++) {
+    UNROLL for (int c = 0; c < COLUMNS; c++) values[c] = Of::FACTORS == 1 ? zeros() : sums[c];
+    for (int i = 0; i < pieces; i++) {
         UNROLL for (int row = 0; row < LANES / Of::PIECES; row++) ahead.fetch();
         ints products[COLUMNS];
         UNROLL for (int c = 0; c < COLUMNS; c++) products[c] = Of::OFFSET ? all_dwords(x[c].starts[i]) : ints{};
         const auto numbers = [&](int c) { return x[c].numbers + 4 * FOURS * i; };
         add_products_of_columns<Of::BITS, FOURS, COLUMNS>(products, w.numbers + FOURS * i, numbers);
         UNROLL for (int c = 0; c < COLUMNS; c++) {
-            values[c] = multiply_add(to_floats(products[c]), w.scales[i], values[c]);
-            if (!Of::OFFSET) values[c] = multiply_add(w.minimums[i], all_floats(x[c].sums[i]), values[c]);
+            floats value = to_floats(products[c]);
+            if (Of::FACTORS > 1) value = multiply(value, all_floats(x[c].d[i]));
+            values[c] = multiply_add(value, w.scales[i], values[c]);
+            if (Of::MINIMUMS) values[c] = multiply_add(w.minimums[i], all_floats(x[c].sums[i]), values[c]);
         }
     }
-    UNROLL for (int c = 0; c < COLUMNS; c++) sums[c] = multiply_add(values[c], all_floats(x[c].d), sums[c]);
+    UNROLL for (int c = 0; c < COLUMNS; c++)
+        sums[c] = Of::FACTORS == 1 ? multiply_add(values[c], all_floats(x[c].d[0]), sums[c]) : values[c];
 }
 
 template <class Of, int COLUMNS = STRIP_COLUMNS>
-INLINE void add_blocks(int64_t columns, floats *sums, const Taken<Of::PIECES> &w, const StripColumn<Of::PIECES> *x,
-                       Ahead<typename Of::Block> &ahead) {
-    if (columns == COLUMNS) return add_block<Of, COLUMNS>(sums, w, x, ahead);
-    if constexpr (COLUMNS > 1) add_blocks<Of, COLUMNS - 1>(columns, sums, w, x, ahead);
+INLINE void add_groups(int64_t columns, floats *sums, const Taken<Of::PIECES> &w, int64_t pieces, const StripColumn<Of> *x,
+                       Ahead<typename Of::Group> &ahead) {
+    if (columns == COLUMNS) return add_group<Of, COLUMNS>(sums, w, pieces, x, ahead);
+    if constexpr (COLUMNS > 1) add_groups<Of, COLUMNS - 1>(columns, sums, w, pieces, x, ahead);
 }
 
-// Block `g` of some strips times that of all columns. `sums`: all columns of a strip, then of the next.
+// A group of some strips times that of all columns, which begin with `x`. `sums`: all columns of a strip, then of the next.
 template <class Of>
-INLINE void add_all_columns(floats *sums, const Taken<Of::PIECES> *taken, int64_t strips, int64_t columns, int64_t blocks,
-                            int64_t g, const StripColumn<Of::PIECES> *x, Ahead<typename Of::Block> *ahead) {
+INLINE void add_columns(floats *sums, const Taken<Of::PIECES> *taken, int64_t strips, int64_t pieces, int64_t columns,
+                        int64_t groups, int64_t g, const StripColumn<Of> *x, Ahead<typename Of::Group> *ahead) {
     for (int64_t c = 0; c < columns; c += STRIP_COLUMNS) {
         const int64_t width = columns - c < STRIP_COLUMNS ? columns - c : STRIP_COLUMNS;
         for (int64_t s = 0; s < strips; s++)
-            add_blocks<Of>(width, sums + s * columns + c, taken[s], x + c * blocks + g * width, ahead[s]);
+            add_groups<Of>(width, sums + s * columns + c, taken[s], pieces, x + c * groups + g * width, ahead[s]);
     }
 }
 
 // Some strips times all columns.
 template <class Of>
-void multiply_strips(const Matrices &m, const char *weights, int64_t strips, int64_t columns,
-                     const StripColumn<Of::PIECES> *x, floats *sums) {
-    constexpr int64_t BYTES = sizeof(typename Of::Block);
-    const int64_t strip_bytes = LANES * m.row_bytes;
+void multiply_strips(const Matrices &m, const char *weights, int64_t strips, int64_t columns, const StripColumn<Of> *x,
+                     floats *sums) {
+    constexpr int64_t BYTES = sizeof(typename Of::Group);
+    const int64_t groups = groups_of<Strips<Of>>(m.blocks), strip_bytes = LANES * m.row_bytes;
     Taken<Of::PIECES> taken[MOST_STRIPS];
     for (int64_t i = 0; i < strips * columns; i++) sums[i] = zeros();
-    for (int64_t g = 0; g < m.blocks; g++) {
-        // Behind the last block comes the first one of as many strips again.
+    for (int64_t g = 0; g < groups; g++) {
+        // Behind the last group comes the first one of as many strips again.
         const int64_t to_come = g + STRIP_AHEAD / (LANES * BYTES);
-        const char *soon = weights + to_come / m.blocks * strips * strip_bytes + to_come % m.blocks * BYTES;
-        Ahead<typename Of::Block> ahead[MOST_STRIPS];
+        const char *soon = weights + to_come / groups * strips * strip_bytes + to_come % groups * BYTES;
+        Ahead<typename Of::Group> ahead[MOST_STRIPS];
         for (int64_t s = 0; s < strips; s++) {
             ahead[s] = {soon + s * strip_bytes, m.row_bytes, LANES};
             Of::take(taken[s], weights + s * strip_bytes + g * BYTES, m.row_bytes, ahead[s]);
         }
-        add_all_columns<Of>(sums, taken, strips, columns, m.blocks, g, x, ahead);
+        // A group that is not whole has fewer pieces.
+        const int64_t blocks = m.blocks - g * Of::BLOCKS, pieces = blocks < Of::BLOCKS ? blocks : Of::PIECES;
+        add_columns<Of>(sums, taken, strips, pieces, columns, groups, g, x, ahead);
     }
 }
 
@@ -169,23 +205,31 @@ INLINE void put_strip(float *rows, int64_t count, floats results) {
 template <class Of> struct Work<Strips<Of>> {
     static constexpr int COLUMNS = STRIP_COLUMNS;
 
-    static void multiply(const Matrices &m, int64_t row, int64_t end, int64_t columns, const StripColumn<Of::PIECES> *x,
+    static void multiply(const Matrices &m, int64_t row, int64_t end, int64_t columns, const StripColumn<Of> *x,
                          float *out) {
         static thread_local std::vector<floats> sums;
-        const int64_t most = columns > STRIP_COLUMNS ? MOST_STRIPS : 1;
+        const int64_t most = columns > STRIP_COLUMNS ? MOST_STRIPS : 1, readable = readable_rows(m);
         if (sums.size() < static_cast<size_t>(most * columns)) sums.resize(most * columns);
         while (row < end) {
-            const int64_t whole = (end - row) / LANES, strips = whole == 0 ? 1 : whole < most ? whole : most;
+            const int64_t whole = ((end < readable ? end : readable) - row) / LANES;
+            const int64_t strips = whole <= 0 ? 1 : whole < most ? whole : most;
             const char *weights = m.weights + row * m.row_bytes;
-            multiply_strips<Of>(m, whole ? weights : padded(m, weights, end - row), strips, columns, x, sums.data());
+            if (whole <= 0) weights = padded(m, weights, end - row < LANES ? end - row : LANES);
+            multiply_strips<Of>(m, weights, strips, columns, x, sums.data());
             for (int64_t s = 0; s < strips; s++, row += LANES)
                 for (int64_t c = 0; c < columns; c++) put_strip(out + c * m.out_stride + row, end - row, sums[s * columns + c]);
         }
     }
-    // The last rows, where they are fewer than a strip has: what follows them may be nobody's memory.
+    // Rows from the first one on of which whole groups may be read: what follows the last one may be nobody's memory.
+    static int64_t readable_rows(const Matrices &m) {
+        const int64_t bytes = groups_of<Strips<Of>>(m.blocks) * static_cast<int64_t>(sizeof(typename Of::Group));
+        const int64_t room = m.end - m.weights - bytes;
+        return room < 0 ? 0 : room / m.row_bytes + 1;
+    }
+    // Some rows, and others behind them that are nothing.
     static const char *padded(const Matrices &m, const char *weights, int64_t rows) {
         static thread_local std::vector<char> copy;
-        copy.assign(LANES * m.row_bytes, 0);
+        copy.assign(LANES * m.row_bytes + sizeof(typename Of::Group), 0);
         memcpy(copy.data(), weights, (rows - 1) * m.row_bytes + m.blocks * static_cast<int64_t>(sizeof(typename Of::Block)));
         return copy.data();
     }
