@@ -29,9 +29,9 @@ _SOURCES = tuple(
     Path(__file__).with_name(name)
     for name in (
         # What takes longest comes first, so that no core waits for it at the end.
+        "grids.cpp",
         "small_quants.cpp",
         "k_quants.cpp",
-        "grids.cpp",
         "tables.cpp",
         "floats.cpp",
         "attention.cpp",
