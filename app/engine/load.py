@@ -260,9 +260,11 @@ class Loader:
         """Return the file of a draft model, and how it runs best."""
         path = self._found(name)
         tuned = load_tuned_draft(self.plan.memory, path, self.plan.options)
-        if tuned is None and self._copies and not has_gpu(options):
-            return self._copies.quickest(path), options
-        return tuned.copy if tuned and tuned.copy else path, apply_tuned(options, tuned)
+        file = tuned.copy if tuned and tuned.copy else path
+        # A run of `tune` that had no time for copies is no reason to go without one.
+        if file == path and not (tuned and tuned.beats_copies) and self._copies and not has_gpu(options):
+            file = self._copies.quickest(path)
+        return file, apply_tuned(options, tuned)
 
     def _is_tuned(self, draft: str) -> bool:
         return draft == TOY or load_tuned_draft(self.plan.memory, self._found(draft), self.plan.options) is not None

@@ -91,12 +91,14 @@ class DraftTuner:
         kinds = [kind for kind, words in reversed(KINDS.items()) if words not in description]
         copies = [row for kind in kinds if (row := self._copy(path, kind, options, quickest)) is not None]
         chosen = quickest_row([quickest, *reversed(copies)], _GAIN_OF_A_COPY)
-        kept = self._kept(path, chosen.kind) if chosen.kind else None
+        wanted = chosen.kind
+        kept = self._kept(path, wanted) if wanted else None
         if kept is not None and not kept.is_file():
             self.findings.notes.append(_worth_keeping(chosen, quickest))
             kept, chosen = None, quickest
         if not self.findings.starved:
-            self.findings.tuned = TunedDraft(chosen.setting, chosen.one_token, kept)
+            beats_copies = bool(copies) and not wanted
+            self.findings.tuned = TunedDraft(chosen.setting, chosen.one_token, kept, beats_copies)
         self._replaced = [self._kept(path, row.kind) for row in copies if self._kept(path, row.kind) != kept]
 
     def _as_it_is(self, model: Tunable, setting: Setting, path: Path, deep: int, counts: Sequence[int]) -> None:

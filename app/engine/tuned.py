@@ -67,6 +67,8 @@ class TunedDraft:
     """Seconds of a step by the number of tokens in the cache; never empty."""
     copy: Path | None = None
     """A re-quantised copy to use in its place, which `one_token` was measured on; None: the file itself."""
+    beats_copies: bool = False
+    """Whether copies were measured and the file itself is as quick; else one is written as if it had not been tuned."""
 
     @property
     def step(self) -> float:
@@ -191,7 +193,8 @@ def _read_draft(record: Mapping[str, Json]) -> TunedDraft | None:
         if copy is not None and not isinstance(copy, str):
             return None
         place = Path(copy) if copy else None
-        return TunedDraft(_setting(record["setting"]), _seconds(record["one_token"]), place)
+        beats_copies = record.get("beats_copies") is True
+        return TunedDraft(_setting(record["setting"]), _seconds(record["one_token"]), place, beats_copies)
     except (KeyError, TypeError, ValueError):
         return None
 

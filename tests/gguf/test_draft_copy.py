@@ -87,12 +87,16 @@ def test_it_is_used_as_it_is_where_nobody_wants_a_copy_or_it_has_few_bits_or_is_
     assert not (tmp_path / "drafts").exists()
 
 
-def test_what_tuning_found_counts(wide: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("beats_copies", [True, False])
+def test_tuning_that_measured_copies_counts_and_one_without_time_for_them_is_no_reason_to_go_without(
+    wide: Path, tmp_path: Path, beats_copies: bool
+) -> None:
     loading = Loading(wide, tmp_path)
-    found = TunedDraft(Setting(threads=1, batch_threads=1), {16: 0.01})
+    found = TunedDraft(Setting(threads=1, batch_threads=1), {16: 0.01}, beats_copies=beats_copies)
     store_tuned_draft(loading.plan.memory, wide, loading.plan.options, found)
-    assert loading.draft_name() == "model:wide"
-    assert loading.copies == []
+    name = loading.draft_name()
+    assert (name == "model:wide") is beats_copies
+    assert len(loading.copies) == (not beats_copies)
 
 
 @pytest.mark.parametrize("error", [LocalspecError("There is no room."), PermissionError(13, "Permission denied")])

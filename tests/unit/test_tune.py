@@ -313,7 +313,7 @@ def test_a_quicker_copy_is_named_but_not_kept_unless_asked(tmp_path: Path, draft
     tune = draft_tuner(tmp_path / "drafts", keep=False)
     tune.run(draft, SEVERAL, 0)
     assert tune.findings.tuned is not None
-    assert tune.findings.tuned.copy is None
+    assert (tune.findings.tuned.copy, tune.findings.tuned.beats_copies) == (None, False)
     assert "--keep" in tune.findings.notes[0]
     assert "50% faster" in tune.findings.notes[0]
     assert copies(tmp_path / "drafts") == []
@@ -348,6 +348,7 @@ def test_a_copy_that_is_hardly_quicker_is_not_kept(tmp_path: Path, draft: Path) 
     tune.run(draft, SEVERAL, 0)
     assert tune.findings.tuned is not None
     assert (tune.findings.tuned.copy, copies(tmp_path / "drafts")) == (None, [])
+    assert tune.findings.tuned.beats_copies
 
 
 @pytest.mark.parametrize(
@@ -375,6 +376,7 @@ def test_a_copy_that_can_not_be_made_is_said_and_the_rest_stands(tmp_path: Path,
     tune = draft_tuner(tmp_path / "drafts", keep=True, fails=True)
     tune.run(draft, SEVERAL, 0)
     assert tune.findings.tuned is not None
+    assert not tune.findings.tuned.beats_copies
     assert "no room" in tune.findings.notes[0]
     assert copies(tmp_path / "drafts") == []
 

@@ -27,7 +27,7 @@ from models.llama_load import LlamaOptions
 AUTO = LlamaOptions()
 QUICK = Setting(3, 5, flash_attention=False, cache_type_k="f16", cache_type_v="f16", extra_buffers=False)
 TUNED = Tuned(QUICK, 4, {1: 0.05, 2: 0.08, 64: 1.5}, 16, {16: 0.05, 1024: 0.07})
-DRAFT = TunedDraft(QUICK, {16: 0.014, 512: 0.02})
+DRAFT = TunedDraft(QUICK, {16: 0.014, 512: 0.02}, beats_copies=True)
 
 
 @pytest.fixture
