@@ -5,6 +5,7 @@ Run as a program with the library, what to do with it, and the file for the answ
 
 import ctypes
 import json
+import mmap
 import os
 import subprocess
 import sys
@@ -57,6 +58,9 @@ OTHER = 29
 """A type of experts that these kernels leave to llama.cpp: IQ1_M."""
 EXPERTS, CHOICES, EXPERT_ROWS = 4, 2, 37
 EXPERT_TOKENS = (1, 2, 9, 32, 40)
+GUARDED_LENGTHS = {False: (32, 96, 896), True: (256, 768)}
+"""Of rows that end where no memory is, by whether blocks have 256 numbers."""
+GUARDED_ROWS, GUARDED_COLUMNS = (1, 21, 128), (1, 9)
 SCREENED_ROWS = 6 * 128 + 51
 SCREENED_LENGTHS = {False: (64, 832), True: (256, 1536)}
 """Of rows to screen, by whether blocks have 256 numbers."""
@@ -75,7 +79,7 @@ WINDOW = 300
 def run_kernels(library: Path, work: str, answer: Path) -> None:
     """Have the kernels do some work, and write down what came of it.
 
-    "check": the reason why they are not in use. "products", "experts", "screens" or "attention": results.
+    "check": the reason why they are not in use. "products", "guarded", "experts", "screens" or "attention": results.
     """
     command = [sys.executable, __file__, str(library), work, str(answer)]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("GGML_", "LOCALSPEC"))}
@@ -165,6 +169,45 @@ def _products(kernels: Any) -> dict[str, NDArray[np.float32]]:
     return made | _large_products(ggml)
 
 
+def _guarded(_: Any) -> dict[str, NDArray[np.float32]]:
+    """Return products with weights behind which there is no memory, and behind "free" those with memory everywhere."""
+    from models.kernels.check import Ggml
+
+    libraries = [ctypes.CDLL(str(FOLDER / f"libggml-{name}.so")) for name in ("base", "cpu")]
+    ggml, guarded, made = Ggml(*libraries), _guarding()(*libraries), {}
+    for name, kind in {**TYPES, **SHORT}.items():
+        for length in GUARDED_LENGTHS[name in LONG]:
+            for rows in GUARDED_ROWS:
+                weights, x = drawn(length, rows, max(GUARDED_COLUMNS))
+                for columns in GUARDED_COLUMNS:
+                    key = f"{name} {length} {rows} {columns}"
+                    made[key] = guarded.product(kind, weights, x[:columns])
+                    made[f"free {key}"] = ggml.product(kind, weights, x[:columns])
+    return made
+
+
+def _guarding() -> Any:
+    """Return a class that puts weights at the end of a page whose next one nobody may read."""
+    from models.kernels.check import Ggml
+
+    protect, data_offset = ctypes.CDLL(None).mprotect, 248  # of `data` in ggml.h's tensor
+
+    class Guarding(Ggml):
+        def _filled(self, context: int, kind: int, values: NDArray[np.float32]) -> int:
+            tensor = super()._filled(context, kind, values)
+            if kind != F32:
+                size = self.size(tensor)
+                self.kept = mmap.mmap(-1, (size // mmap.PAGESIZE + 2) * mmap.PAGESIZE)
+                end = ctypes.addressof(ctypes.c_char.from_buffer(self.kept)) + len(self.kept) - mmap.PAGESIZE
+                assert protect(ctypes.c_void_p(end), mmap.PAGESIZE, 0) == 0
+                ctypes.memmove(end - size, self.data(tensor), size)
+                ctypes.c_void_p.from_address(tensor + data_offset).value = end - size
+                assert self.data(tensor) == end - size
+            return tensor
+
+    return Guarding
+
+
 def drawn_experts(length: int) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int32]]:
     """Return weights, activations for each choice of each token, and what they choose: most of them the same one."""
     draw = np.random.default_rng(length)
@@ -246,6 +289,9 @@ def main(library: str, work: str, answer: str) -> None:
     if work == "products":
         assert kernels.reason == ""
         np.savez(answer, **_products(kernels))
+    elif work == "guarded":
+        assert kernels.reason == ""
+        np.savez(answer, **_guarded(kernels))
     elif work == "experts":
         assert kernels.reason == ""
         np.savez(answer, **_experts(kernels))

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +115,17 @@ def test_a_row_does_not_depend_on_the_pieces_in_which_threads_share_a_matrix(pro
             assert np.array_equal(seen[:, first:last], products[f"part {first}"]), (threads, first)
 
 
+@pytest.mark.parametrize("build", ["as it is", "AVX2"])
+def test_nothing_is_read_behind_the_last_row(build: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    answer = tmp_path_factory.mktemp("guarded") / "answer.npz"
+    run_kernels(built(BUILDS[build], tmp_path_factory.getbasetemp()), "guarded", answer)
+    seen = dict(np.load(answer))
+    guarded = [key for key in seen if not key.startswith("free ")]
+    assert len(guarded) == len(seen) / 2 > 0
+    for key in guarded:
+        assert np.array_equal(seen[key], seen[f"free {key}"]), key
+
+
 def _aspacked(weights: NDArray[np.float32], kind: int) -> NDArray[np.float32]:
     """Return what is left of weights as blocks, worked out by the `gguf` package."""
     return weights if kind == F32 else dequantize(packed(weights, kind), GGMLQuantizationType(kind))
@@ -224,21 +236,33 @@ def reading(name: str, sources: list[Path]) -> set[str]:
     return {name}.union(*(reading(other, sources) for other in including))
 
 
+def broken(file: str, right: str, wrong: str, right_units: list[Path], folder: Path) -> Path:
+    """Return a library of the kernels made in a folder, in one source of which something is replaced."""
+    sources = [Path(shutil.copy(source, folder)) for source in compiling._SOURCES]
+    text = (folder / file).read_text()
+    assert right in text
+    (folder / file).write_text(text.replace(right, wrong))
+    changed = [source for source in sources if right != wrong and source.name in reading(file, sources)]
+    made = compiling.compile_units(compiling._compiler(), changed, SLOW, folder, AbortFlag())
+    units = [unit for unit in right_units if unit.name not in [each.name for each in made]]
+    return compiling.link(compiling._compiler(), [*made, *units], folder / "kernels.so", AbortFlag())
+
+
+@pytest.mark.skipif(not WIDE, reason="kernels for this processor are made without strips")
+def test_a_kernel_that_reads_behind_the_last_row_would_be_noticed(right_units: list[Path], tmp_path: Path) -> None:
+    readable = "return room < 0 ? 0 : room / m.row_bytes + 1"
+    library = broken("strips.h", readable, "return m.row_bytes << 20", right_units, tmp_path)
+    with pytest.raises(subprocess.CalledProcessError, match="SIGSEGV"):
+        run_kernels(library, "guarded", tmp_path / "answer.npz")
+
+
 @pytest.mark.parametrize("fault", ALL_FAULTS)
 def test_kernels_with_a_fault_are_not_used(fault: str, right_units: list[Path], tmp_path: Path) -> None:
     file, right, wrong, reason = ALL_FAULTS[fault]
     if fault in (IN_LANES if WIDE else IN_STRIPS):
         pytest.skip("kernels for this processor are made without that")
-    sources = [Path(shutil.copy(source, tmp_path)) for source in compiling._SOURCES]
-    text = (tmp_path / file).read_text()
-    assert right in text
-    (tmp_path / file).write_text(text.replace(right, wrong))
-    changed = [source for source in sources if right != wrong and source.name in reading(file, sources)]
-    made = compiling.compile_units(compiling._compiler(), changed, SLOW, tmp_path, AbortFlag())
-    units = [unit for unit in right_units if unit.name not in [each.name for each in made]]
-    library, answer = tmp_path / "kernels.so", tmp_path / "answer"
-    compiling.link(compiling._compiler(), [*made, *units], library, AbortFlag())
-    run_kernels(library, "check", answer)
+    answer = tmp_path / "answer"
+    run_kernels(broken(file, right, wrong, right_units, tmp_path), "check", answer)
     said = json.loads(answer.read_text())
     assert reason in said
     assert bool(said) is bool(reason)
