@@ -250,14 +250,14 @@ IN_LANES = {
         "products of Q3_K come out wrong",
     ),
     "another offset of scales": (
-        "small_blocks.h",
+        "small_lanes.h",
         "_mm256_sub_epi32(scales, _mm256_set1_epi32(32))",
         "_mm256_sub_epi32(scales, _mm256_set1_epi32(31))",
         "products of IQ4_XS come out wrong",
     ),
-    "a bit of eight that is lost": ("small_blocks.h", "add_bits(w.num", "if (0) add_bits(w.num", "products of Q5_0"),
+    "a bit of eight that is lost": ("small_lanes.h", "add_bits(w.num", "if (0) add_bits(w.num", "products of Q5_0"),
     "another minimum": (
-        "small_blocks.h",
+        "small_lanes.h",
         "w.minimums = take_factors(group->blocks, 2)",
         "w.minimums = take_factors(group->blocks, 0)",
         "products of Q4_1 come out wrong",

@@ -45,6 +45,7 @@ _SOURCES = tuple(
         "k_strips.h",
         "k_lanes.h",
         "small_strips.h",
+        "small_lanes.h",
         "screen.h",
         "attention_rows.h",
         "blocks.h",

@@ -63,7 +63,6 @@ template <class Bytes> INLINE void take_bytes(ints *numbers, const Bytes &first,
 }
 
 INLINE floats of_blocks(__m256 eight) { return eight; }
-INLINE floats once_a_block(floats a) { return a; }
 
 INLINE void add_bits(ints *numbers, const int *eight) {
     const ints bits = load(eight);

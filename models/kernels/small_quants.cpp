@@ -9,6 +9,7 @@ using KindQ41 = Strips<OfWithMinimums<Q41, 4>>;
 using KindQ50 = Strips<OfQ50>;
 using KindQ51 = Strips<OfWithMinimums<Q51, 5>>;
 #else
+#include "small_lanes.h"
 using KindQ40 = Small<Q40, 4, 8>;
 using KindQ41 = SmallWithMinimums<Q41, 4>;
 using KindQ50 = Small<Q50, 5, 16>;

@@ -78,7 +78,7 @@ struct OfQ40 : OfSmall<Q40, Q80, 4, 8, true> {
         take_dwords<Block>(dwords, from, row_bytes, ahead);
         UNROLL for (int i = 0; i < 8; i += 2)
             take_pair<Block>(w.scales + i, dwords + 9 * i / 2,
-                                [&](int n, const ints *b) { put_halves(w.numbers + 8 * (i + n), b); });
+                             [&](int n, const ints *b) { put_halves(w.numbers + 8 * (i + n), b); });
     }
 };
 
@@ -93,7 +93,7 @@ struct OfIQ4NL : OfSmall<IQ4NL, Q80, 8, OFFSET_OF_EIGHT, true> {
         const __m128i table = table_of_unsigned();
         UNROLL for (int i = 0; i < 8; i += 2)
             take_pair<Block>(w.scales + i, dwords + 9 * i / 2,
-                                [&](int n, const ints *b) { put_numbers(w.numbers + 8 * (i + n), b, table); });
+                             [&](int n, const ints *b) { put_numbers(w.numbers + 8 * (i + n), b, table); });
     }
 };
 

@@ -7,6 +7,7 @@
 using KindIQ4NL = Strips<OfIQ4NL>;
 using KindIQ4XS = Strips<OfIQ4XS>;
 #else
+#include "small_lanes.h"
 using KindIQ4NL = Small<IQ4NL, 8, OFFSET_OF_EIGHT>;
 using KindIQ4XS = Scaled;
 #endif

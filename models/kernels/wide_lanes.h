@@ -7,7 +7,6 @@
 // eighth of every vector, its first numbers of the first.
 constexpr int short_piece(int lane) { return lane; }
 
-INLINE __m128i four(int value) { return _mm_set1_epi32(value); }
 INLINE __m128i two_and_two(int first, int second) { return _mm_setr_epi32(first, first, second, second); }
 // Lanes 0-3, 4-7, 8-11 and 12-15.
 INLINE ints quarters(__m128i a, __m128i b, __m128i c, __m128i d) {
@@ -68,28 +67,3 @@ template <class Bytes> INLINE void take_bytes(ints *numbers, const Bytes &first,
 // Each of eight numbers twice.
 INLINE ints twice_order() { return _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7); }
 INLINE floats of_blocks(__m256 eight) { return _mm512_permutexvar_ps(twice_order(), _mm512_castps256_ps512(eight)); }
-// Halves at this place of eight blocks of SIZE bytes, of which 64 bytes hold the halves of four, each for two lanes.
-template <int SIZE> INLINE floats halves_of_blocks(const void *first, const void *second, int offset) {
-    static_assert(3 * SIZE + 2 < 64);
-    const __m256i one = _mm256_setr_epi16(0, 0, 1, 1, 2, 2, 3, 3, 0, 0, 1, 1, 2, 2, 3, 3);
-    const __m256i from = _mm256_setr_epi16(0, 0, 0, 0, 0, 0, 0, 0, 32, 32, 32, 32, 32, 32, 32, 32);
-    const __m256i places = _mm256_add_epi16(_mm256_mullo_epi16(one, _mm256_set1_epi16(SIZE / 2)), from);
-    const __m256i order = _mm256_add_epi16(places, _mm256_set1_epi16(offset / 2));
-    const ints halves = _mm512_permutex2var_epi16(load(first), _mm512_castsi256_si512(order), load(second));
-    return _mm512_cvtph_ps(_mm512_castsi512_si256(halves));
-}
-// In one lane of each block.
-INLINE floats once_a_block(floats a) { return _mm512_maskz_mov_ps(0x5555, a); }
-
-// Bit i of each of eight numbers is bit 4 of number i of a block.
-INLINE void add_bits(ints *numbers, const int *eight) {
-    const ints given = _mm512_zextsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(eight)));
-    const __m128i of_second = _mm_setr_epi32(0, 4, 0, 4);
-    const ints by = quarters(of_second, of_second, of_second, of_second);
-    const ints bits = shift_down(_mm512_permutexvar_epi32(twice_order(), given), by);
-    UNROLL for (int v = 0; v < 4; v++) {
-        const ints four = bit_and(_mm512_srli_epi32(bits, 8 * v), _mm512_set1_epi32(15));
-        const ints spread = bit_and(_mm512_mullo_epi32(four, _mm512_set1_epi32(0x00204081)), all_bytes(1));
-        numbers[v] = _mm512_or_si512(numbers[v], _mm512_slli_epi32(spread, 4));
-    }
-}
