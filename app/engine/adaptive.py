@@ -20,10 +20,10 @@ from app.engine.model_cost import SMALLEST_WINDOW, WINDOWS, ModelCost
 from app.engine.passes import Bounds
 from app.engine.round import Round
 from app.engine.stake import STAKE_SHARE, TRUST_TOKENS, Stake, first_length, kept_back, run_trust
-from app.engine.value import Seconds, affordable, best_length, best_siblings, no_time
+from app.engine.value import Seconds, affordable, best_length, best_siblings, no_time, worth_of_rest
 from drafters.base import NO_DRAFT, Draft
 from drafters.draft_model import Hindsight
-from drafters.hybrid import Ask, Wish, checked_source, looks_back
+from drafters.hybrid import Ask, Wish, checked_source
 
 _MEMORY = 0.93
 """Weight of the past in the achieved rate, a round."""
@@ -55,8 +55,8 @@ class Adaptive:
         """Most siblings in a pass; 0: the model's memory, or the accept rule, has no use for them."""
         self.others = 0
         """Answers that this one shares its passes with: what all achieve is what a draft has to beat."""
-        self._pending = 1
-        self._asked = False
+        self._pending = self._unread = 1
+        self._asked = self._caught_up = False
         self._emitted = self._seconds = 0.0
         self._rounds = self._said = 0
         self._at_stake = Stake()
@@ -65,8 +65,6 @@ class Adaptive:
         """What was guessed in this round, cut or not; None: nobody was asked."""
         self._looks = Looks()
         self._expected_draft_seconds = 0.0
-        self._caught_up = False
-        self._unread = 1
 
     def begin(self) -> None:
         """Start an answer: the rate starts anew, and what was learnt counts half."""
@@ -107,21 +105,14 @@ class Adaptive:
 
     def wish(self, free: Draft, unread: int, limit: int) -> Wish:
         """Return how to use the draft model: what it is expected to add must pay for its time."""
-        self._expected_draft_seconds = 0.0
-        self._asked = False
-        self._at_stake.ahead = 0.0
+        self._asked, self._expected_draft_seconds, self._at_stake.ahead = False, 0.0, 0.0
         # The first token of an answer waits for nobody.
         if self.model is None or self._rounds == 0:
             return Wish()
-        windows, free_worth = self.model.windows(unread, self._stake()), self.worth(free)
-        # Who has shown nothing yet is not tried where a free draft is worth something already.
-        if not windows or (free_worth > 0 and not self.acceptance.knows(self.model.name)):
-            return Wish()
-        read, wish = self._wanted(free, free_worth, windows, limit)
-        self._unread = read
-        if wish.ask is not Ask.NOTHING and read < unread:
+        read, wish = self._lent(unread, limit) or self._wanted(free, unread, limit)
+        self._unread, self._asked = read, wish.ask is not Ask.NOTHING
+        if self._asked and read < unread:
             wish = replace(wish, window=read)
-        self._asked = wish.ask is not Ask.NOTHING
         if self._asked:
             given = wish.length if wish.ask is Ask.CHECK else 0
             self._at_stake.ahead = self.model.reading(read + given)
@@ -130,10 +121,26 @@ class Adaptive:
             self._expected_draft_seconds = self.model.drafting(unread, 1)
         return wish
 
-    def _wanted(self, free: Draft, free_worth: float, windows: Sequence[int], limit: int) -> tuple[int, Wish]:
+    def _lent(self, unread: int, limit: int) -> tuple[int, Wish] | None:
+        """Return how much to read on a loan, all that is unread, and the wish to draft; None where none is due.
+
+        The end of a prompt is read for less, but who has read no more seldom guesses right.
+        """
+        assert self.model is not None, "only a draft model reads"
+        if unread <= SMALLEST_WINDOW or self.others or not self.acceptance.knows(self.model.name):
+            return None
+        chances, rest = self.acceptance.proved(self.model.name, limit), self._at_stake.rest(self._said)
+        length, worth = worth_of_rest(chances, self.curve, self.price, self.model.draft_seconds(1), rest)
+        lends = self._at_stake.lends(self.model.reading(unread), worth, self.curve.seconds(1))
+        return (unread, Wish(Ask.DRAFT, length)) if lends else None
+
+    def _wanted(self, free: Draft, unread: int, limit: int) -> tuple[int, Wish]:
         """Return how many unread tokens to read, and what then pays; where nothing does, a try if one is due."""
         assert self.model is not None, "only a draft model reads"
-        agreed = self._agreed(free)
+        windows, free_worth, agreed = self.model.windows(unread, self._stake()), self.worth(free), self._agreed(free)
+        # Who has shown nothing yet is not tried where a free draft is worth something already.
+        if not windows or (free_worth > 0 and not self.acceptance.knows(self.model.name)):
+            return self._unread, Wish()
         # Where reading takes all that may be lost, less to read leaves something to guess with.
         for read in windows:
             ways = [NO_DRAFT, free.shortened(self.model.read_along(read, agreed))]
@@ -211,7 +218,7 @@ class Adaptive:
         if self.model is None or self._asked or not self._could_pay(self.model.draft_seconds(1)):
             return None
         a_round = self._at_stake.seconds / self._rounds if self._rounds else self.curve.seconds(1)
-        cost = self._probe_cost(self._unread, _PROBE_LENGTH)
+        cost = self.model.trying(self._unread, _PROBE_LENGTH, self._said, self.curve)
         # What is set aside for trying and what may be lost grow with the answer, each by its share.
         waits = (cost - self._credit) / _PROBE_SHARE, (cost - self._stake()) / STAKE_SHARE
         return max(0, math.ceil(max(waits) / a_round))
@@ -275,18 +282,11 @@ class Adaptive:
     def _probe(self, unread: int, limit: int) -> Wish:
         assert self.model is not None, "only a draft model is probed"
         length = min(_PROBE_LENGTH, limit)
-        can_pay = self._probe_cost(unread, length) <= min(self._credit, self._stake())
-        if not can_pay or not self._could_pay(self.model.draft_seconds(1)):
+        cost = self.model.trying(unread, length, self._said, self.curve)
+        if cost > min(self._credit, self._stake()) or not self._could_pay(self.model.draft_seconds(1)):
             return Wish()
         self._credit = 0.0
         return Wish(Ask.DRAFT, length)
-
-    def _probe_cost(self, unread: int, length: int) -> float:
-        assert self.model is not None, "only a draft model is probed"
-        if looks_back(unread, self._said):
-            # It is judged by what it would have said of them, and asked once more before it drafts.
-            return self.model.reading(unread)
-        return self.model.drafting(unread, length) + self.curve.seconds(length + 1) - self.curve.seconds(1)
 
     def _could_pay(self, draft_seconds: Seconds) -> bool:
         """Tell whether a draft that is always right would be worth its time."""

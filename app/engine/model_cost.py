@@ -6,6 +6,7 @@ from itertools import accumulate
 
 from app.engine.calibrate import VerifyCurve
 from app.engine.value import Seconds
+from drafters.hybrid import looks_back
 
 SMALLEST_WINDOW = 16
 """Unread tokens that are always read, all of them."""
@@ -38,6 +39,13 @@ class ModelCost:
     def drafting(self, unread: int, length: int) -> float:
         """Return the seconds expected for a draft of `length` tokens when `unread` ones have to be read first."""
         return self.draft_seconds(unread)(length)
+
+    def trying(self, unread: int, length: int, said: int, verify: VerifyCurve) -> float:
+        """Return what it costs to see how it does now: `length` guesses that come to nothing, `said` tokens on."""
+        if looks_back(unread, said):
+            # It is judged by what it would have said of them, and asked once more before it drafts.
+            return self.reading(unread)
+        return self.drafting(unread, length) + verify.seconds(length + 1) - verify.seconds(1)
 
     def draft_seconds(self, unread: int, agreed: Sequence[float] = ()) -> Seconds:
         """Return the same for all lengths, at one price: what a round asks for is the best of many.

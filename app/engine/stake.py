@@ -2,7 +2,7 @@
 
 Whenever an answer ends, it has not taken longer than plain decoding by more than a token, or less where answers are
 short, a small share of its time and, where a source had proved what it can do and then failed, another token, or two
-where a copy broke off.
+where a copy broke off; three more where a draft model was lent the time to read the prompt.
 """
 
 import math
@@ -18,6 +18,12 @@ TRUST_TOKENS = 1.0
 RUN_TOKENS = 2.0
 """What may be lost instead where guesses came true one after the other, checked or not: who lost all that he may in the
 first rounds of an answer must not watch a copy go by that he could have made."""
+LOAN_TOKENS = 3.0
+"""What may be lost besides, once in an answer, where a draft model that has proved itself is let read the prompt."""
+_LENT_TO_READ = 2.0
+"""What reading may take of that: a model that has read and may not guess has read in vain."""
+_LEAST_REST = 4.0
+"""Tokens that an answer is expected to go on for, at least."""
 _BY_CHANCE = 4
 """Guesses that may come true in a row without a copy behind them."""
 _FIRST_GUESSES, _LEAST_TOKENS = 3, 0.25
@@ -64,6 +70,7 @@ class Stake:
         if said:
             self._length = min(math.sqrt(self._length * said), STAKE_TOKENS / _LENGTH_SHARE)
         self.tokens = min(STAKE_TOKENS, max(_LEAST_TOKENS, _LENGTH_SHARE * self._length))
+        self._has_lent = False
         self.seconds = 0.0
         self.saved = 0.0
         """Against plain decoding; negative when it lost."""
@@ -78,6 +85,21 @@ class Stake:
         """
         risked = self.saved if self.saved < 0 else _SAVINGS_SHARE * self.saved
         return self.tokens * one + STAKE_SHARE * self.seconds + risked - self.spent
+
+    def rest(self, said: int) -> float:
+        """Return how many tokens are expected to come: as many as in the last answers, or half of what was `said`."""
+        return max(self._length - said, said / 2, _LEAST_REST)
+
+    def lends(self, reading: float, worth: float, one: float) -> bool:
+        """Let this answer lose more, once, if a draft model can read the prompt for that; tell whether it can.
+
+        `reading` takes so many seconds, a pass of one token `one`, and drafts then are `worth` so many tokens.
+        """
+        if self._has_lent or reading >= one * min(worth, _LENT_TO_READ + self.left(one) / one):
+            return False
+        self.tokens += LOAN_TOKENS
+        self._has_lent = True
+        return True
 
     def spend_ahead(self) -> None:
         """Count the pass that was asked for: what a round spends before its draft is checked is part of its stake."""

@@ -47,6 +47,15 @@ def best_length(
     return best, best_gain
 
 
+def worth_of_rest(
+    chances: Sequence[float], curve: VerifyCurve, price: float, draft_seconds: Seconds, tokens: float
+) -> tuple[int, float]:
+    """Return the draft length worth most, and what drafts of it are worth until so many tokens are emitted."""
+    length, gain = best_length(chances, curve, price, draft_seconds)
+    emitted = 1 + sum(accumulate(chances[:length], mul))
+    return length, gain * tokens / emitted
+
+
 def affordable(longest: int, cost: Callable[[int], float], floors: Sequence[float], stake: float, trust: float) -> int:
     """Return the longest draft that may be checked with something at stake, in tokens; 0 where none is.
 

@@ -16,7 +16,7 @@ from app.engine.adaptive import _PROBE_SHARE, Adaptive
 from app.engine.calibrate import VerifyCurve
 from app.engine.model_cost import ModelCost
 from app.engine.round import Round
-from app.engine.stake import RUN_TOKENS, STAKE_SHARE, STAKE_TOKENS, TRUST_TOKENS, Stake, run_trust
+from app.engine.stake import LOAN_TOKENS, RUN_TOKENS, STAKE_SHARE, STAKE_TOKENS, TRUST_TOKENS, Stake, run_trust
 from app.engine.verify import Verdict
 from drafters.base import NO_DRAFT, Draft, Drafter
 from drafters.draft_model import DraftModel
@@ -80,6 +80,20 @@ def replayed(
     draft_cost: Cost | None = None,
 ) -> tuple[list[Played], Adaptive]:
     """Answer one trace after the other with one controller, as in a chat; return the answers and the controller."""
+    told, adaptive = replayed_with_loans(traces, curve, step, free_drafter, make, cost, draft_cost)
+    return [answer for answer, _ in told], adaptive
+
+
+def replayed_with_loans(
+    traces: Sequence[Trace],
+    curve: dict[int, float],
+    step: float | None = None,
+    free_drafter: Callable[[Trace], Drafter] | None = None,
+    make: Make = Adaptive,
+    cost: Cost | None = None,
+    draft_cost: Cost | None = None,
+) -> tuple[list[tuple[Played, float]], Adaptive]:
+    """Do the same, and tell with each answer what was lent in it, in tokens."""
     price = None if step is None else model_cost(step, "model:draft")
     adaptive = make(VerifyCurve(curve), 31, price)
 
@@ -89,16 +103,16 @@ def replayed(
             draft.skipped = lambda: model.skipped
         return Hybrid([free_drafter(current)] if free_drafter else [], model, adaptive), adaptive
 
-    answers = [
-        play(
+    told = []
+    for current in traces:
+        answer = play(
             current,
             lambda target, draft, current=current: arm(target, draft, current),  # type: ignore[misc]
             cost or cost_of(curve),
             draft_cost or cost_of(model_cost(step or 0.1).curve),
         )
-        for current in traces
-    ]
-    return answers, adaptive
+        told.append((answer, LOAN_TOKENS if adaptive._at_stake.tokens > STAKE_TOKENS else 0.0))
+    return told, adaptive
 
 
 def runs(draw: st.DrawFn, length: int) -> list[bool]:
@@ -118,8 +132,9 @@ class Situation:
     traces: tuple[Trace, ...]
     free: tuple[tuple[bool, ...], tuple[tuple[int, float], ...]] | None
 
-    def played(self, make: Make = Adaptive) -> list[Played]:
-        return replayed(self.traces, self.curve, self.step, self._free_drafter if self.free else None, make)[0]
+    def played(self, make: Make = Adaptive) -> list[tuple[Played, float]]:
+        free_drafter = self._free_drafter if self.free else None
+        return replayed_with_loans(self.traces, self.curve, self.step, free_drafter, make)[0]
 
     def _free_drafter(self, trace: Trace) -> Drafter:
         assert self.free is not None
@@ -156,18 +171,17 @@ def assert_loses_little(situation: Situation, make: Make = Adaptive) -> None:
     by at most one token, the share of its time and the trust; if something is, by what was lost and S together: the
     same. Most is trusted to a copy that goes on. So in the end
         seconds <= plain seconds + one token + trust + share x seconds,
-    and as reading is rounded up to whole steps of the draft model, one step more.
+    where a draft model was lent the time to read, that much more, and as reading is rounded up to whole steps of it, one
+    step more.
     """
-    for answer in situation.played(make):
-        allowed = (
-            answer.plain_seconds + STAKE_TOKENS + RUN_TOKENS + STAKE_SHARE * answer.seconds + (situation.step or 0.0)
-        )
-        assert answer.seconds <= allowed + 1e-6
+    for answer, lent in situation.played(make):
+        allowed = answer.plain_seconds + STAKE_TOKENS + RUN_TOKENS + STAKE_SHARE * answer.seconds + lent
+        assert answer.seconds <= allowed + (situation.step or 0.0) + 1e-6
 
 
 @given(situations())
 @settings(FIXED, max_examples=250)
-def test_an_answer_never_takes_longer_than_plain_by_more_than_three_tokens_and_a_share(
+def test_an_answer_never_takes_longer_than_plain_by_more_than_three_tokens_a_loan_and_a_share(
     situation: Situation,
 ) -> None:
     assert_loses_little(situation)
@@ -333,7 +347,77 @@ def test_a_copy_that_goes_on_is_made_though_the_answer_has_lost_what_it_may() ->
         assert tokens_before_a_copy_is_made() > 15
 
 
+PROMPT = 130
+"""Tokens that the draft model below reads in the time of 1.65 passes, which no answer may lose by itself."""
+
+
+def after_good_ones(last: Trace, good: int = 2, make: Make = Adaptive) -> Played:
+    """Answer one more prompt after some in which the draft model was right, read in time or not."""
+    before = [trace([True] * 120, prompt=10)] * good
+    return replayed([*before, last], EVEN, step=0.05, make=make)[0][-1]
+
+
+def read_in(round_: Round) -> float:
+    """Return what the draft model took in a round, in plain passes."""
+    return round_.draft_seconds
+
+
+def test_a_draft_model_that_has_proved_itself_is_lent_the_time_to_read_the_whole_prompt() -> None:
+    last = trace([True] * 60, prompt=PROMPT)
+    lent = after_good_ones(last)
+    assert read_in(lent.rounds[1]) > 1.6
+    assert lent.rounds[1].accepted > 1
+    with patch("app.engine.stake._LENT_TO_READ", 0.0):
+        unlent = after_good_ones(last)
+    assert 0 < read_in(unlent.rounds[1]) < 1.6, "the end of it alone, and guesses"
+    assert lent.speedup > unlent.speedup
+
+
+def test_one_that_has_shown_nothing_is_lent_nothing() -> None:
+    answer = after_good_ones(trace([True] * 60, prompt=PROMPT), good=0)
+    assert read_in(answer.rounds[1]) < 1
+
+
+def test_nothing_is_lent_that_an_answer_like_the_last_ones_is_too_short_to_pay_back() -> None:
+    short = [trace([True] * 120, prompt=10), *[trace([True] * 4, prompt=10)] * 6]
+    answers, adaptive = replayed([*short, trace([True] * 4, prompt=PROMPT)], EVEN, step=0.05)
+    assert adaptive._at_stake.rest(0) < 8
+    assert all(read_in(round_) < 1.6 for round_ in answers[-1].rounds)
+
+
+def test_a_loan_is_given_once_and_what_it_can_lose_is_bounded() -> None:
+    def check(make: Make) -> None:
+        answer = after_good_ones(trace([False] * 30, prompt=PROMPT), make=make)
+        lost = answer.seconds - answer.plain_seconds
+        assert 1.6 < lost <= STAKE_TOKENS + TRUST_TOKENS + LOAN_TOKENS + STAKE_SHARE * answer.seconds + 0.05
+
+    class LendsAnew(Stake):
+        def end_round(self, seconds: float, saved: float) -> None:
+            super().end_round(seconds, saved)
+            self.tokens += LOAN_TOKENS
+
+    class Generous(Adaptive):
+        def __init__(self, curve: VerifyCurve, longest: int, model: ModelCost | None = None) -> None:
+            super().__init__(curve, longest, model)
+            self._at_stake = LendsAnew()
+
+    check(Adaptive)
+    with caught():
+        check(Generous)
+
+
+def test_where_passes_are_shared_nothing_is_lent() -> None:
+    adaptive = new(step=0.05)
+    adaptive.learn(MODEL, [(0.9, True)] * 50)
+    played(adaptive)
+    assert adaptive._lent(PROMPT, 31) is not None
+    adaptive.begin()
+    adaptive.others = 1
+    assert adaptive._lent(PROMPT, 31) is None
+
+
 def test_the_shares_are_small() -> None:
+    assert LOAN_TOKENS == 3.0
     assert STAKE_SHARE <= 0.03
     assert STAKE_TOKENS == TRUST_TOKENS == 1.0
     assert RUN_TOKENS == max(run_trust(run) for run in range(100)) == 2.0
