@@ -7,13 +7,14 @@ show what it is worth.
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
 from drafters.base import Draft
 from drafters.draft_model import Hindsight
 from models.base import common_prefix
+from models.remembered import Json
 
 _PRIOR = 4.0
 """Observations that a drafter's own word, or hope, counts for."""
@@ -131,6 +132,26 @@ class Acceptance:
         """Return the chance that a source's second guess for a place is right where its first is wrong."""
         return self._second[source].share(_SECOND_GUESS)
 
+    def shown(self, source: str) -> dict[str, Json]:
+        """Return what a source has shown lately, as a table that `recall` takes."""
+        told: dict[str, Json] = {}
+        for (name, sure, group), cell in self._by_evidence.items():
+            if name == source:
+                told[f"{group} {sure}"] = [cell.hits, cell.weight]
+        for (name, group), cell in self._by_place.items():
+            if name == source:
+                told[f"{group}"] = [cell.hits, cell.weight]
+        return told
+
+    def recall(self, source: str, told: Mapping[str, Json]) -> None:
+        """Go on from what a source has shown in an earlier run; what can't be from there is left out."""
+        for key, value in told.items():
+            match [int(part) for part in key.split() if part.isdecimal()], value:
+                case [group], [int() | float() as hits, int() | float() as weight] if _is_share(hits, weight):
+                    self._by_place[source, group] = _Cell(hits, weight)
+                case [group, sure], [int() | float() as hits, int() | float() as weight] if _is_share(hits, weight):
+                    self._by_evidence[source, sure, group] = _Cell(hits, weight)
+
     def learn(self, source: str, hindsight: Hindsight) -> None:
         """Learn from guesses that were never part of a draft: they stand for every place in one."""
         for sure, right in hindsight:
@@ -176,6 +197,11 @@ class Acceptance:
 def confidence_of(draft: Draft) -> Sequence[float]:
     """Return a draft's confidence, or none either way for a drafter without opinion."""
     return draft.confidence or (_NO_OPINION,) * len(draft.tokens)
+
+
+def _is_share(hits: float, weight: float) -> bool:
+    """Tell whether a cell can hold this; a comparison with what is no number is false."""
+    return 0 <= hits <= weight <= 1 / (1 - _MEMORY) + 1
 
 
 def _group(place: int) -> int:

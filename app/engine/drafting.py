@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from app.engine.adaptive import Adaptive
+from app.engine.track_record import TrackRecord
 from drafters.base import Drafter
 from drafters.draft_model import DraftModel
 from drafters.memory import TextMemory
@@ -24,5 +25,13 @@ class Drafting:
     """Who copies from what is kept; with no texts yet."""
     model: DraftModel | None = None
     """The draft model among those who guess; None: there is none."""
+    record: TrackRecord | None = None
+    """What that has shown in earlier runs; None: nothing is kept of it."""
     exact_branches: bool = False
     """Whether second guesses beside a draft are checked as exactly as the draft."""
+
+    def leave(self) -> None:
+        """Free who guesses; what he has shown stays."""
+        if self.record is not None:
+            self.record.keep(least=1)
+        self.drafter.close()

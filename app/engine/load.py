@@ -17,6 +17,7 @@ from app.engine.known_costs import CURVE_KEY, EXACT_KEY
 from app.engine.model_cost import ModelCost
 from app.engine.round import Clock
 from app.engine.strict import Open, Strict, check_now
+from app.engine.track_record import track_record
 from app.engine.tuned import Tuned, apply_tuned, load_tuned, load_tuned_draft, measured_for
 from app.engine.usable_width import usable_width
 from drafters.base import NullDrafter
@@ -153,10 +154,12 @@ class Loader:
     ) -> Drafting:
         """Return who guesses for a target: who costs nothing, and a draft model if there is one."""
         free, texts, order = free_drafters(spec, target.vocab.is_end), self.plan.texts, text_order(target.vocab)
-        if texts is None or not any(isinstance(drafter, SuffixDrafter) for drafter in free):
-            return Drafting(Hybrid(free, model, adaptive, order), adaptive, exact_draft, model=model)
-        memory, recall = TextMemory(texts, target.vocab, target.name), Recall(target.vocab.is_end)
-        return Drafting(Hybrid([*free, recall], model, adaptive, order), adaptive, exact_draft, memory, recall, model)
+        copies = texts is not None and any(isinstance(drafter, SuffixDrafter) for drafter in free)
+        memory = TextMemory(texts, target.vocab, target.name) if texts is not None and copies else None
+        recall = Recall(target.vocab.is_end) if copies else None
+        hybrid = Hybrid([*free, *([recall] if recall else [])], model, adaptive, order)
+        record = track_record(self._known, target, model, adaptive.acceptance)
+        return Drafting(hybrid, adaptive, exact_draft, memory, recall, model, record)
 
     def exact_width(self, target: LanguageModel) -> int:
         """Return the widest pass that this machine computes as it would one token at a time, measured at first use."""
@@ -204,8 +207,7 @@ class Loader:
         if rows is None and isinstance(model, LlamaModel) and (tuned := self._tuned(model)):
             known |= tuned.verify
         most = model.batch_size if rows else min(model.max_rows, model.batch_size)
-        missing = [width for width in widths if width not in known and width <= most]
-        if missing:
+        if missing := [width for width in widths if width not in known and width <= most]:
             self._on_progress(f"{model.name}: measuring", None)
             # Width 1 comes along, so that all were measured in the same minute.
             known |= measure_steady(model, self._clock, sorted({1, *missing}), _MEASURING_SECONDS, rows)

@@ -82,7 +82,7 @@ class Slot:
 
     def use(self, drafting: Drafting) -> None:
         """Let somebody else guess."""
-        self.session.drafter.close()
+        self._drafting.leave()
         self.session.drafter, self._drafting = drafting.drafter, drafting
         self._predicted = ""
 
@@ -216,7 +216,7 @@ class Slot:
 
     def close(self) -> None:
         """Free both caches."""
-        self.session.drafter.close()
+        self._drafting.leave()
         self.session.target.close()
 
     def _hole(self, question: Question) -> list[int]:

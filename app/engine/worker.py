@@ -108,6 +108,8 @@ class Worker:
         self._slots.remove(slot)
         self._slots.append(slot)
         yield from slot.answer(question, given, urgency)
+        if slot.drafting.record is not None:
+            slot.drafting.record.keep()
 
     def explain(self, settings: Question) -> Iterator[Message]:
         """Tell what drafting costs here and what came of it; see `Slot.explain`."""

@@ -171,8 +171,8 @@ def assert_loses_little(situation: Situation, make: Make = Adaptive) -> None:
     by at most one token, the share of its time and the trust; if something is, by what was lost and S together: the
     same. Most is trusted to a copy that goes on. So in the end
         seconds <= plain seconds + one token + trust + share x seconds,
-    where a draft model was lent the time to read, that much more, and as reading is rounded up to whole steps of it, one
-    step more.
+    where a draft model was lent the time to read, that much more, and as reading is rounded up to whole steps of it,
+    one step more.
     """
     for answer, lent in situation.played(make):
         allowed = answer.plain_seconds + STAKE_TOKENS + RUN_TOKENS + STAKE_SHARE * answer.seconds + lent

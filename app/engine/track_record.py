@@ -1,0 +1,54 @@
+"""What a draft model has shown, kept from one run to the next: how often a target took its guesses, and no text.
+
+A draft model that has shown nothing is not lent the time to read a prompt (`app.engine.stake`). A script gives one
+answer a process: it would begin each of them as if nobody knew the pair. So a run goes on from what the last one knew,
+as one answer does from another: half of it counts.
+"""
+
+from app.engine.acceptance import Acceptance
+from drafters.draft_model import DraftModel
+from models.base import LanguageModel
+from models.errors import LocalspecError
+from models.llama import LlamaModel
+from models.probe import identity
+from models.remembered import Remembered
+
+RECORD_KEY = "guesses "
+"""How the keys of the records begin."""
+_WORTH_WRITING = 32
+"""New guesses after which the record is written before the run ends: who is killed has lost no more."""
+
+
+class TrackRecord:
+    """What one draft model has shown to one target, as a controller learns it."""
+
+    def __init__(self, known: Remembered, key: str, source: str, acceptance: Acceptance) -> None:
+        """Take where it is kept and under which key, and who learns about which source; he is told what is known."""
+        self._known = known
+        self._key = key
+        self._source = source
+        self._acceptance = acceptance
+        self._written = 0
+        acceptance.recall(source, known.get_table(key) or {})
+
+    def keep(self, least: int = _WORTH_WRITING) -> None:
+        """Write it if at least so many guesses are new."""
+        count = self._acceptance.counts.get(self._source)
+        seen = sum(count.guessed_at) if count else 0
+        if seen - self._written >= least:
+            self._known.put(self._key, self._acceptance.shown(self._source))
+            self._written = seen
+
+
+def track_record(
+    known: Remembered, target: LanguageModel, model: DraftModel | None, acceptance: Acceptance
+) -> TrackRecord | None:
+    """Return the record of a pair of files, of which `acceptance` then knows; None where there is no such pair."""
+    if model is None or not isinstance(target, LlamaModel) or not isinstance(model.model, LlamaModel):
+        return None
+    try:
+        key = f"{RECORD_KEY}{identity(model.model.path)} for {identity(target.path)}"
+    except LocalspecError:
+        # A file that is gone by now, from under a model that works.
+        return None
+    return TrackRecord(known, key, model.name, acceptance)

@@ -1,0 +1,175 @@
+"""What a draft model has shown in one run is known in the next, for the same two files and no others."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from adapting import EVEN, MODEL, new, played
+from checking import caught
+from fakes import FakeClock
+from gguf import LlamaFileType
+from tiny_gguf import write_llama
+
+from app.engine.acceptance import Acceptance
+from app.engine.adaptive import Adaptive
+from app.engine.load import LoadPlan
+from app.engine.messages import Said
+from app.engine.question import Question
+from app.engine.track_record import RECORD_KEY, TrackRecord
+from app.engine.worker import Worker
+from drafters.base import Draft
+from drafters.registry import parse_drafter
+from models.abort import AbortFlag
+from models.llama_load import LlamaOptions
+from models.prompts import Message as Turn
+from models.remembered import Json, Remembered
+from models.sampling import SamplingParams
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Path:
+    return tmp_path / "memory.json"
+
+
+@pytest.fixture
+def known(memory: Path) -> Remembered:
+    return Remembered(memory)
+
+
+def records(memory: Path) -> dict[str, dict[str, Json]]:
+    known = Remembered(memory)
+    return {key: table for key in known._all() if key.startswith(RECORD_KEY) and (table := known.get_table(key))}
+
+
+def run(target: Path, draft: Path, memory: Path, guesses: int = 0) -> Acceptance:
+    """Answer once in a run of its own, in which so many guesses come true; return what was known by its end."""
+    plan = LoadPlan(str(target), parse_drafter(str(draft)), LlamaOptions(context_size=256, max_rows=8), memory)
+    worker = Worker(plan, AbortFlag(), FakeClock(0.001))
+    list(worker.load(lambda *_: None))
+    try:
+        question = Question((Turn("user", "a b c"),), SamplingParams(temperature=0), max_tokens=4)
+        assert any(isinstance(message, Said) for message in worker.answer(question))
+        drafting = worker._slot.drafting
+        assert drafting.adaptive is not None
+        assert drafting.model is not None
+        for _ in range(guesses):
+            drafting.adaptive.acceptance.observe(Draft((1,), confidence=(0.9,), source=drafting.model.name), (1,))
+        return drafting.adaptive.acceptance
+    finally:
+        worker.close()
+
+
+def weight(acceptance: Acceptance) -> float:
+    """Return how many first guesses of draft models are known, those of long ago counting less."""
+    cells = acceptance._by_place.items()
+    return sum(cell.weight for (source, group), cell in cells if source.startswith("model:") and group == 0)
+
+
+def test_a_run_goes_on_from_what_the_last_one_knew(tmp_path: Path, memory: Path) -> None:
+    model = write_llama(tmp_path / "model.gguf", file_type=LlamaFileType.ALL_F32)
+    first = run(model, model, memory, guesses=5)
+    assert weight(first) > 4
+    assert len(records(memory)) == 1
+    second = run(model, model, memory)
+    assert weight(second) == pytest.approx(weight(first) / 2), "half of it counts, as from one answer to the next"
+    with pytest.MonkeyPatch.context() as broken, caught():
+        broken.setattr(Acceptance, "recall", lambda *_: None)
+        assert weight(run(model, model, memory)) > 0
+
+
+def test_another_pair_has_shown_nothing(tmp_path: Path, memory: Path) -> None:
+    model, other = (write_llama(tmp_path / name, file_type=LlamaFileType.ALL_F32) for name in ("a.gguf", "b.gguf"))
+    run(model, model, memory, guesses=5)
+    assert weight(run(model, other, memory)) == 0
+    assert weight(run(other, model, memory)) == 0
+
+
+def shown(adaptive: Adaptive, rounds: int, right: int = 2) -> None:
+    for _ in range(rounds):
+        played(adaptive, Draft((1, 2), confidence=(0.9, 0.9), source=MODEL), right=right)
+
+
+def new_record(known: Remembered, adaptive: Adaptive) -> TrackRecord:
+    return TrackRecord(known, f"{RECORD_KEY}a for b", MODEL, adaptive.acceptance)
+
+
+Make = Callable[[], Adaptive]
+
+
+@pytest.fixture
+def make() -> Make:
+    return lambda: new(EVEN, step=0.05)
+
+
+def test_a_prompt_is_read_on_a_loan_in_the_first_answer_of_a_run_where_the_last_run_proved_the_pair(
+    known: Remembered, make: Make
+) -> None:
+    before, after = make(), make()
+    record = new_record(known, before)
+    shown(before, 40)
+    record.keep()
+    played(after)
+    assert after._lent(130, 31) is None
+    new_record(known, after)
+    after.begin()
+    played(after)
+    assert after._lent(130, 31) is not None
+
+
+def test_all_that_is_learnt_of_it_comes_back_and_nothing_of_others(known: Remembered, make: Make) -> None:
+    before, after = make(), make()
+    record = new_record(known, before)
+    shown(before, 20)
+    shown(before, 20, right=1)
+    played(before, Draft((1, 2), confidence=(0.9, 0.9), source="suffix"), right=2)
+    record.keep()
+    new_record(known, after)
+    guess = Draft((1, 2), confidence=(0.9, 0.9), source=MODEL)
+    assert after.acceptance.chances(guess) == pytest.approx(before.acceptance.chances(guess))
+    assert after.acceptance.proved(MODEL, 8) == pytest.approx(before.acceptance.proved(MODEL, 8))
+    assert after.acceptance.proved("suffix", 1) == [0.0]
+    assert not after.acceptance.counts, "screens tell what was seen since the models were loaded"
+
+
+def test_it_is_written_after_a_number_of_guesses_and_at_the_end(known: Remembered, memory: Path, make: Make) -> None:
+    adaptive = make()
+    record = new_record(known, adaptive)
+    shown(adaptive, 3)
+    record.keep()
+    assert not memory.exists()
+    record.keep(least=1)
+    first = records(memory)
+    assert len(first) == 1
+    record.keep(least=1)
+    assert records(memory) == first
+    memory.unlink()
+    record.keep(least=1)
+    assert not memory.exists(), "nothing was new"
+    shown(adaptive, 40)
+    record.keep()
+    assert records(memory) != first
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"0": [5, 3]},
+        {"0": [-1, 3]},
+        {"0": [1, 1e9]},
+        {"0": [float("nan"), 3]},
+        {"0": "many"},
+        {"0": [1]},
+        {"": [1, 2]},
+        {"a b": [1, 2]},
+        {"0 1 2": [1, 2]},
+        {"0": [True, True, True]},
+        {"0": None},
+    ],
+    ids=str,
+)
+def test_a_record_that_can_not_be_one_is_no_record(known: Remembered, table: dict[str, Json], make: Make) -> None:
+    known.put(f"{RECORD_KEY}a for b", table)
+    adaptive = make()
+    new_record(known, adaptive)
+    assert not adaptive.acceptance.knows(MODEL)
+    assert adaptive.acceptance.proved(MODEL, 1) == [0.0]
