@@ -78,6 +78,11 @@ class DraftCopies:
         self._note(_COPIED.format(path.stem, f"{size:,.0f} MiB, in {copy.parent}"))
 
 
+def is_written_at_load(path: Path, kind: str) -> bool:
+    """Tell whether the first load that drafts with a file writes a copy of this kind by itself."""
+    return kind == _KIND and _is_worth_it(path)
+
+
 def _is_worth_it(path: Path) -> bool:
     if not _SMALLEST <= path.stat().st_size <= _LARGEST:
         return False

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
 
-from app.engine.draft_copy import place_of_copy
+from app.engine.draft_copy import is_written_at_load, place_of_copy
 from app.engine.tune import SHALLOW, Open, Tell, default_setting, label, plain_attention, tuning_options
 from app.engine.tune_threads import quickest_threads, starved, thread_counts, thread_prices
 from app.engine.tune_timer import Timer, Tunable
@@ -94,7 +94,7 @@ class DraftTuner:
         wanted = chosen.kind
         kept = self._kept(path, wanted) if wanted else None
         if kept is not None and not kept.is_file():
-            self.findings.notes.append(_worth_keeping(chosen, quickest))
+            self.findings.notes.append(_worth_keeping(path, chosen, quickest))
             kept, chosen = None, quickest
         if not self.findings.starved:
             beats_copies = bool(copies) and not wanted
@@ -198,9 +198,10 @@ def _relative(row: DraftMeasure, first: DraftMeasure) -> float:
     return sum(ratios) / len(ratios) if ratios else 1.0
 
 
-def _worth_keeping(copy: DraftMeasure, quickest: DraftMeasure) -> str:
+def _worth_keeping(path: Path, copy: DraftMeasure, quickest: DraftMeasure) -> str:
     gain = 1 - _relative(copy, quickest)
+    places = "the next run that drafts with it, or --keep," if is_written_at_load(path, copy.kind) else "--keep"
     return (
         f"A copy of the draft model in {copy.kind} ({copy.size / 2**20:,.0f} MiB) would be {gain:.0%} faster: "
-        "--keep keeps it in the cache folder, and later runs use it. The text stays the same."
+        f"{places} puts it into the cache folder, and later runs use it. The text stays the same."
     )

@@ -319,6 +319,19 @@ def test_a_quicker_copy_is_named_but_not_kept_unless_asked(tmp_path: Path, draft
     assert copies(tmp_path / "drafts") == []
 
 
+@pytest.mark.parametrize(("kind", "written"), [("Q4_0", True), ("IQ4_NL", False)])
+def test_of_a_copy_that_loads_write_anyway_it_says_so(
+    tmp_path: Path, draft: Path, monkeypatch: pytest.MonkeyPatch, kind: str, written: bool
+) -> None:
+    monkeypatch.setattr("app.engine.draft_copy._is_worth_it", lambda _: True)
+    tune = draft_tuner(tmp_path / "drafts", keep=False, speeds={**dict.fromkeys(KINDS, 1.0), kind: 0.5})
+    tune.run(draft, SEVERAL, 0)
+    (note,) = tune.findings.notes
+    assert f"in {kind}" in note
+    assert ("the next run that drafts with it, or --keep, puts it" in note) is written
+    assert ("faster: --keep puts it" in note) is not written
+
+
 def test_a_quicker_copy_is_kept_where_asked_one_alone_and_used_again(tmp_path: Path, draft: Path) -> None:
     for _ in range(2):
         tune = draft_tuner(tmp_path / "drafts", keep=True)
