@@ -1,7 +1,7 @@
 """Screening a draft model's output matrix: likely tokens have the logits they always had, and so have a target's."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,13 @@ from app.engine.load import Loader, LoadPlan
 from drafters.registry import parse_drafter
 from models import screen_check
 from models.abort import AbortFlag
+from models.base import Logits
 from models.catalog import find_model
 from models.errors import Cancelled
 from models.kernels.check_screen import BEST, MEMBERS
 from models.llama import LlamaModel
 from models.llama_load import LlamaOptions
+from models.probe import identity
 from models.remembered import Remembered
 from models.requantise import requantise
 from models.screen_check import settle_screen
@@ -216,6 +218,29 @@ def test_one_that_would_not_is_and_that_is_seen_once(
     model = opened(four_bits, screens=True)
     settle_screen(model)
     assert not model.screen.is_open
+    model.close()
+
+
+@needs_starter
+@pytest.mark.parametrize("fits", [True, False])
+def test_signs_are_taken_before_the_first_answer(
+    four_bits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fits: bool
+) -> None:
+    known = Remembered(tmp_path / "machine.json")
+    known.put(f"screen {identity(four_bits)}", fits)
+    model = opened(four_bits, screens=True)
+    passes = []
+    decode = LlamaModel.decode
+
+    def counted(self: LlamaModel, tokens: Sequence[int], rows: int) -> Logits:
+        passes.append((len(tokens), rows, model.screen.is_open))
+        return decode(self, tokens, rows)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LlamaModel, "decode", counted)
+        settle_screen(model, known)
+    assert passes == ([(1, 1, True)] if fits else []), "a pass that asks for a row, and none of what is not screened"
+    assert model.length == 0
     model.close()
 
 
