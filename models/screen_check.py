@@ -32,8 +32,8 @@ _TEXT = (
 def settle_screen(model: LanguageModel, known: Remembered | None = None) -> None:
     """Close the screen of a draft model, just loaded, if its guesses are others with it; `known` keeps what was seen.
 
-    To see it takes about as long as to read two hundred tokens; the cache is empty afterwards. What is screened has made
-    a pass: the first one takes the signs of all weights, twenty steps' time, which no answer should wait for.
+    To see it takes about as long as to read two hundred tokens; the cache is empty afterwards. What is screened has
+    made a pass: the first one takes the signs of all weights, twenty steps' time, which no answer should wait for.
     """
     if not isinstance(model, LlamaModel) or not model.screen.is_open:
         return
