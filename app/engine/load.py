@@ -154,9 +154,9 @@ class Loader:
     ) -> Drafting:
         """Return who guesses for a target: who costs nothing, and a draft model if there is one."""
         free, texts, order = free_drafters(spec, target.vocab.is_end), self.plan.texts, text_order(target.vocab)
-        copies = texts is not None and any(isinstance(drafter, SuffixDrafter) for drafter in free)
+        copies = any(isinstance(drafter, SuffixDrafter) for drafter in free)
         memory = TextMemory(texts, target.vocab, target.name) if texts is not None and copies else None
-        recall = Recall(target.vocab.is_end) if copies else None
+        recall = Recall(target.vocab.is_end) if memory is not None else None
         hybrid = Hybrid([*free, *([recall] if recall else [])], model, adaptive, order)
         record = track_record(self._known, target, model, adaptive.acceptance)
         return Drafting(hybrid, adaptive, exact_draft, memory, recall, model, record)

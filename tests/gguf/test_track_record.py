@@ -41,20 +41,36 @@ def records(memory: Path) -> dict[str, dict[str, Json]]:
     return {key: table for key in known._all() if key.startswith(RECORD_KEY) and (table := known.get_table(key))}
 
 
-def run(target: Path, draft: Path, memory: Path, guesses: int = 0) -> Acceptance:
-    """Answer once in a run of its own, in which so many guesses come true; return what was known by its end."""
+def loaded(target: Path, draft: Path, memory: Path) -> Worker:
     plan = LoadPlan(str(target), parse_drafter(str(draft)), LlamaOptions(context_size=256, max_rows=8), memory)
     worker = Worker(plan, AbortFlag(), FakeClock(0.001))
     list(worker.load(lambda *_: None))
+    return worker
+
+
+def answer(worker: Worker) -> None:
+    question = Question((Turn("user", "a b c"),), SamplingParams(temperature=0), max_tokens=4)
+    # What comes after the last message counts too.
+    told = list(worker.answer(question))
+    assert any(isinstance(message, Said) for message in told)
+
+
+def guess(worker: Worker, guesses: int) -> Acceptance:
+    """Let so many guesses of the draft model come true; return what is known then."""
+    drafting = worker._slot.drafting
+    assert drafting.adaptive is not None
+    assert drafting.model is not None
+    for _ in range(guesses):
+        drafting.adaptive.acceptance.observe(Draft((1,), confidence=(0.9,), source=drafting.model.name), (1,))
+    return drafting.adaptive.acceptance
+
+
+def run(target: Path, draft: Path, memory: Path, guesses: int = 0) -> Acceptance:
+    """Answer once in a run of its own, in which so many guesses come true; return what was known by its end."""
+    worker = loaded(target, draft, memory)
     try:
-        question = Question((Turn("user", "a b c"),), SamplingParams(temperature=0), max_tokens=4)
-        assert any(isinstance(message, Said) for message in worker.answer(question))
-        drafting = worker._slot.drafting
-        assert drafting.adaptive is not None
-        assert drafting.model is not None
-        for _ in range(guesses):
-            drafting.adaptive.acceptance.observe(Draft((1,), confidence=(0.9,), source=drafting.model.name), (1,))
-        return drafting.adaptive.acceptance
+        answer(worker)
+        return guess(worker, guesses)
     finally:
         worker.close()
 
@@ -75,6 +91,21 @@ def test_a_run_goes_on_from_what_the_last_one_knew(tmp_path: Path, memory: Path)
     with pytest.MonkeyPatch.context() as broken, caught():
         broken.setattr(Acceptance, "recall", lambda *_: None)
         assert weight(run(model, model, memory)) > 0
+
+
+def test_who_is_killed_or_drafts_otherwise_has_lost_little(tmp_path: Path, memory: Path) -> None:
+    model = write_llama(tmp_path / "model.gguf", file_type=LlamaFileType.ALL_F32)
+    worker = loaded(model, model, memory)
+    try:
+        guess(worker, 40)
+        answer(worker)
+        (after_an_answer,) = records(memory).values()
+        guess(worker, 5)
+        list(worker.use_drafter(parse_drafter("off"), lambda *_: None))
+        (after_a_change,) = records(memory).values()
+        assert after_a_change != after_an_answer
+    finally:
+        worker.close()
 
 
 def test_another_pair_has_shown_nothing(tmp_path: Path, memory: Path) -> None:

@@ -379,10 +379,20 @@ def test_one_that_has_shown_nothing_is_lent_nothing() -> None:
 
 
 def test_nothing_is_lent_that_an_answer_like_the_last_ones_is_too_short_to_pay_back() -> None:
-    short = [trace([True] * 120, prompt=10), *[trace([True] * 4, prompt=10)] * 6]
-    answers, adaptive = replayed([*short, trace([True] * 4, prompt=PROMPT)], EVEN, step=0.05)
-    assert adaptive._at_stake.rest(0) < 8
-    assert all(read_in(round_) < 1.6 for round_ in answers[-1].rounds)
+    def lends_after_answers_of(said: int) -> bool:
+        adaptive = new(step=0.05)
+        for _ in range(9):
+            for _ in range(said):
+                played(adaptive)
+            adaptive.begin()
+        adaptive.learn(MODEL, [(0.6, place % 5 < 3) for place in range(50)])
+        played(adaptive)
+        return adaptive._lent(PROMPT, 31) is not None
+
+    assert lends_after_answers_of(60)
+    assert not lends_after_answers_of(4)
+    with patch("app.engine.stake._LEAST_REST", 50.0), caught():
+        assert not lends_after_answers_of(4)
 
 
 def test_a_loan_is_given_once_and_what_it_can_lose_is_bounded() -> None:
