@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 
 from drafters.base import Draft
@@ -22,6 +23,8 @@ _MEMORY = 0.97
 """Weight of the past in a cell, an observation: a text changes from prose to code and back within tens of tokens."""
 _BETWEEN_ANSWERS = 0.5
 """Weight of the past when a new answer begins."""
+_LASTING = 0.995
+"""Weight of the past, an observation, in what no answer ends: how good a source is that has shown little lately."""
 _UNUSED = 0.98
 """Weight of the past in a cell that a draft of its source did not reach: what was bad once is looked at again."""
 _UNSEEN = 0.8
@@ -42,10 +45,11 @@ class _Cell:
 
     hits: float = 0.0
     weight: float = 0.0
+    memory: float = _MEMORY
 
     def observe(self, hit: bool) -> None:
-        self.hits = _MEMORY * self.hits + hit
-        self.weight = _MEMORY * self.weight + 1
+        self.hits = self.memory * self.hits + hit
+        self.weight = self.memory * self.weight + 1
 
     def share(self, prior: float) -> float:
         return (self.hits + _PRIOR * prior) / (self.weight + _PRIOR)
@@ -53,6 +57,11 @@ class _Cell:
     def fade(self, kept: float) -> None:
         self.hits *= kept
         self.weight *= kept
+
+    def recall(self, hits: float, weight: float) -> None:
+        # A comparison with what is no number is false.
+        if 0 <= hits <= weight <= 1 / (1 - self.memory) + 1:
+            self.hits, self.weight = hits, weight
 
 
 @dataclass(slots=True)
@@ -80,6 +89,7 @@ class Acceptance:
         """By source; guesses that were not sent to the target count too, as far as the text decided them."""
         self._by_evidence: defaultdict[tuple[str, int, int], _Cell] = defaultdict(_Cell)
         self._by_place: defaultdict[tuple[str, int], _Cell] = defaultdict(_Cell)
+        self._lasting: defaultdict[tuple[str, int], _Cell] = defaultdict(partial(_Cell, memory=_LASTING))
         self._second: defaultdict[str, _Cell] = defaultdict(_Cell)
         self._followed: Draft | None = None
         self._since: list[int] = []
@@ -106,8 +116,14 @@ class Acceptance:
         ]
 
     def proved(self, source: str, length: int) -> list[float]:
-        """Return the chances of a source's guesses, at the first places of a draft, as far as they are proved."""
-        return _spread([self._by_place[source, group].share(0.0) for group in _groups(length)], length)
+        """Return the chances of a source's guesses, at the first places of a draft, as far as they are proved.
+
+        Where it has shown little lately, what it showed in the long run counts.
+        """
+        return _spread([self._proved(source, group) for group in _groups(length)], length)
+
+    def _proved(self, source: str, group: int) -> float:
+        return self._by_place[source, group].share(self._lasting[source, group].share(0.0))
 
     def hoped(self, source: str, length: int, like: str = "") -> list[float]:
         """Return the chances of a source's guesses, at the first places of a draft, before they are made.
@@ -122,7 +138,7 @@ class Acceptance:
 
     def _hoped(self, source: str, group: int, like: str) -> float:
         prior = self._hoped(like, group, "") if like else _UNSEEN
-        return self._by_place[source, group].share(prior)
+        return self._by_place[source, group].share(max(prior, self._lasting[source, group].share(0.0)))
 
     def knows(self, source: str) -> bool:
         """Tell whether a source has shown more than its prior is worth."""
@@ -134,30 +150,34 @@ class Acceptance:
 
     def shown(self, source: str) -> dict[str, Json]:
         """Return what a source has shown lately, as a table that `recall` takes."""
-        told: dict[str, Json] = {}
-        for (name, sure, group), cell in self._by_evidence.items():
-            if name == source:
-                told[f"{group} {sure}"] = [cell.hits, cell.weight]
-        for (name, group), cell in self._by_place.items():
-            if name == source:
-                told[f"{group}"] = [cell.hits, cell.weight]
-        return told
+        evidence = {f"{group} {sure}": cell for (who, sure, group), cell in self._by_evidence.items() if who == source}
+        places = {f"{group}": cell for (who, group), cell in self._by_place.items() if who == source}
+        lasting = {f"{group} lasting": cell for (who, group), cell in self._lasting.items() if who == source}
+        return {key: [cell.hits, cell.weight] for key, cell in (evidence | places | lasting).items()}
 
     def recall(self, source: str, told: Mapping[str, Json]) -> None:
         """Go on from what a source has shown in an earlier run; what can't be from there is left out."""
         for key, value in told.items():
-            match [int(part) for part in key.split() if part.isdecimal()], value:
-                case [group], [int() | float() as hits, int() | float() as weight] if _is_share(hits, weight):
-                    self._by_place[source, group] = _Cell(hits, weight)
-                case [group, sure], [int() | float() as hits, int() | float() as weight] if _is_share(hits, weight):
-                    self._by_evidence[source, sure, group] = _Cell(hits, weight)
+            match self._cell_told(source, key), value:
+                case _Cell() as cell, [int() | float() as hits, int() | float() as weight]:
+                    cell.recall(hits, weight)
+
+    def _cell_told(self, source: str, key: str) -> _Cell | None:
+        match key.split():
+            case [group] if group.isdecimal():
+                return self._by_place[source, int(group)]
+            case [group, "lasting"] if group.isdecimal():
+                return self._lasting[source, int(group)]
+            case [group, sure] if group.isdecimal() and sure.isdecimal():
+                return self._by_evidence[source, int(sure), int(group)]
+        return None
 
     def learn(self, source: str, hindsight: Hindsight) -> None:
         """Learn from guesses that were never part of a draft: they stand for every place in one."""
         for sure, right in hindsight:
             for group in range(len(_PLACES) + 1):
-                self._by_evidence[source, bisect_right(_SURENESS, sure), group].observe(right)
-                self._by_place[source, group].observe(right)
+                for cell in self._cells(source, sure, group):
+                    cell.observe(right)
 
     def follow(self, draft: Draft, emitted: Sequence[int]) -> None:
         """Learn from a draft that was not checked once the text has decided it; until then no other is looked at.
@@ -177,13 +197,12 @@ class Acceptance:
         self._followed = None
         if not draft.tokens:
             return
-        decided: list[_Cell] = []
+        decided: set[_Cell] = set()
         for place, (guess, sure, token) in enumerate(zip(draft.tokens, confidence_of(draft), emitted, strict=False)):
             right = guess == token
-            evidence = self._by_evidence[draft.source, bisect_right(_SURENESS, sure), _group(place)]
-            decided += (evidence, self._by_place[draft.source, _group(place)])
-            for cell in decided[-2:]:
+            for cell in self._cells(draft.source, sure, _group(place)):
                 cell.observe(right)
+                decided.add(cell)
             self.counts[draft.source].observe(place, right)
             if not right:
                 if draft.runners_up:
@@ -193,15 +212,15 @@ class Acceptance:
             if source == draft.source and cell not in decided:
                 cell.fade(_UNUSED)
 
+    def _cells(self, source: str, sure: float, group: int) -> tuple[_Cell, _Cell, _Cell]:
+        """Return all that learn from one guess."""
+        evidence = self._by_evidence[source, bisect_right(_SURENESS, sure), group]
+        return evidence, self._by_place[source, group], self._lasting[source, group]
+
 
 def confidence_of(draft: Draft) -> Sequence[float]:
     """Return a draft's confidence, or none either way for a drafter without opinion."""
     return draft.confidence or (_NO_OPINION,) * len(draft.tokens)
-
-
-def _is_share(hits: float, weight: float) -> bool:
-    """Tell whether a cell can hold this; a comparison with what is no number is false."""
-    return 0 <= hits <= weight <= 1 / (1 - _MEMORY) + 1
 
 
 def _group(place: int) -> int:

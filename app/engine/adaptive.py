@@ -127,7 +127,7 @@ class Adaptive:
         The end of a prompt is read for less, but who has read no more seldom guesses right.
         """
         assert self.model is not None, "only a draft model reads"
-        if unread <= SMALLEST_WINDOW or self.others or not self.acceptance.knows(self.model.name):
+        if unread <= SMALLEST_WINDOW or self.others:
             return None
         chances, rest = self.acceptance.proved(self.model.name, limit), self._at_stake.rest(self._said)
         length, worth = worth_of_rest(chances, self.curve, self.price, self.model.draft_seconds(1), rest)

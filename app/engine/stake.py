@@ -2,7 +2,7 @@
 
 Whenever an answer ends, it has not taken longer than plain decoding by more than a token, or less where answers are
 short, a small share of its time and, where a source had proved what it can do and then failed, another token, or two
-where a copy broke off; three more where a draft model was lent the time to read the prompt.
+where a copy broke off; four more where a draft model was lent the time to read the prompt.
 """
 
 import math
@@ -18,9 +18,9 @@ TRUST_TOKENS = 1.0
 RUN_TOKENS = 2.0
 """What may be lost instead where guesses came true one after the other, checked or not: who lost all that he may in the
 first rounds of an answer must not watch a copy go by that he could have made."""
-LOAN_TOKENS = 3.0
+LOAN_TOKENS = 4.0
 """What may be lost besides, once in an answer, where a draft model that has proved itself is let read the prompt."""
-_LENT_TO_READ = 2.0
+_LENT_TO_READ = 3.0
 """What reading may take of that: a model that has read and may not guess has read in vain."""
 _LEAST_REST = 4.0
 """Tokens that an answer is expected to go on for, at least."""

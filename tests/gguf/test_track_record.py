@@ -158,6 +158,11 @@ def test_all_that_is_learnt_of_it_comes_back_and_nothing_of_others(known: Rememb
     guess = Draft((1, 2), confidence=(0.9, 0.9), source=MODEL)
     assert after.acceptance.chances(guess) == pytest.approx(before.acceptance.chances(guess))
     assert after.acceptance.proved(MODEL, 8) == pytest.approx(before.acceptance.proved(MODEL, 8))
+    for _ in range(20):
+        before.acceptance.begin()
+        after.acceptance.begin()
+    assert after.acceptance.proved(MODEL, 8) == pytest.approx(before.acceptance.proved(MODEL, 8)), "in the long run too"
+    assert after.acceptance.proved(MODEL, 1)[0] > 0.5
     assert after.acceptance.proved("suffix", 1) == [0.0]
     assert not after.acceptance.counts, "screens tell what was seen since the models were loaded"
 
@@ -188,6 +193,9 @@ def test_it_is_written_after_a_number_of_guesses_and_at_the_end(known: Remembere
         {"0": [-1, 3]},
         {"0": [1, 1e9]},
         {"0": [float("nan"), 3]},
+        {"0 lasting": [1, 1e9]},
+        {"0 lasting": [5, 3]},
+        {"lasting 0": [1, 2]},
         {"0": "many"},
         {"0": [1]},
         {"": [1, 2]},

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from checking import FIXED
+from checking import FIXED, caught
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -237,6 +237,30 @@ def test_what_is_proved_is_never_more_than_what_is_expected(came: list[bool], se
     proved, expected = acceptance.floors(draft(7, sure=sure)), acceptance.chances(draft(7, sure=sure))
     assert 0.0 <= proved[0] <= expected[0] + 1e-9
     assert acceptance.proved("suffix", 1)[0] <= acceptance.at("suffix", 0)
+
+
+def test_what_a_source_showed_in_the_long_run_outlasts_answers_in_which_it_was_not_asked() -> None:
+    def proved_after(answers: int) -> float:
+        acceptance = Acceptance()
+        seen(acceptance, True, 100)
+        for _ in range(answers):
+            acceptance.begin()
+        return acceptance.proved("suffix", 1)[0]
+
+    assert proved_after(0) > 0.95
+    assert proved_after(20) > 0.9
+    with pytest.MonkeyPatch.context() as broken, caught():
+        broken.setattr("app.engine.acceptance._LASTING", 0.0)
+        assert proved_after(20) > 0.9
+
+
+def test_a_source_that_is_wrong_now_has_soon_proved_little_however_good_it_was() -> None:
+    acceptance = Acceptance()
+    seen(acceptance, True, 500)
+    for _ in range(9):
+        acceptance.begin()
+    seen(acceptance, False, 8)
+    assert acceptance.proved("suffix", 1)[0] < 0.35
 
 
 def test_a_source_proves_what_it_can_do_with_every_guess_and_most_with_those_as_sure() -> None:

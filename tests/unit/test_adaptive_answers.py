@@ -342,7 +342,7 @@ def tokens_before_a_copy_is_made() -> int:
 
 
 def test_a_copy_that_goes_on_is_made_though_the_answer_has_lost_what_it_may() -> None:
-    assert tokens_before_a_copy_is_made() <= 12
+    assert tokens_before_a_copy_is_made() <= 13
     with patch("app.engine.adaptive.run_trust", lambda _: 0.0):
         assert tokens_before_a_copy_is_made() > 15
 
@@ -376,6 +376,21 @@ def test_a_draft_model_that_has_proved_itself_is_lent_the_time_to_read_the_whole
 def test_one_that_has_shown_nothing_is_lent_nothing() -> None:
     answer = after_good_ones(trace([True] * 60, prompt=PROMPT), good=0)
     assert read_in(answer.rounds[1]) < 1
+
+
+def test_one_that_was_right_long_ago_is_lent_the_time_though_the_last_answers_did_without_it() -> None:
+    def lends() -> bool:
+        adaptive = new(step=0.05)
+        adaptive.learn(MODEL, [(0.9, True)] * 50)
+        for _ in range(9):
+            played(adaptive)
+            adaptive.begin()
+        played(adaptive)
+        return adaptive._lent(PROMPT, 31) is not None
+
+    assert lends()
+    with patch("app.engine.acceptance._LASTING", 0.0), caught():
+        assert lends()
 
 
 def test_nothing_is_lent_that_an_answer_like_the_last_ones_is_too_short_to_pay_back() -> None:
@@ -427,7 +442,7 @@ def test_where_passes_are_shared_nothing_is_lent() -> None:
 
 
 def test_the_shares_are_small() -> None:
-    assert LOAN_TOKENS == 3.0
+    assert LOAN_TOKENS == 4.0
     assert STAKE_SHARE <= 0.03
     assert STAKE_TOKENS == TRUST_TOKENS == 1.0
     assert RUN_TOKENS == max(run_trust(run) for run in range(100)) == 2.0
