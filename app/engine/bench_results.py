@@ -150,7 +150,7 @@ def judge(arm: Result, plain: Result) -> Verdict:
     if arm.gap_p95 is None or plain.gap_p95 is None:
         against.append("no p95 gap: answers are too short")
     elif arm.gap_p95 >= plain.gap_p95:
-        against.append(f"{gap}: not better")
+        against.append(f"{gap}: not better, at {speed}")
     if not arm.coverage:
         against.append("nothing was drafted")
     if against:
