@@ -30,6 +30,9 @@ BEGINNINGS = (*_PAIRS, _CHANNEL)
 CONTROL_MARKS = (*chain(*_PAIRS.items()), "<|channel>", *_HARMONY)
 """Marks that may be control tokens, which have no text: without it nobody would see where thoughts end."""
 
+MARK_WORDS = sorted({*re.findall(r"[^\W_]+", " ".join(CONTROL_MARKS)), "analysis", "assistant", "commentary", _ANSWER})
+"""Words of the marks, and of what stands between them in a channel's."""
+
 
 class Effort(StrEnum):
     """How much a model is to think before it answers."""

@@ -3,8 +3,10 @@
 import json
 import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
+from itertools import islice
+from typing import Any
 
 from app.history.plain_text import without_signs
 from app.history.records import Conversation, Hit, divides
@@ -12,7 +14,7 @@ from app.history.safe_text import storable
 from app.history.schema import TOKENIZE
 from app.history.store import Store
 from models.errors import UsageError
-from models.thoughts import divided
+from models.thoughts import MARK_WORDS, divided
 
 _OPEN, _CLOSE = "\x02", "\x03"
 _AROUND = 16
@@ -42,6 +44,8 @@ _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 """Characters of scripts without spaces between words: to the index all that stands between two signs is one word."""
+_MARKS = re.compile(rf"(?<![^\W_])(?:{'|'.join(MARK_WORDS)})|\*", re.IGNORECASE)
+"""What may find the marks around thoughts: one of their words, or the beginning of one."""
 _NEAR = 40
 """Characters shown on both sides of a part of a text."""
 _MARKED = re.compile(f"{_OPEN}(.*?){_CLOSE}", re.DOTALL)
@@ -55,12 +59,11 @@ def search(store: Store, text: str, limit: int = -1) -> list[Hit]:
     message comes first. Raises LocalspecError, UsageError when there is no word.
     """
     text = storable(text)
-    rows = store.rows(*_query(text, limit))
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as pieces:
         pieces.execute(_PIECES)
         return [
             Hit(Conversation(*about), entry, role, created, _parts(_excerpt(pieces, said, settings, text)))
-            for *about, entry, role, created, said, settings in rows
+            for *about, entry, role, created, said, settings in _rows(store, pieces, text, limit)
         ]
 
 
@@ -72,14 +75,37 @@ def to_query(text: str) -> str:
     return " ".join(terms)
 
 
+def _rows(store: Store, pieces: sqlite3.Connection, text: str, limit: int) -> Iterable[tuple[Any, ...]]:
+    """Return what was found; the marks around thoughts, which the index has and nobody sees, are not."""
+    if not _MARKS.search(text):
+        return store.rows(*_query(text, limit))
+    shown = (row for row in store.rows(*_query(text, -1)) if _is_shown(pieces, row[-2], row[-1], text))
+    return islice(shown, limit) if limit >= 0 else shown
+
+
+def _is_shown(pieces: sqlite3.Connection, said: str, settings: str | None, wanted: str) -> bool:
+    """Tell whether all words are in what is shown of a message."""
+    shown, words = _shown(said, settings), _words_query(wanted)
+    if shown == said or not words:
+        return True
+    pieces.execute("DELETE FROM piece")
+    pieces.execute("INSERT INTO piece (text) VALUES (?)", (shown,))
+    return pieces.execute("SELECT 1 FROM piece WHERE piece MATCH ?", (words,)).fetchone() is not None
+
+
 def _query(text: str, limit: int) -> tuple[str, Sequence[str | int]]:
     """Return what finds the messages: the index, or, where it does not know the words, a look at each of them."""
     parts = _parts_wanted(text)
     if not parts:
         return _SEARCH, (to_query(text), limit)
-    words = " ".join(_quoted(word) for word in _words(text) if not _UNSPACED.search(word))
+    words = _words_query(text)
     conditions = [_HAS_PART] * len(parts) + [_HAS_WORDS] * bool(words)
     return _LOOK % " AND ".join(conditions), [*parts, *[words] * bool(words), limit]
+
+
+def _words_query(text: str) -> str:
+    """Return what finds the words that the index knows."""
+    return " ".join(_quoted(word) for word in _words(text) if not _UNSPACED.search(word))
 
 
 def _parts_wanted(text: str) -> list[str]:
@@ -104,10 +130,16 @@ def _quoted(term: str) -> str:
 
 def _excerpt(pieces: sqlite3.Connection, text: str, settings: str | None, wanted: str) -> str:
     """Return the best part of a message as text; `settings` are those of an answer."""
+    snippet = _snippet(pieces, _shown(text, settings), wanted)
+    return snippet if settings is None else without_signs(snippet)
+
+
+def _shown(text: str, settings: str | None) -> str:
+    """Return a message without the marks around thoughts; `settings` are those of an answer."""
     if settings is None:
-        return _snippet(pieces, text, wanted)
+        return text
     parts = divided(text, divides=divides(json.loads(settings)))
-    return without_signs(_snippet(pieces, "\n\n".join(filter(None, (parts.thoughts, parts.said))), wanted))
+    return "\n\n".join(filter(None, (parts.thoughts, parts.said)))
 
 
 def _snippet(pieces: sqlite3.Connection, text: str, wanted: str) -> str:

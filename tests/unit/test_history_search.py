@@ -184,6 +184,30 @@ def test_an_answer_is_shown_as_text(tmp_path: Path, markdown: str, shown: str) -
     assert found == f"    answer: {shown}"
 
 
+@pytest.mark.parametrize("limit", [-1, 1, 5])
+def test_the_marks_around_thoughts_are_nothing_to_find(
+    tmp_path: Path, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marked = "<think>\nA riddle.\n</think>\n\nForty-two."
+    harmony = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Seven."
+    with closing(Store(tmp_path / "c.db")) as store:
+        for number, answer in enumerate((marked, "So I think.", marked + " Think!", harmony, "The final analysis."), 1):
+            store.write(talk(number, "?", answer))
+
+        def found(text: str, limit: int = limit) -> set[int]:
+            return {hit.entry for hit in search(store, text, limit)}
+
+        assert found("think") <= {2001, 3001}
+        assert found("thin*") <= {2001, 3001}
+        assert len(found("think")) == min(2, limit % 100)
+        assert found("final analysis") == {5001}
+        assert found("riddle") <= {1001, 3001}
+        assert found("think riddle") == {3001}
+        monkeypatch.setattr(search_module, "_is_shown", lambda *_: True)
+        with caught():
+            assert found("think", -1) == {2001, 3001}
+
+
 def test_what_is_typed_and_what_answers_a_bare_prompt_is_shown_with_its_marks(tmp_path: Path) -> None:
     said = "<think> **sky**"
     bare = replace(ANSWER, settings={"raw": True})
