@@ -11,7 +11,9 @@ namespace {
 
 constexpr int STRIP_COLUMNS = 8;         // for which numbers are loaded once
 constexpr int64_t MOST_STRIPS = 4;       // that are taken apart together, where there are more columns
-constexpr int64_t STRIP_AHEAD = 10'000;  // bytes by which memory is asked for before it is needed
+// Bytes by which memory is asked for before it is needed. Of groups that share lines of memory with the next ones, as those of
+// 210 bytes do, more have to be on their way: by 10,000 they come in at three quarters of the speed.
+template <class Group> constexpr int64_t STRIP_AHEAD = sizeof(Group) % 16 == 0 ? 10'000 : 16'000;
 
 // A group of 256 weights of each row of a strip, taken apart: four numbers, unsigned, of each row, the next four, and so on.
 // A piece is what has one scale, PIECES a group.
@@ -181,7 +183,7 @@ void multiply_strips(const Matrices &m, const char *weights, int64_t strips, int
     for (int64_t i = 0; i < strips * columns; i++) sums[i] = zeros();
     for (int64_t g = 0; g < groups; g++) {
         // Behind the last group comes the first one of as many strips again.
-        const int64_t to_come = g + STRIP_AHEAD / (LANES * BYTES);
+        const int64_t to_come = g + STRIP_AHEAD<typename Of::Group> / (LANES * BYTES);
         const char *soon = weights + to_come / groups * strips * strip_bytes + to_come % groups * BYTES;
         Ahead<typename Of::Group> ahead[MOST_STRIPS];
         for (int64_t s = 0; s < strips; s++) {
