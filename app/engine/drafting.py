@@ -32,6 +32,10 @@ class Drafting:
 
     def leave(self) -> None:
         """Free who guesses; what he has shown stays."""
+        self.keep_record()
+        self.drafter.close()
+
+    def keep_record(self) -> None:
+        """Write down what the draft model has shown, if any of it is new."""
         if self.record is not None:
             self.record.keep(least=1)
-        self.drafter.close()

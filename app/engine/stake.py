@@ -1,7 +1,7 @@
 """What an answer may lose against plain decoding: a stake, kept so that it never loses more.
 
 Whenever an answer ends, it has not taken longer than plain decoding by more than a token, or less where answers are
-short, a small share of its time and, where a source had proved what it can do and then failed, another token, or two
+short, a small share of its time and, where a source had proved what it can do and then failed, half a token, or two
 where a copy broke off; four more where a draft model was lent the time to read the prompt.
 """
 
@@ -13,7 +13,7 @@ STAKE_TOKENS, STAKE_SHARE, _SAVINGS_SHARE = 1.0, 0.015, 0.5
 """What may be lost: the time of so many tokens, a share of the answer's time, and a share of what it saved so far."""
 _LENGTH_SHARE = 0.02
 """Share of the last answers' length that may be lost instead where they were short, as those at a cursor are."""
-TRUST_TOKENS = 1.0
+TRUST_TOKENS = 0.5
 """What may be lost beyond that, in tokens, where it is proved that it is not to be expected."""
 RUN_TOKENS = 2.0
 """What may be lost instead where guesses came true one after the other, checked or not: who lost all that he may in the

@@ -77,6 +77,9 @@ class Worker:
     def use_drafter(self, spec: DrafterSpec, on_progress: Progress) -> Iterator[Message]:
         """Change the drafter; one that can't be used leaves the old one in place."""
         loader = Loader(replace(self._plan, drafter=spec), self._abort, self._clock, on_progress)
+        for slot in self._slots:
+            # Who drafts next may be the same pair, and go on from that.
+            slot.drafting.keep_record()
         for slot, drafting in zip(reversed(self._slots), self._draftings(loader, spec), strict=True):
             slot.use(drafting)
         self._plan = replace(self._plan, drafter=spec)

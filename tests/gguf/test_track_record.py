@@ -108,6 +108,18 @@ def test_who_is_killed_or_drafts_otherwise_has_lost_little(tmp_path: Path, memor
         worker.close()
 
 
+def test_the_same_pair_chosen_anew_goes_on_from_what_it_showed(tmp_path: Path, memory: Path) -> None:
+    model = write_llama(tmp_path / "model.gguf", file_type=LlamaFileType.ALL_F32)
+    worker = loaded(model, model, memory)
+    try:
+        before = weight(guess(worker, 9))
+        assert before > 4
+        list(worker.use_drafter(parse_drafter(str(model)), lambda *_: None))
+        assert weight(guess(worker, 0)) == pytest.approx(before)
+    finally:
+        worker.close()
+
+
 def test_another_pair_has_shown_nothing(tmp_path: Path, memory: Path) -> None:
     model, other = (write_llama(tmp_path / name, file_type=LlamaFileType.ALL_F32) for name in ("a.gguf", "b.gguf"))
     run(model, model, memory, guesses=5)
