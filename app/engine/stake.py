@@ -22,8 +22,6 @@ LOAN_TOKENS = 4.0
 """What may be lost besides, once in an answer, where a draft model that has proved itself is let read the prompt."""
 _LENT_TO_READ = 3.0
 """What reading may take of that: a model that has read and may not guess has read in vain."""
-_PAID_BACK = 1.3
-"""Times that a loan has to be paid back by what is expected of drafts."""
 _LEAST_REST = 4.0
 """Tokens that an answer is expected to go on for, at least."""
 _BY_CHANCE = 4
@@ -97,7 +95,7 @@ class Stake:
 
         `reading` takes so many seconds, a pass of one token `one`, and drafts then are `worth` so many tokens.
         """
-        if self._has_lent or reading >= one * min(worth / _PAID_BACK, _LENT_TO_READ + self.left(one) / one):
+        if self._has_lent or reading >= one * min(worth, _LENT_TO_READ + self.left(one) / one):
             return False
         self.tokens += LOAN_TOKENS
         self._has_lent = True
