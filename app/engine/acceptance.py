@@ -149,7 +149,7 @@ class Acceptance:
         return self._second[source].share(_SECOND_GUESS)
 
     def shown(self, source: str) -> dict[str, Json]:
-        """Return what a source has shown lately, as a table that `recall` takes."""
+        """Return what a source has shown, lately and in the long run, as a table that `recall` takes."""
         evidence = {f"{group} {sure}": cell for (who, sure, group), cell in self._by_evidence.items() if who == source}
         places = {f"{group}": cell for (who, group), cell in self._by_place.items() if who == source}
         lasting = {f"{group} lasting": cell for (who, group), cell in self._lasting.items() if who == source}

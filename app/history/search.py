@@ -44,8 +44,8 @@ _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 """Characters of scripts without spaces between words: to the index all that stands between two signs is one word."""
-_MARKS = re.compile(rf"(?<![^\W_])(?:{'|'.join(MARK_WORDS)})|\*", re.IGNORECASE)
-"""What may find the marks around thoughts: one of their words, or the beginning of one."""
+_MARKS = re.compile(rf"(?<![^\W_])(?:{'|'.join(MARK_WORDS)})(?![^\W_])|\*", re.IGNORECASE)
+"""What may find the marks around thoughts: one of their words, or the beginning of any."""
 _NEAR = 40
 """Characters shown on both sides of a part of a text."""
 _MARKED = re.compile(f"{_OPEN}(.*?){_CLOSE}", re.DOTALL)

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 from checking import FIXED, caught
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.engine.acceptance import Acceptance, SourceCount, confidence_of
@@ -230,6 +230,7 @@ def test_nothing_is_proved_before_anything_is_seen() -> None:
 
 
 @given(st.lists(st.booleans(), max_size=40), st.sampled_from([0.1, 0.5, 0.95]), st.sampled_from([0.1, 0.5, 0.95]))
+@example([True] * 200, 0.95, 0.95)
 def test_what_is_proved_is_never_more_than_what_is_expected(came: list[bool], seen_at: float, sure: float) -> None:
     acceptance = Acceptance()
     for right in came:
