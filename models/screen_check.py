@@ -5,12 +5,10 @@ numbers are far larger than all others. Of the guesses of Qwen2.5-Coder 0.5B 998
 SmolLM2 135M nine of ten.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from models.base import LanguageModel
+from models.likeliest import likeliest
 from models.llama import LlamaModel
 from models.probe import identity
 from models.remembered import Remembered
@@ -52,16 +50,5 @@ def settle_screen(model: LanguageModel, known: Remembered | None = None) -> None
 
 def _fits(model: LlamaModel) -> bool:
     tokens = model.vocab.tokenize(_TEXT, special=False)[:_TOKENS]
-    whole, screened = (_guesses(model, tokens, width) for width in (min(model.max_rows, 32), _SCREENED))
+    whole, screened = (likeliest(model, tokens, width) for width in (min(model.max_rows, 32), _SCREENED))
     return bool(np.mean(whole == screened) >= _LEAST)
-
-
-def _guesses(model: LanguageModel, tokens: list[int], width: int) -> NDArray[Any]:
-    """Return the likeliest token after each, from passes over so many."""
-    model.rewind(0)
-    guesses = []
-    for start in range(0, len(tokens), width):
-        some = tokens[start : start + width]
-        guesses.append(model.decode(some, rows=len(some)).argmax(axis=1))
-    model.rewind(0)
-    return np.concatenate(guesses)

@@ -32,6 +32,8 @@ _SURENESS = (0.15, 0.3, 0.45, 0.6, 0.7, 0.8, 0.88, 0.94, 0.975, 0.99)
 """Borders between cells: finer near 1, where long drafts are decided."""
 _PLACES = (1, 2, 4, 8)
 """First places, after place 0, of the groups that share a cell."""
+_HINT = 12.0
+"""Observations that another text than the target's own counts for."""
 _FOLLOWED = 12
 """Guesses of an unchecked draft that are followed: some of each group, in not too many rounds."""
 _NO_OPINION = 0.5
@@ -147,6 +149,11 @@ class Acceptance:
     def second(self, source: str) -> float:
         """Return the chance that a source's second guess for a place is right where its first is wrong."""
         return self._second[source].share(_SECOND_GUESS)
+
+    def expect(self, source: str, agreed: float) -> None:
+        """Take a source that has shown nothing yet to be right so often, in the long run, until it has shown more."""
+        for group in range(len(_PLACES) + 1):
+            self._lasting[source, group].recall(_HINT * agreed, _HINT)
 
     def shown(self, source: str) -> dict[str, Json]:
         """Return what a source has shown, lately and in the long run, as a table that `recall` takes."""

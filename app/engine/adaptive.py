@@ -19,7 +19,7 @@ from app.engine.looks import Looks
 from app.engine.model_cost import SMALLEST_WINDOW, WINDOWS, ModelCost
 from app.engine.passes import Bounds
 from app.engine.round import Round
-from app.engine.stake import STAKE_SHARE, TRUST_TOKENS, Stake, first_length, kept_back, run_trust
+from app.engine.stake import STAKE_SHARE, Stake, first_length, kept_back, run_trust
 from app.engine.value import Seconds, affordable, best_length, best_siblings, no_time, worth_of_rest
 from drafters.base import NO_DRAFT, Draft
 from drafters.draft_model import Hindsight
@@ -53,24 +53,24 @@ class Adaptive:
         self.acceptance = Acceptance()
         self.branches = 0
         """Most siblings in a pass; 0: the model's memory, or the accept rule, has no use for them."""
+        self.fills_hole = False
+        """Whether the next answer fills a hole in a text."""
         self.others = 0
         """Answers that this one shares its passes with: what all achieve is what a draft has to beat."""
         self._pending = self._unread = 1
         self._asked = self._caught_up = False
-        self._emitted = self._seconds = 0.0
+        self._emitted = self._seconds = self._credit = self._expected_draft_seconds = 0.0
         self._rounds = self._said = 0
         self._at_stake = Stake()
-        self._credit = 0.0
         self._guess: Draft | None = None
         """What was guessed in this round, cut or not; None: nobody was asked."""
         self._looks = Looks()
-        self._expected_draft_seconds = 0.0
 
     def begin(self) -> None:
         """Start an answer: the rate starts anew, and what was learnt counts half."""
         self.acceptance.begin()
         self._emitted = self._seconds = 0.0
-        self._at_stake.begin(self._said)
+        self._at_stake.begin(self._said, fills_hole=self.fills_hole)
         self._rounds = self._said = 0
         self._looks.begin()
         # The last answer may have been stopped inside a round.
@@ -274,7 +274,7 @@ class Adaptive:
         # The first token is waited for by somebody who sees nothing yet.
         if self._rounds == 0:
             return affordable(longest, cost, (), _FIRST_DELAY, 0.0)
-        return affordable(longest, cost, floors, self._stake() / one + proof - kept, max(0.0, TRUST_TOKENS - proof))
+        return affordable(longest, cost, floors, self._stake() / one + proof - kept, self._at_stake.trust(proof))
 
     def _stake(self) -> float:
         return self._at_stake.left(self.curve.seconds(1))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from app.engine.adaptive import Adaptive
 from app.engine.control import Controller
 from app.engine.ending import Ending, Finish
 from app.engine.guided import completes, state_of
@@ -31,10 +32,6 @@ PLAIN = "off"
 """Name of the arm that decodes without drafting, which the others are compared with."""
 
 
-def _nothing() -> None:
-    """Do nothing."""
-
-
 @dataclass(frozen=True, slots=True)
 class Arm:
     """One way to answer."""
@@ -42,7 +39,7 @@ class Arm:
     name: str
     drafter: Drafter
     controller: Controller
-    ready: Callable[[], None] = _nothing
+    ready: Callable[[], None] = lambda: None
     """Called before each answer, outside of its time: takes back what arms share."""
 
 
@@ -244,6 +241,8 @@ class Bench:
         state = state_of(prompt.grammar, self._target.vocab, len(tokens), preface)
         sampler = Sampler(sampling, self._accept, grammar=state)
         ending = Ending(self._target.vocab, budget=self._max_tokens, is_complete=completes(sampler))
+        if isinstance(arm.controller, Adaptive):
+            arm.controller.fills_hole = not prompt.turns
         rounds: list[Round] = []
         arrivals = [self._clock()]
         for event in session.answer(tokens, sampler, ending, arm.controller):

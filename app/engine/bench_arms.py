@@ -50,6 +50,8 @@ class ArmKit:
     """Lends the draft model; None without one."""
     draft_curve: VerifyCurve | None = None
     """Cost of the draft model's passes; None without one."""
+    agreed: float | None = None
+    """How often the draft model was seen to agree with the target before the first answer; None: nobody looked."""
     exact_branches: bool = False
     """Whether second guesses beside a draft may be checked: as exactly as the draft, or rounded as all is."""
 
@@ -93,6 +95,8 @@ def auto_arm(kit: ArmKit) -> Arm:
     lent = kit.lend_draft()
     model = DraftModel(lent, kit.target.vocab)
     adaptive = Adaptive(curve, kit.longest, ModelCost(model.name, VerifyCurve(kit.draft_curve.measured)))
+    if kit.agreed is not None:
+        adaptive.acceptance.expect(model.name, kit.agreed)
     adaptive.branches = kit.target.max_branches if kit.exact_branches else 0
     return Arm("auto", Hybrid(free, model, adaptive, order), adaptive, lent.take)
 

@@ -8,6 +8,7 @@ from app.engine.bench_arms import LONGEST, ArmKit, ArmSpec, make_arms
 from app.engine.bench_lend import Lender
 from app.engine.bench_results import Oracle
 from app.engine.calibrate import DRAFT_WIDTHS, READ_WIDTHS, VerifyCurve, measure_steady
+from app.engine.first_look import agreement
 from app.engine.load import Loader
 from app.engine.round import Clock
 from app.engine.usable_width import usable_width
@@ -88,7 +89,8 @@ class BenchRun:
         if not with_costs:
             return ArmKit(target, None, longest, lend)
         draft_curve = VerifyCurve(_draft_seconds(lender.model, self._clock)) if lender else None
-        return ArmKit(target, measure_curve(target, self._clock), longest, lend, draft_curve)
+        agreed = agreement(target, lender.model) if lender else None
+        return ArmKit(target, measure_curve(target, self._clock), longest, lend, draft_curve, agreed)
 
     def run(
         self,

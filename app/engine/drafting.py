@@ -8,6 +8,7 @@ from drafters.base import Drafter
 from drafters.draft_model import DraftModel
 from drafters.memory import TextMemory
 from drafters.recall import Recall
+from models.base import LanguageModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,11 @@ class Drafting:
     """What that has shown in earlier runs; None: nothing is kept of it."""
     exact_branches: bool = False
     """Whether second guesses beside a draft are checked as exactly as the draft."""
+
+    def introduce(self, target: LanguageModel) -> None:
+        """See how often the draft model agrees with a target that it has never guessed for."""
+        if self.record is not None and self.model is not None:
+            self.record.introduce(target, self.model.model)
 
     def leave(self) -> None:
         """Free who guesses; what he has shown stays."""

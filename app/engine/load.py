@@ -61,7 +61,6 @@ _NEVER_EXACT = (
     "with drafting a near-tie between two tokens can resolve differently. For text that is equal to the last bit use "
     "--draft off"
 )
-_COMPILES = "compiling kernels for this processor, once"
 _MEASURING_SECONDS = 1.5
 Progress = Callable[[str, float | None], None]
 """Receives the name of what is loading, and the share of it that was read; None: what is done instead, in words."""
@@ -138,6 +137,8 @@ class Loader:
             curve = VerifyCurve(self.curve(target, [width for width in QUICK_WIDTHS if width <= widest]))
             cost = ModelCost(model.name, self.draft_curve(model.model), self._is_tuned(spec.model)) if model else None
             branches = model is not None and self.exact_branches(target)
+            drafting = self.together(spec, target, model, Adaptive(curve, target.max_rows - 1, cost), exact - 1)
+            drafting.introduce(target)
         except BaseException:
             if model:
                 model.close()
@@ -146,8 +147,7 @@ class Loader:
         if exact == 1 and isinstance(target, LlamaModel):
             floats = summed_in_parts(target.cache_types)
             self.notes.append(_NEVER_EXACT + (", or leave out -ctk and -ctv." if floats else "."))
-        adaptive = Adaptive(curve, target.max_rows - 1, cost)
-        return replace(self.together(spec, target, model, adaptive, exact - 1), exact_branches=branches)
+        return replace(drafting, exact_branches=branches)
 
     def together(
         self, spec: DrafterSpec, target: LanguageModel, model: DraftModel | None, adaptive: Adaptive, exact_draft: int
@@ -289,7 +289,7 @@ class Loader:
     def _found(self, name: str) -> Path:
         check_file(path := find_model(name))
         # What is asked about the file next starts the engine.
-        compile_kernels(self._abort, lambda: self._on_progress(_COMPILES, None))
+        compile_kernels(self._abort, lambda: self._on_progress("compiling kernels for this processor, once", None))
         return path
 
     def _open(self, path: Path, options: LlamaOptions) -> LanguageModel:

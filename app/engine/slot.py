@@ -241,7 +241,7 @@ class Slot:
         adaptive = self._drafting.adaptive
         if adaptive is None:
             return FixedLength(0)
-        adaptive.longest = self._longest(question)
+        adaptive.longest, adaptive.fills_hole = self._longest(question), question.hole is not None
         exact = self._drafting.exact_branches or not self._drafting.exact_draft or question.allow_rounding
         adaptive.branches = self.target.max_branches if exact and question.accept.takes_siblings else 0
         if isinstance(self._drafting.drafter, Hybrid):

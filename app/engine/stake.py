@@ -1,20 +1,22 @@
 """What an answer may lose against plain decoding: a stake, kept so that it never loses more.
 
-Whenever an answer ends, it has not taken longer than plain decoding by more than a token, or less where answers are
-short, a small share of its time and, where a source had proved what it can do and then failed, half a token, or two
-where a copy broke off; four more where a draft model was lent the time to read the prompt.
+Whenever an answer ends, it has not taken longer than plain decoding by more than three quarters of a token, or less
+where answers are short, a small share of its time and, where a source had proved what it can do and then failed, half
+as much again, or two tokens where a copy broke off; four more where a draft model was lent the time to read the prompt.
 """
 
 import math
 
 from app.engine.calibrate import VerifyCurve
 
-STAKE_TOKENS, STAKE_SHARE, _SAVINGS_SHARE = 1.0, 0.015, 0.5
+STAKE_TOKENS, STAKE_SHARE, _SAVINGS_SHARE = 0.75, 0.015, 0.5
 """What may be lost: the time of so many tokens, a share of the answer's time, and a share of what it saved so far."""
-_LENGTH_SHARE = 0.02
-"""Share of the last answers' length that may be lost instead where they were short, as those at a cursor are."""
-TRUST_TOKENS = 0.5
-"""What may be lost beyond that, in tokens, where it is proved that it is not to be expected."""
+_LENGTH_SHARE = 0.015
+"""Share of the last answers' length that may be lost instead where they were short."""
+_HOLE_LENGTH = 12.0
+"""Tokens that fill a hole in a text, before any was filled: that says nothing of answers, nor they of it."""
+_TRUST_SHARE = 0.5
+"""What may be lost beyond that, as a share of it, where it is proved that it is not to be expected."""
 RUN_TOKENS = 2.0
 """What may be lost instead where guesses came true one after the other, checked or not: who lost all that he may in the
 first rounds of an answer must not watch a copy go by that he could have made."""
@@ -58,18 +60,25 @@ class Stake:
     def __init__(self) -> None:
         self.tokens = STAKE_TOKENS
         """What an answer may lose before it has saved anything."""
-        self._length = STAKE_TOKENS / _LENGTH_SHARE
-        """Tokens that an answer is expected to have."""
+        self._lengths = {False: STAKE_TOKENS / _LENGTH_SHARE, True: _HOLE_LENGTH}
+        """Tokens that an answer is expected to have, and what fills a hole."""
+        self._fills_hole = False
         self.begin(0)
 
-    def begin(self, said: int) -> None:
-        """Start an answer; take how many tokens the last one had, 0 for none: the next is taken to be like them.
+    @property
+    def _length(self) -> float:
+        return self._lengths[self._fills_hole]
+
+    def begin(self, said: int, *, fills_hole: bool = False) -> None:
+        """Start an answer; take how many tokens the last one had, 0 for none: the next like it has as many.
 
         The last one counts half, in a geometric mean: short answers weigh as much as long ones.
         """
         if said:
-            self._length = min(math.sqrt(self._length * said), STAKE_TOKENS / _LENGTH_SHARE)
-        self.tokens = min(STAKE_TOKENS, max(_LEAST_TOKENS, _LENGTH_SHARE * self._length))
+            self._lengths[self._fills_hole] = min(math.sqrt(self._length * said), STAKE_TOKENS / _LENGTH_SHARE)
+        self._fills_hole = fills_hole
+        self.tokens = max(_LEAST_TOKENS, _LENGTH_SHARE * self._length)
+        self._trust = _TRUST_SHARE * self.tokens
         self._has_lent = False
         self.seconds = 0.0
         self.saved = 0.0
@@ -86,6 +95,10 @@ class Stake:
         risked = self.saved if self.saved < 0 else _SAVINGS_SHARE * self.saved
         return self.tokens * one + STAKE_SHARE * self.seconds + risked - self.spent
 
+    def trust(self, proof: float) -> float:
+        """Return what may be lost besides, in tokens, where that is not to be expected; see `run_trust` for `proof`."""
+        return max(0.0, self._trust - proof)
+
     def rest(self, said: int) -> float:
         """Return how many tokens are expected to come: as many as in the last answers, or half of what was `said`."""
         return max(self._length - said, said / 2, _LEAST_REST)
@@ -93,9 +106,10 @@ class Stake:
     def lends(self, reading: float, worth: float, one: float) -> bool:
         """Let this answer lose more, once, if a draft model can read the prompt for that; tell whether it can.
 
-        `reading` takes so many seconds, a pass of one token `one`, and drafts then are `worth` so many tokens.
+        `reading` takes so many seconds, a pass of one token `one`, and drafts then are `worth` so many tokens. What
+        fills a hole is over too soon.
         """
-        if self._has_lent or reading >= one * min(worth, _LENT_TO_READ + self.left(one) / one):
+        if self._has_lent or self._fills_hole or reading >= one * min(worth, _LENT_TO_READ + self.left(one) / one):
             return False
         self.tokens += LOAN_TOKENS
         self._has_lent = True

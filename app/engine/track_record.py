@@ -2,10 +2,11 @@
 
 A draft model that has shown nothing is not lent the time to read a prompt (`app.engine.stake`). A script gives one
 answer a process: it would begin each of them as if nobody knew the pair. So a run goes on from what the last one knew,
-as one answer does from another: half of it counts.
+as one answer does from another: half of it counts. The very first one begins with a look at a text that comes along.
 """
 
 from app.engine.acceptance import Acceptance
+from app.engine.first_look import agreement
 from drafters.draft_model import DraftModel
 from models.base import LanguageModel
 from models.errors import LocalspecError
@@ -30,6 +31,12 @@ class TrackRecord:
         self._acceptance = acceptance
         self._written = 0
         acceptance.recall(source, known.get_table(key) or {})
+
+    def introduce(self, target: LanguageModel, draft: LanguageModel) -> None:
+        """See how often both agree, where nothing is known of them yet."""
+        if self._known.get_table(self._key) is None and (agreed := agreement(target, draft)) is not None:
+            self._acceptance.expect(self._source, agreed)
+            self._known.put(self._key, self._acceptance.shown(self._source))
 
     def keep(self, least: int = _WORTH_WRITING) -> None:
         """Write it if at least so many guesses are new."""

@@ -10,6 +10,7 @@ from fakes import FakeClock
 from gguf import LlamaFileType
 from tiny_gguf import write_llama
 
+from app.engine import track_record
 from app.engine.acceptance import Acceptance
 from app.engine.adaptive import Adaptive
 from app.engine.load import LoadPlan
@@ -125,6 +126,59 @@ def test_another_pair_has_shown_nothing(tmp_path: Path, memory: Path) -> None:
     run(model, model, memory, guesses=5)
     assert weight(run(model, other, memory)) == 0
     assert weight(run(other, model, memory)) == 0
+
+
+def proved(worker: Worker) -> float:
+    """Return how often the draft model is known to be right at the first place of a draft."""
+    drafting = worker._slot.drafting
+    assert drafting.adaptive is not None
+    assert drafting.model is not None
+    return drafting.adaptive.acceptance.proved(drafting.model.name, 1)[0]
+
+
+def test_a_new_pair_is_looked_at_before_its_first_answer_and_once(tmp_path: Path, memory: Path) -> None:
+    model, other = (write_llama(tmp_path / name, file_type=LlamaFileType.ALL_F32) for name in ("a.gguf", "b.gguf"))
+
+    def first(draft: Path) -> float:
+        worker = loaded(model, draft, memory)
+        try:
+            assert worker._slot.target.length == 0
+            return proved(worker)
+        finally:
+            worker.close()
+
+    def again() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(track_record, "agreement", lambda *_: pytest.fail("it was looked at before"))
+            assert first(model) == pytest.approx(known)
+
+    known = first(model)
+    assert known > 0.5, "it agrees with itself"
+    assert len(records(memory)) == 1
+    again()
+    with caught(), pytest.MonkeyPatch.context() as broken:
+        broken.setattr(TrackRecord, "introduce", lambda *_: None)
+        assert first(other) > 0
+    assert first(other) == pytest.approx(known)
+    assert len(records(memory)) == 2
+
+
+def test_a_pair_that_meets_in_a_conversation_is_looked_at_and_the_conversation_stays(
+    tmp_path: Path, memory: Path
+) -> None:
+    model = write_llama(tmp_path / "model.gguf", file_type=LlamaFileType.ALL_F32)
+    worker = loaded(model, model, memory)
+    try:
+        answer(worker)
+        target = worker._slot.target
+        said = target.length
+        assert said > 4
+        memory.unlink()
+        worker._slot.drafting.introduce(target)
+        assert len(records(memory)) == 1
+        assert target.length == said
+    finally:
+        worker.close()
 
 
 def shown(adaptive: Adaptive, rounds: int, right: int = 2) -> None:

@@ -11,7 +11,7 @@ from bench_fakes import COLD, PROMPTS, TimedToy, VirtualClock
 import app.engine.bench_run
 import app.engine.load
 from app.engine.adaptive import Adaptive
-from app.engine.bench import Arm, Skipped, Turn
+from app.engine.bench import Arm, BenchPrompt, Skipped, Turn
 from app.engine.bench_arms import ArmKit, ArmSpec, make_arms, parse_arms
 from app.engine.bench_run import BenchRun, Conditions, measure_curve
 from app.engine.load import Loader, LoadPlan
@@ -19,6 +19,7 @@ from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.errors import Cancelled
 from models.llama_load import LlamaOptions
+from models.toy import ToyModel
 
 ARMS = ("auto", "lookup:3", "lookup:7", "suffix:3", "model:2", "model:6")
 
@@ -26,13 +27,20 @@ ARMS = ("auto", "lookup:3", "lookup:7", "suffix:3", "model:2", "model:6")
 class Trial:
     """A loaded benchmark on the toy, and the arms that were made for it."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, draft: str = "toy", *, allow_rounding: bool = False) -> None:
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        draft: str = "toy",
+        *,
+        model: str = "toy",
+        allow_rounding: bool = False,
+    ) -> None:
         self.made: list[list[Arm]] = []
         monkeypatch.setattr(app.engine.bench_run, "make_arms", self._make)
         self.abort = AbortFlag()
-        plan = LoadPlan("toy", parse_drafter(draft), LlamaOptions(), Path("never used"))
+        plan = LoadPlan(model, parse_drafter(draft), LlamaOptions(), Path("never used"))
         clock = time.perf_counter
-        specs = parse_arms(ARMS, 3, has_draft=True)
+        specs = parse_arms(ARMS if draft == "toy" else ["auto"], 3, has_draft=draft == "toy")
         self.run = BenchRun(Loader(plan, self.abort, clock, lambda _, __: None), clock, specs)
         self.conditions: Conditions = self.run.load(allow_rounding=allow_rounding)
 
@@ -54,6 +62,24 @@ def test_all_arms_give_the_plain_text_at_every_temperature(monkeypatch: pytest.M
     assert all(len(answer.tokens) > 10 for turn in turns for answer in turn)
     drafted = [answer.stats.drafted for turn in turns for answer in turn if answer.arm.startswith("model")]
     assert all(drafted)
+
+
+def test_auto_knows_how_often_the_models_agree_and_what_fills_a_hole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def auto(draft: str) -> Adaptive:
+        trial = Trial(monkeypatch, draft, model="toy-fim")
+        prompts = [PROMPTS[0], BenchPrompt("hole", "fim", prefix="def f():", suffix="return")]
+        holes = []
+        for turn in trial.run.run(prompts, [COLD], 20, lambda _, __: None):
+            assert not isinstance(turn, Skipped)
+            (controller,) = [arm.controller for arm in trial.made[-1] if isinstance(arm.controller, Adaptive)]
+            holes.append(controller.fills_hole)
+        assert holes == [False, True]
+        trial.run.close()
+        return controller
+
+    name = f"model:{ToyModel().name}"
+    assert auto("toy").acceptance._lasting[name, 0].weight > 8
+    assert auto("auto").acceptance._lasting[name, 0].weight == 0
 
 
 def test_each_temperature_has_arms_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,6 +56,15 @@ def ask(worker: Worker, question: Question) -> Ended:
     return end
 
 
+def test_the_controller_knows_what_fills_a_hole_and_what_is_an_answer() -> None:
+    made = worker()
+    for question in (chat("hi"), fill(), fill(), chat("hi")):
+        ask(made, question)
+        adaptive = made._slots[0].drafting.adaptive
+        assert adaptive is not None
+        assert adaptive.fills_hole == adaptive._at_stake._fills_hole == (question.hole is not None)
+
+
 QUESTIONS = [chat("the cat sat on the mat. " * 3), fill(), chat("and then? "), fill(Hole("x = ", ""))]
 
 

@@ -1,4 +1,4 @@
-"""What an answer may lose: a token, and less where answers are short: of those a wrong guess is a larger share."""
+"""What an answer may lose: most of a token, and less where answers are short, as a wrong guess is more of those."""
 
 import pytest
 from adapting import played
@@ -9,7 +9,7 @@ from app.engine.calibrate import VerifyCurve
 from app.engine.stake import STAKE_TOKENS, Stake, kept_back
 from drafters.base import Draft
 
-DEAR = VerifyCurve({1: 1.0, 2: 1.37, 4: 2.24, 8: 3.8})
+DEAR = VerifyCurve({1: 1.0, 2: 1.3, 4: 2.0, 8: 3.8})
 """Passes that cost nearly as much as their tokens, as with AVX2 alone; so many passes of one token."""
 COPY = Draft((1, 2, 3, 4), confidence=(0.9,) * 4, source="suffix")
 
@@ -23,7 +23,7 @@ def after(*answers: int) -> Stake:
 
 
 @pytest.mark.parametrize(
-    ("answers", "tokens"), [((), 1.0), ((160,), 1.0), ((50,) * 9, 1.0), ((20,) * 9, 0.4), ((2,) * 9, 0.25)]
+    ("answers", "tokens"), [((), 0.75), ((160,), 0.75), ((50,) * 9, 0.75), ((20,) * 9, 0.3), ((2,) * 9, 0.25)]
 )
 def test_the_shorter_the_last_answers_the_less_may_be_lost_and_never_nothing(
     answers: tuple[int, ...], tokens: float
@@ -37,7 +37,46 @@ def test_the_last_answer_counts_half() -> None:
     assert after(*[10] * 9, 400, 400).tokens == STAKE_TOKENS
     assert after(*[10] * 9, 400, 10, 10).tokens < 0.5
     # As 50 tokens and 20.
-    assert after(400, 400, 20).tokens == pytest.approx(0.63, abs=0.01)
+    assert after(400, 400, 20).tokens == pytest.approx(0.47, abs=0.01)
+
+
+def test_what_fills_a_hole_is_short_and_says_nothing_of_answers_nor_they_of_it() -> None:
+    stake = Stake()
+    answer = stake.tokens, stake.rest(0)
+    for _ in range(9):
+        stake.begin(0, fills_hole=True)
+        hole = stake.tokens, stake.rest(0)
+        assert hole == (0.25, 12), "answers of any length came between"
+        stake.begin(0)
+        assert (stake.tokens, stake.rest(0)) == answer
+        stake.begin(400, fills_hole=True)
+    for _ in range(9):
+        stake.begin(40, fills_hole=True)
+    assert stake.rest(0) == pytest.approx(40, rel=0.01)
+    stake.begin(40)
+    assert (stake.tokens, stake.rest(0)) == answer
+
+
+def test_half_as_much_may_be_lost_besides_where_it_is_proved_not_to_be_expected() -> None:
+    for answers in ((), (20,) * 9, (2,) * 9):
+        stake = after(*answers)
+        assert stake.trust(0.0) == pytest.approx(stake.tokens / 2)
+        assert stake.trust(0.1) == pytest.approx(stake.tokens / 2 - 0.1)
+        assert stake.trust(2.0) == 0.0
+
+
+def test_nothing_is_lent_to_fill_a_hole() -> None:
+    def check() -> None:
+        stake = Stake()
+        stake.begin(0, fills_hole=True)
+        assert not stake.lends(1.0, 100.0, 1.0)
+        assert stake.tokens < 1
+
+    assert Stake().lends(1.0, 100.0, 1.0)
+    check()
+    with pytest.MonkeyPatch.context() as broken, caught():
+        broken.setattr(Stake, "_fills_hole", property(lambda _: False, lambda *_: None), raising=False)
+        check()
 
 
 def test_an_answer_of_which_nothing_was_said_tells_nothing() -> None:
