@@ -32,9 +32,10 @@ template <class OfBlock, class OfGiven, int OF_BITS, int OF_OFFSET, bool TURNED>
     }
 };
 
-template <class Block> INLINE void take_dwords(ints *to, const char *from, int64_t row_bytes, Ahead<Eight<Block>> &ahead) {
-    constexpr int SIXTEENS = sizeof(Block) / 2;  // of eight blocks
-    UNROLL for (int i = 0; i < SIXTEENS; i++) take_sixteen(to + 4 * i, from + 16 * i, row_bytes, ahead);
+// Dwords from FIRST to LAST - 1 of eight blocks, in fours: those before FIRST are there, and up to three more.
+template <int FIRST, int LAST>
+INLINE void take_dwords(ints *to, const char *from, int64_t row_bytes) {
+    UNROLL for (int i = (FIRST + 3) / 4; i < (LAST + 3) / 4; i++) take_sixteen(to + 4 * i, from + 16 * i, row_bytes);
 }
 
 // Low halves of bytes, then high ones; or what a table has for them.
@@ -73,12 +74,16 @@ template <class Block, class Put> INLINE void take_pair(floats *scales, const in
 }
 
 struct OfQ40 : OfSmall<Q40, Q80, 4, 8, true> {
-    static void take(Taken<PIECES> &w, const char *from, int64_t row_bytes, Ahead<Group> &ahead) {
-        ints dwords[36];
-        take_dwords<Block>(dwords, from, row_bytes, ahead);
-        UNROLL for (int i = 0; i < 8; i += 2)
-            take_pair<Block>(w.scales + i, dwords + 9 * i / 2,
-                             [&](int n, const ints *b) { put_halves(w.numbers + 8 * (i + n), b); });
+    template <class Use>
+    static FORCED void take(Scales<PIECES> &w, const char *from, int64_t row_bytes, const Use &use) {
+        ints dwords[36], numbers[8];
+        for_each<4>([&](auto i) ALWAYS_INLINE {
+            take_dwords<9 * i, 9 * i + 9>(dwords, from, row_bytes);
+            take_pair<Block>(w.scales + 2 * i, dwords + 9 * i, [&](int n, const ints *bytes) ALWAYS_INLINE {
+                put_halves(numbers, bytes);
+                use(2 * i + n, numbers);
+            });
+        });
     }
 };
 
@@ -87,22 +92,27 @@ INLINE __m128i table_of_unsigned() {
 }
 
 struct OfIQ4NL : OfSmall<IQ4NL, Q80, 8, OFFSET_OF_EIGHT, true> {
-    static void take(Taken<PIECES> &w, const char *from, int64_t row_bytes, Ahead<Group> &ahead) {
-        ints dwords[36];
-        take_dwords<Block>(dwords, from, row_bytes, ahead);
+    template <class Use>
+    static FORCED void take(Scales<PIECES> &w, const char *from, int64_t row_bytes, const Use &use) {
+        ints dwords[36], numbers[8];
         const __m128i table = table_of_unsigned();
-        UNROLL for (int i = 0; i < 8; i += 2)
-            take_pair<Block>(w.scales + i, dwords + 9 * i / 2,
-                             [&](int n, const ints *b) { put_numbers(w.numbers + 8 * (i + n), b, table); });
+        for_each<4>([&](auto i) ALWAYS_INLINE {
+            take_dwords<9 * i, 9 * i + 9>(dwords, from, row_bytes);
+            take_pair<Block>(w.scales + 2 * i, dwords + 9 * i, [&](int n, const ints *bytes) ALWAYS_INLINE {
+                put_numbers(numbers, bytes, table);
+                use(2 * i + n, numbers);
+            });
+        });
     }
 };
 
 struct OfIQ4XS : OfLong<IQ4XS, 8, OFFSET_OF_EIGHT, false> {
     static constexpr int BITS = 8;
 
-    static void take(Taken<PIECES> &w, const char *from, int64_t row_bytes, Ahead<Group> &ahead) {
+    template <class Use>
+    static FORCED void take(Scales<PIECES> &w, const char *from, int64_t row_bytes, const Use &use) {
         ints head[4];
-        take_sixteen(head, from, row_bytes, ahead);
+        take_sixteen(head, from, row_bytes);
         const floats d = from_low_halves(head[0]);
         for_each<8>([&](auto i) {
             // Four bits of a scale, and two in a high half; it is 32 more than what it stands for.
@@ -111,27 +121,32 @@ struct OfIQ4XS : OfLong<IQ4XS, 8, OFFSET_OF_EIGHT, false> {
             w.scales[i] = multiply(to_floats(add_dwords(scale, all_dwords(-32))), d);
         });
         const __m128i table = table_of_unsigned();
-        UNROLL for (int i = 0; i < 8; i++) {
-            ints bytes[4];
-            take_sixteen(bytes, from + offsetof(Block, qs) + 16 * i, row_bytes, ahead);
-            put_numbers(w.numbers + 8 * i, bytes, table);
-        }
+        for_each<8>([&](auto i) ALWAYS_INLINE {
+            ints bytes[4], numbers[8];
+            take_sixteen(bytes, from + offsetof(Block, qs) + 16 * i, row_bytes);
+            put_numbers(numbers, bytes, table);
+            use(i, numbers);
+        });
     }
 };
 
 struct OfQ50 : OfSmall<Q50, Q80, 5, 16, true> {
-    static void take(Taken<PIECES> &w, const char *from, int64_t row_bytes, Ahead<Group> &ahead) {
-        ints dwords[44];
-        take_dwords<Block>(dwords, from, row_bytes, ahead);
-        UNROLL for (int i = 0; i < 8; i += 2) {
-            const ints *pair = dwords + 11 * i / 2;
-            take_pair<Block>(w.scales + i, pair, [&](int n, const ints *b) { put_halves(w.numbers + 8 * (i + n), b); });
+    template <class Use>
+    static FORCED void take(Scales<PIECES> &w, const char *from, int64_t row_bytes, const Use &use) {
+        ints dwords[44], numbers[8];
+        for_each<4>([&](auto i) ALWAYS_INLINE {
+            take_dwords<11 * i, 11 * i + 11>(dwords, from, row_bytes);
+            const ints *pair = dwords + 11 * i;
             // Those of numbers that are turned are turned as well.
             const ints first = joined(shifted<-16>(pair[0]), shifted<16>(pair[1]));
             const ints twice = all_dwords(0xfffcfffc), rest = all_dwords(0x00030003);
-            add_fifths(w.numbers + 8 * i, with_bits(bit_and(shifted<2>(first), twice), shifted<-14>(first), rest));
-            add_fifths(w.numbers + 8 * (i + 1), pair[6]);
-        }
+            const ints fifths[] = {with_bits(bit_and(shifted<2>(first), twice), shifted<-14>(first), rest), pair[6]};
+            take_pair<Block>(w.scales + 2 * i, pair, [&](int n, const ints *bytes) ALWAYS_INLINE {
+                put_halves(numbers, bytes);
+                add_fifths(numbers, fifths[n]);
+                use(2 * i + n, numbers);
+            });
+        });
     }
 };
 
@@ -139,17 +154,19 @@ struct OfQ50 : OfSmall<Q50, Q80, 5, 16, true> {
 template <class Block, int BITS> struct OfWithMinimums : OfSmall<Block, Q81, BITS, 0, false> {
     using Group = Eight<Block>;
 
-    static void take(Taken<8> &w, const char *from, int64_t row_bytes, Ahead<Group> &ahead) {
+    template <class Use>
+    static FORCED void take(Scales<8> &w, const char *from, int64_t row_bytes, const Use &use) {
         constexpr int DWORDS = sizeof(Block) / 4;
-        ints dwords[8 * DWORDS];
-        take_dwords<Block>(dwords, from, row_bytes, ahead);
-        UNROLL for (int i = 0; i < 8; i++) {
+        ints dwords[8 * DWORDS], numbers[8];
+        for_each<8>([&](auto i) ALWAYS_INLINE {
+            take_dwords<DWORDS * i, DWORDS * i + DWORDS>(dwords, from, row_bytes);
             const ints *block = dwords + DWORDS * i;
             w.scales[i] = from_low_halves(block[0]);
             w.minimums[i] = from_low_halves(shifted<-16>(block[0]));
-            put_halves(w.numbers + 8 * i, block + DWORDS - 4);
-            if (BITS == 5) add_fifths(w.numbers + 8 * i, block[1]);
-        }
+            put_halves(numbers, block + DWORDS - 4);
+            if (BITS == 5) add_fifths(numbers, block[1]);
+            use(i, numbers);
+        });
     }
 };
 

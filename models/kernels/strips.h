@@ -11,15 +11,25 @@ namespace {
 
 constexpr int STRIP_COLUMNS = 8;         // for which numbers are loaded once
 constexpr int64_t MOST_STRIPS = 4;       // that are taken apart together, where there are more columns
-// Bytes by which memory is asked for before it is needed. Groups that are no whole sixteens, as those of 210 bytes, come in at
-// three quarters of the speed by 10,000; the others gain little or nothing by more.
-template <class Group> constexpr int64_t STRIP_AHEAD = sizeof(Group) % 16 == 0 ? 10'000 : 16'000;
+// Columns, two and more, for which what is taken apart is used at once: with more of them the compiler would take half as long
+// again. One alone is mostly bound by memory, which comes in a tenth more slowly the less there is to do beside it.
+#ifdef ADD_QUAD_PRODUCTS
+constexpr int FEW_COLUMNS = 6;
+#else
+constexpr int FEW_COLUMNS = 1;
+#endif
+// Bytes by which memory is asked for before it is needed, row by row between other work and as evenly as can be: only so many
+// lines can be on their way, and who asks for more has to wait. By 10,000 groups of 210 bytes come in at four fifths the speed.
+constexpr int64_t STRIP_AHEAD = 16'000;
 
-// A group of 256 weights of each row of a strip, taken apart: four numbers, unsigned, of each row, the next four, and so on.
-// A piece is what has one scale, PIECES a group.
-template <int PIECES> struct Taken {
-    ints numbers[64];
+// What a group of 256 weights of each row of a strip is scaled by. A piece is what has one scale, PIECES a group.
+template <int PIECES> struct Scales {
     floats scales[PIECES], minimums[PIECES];  // minimums are negative, and there if the format has some
+};
+// The group taken apart: four numbers, unsigned, of each row, the next four, and so on, in the order of `arrange`.
+template <int PIECES> struct Taken : Scales<PIECES> {
+    static constexpr int FOURS = 64 / PIECES;  // of a piece
+    ints numbers[64];
 };
 
 // What goes with a group in a column of activations. `sums` are those of pieces, for minimums; `starts` make up for what the
@@ -48,21 +58,8 @@ template <int N, class Do> INLINE void for_each(const Do &act) {
     }
 }
 
-// The same group of some rows that is needed soon. It is fetched row by row between other work, since only so many lines of
-// memory can be on their way, and who asks for more has to wait.
-template <class Group> struct Ahead {
-    const char *row;
-    int64_t row_bytes, rows;
-    FORCED void fetch() {
-        if (rows == 0) return;
-        UNROLL for (size_t line = 0; line < sizeof(Group); line += 64) _mm_prefetch(row + line, _MM_HINT_T1);
-        row += row_bytes, rows--;
-    }
-};
-
 // 16 bytes of each row of a strip: four of each row, the next four, and so on.
-template <class Group> INLINE void take_sixteen(ints *to, const char *from, int64_t row_bytes, Ahead<Group> &ahead) {
-    ahead.fetch();
+INLINE void take_sixteen(ints *to, const char *from, int64_t row_bytes) {
     const auto of_row = [=](int r) { return _mm_loadu_si128(reinterpret_cast<const __m128i *>(from + r * row_bytes)); };
     ints rows[4];
     UNROLL for (int r = 0; r < 4; r++) {
@@ -72,6 +69,11 @@ template <class Group> INLINE void take_sixteen(ints *to, const char *from, int6
         rows[r] = _mm512_mask_broadcast_i32x4(rows[r], 0xf000, of_row(r + 12));
     }
     weave(to, rows[0], rows[1], rows[2], rows[3]);
+}
+
+INLINE void take_thirty_two(ints *to, const char *from, int64_t row_bytes) {
+    take_sixteen(to, from, row_bytes);
+    take_sixteen(to + 4, from + 16, row_bytes);
 }
 
 // Four numbers of a column times four of each row, added to what is there; and N times as many, of COLUMNS columns, which
@@ -99,8 +101,8 @@ template <int BITS, int N, int COLUMNS, class X> INLINE void add_products_of_col
 }
 #endif
 
-// A format of weights, of which `Of` knows the groups and how one is taken apart; and by what numbers are more than they
-// stand for, and whether there are minimums.
+// A format of weights, of which `Of` knows the groups and how one is taken apart, `take`, which hands on the numbers piece by
+// piece, with the scales set; and by what numbers are more than they stand for, and whether there are minimums.
 template <class Of> struct Strips {
     using Block = typename Of::Block;
     using Given = typename Of::Given;
@@ -110,7 +112,8 @@ template <class Of> struct Strips {
     static FORCED void arrange(Activations *to, const Given *from, int64_t blocks) { Of::arrange(to, from, blocks); }
 };
 
-// What formats have in common whose blocks are groups, of pieces with a scale each.
+// What formats have in common whose blocks are groups, of pieces with a scale each. Of sixteen, those come first of which
+// the same bytes have a part: of eight every other one.
 template <class OfBlock, int OF_PIECES, int OF_OFFSET, bool HAS_MINIMUMS> struct OfLong {
     using Block = OfBlock;
     using Group = OfBlock;
@@ -118,11 +121,14 @@ template <class OfBlock, int OF_PIECES, int OF_OFFSET, bool HAS_MINIMUMS> struct
     static constexpr int BLOCKS = 1, PIECES = OF_PIECES, FACTORS = 1, OFFSET = OF_OFFSET;
     static constexpr bool MINIMUMS = HAS_MINIMUMS;
 
+    static constexpr int place(int i) { return PIECES == 16 ? i / 8 * 8 + i % 4 * 2 + i / 4 % 2 : i; }
+
     template <class Column> static FORCED void arrange(Column *to, const Q8K *from, int64_t) {
-        memcpy(to->numbers, from->qs, sizeof to->numbers);
-        constexpr int EACH = 16 / PIECES;  // sums of 16 numbers in a piece
+        constexpr int EACH = 16 / PIECES, SIZE = 16 * EACH;  // sums of 16 numbers in a piece, and its numbers
         for (int i = 0; i < PIECES; i++) {
-            const int sum = from->bsums[i * EACH] + (EACH > 1 ? from->bsums[i * EACH + 1] : 0);
+            memcpy(to->numbers + SIZE * i, from->qs + SIZE * place(i), SIZE);
+            const int16_t *sums = from->bsums + EACH * place(i);
+            const int sum = sums[0] + (EACH > 1 ? sums[1] : 0);
             if (MINIMUMS) to->sums[i] = sum;
             else to->starts[i] = -OFFSET * sum;
         }
@@ -130,20 +136,21 @@ template <class OfBlock, int OF_PIECES, int OF_OFFSET, bool HAS_MINIMUMS> struct
     }
 };
 
-// Pieces of a group of a strip times those of COLUMNS columns, added to what there is. A sum comes about in the same way
-// whatever the number of columns.
-template <class Of, int COLUMNS>
-INLINE void add_group(floats *sums, const Taken<Of::PIECES> &w, int64_t pieces, const StripColumn<Of> *x,
-                      Ahead<typename Of::Group> &ahead) {
-    constexpr int FOURS = 64 / Of::PIECES;
-    floats values[COLUMNS];
-    UNROLL for (int c = 0; c < COLUMNS; c++) values[c] = Of::FACTORS == 1 ? zeros() : sums[c];
-    for (int i = 0; i < pieces; i++) {
-        UNROLL for (int row = 0; row < LANES / Of::PIECES; row++) ahead.fetch();
+// The sums of a group of a strip times those of COLUMNS columns, piece by piece, added to what there is. A sum comes about in
+// the same way whatever the number of columns.
+template <class Of, int COLUMNS> struct GroupSums {
+    floats *sums, values[COLUMNS];
+    const StripColumn<Of> *x;
+
+    FORCED GroupSums(floats *sums, const StripColumn<Of> *x) : sums(sums), x(x) {
+        UNROLL for (int c = 0; c < COLUMNS; c++) values[c] = Of::FACTORS == 1 ? zeros() : sums[c];
+    }
+    FORCED void add(const Scales<Of::PIECES> &w, int i, const ints *of_weights) {
+        constexpr int FOURS = 64 / Of::PIECES;
         ints products[COLUMNS];
         UNROLL for (int c = 0; c < COLUMNS; c++) products[c] = Of::OFFSET ? all_dwords(x[c].starts[i]) : ints{};
         const auto numbers = [&](int c) { return x[c].numbers + 4 * FOURS * i; };
-        add_products_of_columns<Of::BITS, FOURS, COLUMNS>(products, w.numbers + FOURS * i, numbers);
+        add_products_of_columns<Of::BITS, FOURS, COLUMNS>(products, of_weights, numbers);
         UNROLL for (int c = 0; c < COLUMNS; c++) {
             floats value = to_floats(products[c]);
             if (Of::FACTORS > 1) value = multiply(value, all_floats(x[c].d[i]));
@@ -151,48 +158,96 @@ INLINE void add_group(floats *sums, const Taken<Of::PIECES> &w, int64_t pieces, 
             if (Of::MINIMUMS) values[c] = multiply_add(w.minimums[i], all_floats(x[c].sums[i]), values[c]);
         }
     }
-    UNROLL for (int c = 0; c < COLUMNS; c++)
-        sums[c] = Of::FACTORS == 1 ? multiply_add(values[c], all_floats(x[c].d[0]), sums[c]) : values[c];
+    FORCED void end() {
+        UNROLL for (int c = 0; c < COLUMNS; c++)
+            sums[c] = Of::FACTORS == 1 ? multiply_add(values[c], all_floats(x[c].d[0]), sums[c]) : values[c];
+    }
+};
+
+template <class Of, int COLUMNS>
+INLINE void add_group(floats *sums, const Taken<Of::PIECES> &w, int64_t pieces, const StripColumn<Of> *x) {
+    GroupSums<Of, COLUMNS> group(sums, x);
+    for (int i = 0; i < pieces; i++) group.add(w, i, w.numbers + w.FOURS * i);
+    group.end();
 }
 
 template <class Of, int COLUMNS = STRIP_COLUMNS>
-INLINE void add_groups(int64_t columns, floats *sums, const Taken<Of::PIECES> &w, int64_t pieces, const StripColumn<Of> *x,
-                       Ahead<typename Of::Group> &ahead) {
-    if (columns == COLUMNS) return add_group<Of, COLUMNS>(sums, w, pieces, x, ahead);
-    if constexpr (COLUMNS > 1) add_groups<Of, COLUMNS - 1>(columns, sums, w, pieces, x, ahead);
+INLINE void add_groups(int64_t columns, floats *sums, const Taken<Of::PIECES> &w, int64_t pieces, const StripColumn<Of> *x) {
+    if (columns == COLUMNS) return add_group<Of, COLUMNS>(sums, w, pieces, x);
+    if constexpr (COLUMNS > 1) add_groups<Of, COLUMNS - 1>(columns, sums, w, pieces, x);
 }
 
-// A group of some strips times that of all columns, which begin with `x`. `sums`: all columns of a strip, then of the next.
-template <class Of>
-INLINE void add_columns(floats *sums, const Taken<Of::PIECES> *taken, int64_t strips, int64_t pieces, int64_t columns,
-                        int64_t groups, int64_t g, const StripColumn<Of> *x, Ahead<typename Of::Group> *ahead) {
-    for (int64_t c = 0; c < columns; c += STRIP_COLUMNS) {
-        const int64_t width = columns - c < STRIP_COLUMNS ? columns - c : STRIP_COLUMNS;
-        for (int64_t s = 0; s < strips; s++)
-            add_groups<Of>(width, sums + s * columns + c, taken[s], pieces, x + c * groups + g * width, ahead[s]);
+// What is needed soon when group `g` of a strip, one of so many, is worked on. Behind the last group comes the first one of as
+// many strips again.
+template <class Of> INLINE const char *soon(const Matrices &m, const char *strip, int64_t strips, int64_t g) {
+    constexpr int64_t BYTES = sizeof(typename Of::Group);
+    const int64_t groups = groups_of<Strips<Of>>(m.blocks), to_come = g + STRIP_AHEAD / (LANES * BYTES);
+    return strip + to_come / groups * strips * LANES * m.row_bytes + to_come % groups * BYTES;
+}
+// Ask for it in some of the rows.
+template <class Group> INLINE void ask_for(const char *&row, int64_t row_bytes, int rows) {
+    UNROLL for (int i = 0; i < rows; i++, row += row_bytes)
+        UNROLL for (size_t line = 0; line < sizeof(Group); line += 64) _mm_prefetch(row + line, _MM_HINT_T1);
+}
+
+// Pieces of a group, which is not whole at the end of some rows.
+template <class Of> INLINE int64_t pieces_of(const Matrices &m, int64_t g) {
+    const int64_t blocks = m.blocks - g * Of::BLOCKS;
+    return blocks < Of::BLOCKS ? blocks : Of::PIECES;
+}
+
+// A strip times COLUMNS columns, few: what is taken apart is used at once. To put it down and read it again would take a third
+// of the time.
+template <class Of, int COLUMNS>
+void multiply_strip(const Matrices &m, const char *strip, const StripColumn<Of> *x, floats *out) {
+    floats sums[COLUMNS];
+    UNROLL for (int c = 0; c < COLUMNS; c++) sums[c] = zeros();
+    for (int64_t g = 0; g < groups_of<Strips<Of>>(m.blocks); g++) {
+        const int64_t pieces = pieces_of<Of>(m, g);
+        const char *row = soon<Of>(m, strip, 1, g);
+        GroupSums<Of, COLUMNS> group(sums, x + g * COLUMNS);
+        Scales<Of::PIECES> w;
+        Of::take(w, strip + g * sizeof(typename Of::Group), m.row_bytes, [&](int i, const ints *numbers) ALWAYS_INLINE {
+            ask_for<typename Of::Group>(row, m.row_bytes, LANES / Of::PIECES);
+            if (Of::BLOCKS == 1 || i < pieces) group.add(w, i, numbers);
+        });
+        group.end();
     }
+    UNROLL for (int c = 0; c < COLUMNS; c++) out[c] = sums[c];
+}
+template <class Of, int COLUMNS = FEW_COLUMNS>
+INLINE void multiply_strip(const Matrices &m, const char *strip, int64_t columns, const StripColumn<Of> *x, floats *out) {
+    if (columns == COLUMNS) return multiply_strip<Of, COLUMNS>(m, strip, x, out);
+    if constexpr (COLUMNS > 2) multiply_strip<Of, COLUMNS - 1>(m, strip, columns, x, out);
 }
 
-// Some strips times all columns.
+// Some strips times all columns. `sums`: all columns of a strip, then of the next.
 template <class Of>
 void multiply_strips(const Matrices &m, const char *weights, int64_t strips, int64_t columns, const StripColumn<Of> *x,
                      floats *sums) {
-    constexpr int64_t BYTES = sizeof(typename Of::Group);
     const int64_t groups = groups_of<Strips<Of>>(m.blocks), strip_bytes = LANES * m.row_bytes;
+    if constexpr (FEW_COLUMNS > 1)
+        if (columns > 1 && columns <= FEW_COLUMNS) return multiply_strip<Of>(m, weights, columns, x, sums);
     Taken<Of::PIECES> taken[MOST_STRIPS];
     for (int64_t i = 0; i < strips * columns; i++) sums[i] = zeros();
     for (int64_t g = 0; g < groups; g++) {
-        // Behind the last group comes the first one of as many strips again.
-        const int64_t to_come = g + STRIP_AHEAD<typename Of::Group> / (LANES * BYTES);
-        const char *soon = weights + to_come / groups * strips * strip_bytes + to_come % groups * BYTES;
-        Ahead<typename Of::Group> ahead[MOST_STRIPS];
+        const char *rows[MOST_STRIPS];
         for (int64_t s = 0; s < strips; s++) {
-            ahead[s] = {soon + s * strip_bytes, m.row_bytes, LANES};
-            Of::take(taken[s], weights + s * strip_bytes + g * BYTES, m.row_bytes, ahead[s]);
+            const char *strip = weights + s * strip_bytes;
+            rows[s] = soon<Of>(m, strip, strips, g);
+            Taken<Of::PIECES> &w = taken[s];
+            Of::take(w, strip + g * sizeof(typename Of::Group), m.row_bytes, [&](int i, const ints *numbers) ALWAYS_INLINE {
+                ask_for<typename Of::Group>(rows[s], m.row_bytes, 1);
+                UNROLL for (int v = 0; v < w.FOURS; v++) w.numbers[w.FOURS * i + v] = numbers[v];
+            });
         }
-        // A group that is not whole has fewer pieces.
-        const int64_t blocks = m.blocks - g * Of::BLOCKS, pieces = blocks < Of::BLOCKS ? blocks : Of::PIECES;
-        add_columns<Of>(sums, taken, strips, pieces, columns, groups, g, x, ahead);
+        for (int64_t c = 0; c < columns; c += STRIP_COLUMNS) {
+            const int64_t width = columns - c < STRIP_COLUMNS ? columns - c : STRIP_COLUMNS;
+            for (int64_t s = 0; s < strips; s++) {
+                if (c == 0) ask_for<typename Of::Group>(rows[s], m.row_bytes, LANES - Of::PIECES);
+                add_groups<Of>(width, sums + s * columns + c, taken[s], pieces_of<Of>(m, g), x + c * groups + g * width);
+            }
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 
 #define FORCED inline __attribute__((always_inline))
 #define INLINE static FORCED
+#define ALWAYS_INLINE __attribute__((always_inline))  // of a function without a name
 #define UNROLL _Pragma("GCC unroll 16")
 
 #if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__) && !defined(LOCALSPEC_NO_AVX512)
