@@ -197,9 +197,15 @@ IN_STRIPS = {
     ),
     "a strip in another's place": (
         "strips.h",
-        "weights + s * strip_bytes + g * BYTES",
-        "weights + g * BYTES",
+        "*strip = weights + s * strip_bytes",
+        "*strip = weights",
         "products of Q3_K come out wrong",
+    ),
+    "one column of few in another's place": (
+        "strips.h",
+        "out[c] = sums[c]",
+        "out[c] = sums[0]",
+        "depend on how many are made together",
     ),
     "the last row of all left out": (
         "strips.h",
