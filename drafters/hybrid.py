@@ -53,8 +53,11 @@ class Appraiser(Protocol):
     def worth(self, draft: Draft) -> float:
         """Return what the best beginning of a draft is worth; 0 for one not worth checking."""
 
-    def wish(self, free: Draft, unread: int, limit: int) -> Wish:
-        """Return how to use the draft model beside a free draft, when it has `unread` tokens to read first."""
+    def wish(self, free: Draft, unread: int, limit: int, *, skipped: int = 0) -> Wish:
+        """Return how to use the draft model beside a free draft, when it has `unread` tokens to read first.
+
+        `skipped` are those before them that it has not read, and will not.
+        """
 
     def learn(self, source: str, hindsight: Hindsight) -> None:
         """Learn what a draft model would have guessed of a text that is known."""
@@ -70,7 +73,7 @@ class Eager:
         """Return the length."""
         return len(draft.tokens)
 
-    def wish(self, free: Draft, unread: int, limit: int) -> Wish:  # noqa: ARG002
+    def wish(self, free: Draft, unread: int, limit: int, *, skipped: int = 0) -> Wish:  # noqa: ARG002
         """Ask the draft model, unless a free draft is there already."""
         return Wish() if free.tokens else Wish(Ask.DRAFT, limit)
 
@@ -156,7 +159,7 @@ class Hybrid:
 
     def _wish(self, model: DraftModel, free: Draft, context: Sequence[int], limit: int) -> Wish:
         """Return how to use the draft model, which then has no more to read than is wished."""
-        wish = self.appraiser.wish(free, model.unread(context), limit)
+        wish = self.appraiser.wish(free, model.unread(context), limit, skipped=model.skipped)
         if wish.window is not None:
             model.focus(context, wish.window)
         return wish

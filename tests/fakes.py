@@ -117,7 +117,7 @@ class Whimsical:
     def worth(self, draft: Draft) -> float:  # noqa: ARG002
         return self._random.random()
 
-    def wish(self, free: Draft, unread: int, limit: int) -> Wish:  # noqa: ARG002
+    def wish(self, free: Draft, unread: int, limit: int, *, skipped: int = 0) -> Wish:  # noqa: ARG002
         window = self._random.choice([None, None, None, 1, 5, 20])
         return Wish(self._random.choice(list(Ask)), self._random.randint(0, limit + 3), window)
 

@@ -93,6 +93,11 @@ class Acceptance:
         self._by_place: defaultdict[tuple[str, int], _Cell] = defaultdict(_Cell)
         self._lasting: defaultdict[tuple[str, int], _Cell] = defaultdict(partial(_Cell, memory=_LASTING))
         self._second: defaultdict[str, _Cell] = defaultdict(_Cell)
+        self.in_part = ""
+        """Beginning of the sources that have not read all of their text; "": none.
+
+        What they guess now is worse, and says nothing of the long run.
+        """
         self._followed: Draft | None = None
         self._since: list[int] = []
 
@@ -219,10 +224,11 @@ class Acceptance:
             if source == draft.source and cell not in decided:
                 cell.fade(_UNUSED)
 
-    def _cells(self, source: str, sure: float, group: int) -> tuple[_Cell, _Cell, _Cell]:
+    def _cells(self, source: str, sure: float, group: int) -> tuple[_Cell, ...]:
         """Return all that learn from one guess."""
-        evidence = self._by_evidence[source, bisect_right(_SURENESS, sure), group]
-        return evidence, self._by_place[source, group], self._lasting[source, group]
+        lately = self._by_evidence[source, bisect_right(_SURENESS, sure), group], self._by_place[source, group]
+        in_part = self.in_part and source.startswith(self.in_part)
+        return lately if in_part else (*lately, self._lasting[source, group])
 
 
 def confidence_of(draft: Draft) -> Sequence[float]:

@@ -103,7 +103,7 @@ class Adaptive:
         """Return what the best beginning of a draft is worth, in tokens; 0 for one not worth checking."""
         return best_length(self.trusted(draft), self.curve, self.price)[1]
 
-    def wish(self, free: Draft, unread: int, limit: int) -> Wish:
+    def wish(self, free: Draft, unread: int, limit: int, *, skipped: int = 0) -> Wish:
         """Return how to use the draft model: what it is expected to add must pay for its time."""
         self._asked, self._expected_draft_seconds, self._at_stake.ahead = False, 0.0, 0.0
         # The first token of an answer waits for nobody.
@@ -111,8 +111,8 @@ class Adaptive:
             return Wish()
         read, wish = self._lent(unread, limit) or self._wanted(free, unread, limit)
         self._unread, self._asked = read, wish.ask is not Ask.NOTHING
-        if self._asked and read < unread:
-            wish = replace(wish, window=read)
+        wish = replace(wish, window=read) if self._asked and read < unread else wish
+        self.acceptance.in_part = self.model.name if skipped or wish.window else ""
         if self._asked:
             given = wish.length if wish.ask is Ask.CHECK else 0
             self._at_stake.ahead = self.model.reading(read + given)

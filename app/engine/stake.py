@@ -28,7 +28,7 @@ _LEAST_REST = 4.0
 """Tokens that an answer is expected to go on for, at least."""
 _BY_CHANCE = 4
 """Guesses that may come true in a row without a copy behind them."""
-_FIRST_GUESSES, _LEAST_TOKENS = 3, 0.25
+_FIRST_GUESSES, _LEAST_TOKENS = 3, 0.2
 """Free guesses that have to be affordable before anything is known, and what may be lost at least."""
 _FIRST_LENGTH, _HARDLY_DEARER = 4, 0.1
 """Longest first draft of a copy, and tokens' time that it may cost beyond its first guess."""

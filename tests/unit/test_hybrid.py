@@ -37,7 +37,7 @@ class Scripted:
     def worth(self, draft: Draft) -> float:
         return sum(draft.tokens)
 
-    def wish(self, free: Draft, unread: int, limit: int) -> Wish:  # noqa: ARG002
+    def wish(self, free: Draft, unread: int, limit: int, *, skipped: int = 0) -> Wish:  # noqa: ARG002
         self.free.append(free)
         self.unread.append(unread)
         return self.wishes.pop(0) if len(self.wishes) > 1 else self.wishes[0]

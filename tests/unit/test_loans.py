@@ -2,7 +2,7 @@
 
 from unittest.mock import patch
 
-from adapting import EVEN, MODEL, model_cost, new, played
+from adapting import EVEN, MODEL, free, model_cost, new, played
 from answering import Make, replayed, trace
 from checking import caught
 from replay import Played, Trace
@@ -12,6 +12,7 @@ from app.engine.calibrate import VerifyCurve
 from app.engine.model_cost import ModelCost
 from app.engine.round import Round
 from app.engine.stake import LOAN_TOKENS, STAKE_SHARE, STAKE_TOKENS, Stake
+from drafters.base import NO_DRAFT
 
 PROMPT = 130
 """Tokens that the draft model below reads in the time of 1.65 passes, which no answer may lose by itself."""
@@ -89,6 +90,38 @@ def test_one_that_was_right_long_ago_is_lent_the_time_though_the_last_answers_di
     assert lends()
     with patch("app.engine.acceptance._LASTING", 0.0), caught():
         assert lends()
+
+
+def test_what_one_guesses_that_has_read_the_end_alone_says_nothing_of_what_it_does_with_all() -> None:
+    def lends_after_bad_guesses(skipped: int) -> bool:
+        adaptive = new(step=0.05)
+        adaptive.learn(MODEL, [(0.9, True)] * 100)
+        for _ in range(20):
+            played(adaptive)
+            adaptive.wish(NO_DRAFT, 1, 31, skipped=skipped)
+            adaptive.learn(MODEL, [(0.6, False)] * 20)
+        for _ in range(4):
+            for _ in range(60):
+                played(adaptive)
+            adaptive.begin()
+        played(adaptive)
+        return adaptive._lent(PROMPT, 31) is not None
+
+    assert lends_after_bad_guesses(skipped=700)
+    assert not lends_after_bad_guesses(skipped=0)
+
+
+def test_who_has_a_window_of_the_text_alone_is_known_to_before_it_guesses() -> None:
+    adaptive = new(step=0.05)
+    adaptive.learn(MODEL, [(0.9, True)] * 100)
+    played(adaptive)
+    wish = adaptive.wish(NO_DRAFT, 2000, 31)
+    assert wish.window is not None
+    before = adaptive.acceptance.shown(MODEL)["0 lasting"]
+    adaptive.learn(MODEL, [(0.6, False)] * 20)
+    assert adaptive.acceptance.shown(MODEL)["0 lasting"] == before
+    adaptive.acceptance.observe(free(1), [9])
+    assert adaptive.acceptance.shown("suffix")["0 lasting"] == [0.0, 1.0], "what copies has read it all"
 
 
 def test_nothing_is_lent_that_an_answer_like_the_last_ones_is_too_short_to_pay_back() -> None:

@@ -23,7 +23,7 @@ def after(*answers: int) -> Stake:
 
 
 @pytest.mark.parametrize(
-    ("answers", "tokens"), [((), 0.75), ((160,), 0.75), ((50,) * 9, 0.75), ((20,) * 9, 0.3), ((2,) * 9, 0.25)]
+    ("answers", "tokens"), [((), 0.75), ((160,), 0.75), ((50,) * 9, 0.75), ((20,) * 9, 0.3), ((2,) * 9, 0.2)]
 )
 def test_the_shorter_the_last_answers_the_less_may_be_lost_and_never_nothing(
     answers: tuple[int, ...], tokens: float
@@ -46,7 +46,7 @@ def test_what_fills_a_hole_is_short_and_says_nothing_of_answers_nor_they_of_it()
     for _ in range(9):
         stake.begin(0, fills_hole=True)
         hole = stake.tokens, stake.rest(0)
-        assert hole == (0.25, 12), "answers of any length came between"
+        assert hole == (0.2, 12), "answers of any length came between"
         stake.begin(0)
         assert (stake.tokens, stake.rest(0)) == answer
         stake.begin(400, fills_hole=True)
@@ -110,6 +110,6 @@ def test_where_passes_are_dear_and_answers_short_one_guess_is_all_that_may_be_wr
 
 def test_where_passes_are_cheap_a_small_stake_is_enough_for_free_guesses() -> None:
     cheap = VerifyCurve({1: 1.0, 4: 1.1, 8: 1.5})
-    assert kept_back(cheap, 0.25) == 0.0
-    assert kept_back(cheap, 1.0) == 0.75
+    assert kept_back(cheap, 0.2) == 0.0
+    assert kept_back(cheap, 1.0) == 0.8
     assert kept_back(DEAR, 0.4) == kept_back(DEAR, 1.0) == 0.0
