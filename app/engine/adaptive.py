@@ -15,7 +15,7 @@ from operator import mul
 from app.engine.acceptance import Acceptance
 from app.engine.calibrate import VerifyCurve
 from app.engine.control import with_siblings
-from app.engine.looks import Looks
+from app.engine.looks import LOOK_SHARE, Looks
 from app.engine.model_cost import SMALLEST_WINDOW, WINDOWS, ModelCost
 from app.engine.passes import Bounds
 from app.engine.round import Round
@@ -74,8 +74,7 @@ class Adaptive:
         self._rounds = self._said = 0
         self._looks.begin()
         # The last answer may have been stopped inside a round.
-        self._guess = None
-        self._pending, self._caught_up = 1, False
+        self._pending, self._caught_up, self._guess = 1, False, None
 
     @property
     def price(self) -> float:
@@ -89,8 +88,7 @@ class Adaptive:
 
     def limit(self) -> int:
         """Return the most tokens that may be worth asking for; none when the price of plain decoding has to be seen."""
-        sees_price = self.curve.one_is_due and not self.others
-        if sees_price or not (self._looks.is_due or self._may_ask()):
+        if (self.curve.one_is_due and not self.others) or not (self._looks.is_due or self._may_ask()):
             return 0
         return self.certain if self.model else min(self.certain, self._longest_copy())
 
@@ -202,12 +200,14 @@ class Adaptive:
         self._seconds = _MEMORY * self._seconds + seconds
         self._rounds += 1
         self._said += len(round_.emitted)
-        # A plain round is what it is compared with: however slow, it has lost nothing but the time to look for a draft.
-        drafted = len(round_.draft.tokens) > 0
-        saved = len(round_.emitted) * self.curve.seconds(1) - seconds if drafted else -round_.draft_seconds
+        # A plain round loses nothing but the time to look for a draft, which is kept small where looks are had: a stake
+        # that they had eaten would keep back what they find.
+        drafted, asked, one = len(round_.draft.tokens) > 0, self._asked or self._caught_up, self.curve.seconds(1)
+        looked = round_.draft_seconds if asked else min(round_.draft_seconds, LOOK_SHARE * one)
+        saved = len(round_.emitted) * one - seconds if drafted else -looked
         self._at_stake.end_round(seconds, saved)
         self._credit += _PROBE_SHARE * seconds
-        self._looks.observe(round_, guess, self.price, asked=self._asked or self._caught_up)
+        self._looks.observe(round_, guess, self.price, asked=asked)
         learn = self.acceptance.follow if self.others and not drafted else self.acceptance.observe
         learn(guess or NO_DRAFT, round_.emitted)
         self._observe_draft_seconds(guess or NO_DRAFT, round_.draft_seconds)

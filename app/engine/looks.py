@@ -1,18 +1,21 @@
 """How often a free draft is looked for: in every round, or where that costs time and finds nothing, less often.
 
 To index what was said and look for how it goes on takes some tenths of a millisecond: nothing beside a pass of a large
-model, and two or three hundredths of one of a tiny model, or of a pass that several answers share. The longer nothing
-was worth checking, the longer the pause, so that a copy is noticed after a share of the time that there was none.
+model, two or three hundredths of one of a tiny model, or of a pass that several answers share, and a tenth of one on a
+quick GPU. The longer nothing was worth checking, the longer the pause, so that a copy is noticed after a share of the
+time that there was none; and the dearer a look, the sooner it grows, and the longer it gets.
 """
 
 from app.engine.round import Round
 from drafters.base import Draft
 from models.base import common_prefix
 
-_SHARE = 0.01
+LOOK_SHARE = 0.01
 """Tokens' time that a look may take and be had in every round."""
-_IN_VAIN, _LONGEST = 8, 8
-"""Looks in vain that make the pause a round longer, and the longest: rounds from one look to the next."""
+_IN_VAIN, _MOST_IN_VAIN = 8, 56
+"""Looks in vain that make the pause, the rounds from one look to the next, a round longer; and the most that count."""
+_DEAR, _QUICKEST = 8, 4
+"""A look this many times as dear as one may be makes the pause grow by two rounds in the same time; and most so."""
 _NEW = 0.1
 """Weight of the latest look in the price of one."""
 
@@ -25,13 +28,13 @@ class Looks:
         """Guesses that came true one after the other, checked or not."""
         self._seconds = 0.0
         self._in_vain = 0
-        self._rounds, self._pause = _LONGEST, 1
+        self._rounds = self._pause = 1
         self._follows = False
 
     def begin(self) -> None:
         """Start an answer, with a look: another text, of which half of what was seen tells something."""
         self._in_vain //= 2
-        self._rounds, self._follows, self.run = _LONGEST, False, 0
+        self._rounds, self._follows, self.run = self._pause, False, 0
 
     @property
     def is_due(self) -> bool:
@@ -50,10 +53,11 @@ class Looks:
         unbroken = right > 0 and right in (len(round_.emitted), len(guess.tokens))
         self.run = self.run + right if unbroken else right // 2
         worth = len(round_.draft.tokens) > 0
-        self._in_vain = 0 if worth else min(self._in_vain + 1, _IN_VAIN * (_LONGEST - 1))
+        self._in_vain = 0 if worth else min(self._in_vain + 1, _MOST_IN_VAIN)
         if not worth and not asked:
             # What a draft that is checked costs is part of what it gains.
             self._seconds += (round_.draft_seconds - self._seconds) * (_NEW if self._seconds else 1.0)
-        dear = self._seconds * price > _SHARE
-        self._pause = min(_LONGEST, 1 + self._in_vain // _IN_VAIN) if dear else 1
+        dearness = self._seconds * price / LOOK_SHARE
+        growth = min(max(1.0, dearness / _DEAR), _QUICKEST) if dearness > 1 else 0.0
+        self._pause = 1 + int(growth * self._in_vain / _IN_VAIN)
         self._rounds, self._follows = 1, right > 0

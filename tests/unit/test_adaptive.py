@@ -1,11 +1,13 @@
 """The controller: pure decisions on crafted rounds."""
 
 from itertools import pairwise
+from unittest.mock import patch
 
 import pytest
 from adapting import EVEN, FLAT, MODEL, ROOM, STEEP, free, model_cost, new, played
 
 from app.engine.adaptive import _PROBE_SHARE, Adaptive
+from app.engine.looks import LOOK_SHARE
 from app.engine.round import Round
 from app.engine.stake import STAKE_SHARE, STAKE_TOKENS, kept_back
 from app.engine.verify import Verdict
@@ -99,10 +101,14 @@ def test_a_first_draft_has_one_guess_and_what_is_cheap_and_loses_no_more_than_th
     assert STAKE_TOKENS - kept_back(adaptive.curve, STAKE_TOKENS) <= 1
 
 
-def test_a_plain_round_loses_nothing_but_the_time_of_its_drafters() -> None:
+@pytest.mark.parametrize(("asked", "lost"), [(True, 0.25), (False, LOOK_SHARE)])
+def test_a_plain_round_loses_nothing_but_the_time_of_its_drafters(asked: bool, lost: float) -> None:
     adaptive = new()
-    adaptive.observe(Round(NO_DRAFT, Verdict(0, 5, is_bonus=True), (5,), 10, 0.25, 7.0, 0.5, None, 1))
-    assert adaptive._at_stake.saved == -0.25, "that the machine was slow for a moment is nobody's loss"
+    adaptive._asked = asked
+    round_ = Round(NO_DRAFT, Verdict(0, 5, is_bonus=True), (5,), 10, 0.25, 7.0, 0.5, None, 1)
+    with patch.object(adaptive.curve, "observe", return_value=7.0):
+        adaptive.observe(round_)
+    assert adaptive._at_stake.saved == -lost, "that the machine was slow for a moment is nobody's loss"
 
 
 def test_a_drafted_round_that_stalled_alone_leaves_the_answer_what_it_may_lose() -> None:
@@ -331,7 +337,8 @@ def test_a_try_also_waits_until_the_answer_may_lose_it() -> None:
     adaptive = paused()
     for _ in range(300):
         played(adaptive)
-    # Time enough is set aside, but looking for drafts in vain has cost this answer more than it may lose.
+    # Time enough is set aside, but a draft model that was asked in vain has cost this answer more than it may lose.
+    adaptive._asked = True
     played(adaptive, draft_seconds=7.0)
     assert adaptive.wish(NO_DRAFT, 1, 31) == Wish()
     told = adaptive.rounds_to_next_try()

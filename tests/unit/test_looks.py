@@ -3,7 +3,8 @@
 from itertools import pairwise
 
 import pytest
-from adapting import FLAT, MODEL, ROOM, free, model_cost, new, played
+from adapting import EVEN, FLAT, MODEL, ROOM, free, model_cost, new, played
+from checking import caught
 
 import app.engine.looks
 from app.engine.adaptive import Adaptive
@@ -51,10 +52,21 @@ def test_the_longer_dear_looks_are_in_vain_the_longer_the_pause(guess: Draft) ->
     assert set(pauses[7 * 8 - 1 :]) == {8}
 
 
+def test_the_dearer_looks_are_the_sooner_pauses_grow_and_the_longer_they_get() -> None:
+    def pauses(seconds: float) -> list[int]:
+        looks = Looks()
+        places = [place for place, look in enumerate(looked(looks, 400, seconds)) if look]
+        return [after - before for before, after in pairwise(places)]
+
+    dear, dearer, dearest = pauses(DEAR), pauses(0.0016), pauses(0.01)
+    assert (dear[-1], dearer[-1], dearest[-1]) == (8, 14, 20)
+    assert (dear[8], dearer[8], dearest[8]) == (2, 3, 5), "after eight in vain"
+
+
 def test_what_looks_in_vain_cost_is_a_small_share_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(looked(Looks(), 2000)) * DEAR < 0.004 * 2000 / PRICE
     # Broken on purpose: nothing is too dear.
-    monkeypatch.setattr(app.engine.looks, "_SHARE", float("inf"))
+    monkeypatch.setattr(app.engine.looks, "LOOK_SHARE", float("inf"))
     assert sum(looked(Looks(), 2000)) * DEAR > 0.015 * 2000 / PRICE
 
 
@@ -95,6 +107,27 @@ def test_in_the_next_answer_looks_come_twice_as_often_as_in_the_last_and_no_more
     looked(looks, 400)
     looks.begin()
     assert [place for place, look in enumerate(looked(looks, 13)) if look] == [0, 4, 8, 12]
+
+
+def test_looks_however_dear_do_not_keep_back_what_is_found_in_the_end() -> None:
+    def checks_after(looks: int, seconds: float) -> bool:
+        adaptive = new(EVEN)
+        for _ in range(looks):
+            played(adaptive, draft_seconds=seconds)
+        for _ in range(12):
+            seen_to_be_right(adaptive)
+        return len(adaptive.trim(free(4), ROOM).tokens) > 0
+
+    assert checks_after(100, 0.2)
+    with pytest.MonkeyPatch.context() as broken, caught():
+        broken.setattr("app.engine.adaptive.LOOK_SHARE", float("inf"))
+        assert checks_after(100, 0.2)
+
+
+def seen_to_be_right(adaptive: Adaptive) -> None:
+    """Let a round go by that nobody drafts for, and in which a copy would have come true."""
+    adaptive.acceptance.observe(free(4), (0, 1, 2, 3))
+    played(adaptive)
 
 
 def limits(adaptive: Adaptive, rounds: int) -> list[int]:
