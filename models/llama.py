@@ -18,7 +18,7 @@ from models.abort import AbortFlag
 from models.base import LanguageModel, Logits, Part
 from models.bindings import llama_cpp
 from models.errors import Cancelled, LocalspecError, context_full
-from models.llama_cache import Cache, failure
+from models.llama_cache import Cache, decode_in_parts, failure
 from models.llama_context import cache_types
 from models.llama_load import LlamaOptions, description_of, load_weights, screen_of, template_of, with_layout
 from models.llama_vocab import LlamaVocab
@@ -60,7 +60,7 @@ class LlamaModel:
     def _enter(self, cache: Cache) -> None:
         """Begin a text in a cache."""
         self._cache, self._text = cache, cache.enter()
-        self._length = self._undoable = 0
+        self._length = self._undoable = self._copied = 0
 
     def _set_up(self) -> None:
         cache = self._check_open()
@@ -95,6 +95,9 @@ class LlamaModel:
         tree = read_tree(parents, count, self.max_branches) if parents else None
         if self._abort.is_set:
             raise Cancelled("Stopped.")
+        even = cache.even_width(self._length + self._copied)
+        if even < count <= self.max_rows and tree is None:
+            return decode_in_parts(self, tokens, rows, even)
         cache.batch.clear()
         cache.batch.add(tokens, self._length, rows, self._text)
         self._run(tree, rows)
@@ -159,6 +162,7 @@ class LlamaModel:
         if not (0 < self._length <= cells <= self.context_size and self.max_branches):
             raise ValueError(f"a cache of {self._length} tokens can't be stretched to {cells}")
         self._check_open().guests.copy_text(self._length, cells - self._length)
+        self._copied += cells - self._length
 
     def use_threads(self, threads: int, batch_threads: int) -> None:
         """Take other numbers of threads, at least 1, for one-token and for wider passes; the cache stays."""
@@ -276,7 +280,7 @@ class LlamaModel:
 
     def _clear(self) -> None:
         self._check_open().clear(self._text)
-        self._length = self._undoable = 0
+        self._length = self._undoable = self._copied = 0
 
     def _rows(self, first: int, rows: int) -> Logits:
         """View llama.cpp's own buffer: nothing is copied, and the next decode overwrites it."""

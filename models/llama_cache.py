@@ -1,16 +1,21 @@
 """A context of llama.cpp, shared by the texts in its cache: passes over several of them can be one pass."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from models.abort import AbortFlag
-from models.base import RewindSupport
+from models.base import LanguageModel, Logits, RewindSupport
 from models.bindings import llama_cpp, recent_errors
 from models.errors import Cancelled, LocalspecError, context_full
 from models.llama_batch import MAX_BRANCHES, Batch, Guests, padding
 from models.llama_context import new_context, padding_room, takes_guests
 from models.llama_load import LlamaOptions
 
+_BLOCK = 256
+"""Cells that a pass attends to more or fewer: all up to the last that is taken, rounded up."""
 _ABORTED = 2
 _NO_ROOM = 1
 
@@ -62,6 +67,13 @@ class Cache:
         """Cut a text to its first `length` tokens; tell whether its memory can go back so far."""
         return bool(self._api.llama_memory_seq_rm(self.memory, sequence, length, -1))
 
+    def even_width(self, length: int) -> int:
+        """Return the most tokens after so many that attend to as many cells in one padded pass as in one each.
+
+        A GPU may split its sums by that number, masked cells included. Where passes are not padded any width will do.
+        """
+        return -(length + self.multiple) % _BLOCK + 1 if self.multiple > 1 else self.batch_size
+
     def pad(self, rows: int) -> None:
         """Fill up the pass that is in the batch, and its rows, where kernels want it."""
         self.batch.pad(*padding(self.batch.struct.n_tokens, rows, self.multiple))
@@ -69,6 +81,18 @@ class Cache:
     def run(self) -> int:
         """Do the pass that is in the batch; return llama.cpp's code, 0 where all is well."""
         return int(self._api.llama_decode(self.context, self.batch.struct))
+
+
+def decode_in_parts(model: LanguageModel, tokens: Sequence[int], rows: int, first: int) -> Logits:
+    """Decode so few tokens that a draft may be among them, the `first` in a pass of their own: see `even_width`."""
+    start, later = model.length, len(tokens) - first
+    try:
+        head = model.decode(tokens[:first], max(0, rows - later)).copy()
+        return np.concatenate((head, model.decode(tokens[first:], min(rows, later))))
+    except LocalspecError:
+        if model.length > start:
+            model.rewind(start)
+        raise
 
 
 def failure(code: int, name: str, length: int, count: int, cache: Cache) -> LocalspecError:

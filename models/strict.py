@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from models.base import LanguageModel
 from models.exact_width import WIDEST, exact_branches_here
 from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
+from models.llama_load import LlamaOptions, has_gpu
 
 START = 8
 """Tokens that are read before the first passes, and copied for the deeper ones."""
 EDGE, DEEP = 255, 511
-"""Tokens before a pass that goes past a multiple of 256: llama.cpp attends to whole blocks of so many."""
+"""Tokens before a pass that goes past a multiple of 256, fewer if it is padded: llama.cpp attends to whole blocks."""
+_BLOCK = 256
 TIMED_WIDTHS = (1, 2, 3, 4, 6, 8)
 """Passes whose price decides between settings."""
 _STEPS = (8, 16, WIDEST)
@@ -99,16 +100,21 @@ class _Check:
         self._clock = clock
         self._share = seconds / 3
         self._width = min(widest, model.max_rows, model.batch_size)
-        self._branches = model.max_branches > 0
+        options = model.options if isinstance(model, LlamaModel) else LlamaOptions()
+        self._on_gpu = isinstance(model, LlamaModel) and has_gpu(options)
+        self._pads = options.pad_rows - 1
+        # A pass over a tree can't be done in parts where it goes past a block: see `Cache.even_width`.
+        self._branches = model.max_branches > 0 and not (self._pads and self._on_gpu)
+        self._edge = EDGE - self._pads
         self._difference: Difference | None = None
         self._seconds: dict[int, float] = {}
         text = model.vocab.tokenize(_TEXT, special=False) or [0]
         self._text = (text * model.context_size)[: model.context_size]
 
     def run(self) -> Checked:
-        for depth in (START, EDGE):
+        for depth in (START, self._edge):
             self._look(depth)
-        if EDGE in self._seconds:
+        if self._edge in self._seconds:
             self._look(self._deepest())
         # Where the context had room for no look, nothing is known to be exact.
         width = self._width if self._seconds else 1
@@ -160,10 +166,13 @@ class _Check:
 
     def _deepest(self) -> int:
         """Return the deepest place at which a look should be over in time, or `DEEP`, as far as the context goes."""
-        start, edge = self._seconds[START], self._seconds[EDGE]
-        a_token = max((edge - start) / (EDGE - START), edge / _DOUBLES_WITHIN)
-        affordable = EDGE + int((self._share - edge) / a_token)
-        return min(max(DEEP, affordable), self._model.context_size - self._width)
+        start, edge = self._seconds[START], self._seconds[self._edge]
+        a_token = max((edge - start) / (self._edge - START), edge / _DOUBLES_WITHIN)
+        affordable = self._edge + int((self._share - edge) / a_token)
+        deepest = min(max(DEEP, affordable), self._model.context_size - self._width)
+        # Before the end of a block, the sums of a GPU show whether they depend on how many there are.
+        at_a_block = deepest - (deepest + 1 + self._pads) % _BLOCK
+        return at_a_block if self._on_gpu and at_a_block > self._edge else deepest
 
 
 def best(trials: Sequence[Trial]) -> Trial | None:

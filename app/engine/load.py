@@ -59,7 +59,7 @@ _SLOW_PATH = (
 _NEVER_EXACT = (
     "With these settings this device rounds every pass over several tokens differently from one token at a time, so "
     "with drafting a near-tie between two tokens can resolve differently. For text that is equal to the last bit use "
-    "--draft off"
+    "--strict or --draft off"
 )
 _MEASURING_SECONDS = 1.5
 Progress = Callable[[str, float | None], None]
@@ -145,7 +145,7 @@ class Loader:
             raise
         # The toy computes every token by itself: 1 is then a context with no room for more.
         if exact == 1 and isinstance(target, LlamaModel):
-            floats = summed_in_parts(target.cache_types)
+            floats = summed_in_parts(target.cache_types) and not has_gpu(target.options)
             self.notes.append(_NEVER_EXACT + (", or leave out -ctk and -ctv." if floats else "."))
         return replace(drafting, exact_branches=branches)
 

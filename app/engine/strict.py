@@ -2,7 +2,9 @@
 
 Tried are the settings of a load without it, passes filled up to a multiple of four tokens (rearranged weights have one
 kernel for blocks of four and another for what is left over), and weights that are not rearranged, which have to be read
-again; one thread only where nothing else is exact. What is exact is seen now, on this machine, and never remembered.
+again; one thread only where nothing else is exact. A GPU has other kernels for almost every width, so there passes are
+filled up to eight and sixteen, too: as long as all have one width they are rounded alike, and what a wider pass costs
+more than one of one token, drafts can win back. What is exact is seen now, on this machine, and never remembered.
 """
 
 from collections.abc import Callable
@@ -19,10 +21,12 @@ from models.llama_load import LlamaOptions, has_gpu
 from models.machine import available_memory
 from models.strict import TIMED_WIDTHS, Checked, Trial, best, check, gains
 
-_PADDED, _UNBUFFERED, _ONE_THREAD = "passes padded to four tokens", "weights not rearranged", "one thread"
+_UNBUFFERED, _ONE_THREAD = "weights not rearranged", "one thread"
 _NO_PRICE = "at no cost: passes are the same without --strict"
-_ROWS = 4
-"""Rows that the kernels of rearranged weights take at once."""
+_ROWS = {4: "four"}
+"""Rows that the kernels of rearranged weights take at once, by number and in words."""
+_ROWS_ON_GPU = {4: "four", 8: "eight", 16: "sixteen"}
+"""Up to eight, llama.cpp multiplies by vectors; by a matrix from nine on."""
 _CHECKING_SECONDS = 5.0
 _TIMING_SECONDS = 0.5
 _TURNS, _PASSES = 3, 3
@@ -82,7 +86,8 @@ class Strict:
         self._try("", options)
         if self._trials[0].checked.difference is None:
             return
-        self._try(_PADDED, replace(options, pad_rows=_ROWS))
+        for rows, word in (_ROWS_ON_GPU if has_gpu(options) else _ROWS).items():
+            self._try(f"passes padded to {word} tokens", replace(options, pad_rows=rows))
         if options.extra_buffers and not has_gpu(options):
             self._try(_UNBUFFERED, replace(options, extra_buffers=False))
         if best(self._trials) is None and not has_gpu(options):

@@ -7,7 +7,8 @@ import ctypes
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from models.errors import Cancelled
 from models.exact_width import exact_width
 from models.llama import LlamaModel
 from models.llama_batch import SEQUENCES, Guests, padding
+from models.llama_cache import Cache
 from models.llama_load import LlamaOptions
 
 SAME = 0.05
@@ -67,6 +69,49 @@ def test_llama_cpp_sees_multiples_and_the_user_what_was_asked_for(
     model.decode([1, 2, 3, 4], 4, [-1, 0, -1])
     assert passes[-1] == (4, 4)
     assert model.length == 84 + 3
+    model.close()
+
+
+@given(st.integers(0, 2000), st.sampled_from([2, 4, 8, 16]), st.integers(2, 40))
+@FIXED
+def test_an_even_pass_attends_to_as_many_cells_as_its_tokens_do_alone(length: int, multiple: int, width: int) -> None:
+    def attended(before: int, tokens: int) -> int:
+        cells = before + tokens + -tokens % multiple
+        return cells + -cells % 256
+
+    alone = {attended(length + place, 1) for place in range(width)}
+    is_even = alone == {attended(length, width)}
+    cache = cast(Cache, SimpleNamespace(multiple=multiple))
+    assert (width <= Cache.even_width(cache, length)) is is_even
+
+
+def test_a_pass_that_goes_past_a_block_is_done_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = opened(write_llama(tmp_path / "tiny.gguf", n_ctx=1024), context_size=1024)
+    text = [place % 30 for place in range(256)]
+    for start in range(0, 250, 50):
+        model.decode(text[start : start + 50], 0)
+    passes = watched(monkeypatch)
+    rows = model.decode([1, 2, 3, 4, 5, 6], 6)
+    assert rows.shape == (6, model.vocab.size)
+    assert passes == [(4, 4), (4, 4)], "as far as 256 less the padding of one token, and the rest"
+    assert model.length == 256
+    model.rewind(250)
+    alone = [model.decode([token], 1)[0].copy() for token in (1, 2, 3, 4, 5, 6)]
+    assert np.abs(rows - alone).max() < SAME
+    model.close()
+
+
+def test_a_pass_in_parts_that_is_stopped_leaves_none_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = opened(write_llama(tmp_path / "tiny.gguf", n_ctx=1024), context_size=1024)
+    for _ in range(5):
+        model.decode([1] * 50, 0)
+    codes = [0, 2]
+    decode = llama_cpp().llama_decode
+    monkeypatch.setattr(llama_cpp(), "llama_decode", lambda *pass_: codes.pop(0) or decode(*pass_))
+    with pytest.raises(Cancelled):
+        model.decode([1, 2, 3, 4, 5, 6], 6)
+    assert codes == []
+    assert model.length == 250
     model.close()
 
 
