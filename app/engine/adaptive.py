@@ -14,7 +14,7 @@ from operator import mul
 
 from app.engine.acceptance import Acceptance
 from app.engine.calibrate import VerifyCurve
-from app.engine.control import with_siblings
+from app.engine.control import places_of, with_siblings
 from app.engine.looks import LOOK_SHARE, Looks
 from app.engine.model_cost import SMALLEST_WINDOW, WINDOWS, ModelCost
 from app.engine.passes import Bounds
@@ -36,6 +36,8 @@ _FIRST_DELAY = 0.25
 """Share of a one-token pass by which the first token of an answer may come later, for the sake of those after it."""
 _GROWTH = 2
 """Tokens that a copy may have in the next draft for each that came true."""
+_LOOK_AGAIN = 16
+"""Rounds after which to work out anew when a draft model is tried, at the latest."""
 _HORIZON = 30
 """Rounds that an answer is expected to go on, at least."""
 
@@ -60,7 +62,7 @@ class Adaptive:
         self._pending = self._unread = 1
         self._asked = self._caught_up = False
         self._emitted = self._seconds = self._credit = self._expected_draft_seconds = 0.0
-        self._rounds = self._said = 0
+        self._rounds = self._said = self._no_try_before = 0
         self._at_stake = Stake()
         self._guess: Draft | None = None
         """What was guessed in this round, cut or not; None: nobody was asked."""
@@ -71,7 +73,7 @@ class Adaptive:
         self.acceptance.begin()
         self._emitted = self._seconds = 0.0
         self._at_stake.begin(self._said, fills_hole=self.fills_hole)
-        self._rounds = self._said = 0
+        self._rounds = self._said = self._no_try_before = 0
         self._looks.begin()
         # The last answer may have been stopped inside a round.
         self._pending, self._caught_up, self._guess = 1, False, None
@@ -135,14 +137,17 @@ class Adaptive:
     def _wanted(self, free: Draft, unread: int, limit: int) -> tuple[int, Wish]:
         """Return how many unread tokens to read, and what then pays; where nothing does, a try if one is due."""
         assert self.model is not None, "only a draft model reads"
-        windows, free_worth, agreed = self.model.windows(unread, self._stake()), self.worth(free), self._agreed(free)
+        windows, free_worth = self.model.windows(unread, self._stake()), self.worth(free)
         # Who has shown nothing yet is not tried where a free draft is worth something already.
         if not windows or (free_worth > 0 and not self.acceptance.knows(self.model.name)):
             return self._unread, Wish()
+        # A draft model agrees with what is right, and seldom with what is not.
+        agreed = [*accumulate(self.acceptance.chances(free), mul)]
         # Where reading takes all that may be lost, less to read leaves something to guess with.
         for read in windows:
-            ways = [NO_DRAFT, free.shortened(self.model.read_along(read, agreed))]
-            gain, wish = max((self._valued(way, read, limit) for way in ways), key=lambda valued: valued[0])
+            ways = {0, self.model.read_along(read, agreed)}
+            valued = [self._valued(free.source, agreed[:given], read, limit) for given in sorted(ways)]
+            gain, wish = max(valued, key=lambda each: each[0])
             if wish.length and gain > free_worth + _ASKING_MARGIN:
                 return read, wish
         # The last tokens are enough to see how it does now. To read all that it missed costs more each round.
@@ -180,14 +185,10 @@ class Adaptive:
         if draft.probs is None:
             length, _ = best_length(chances, self.curve, self.price)
             draft = draft if length == len(draft.tokens) else draft.shortened(length)
-        return self._with_siblings(draft, chances, room) if self.branches and draft.runners_up else draft
-
-    def _with_siblings(self, draft: Draft, chances: list[float], room: int) -> Draft:
-        """Return a draft with second guesses where they are worth a row each."""
-        chances = chances[: len(draft.tokens)]
-        room = min(self.branches, room - len(draft.tokens))
-        second = self.acceptance.second(draft.source)
-        places = [place for place, token in enumerate(draft.runners_up[: len(chances)]) if token is not None]
+        if not self.branches or not draft.runners_up:
+            return draft
+        chances, room = chances[: len(draft.tokens)], min(self.branches, room - len(draft.tokens))
+        places, second = places_of(draft, len(chances)), self.acceptance.second(draft.source)
         return with_siblings(draft, best_siblings(chances, places, second, self.curve, self.price, room))
 
     def observe(self, round_: Round) -> None:
@@ -215,7 +216,7 @@ class Adaptive:
 
     def rounds_to_next_try(self) -> int | None:
         """Return the rounds until a draft model that does not pay is tried again; None: it pays, or never can."""
-        if self.model is None or self._asked or not self._could_pay(self.model.draft_seconds(1)):
+        if self.model is None or self._asked or not self.model.can_pay(self.longest, self.curve, self.price):
             return None
         a_round = self._at_stake.seconds / self._rounds if self._rounds else self.curve.seconds(1)
         cost = self.model.trying(self._unread, _PROBE_LENGTH, self._said, self.curve)
@@ -225,14 +226,19 @@ class Adaptive:
 
     def _may_ask(self) -> bool:
         """Tell whether a draft model may be asked in this round: it was in the last one, or can be tried again."""
-        return self.model is not None and (self._asked or self.rounds_to_next_try() == 0)
+        if self.model is None or self._asked or self._rounds < self._no_try_before:
+            return self._asked
+        # To work that out takes longer than a round without drafts has time for on a quick GPU.
+        rounds = self.rounds_to_next_try()
+        self._no_try_before = self._rounds + min(_LOOK_AGAIN, _LOOK_AGAIN if rounds is None else rounds)
+        return rounds == 0
 
-    def _valued(self, free: Draft, unread: int, limit: int) -> tuple[float, Wish]:
-        """Return what asking the draft model is worth in tokens, and the wish that says so; a free draft is checked."""
+    def _valued(self, free: str, agreed: list[float], unread: int, limit: int) -> tuple[float, Wish]:
+        """Return what asking the draft model is worth in tokens, and the wish; it checks what is `agreed`."""
         assert self.model is not None, "only a draft model has a price"
-        name, given = self.model.name, len(free.tokens)
-        source, like = (checked_source(name, free.source), name) if given else (name, "")
-        agreed, chances = self._agreed(free), self.acceptance.hoped(source, limit, like)
+        name, given = self.model.name, len(agreed)
+        source, like = (checked_source(name, free), name) if given else (name, "")
+        chances = self.acceptance.hoped(source, limit, like)
         draft_seconds = self.model.draft_seconds(1, agreed)
         length, gain = best_length(chances, self.curve, self.price, draft_seconds)
         if length:  # what pays by no length need not be afforded
@@ -243,10 +249,6 @@ class Adaptive:
         rounds = max(_HORIZON, self._rounds)
         gain -= self.price * (self.model.reading(unread) - self.model.reading(1)) / rounds
         return gain, Wish(Ask.CHECK, given) if given and length else Wish(Ask.DRAFT, length)
-
-    def _agreed(self, free: Draft) -> list[float]:
-        # A draft model agrees with what is right, and seldom with what is not.
-        return [*accumulate(self.acceptance.chances(free), mul)]
 
     def trusted(self, draft: Draft) -> list[float]:
         """Return the chances of as much of a draft as may be checked at all."""
@@ -283,14 +285,10 @@ class Adaptive:
         assert self.model is not None, "only a draft model is probed"
         length = min(_PROBE_LENGTH, limit)
         cost = self.model.trying(unread, length, self._said, self.curve)
-        if cost > min(self._credit, self._stake()) or not self._could_pay(self.model.draft_seconds(1)):
+        if cost > min(self._credit, self._stake()) or not self.model.can_pay(self.longest, self.curve, self.price):
             return Wish()
         self._credit = 0.0
         return Wish(Ask.DRAFT, length)
-
-    def _could_pay(self, draft_seconds: Seconds) -> bool:
-        """Tell whether a draft that is always right would be worth its time."""
-        return best_length([1.0] * self.longest, self.curve, self.price, draft_seconds)[0] > 0
 
     def _observe_draft_seconds(self, guess: Draft, seconds: float) -> None:
         # Once a draft model has failed nobody says anew what to expect of it.

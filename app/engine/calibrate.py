@@ -3,14 +3,14 @@
 The curve is jagged (kernels work in blocks of four rows, some processors and cards have cliffs), so it is a table of
 measured widths, never a fitted line. A table made at one depth of the context is corrected by every real pass: a
 factor common to all widths, and one of each width's own, which fades while the width goes unused. A table that was
-wrong from the start is told from that by votes: see `_Levels`.
+wrong from the start is told from that by votes: see `levels`.
 """
 
 import math
 import statistics
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
+from app.engine.levels import FADE, Levels
 from app.engine.round import Clock
 from models.base import LanguageModel
 
@@ -31,104 +31,10 @@ Kernels work in blocks, and three rows can cost more than four; one row never co
 """
 _COMMON, _OWN = 0.08, 0.12
 """Share of a new observation in the common factor, and in a width's own."""
-_VOTES, _MOST_SEEN = 2, 15
-"""Votes of the measured table on what passes take, and the most of real ones of one token; each wider one has one."""
-_LATELY, _USUALLY = 3, 9
-"""Last passes of a width whose median is its vote, and those whose median it was before they became dearer."""
-_OFTEN, _SELDOM = 4, 24
-"""Passes after which one of one token is due: as long as few were seen, and later."""
 _STALL = 3.0
 """How many times longer than expected a pass takes that waits for another program, or sleeps with the machine."""
-_FADE = 0.995
-"""What is left of a width's own factor after a pass of another width: a price once seen too high is looked at again."""
-
-
-class _Vote:
-    """How far the table is wrong about one wide width: what its last passes say."""
-
-    def __init__(self) -> None:
-        self._seen = deque[float](maxlen=_USUALLY)
-        self._lately = self._usually = self._left = 1.0
-
-    @property
-    def value(self) -> float:
-        """What it says now: what became dearer goes back to what it was while unused, as nobody would try it."""
-        rise = self._lately / self._usually
-        return self._usually * rise**self._left if rise > 1 else self._lately
-
-    def see(self, ratio: float) -> None:
-        """Count a pass."""
-        self._seen.append(ratio)
-        self._lately = statistics.median(list(self._seen)[-_LATELY:])
-        self._usually = statistics.median(self._seen)
-        self._left = 1.0
-
-    def fade(self) -> None:
-        """Count a pass of another width."""
-        self._left *= _FADE
-
-    def rescale(self, ratio: float) -> None:
-        """Take the machine to have changed."""
-        self._seen = deque((ratio * seen for seen in self._seen), _USUALLY)
-        self._lately *= ratio
-        self._usually *= ratio
-
-
-class _Levels:
-    """How far the table is wrong about passes of one token, and about wider ones: medians of what real passes vote for.
-
-    A table taken while another program ran can be wrong by a factor, and where all rounds draft, or none does, nothing
-    that is expected of them would ever show it.
-    """
-
-    def __init__(self) -> None:
-        self._ones: deque[float] = deque(maxlen=_MOST_SEEN)
-        self._wides: dict[int, _Vote] = {}
-        self._one = self._wide = self._unseen = 1.0
-        self._since_one = 0
-
-    @property
-    def one_is_due(self) -> bool:
-        """Tell whether a pass of one token has not been seen for long."""
-        return self._since_one >= (_SELDOM if self._is_known else _OFTEN)
-
-    @property
-    def _is_known(self) -> bool:
-        return len(self._ones) > 2 * _VOTES
-
-    def knows(self, width: int) -> bool:
-        """Tell whether enough passes were seen to tell a slow one from a slow machine."""
-        return self._is_known and (width == 1 or len(self._wides) > _VOTES)
-
-    def of(self, width: int) -> float:
-        """Return the factor by which to correct the table's entry."""
-        return self._wide if width > 1 else self._one
-
-    def observe(self, width: int, ratio: float) -> None:
-        """Count the vote of a pass that took `ratio` times what was expected of it."""
-        if width > 1:
-            self._wides.setdefault(width, _Vote()).see(ratio * self._wide)
-            self._since_one += 1
-        else:
-            self._see_one(ratio * self._one)
-            self._since_one = 0
-        for other, vote in self._wides.items():
-            if other != width:
-                vote.fade()
-        self._wide = statistics.median([self._unseen] * _VOTES + [vote.value for vote in self._wides.values()])
-
-    def _see_one(self, vote: float) -> None:
-        before = self._one
-        self._ones.append(vote)
-        self._one = statistics.median([1.0] * _VOTES + list(self._ones))
-        if self._is_known:
-            # The machine has changed: wider passes with it, until they are seen.
-            self._unseen *= self._one / before
-            for wide in self._wides.values():
-                wide.rescale(self._one / before)
-        else:
-            # Nobody tries what is taken for dear: as long as it may be, wide passes are as cheap as can be thought.
-            self._unseen = min(1.0, self._one)
+_LISTED = 64
+"""Widths whose prices are kept at hand; a draft model's table goes on to what it reads at once."""
 
 
 class VerifyCurve:
@@ -141,7 +47,7 @@ class VerifyCurve:
         self.add(seconds)
         self._common = 1.0
         self._own: dict[int, float] = {}
-        self._levels = _Levels()
+        self._levels = Levels()
         self._stalled = False
 
     @property
@@ -153,14 +59,26 @@ class VerifyCurve:
         """Take measurements of further widths, or newer ones."""
         self.measured = dict(sorted({**self.measured, **seconds}.items()))
         self._table = [self._interpolated(width) for width in range(1, max(self.measured) + 1)]
-        self._prices: dict[int, float] = {}
+        self._prices: list[float] = []
 
     def seconds(self, width: int) -> float:
         """Return the expected seconds of a pass over `width` tokens now."""
         # Looked up a hundred times a round.
-        if (price := self._prices.get(width)) is None:
-            price = self._prices[width] = self._price(width)
-        return price
+        prices = self._prices or self._list_prices()
+        return prices[width - 1] if width <= len(prices) else self._price(width)
+
+    @property
+    def least(self) -> float:
+        """Return the seconds of the cheapest pass over more than one token."""
+        return min((self._prices or self._list_prices())[1:], default=self.seconds(2))
+
+    def _list_prices(self) -> list[float]:
+        one, wide = self._common * self._levels.of(1), self._common * self._levels.of(2)
+        self._prices = [one * self._table[0], *[wide * base for base in self._table[1:_LISTED]]]
+        for width, own in self._own.items():
+            if width <= len(self._prices):
+                self._prices[width - 1] *= own
+        return self._prices
 
     def _price(self, width: int) -> float:
         widest = len(self._table)
@@ -182,11 +100,11 @@ class VerifyCurve:
         ratio = min(max(seconds / expected, 0.5), 2.0)
         self._levels.observe(width, seconds / expected)
         for other in self._own:
-            self._own[other] **= _FADE
+            self._own[other] **= FADE
         self._common *= ratio**_COMMON
         if width > 1:
             self._own[width] = self._own.get(width, 1.0) * ratio**_OWN
-        self._prices.clear()
+        self._prices = []
         return seconds
 
     def _own_seconds(self, width: int, seconds: float, expected: float) -> float:
@@ -199,7 +117,7 @@ class VerifyCurve:
     def rescale(self, ratio: float) -> None:
         """Learn from several passes at once, that took `ratio` times what was expected of them."""
         self._common *= min(max(ratio, 0.5), 2.0) ** _COMMON
-        self._prices.clear()
+        self._prices = []
 
     def _interpolated(self, width: int) -> float:
         if width in self.measured:

@@ -65,6 +65,11 @@ class FixedLength:
         """Learn nothing."""
 
 
+def places_of(draft: Draft, most: int) -> list[int]:
+    """Return those of the first `most` places at which a draft has second guesses, ascending."""
+    return [place for place, token in enumerate(draft.runners_up[:most]) if token is not None]
+
+
 def with_siblings(draft: Draft, places: Iterable[int]) -> Draft:
     """Return a draft with its second guesses at these places, ascending, where it has them."""
     known = [place for place in places if place < len(draft.runners_up)]

@@ -14,8 +14,8 @@ LOOK_SHARE = 0.01
 """Tokens' time that a look may take and be had in every round."""
 _IN_VAIN, _MOST_IN_VAIN = 8, 56
 """Looks in vain that make the pause, the rounds from one look to the next, a round longer; and the most that count."""
-_DEAR, _QUICKEST = 8, 4
-"""A look this many times as dear as one may be makes the pause grow by two rounds in the same time; and most so."""
+_DEAR, _QUICKEST = 2, 4
+"""Pauses grow as much quicker as a look is dearer than this many of those that may be had, and no more than so much."""
 _NEW = 0.1
 """Weight of the latest look in the price of one."""
 
@@ -53,7 +53,7 @@ class Looks:
         unbroken = right > 0 and right in (len(round_.emitted), len(guess.tokens))
         self.run = self.run + right if unbroken else right // 2
         worth = len(round_.draft.tokens) > 0
-        self._in_vain = 0 if worth else min(self._in_vain + 1, _MOST_IN_VAIN)
+        self._in_vain = 0 if worth and right else min(self._in_vain + 1, _MOST_IN_VAIN)
         if not worth and not asked:
             # What a draft that is checked costs is part of what it gains.
             self._seconds += (round_.draft_seconds - self._seconds) * (_NEW if self._seconds else 1.0)

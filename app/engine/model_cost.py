@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from app.engine.calibrate import VerifyCurve
-from app.engine.value import Seconds
+from app.engine.value import Seconds, can_pay
 from drafters.hybrid import looks_back
 
 SMALLEST_WINDOW = 16
@@ -46,6 +46,10 @@ class ModelCost:
             # It is judged by what it would have said of them, and asked once more before it drafts.
             return self.reading(unread)
         return self.drafting(unread, length) + verify.seconds(length + 1) - verify.seconds(1)
+
+    def can_pay(self, longest: int, verify: VerifyCurve, price: float) -> bool:
+        """Tell whether a draft of its that is always right would be worth its time, at so many tokens a second."""
+        return can_pay(longest, verify, price, self.draft_seconds(1))
 
     def draft_seconds(self, unread: int, agreed: Sequence[float] = ()) -> Seconds:
         """Return the same for all lengths, at one price: what a round asks for is the best of many.

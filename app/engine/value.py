@@ -37,14 +37,23 @@ def best_length(
 
     `chances[i]` is that of guess i given the ones before; `price` is in tokens a second.
     """
-    best, best_gain = 0, 0.0
-    extra, one = 0.0, curve.seconds(1)
+    best, best_gain, least = 0, MARGIN, price * (curve.least - curve.seconds(1))
+    extra, one, longest = 0.0, curve.seconds(1), len(chances)
     for n, prefix in enumerate(accumulate(chances, mul), start=1):
         extra += prefix
         gain = extra - price * (curve.seconds(n + 1) - one + draft_seconds(n))
-        if gain > max(best_gain, MARGIN):
+        if gain > best_gain:
             best, best_gain = n, gain
-    return best, best_gain
+        # Were all that follow as likely as this one, and in the cheapest pass, they would not be worth more.
+        if extra + prefix * (longest - n) - least <= best_gain:
+            break
+    return (best, best_gain) if best else (0, 0.0)
+
+
+def can_pay(longest: int, curve: VerifyCurve, price: float, draft_seconds: Seconds) -> bool:
+    """Tell whether a draft that is always right would be worth its time."""
+    one = curve.seconds(1)
+    return any(n - price * (curve.seconds(n + 1) - one + draft_seconds(n)) > MARGIN for n in range(1, longest + 1))
 
 
 def worth_of_rest(
@@ -99,7 +108,7 @@ def best_siblings(
 def break_even(longest: int, curve: VerifyCurve, price: float, draft_seconds: Seconds = no_time) -> float | None:
     """Return the chance a token from which on drafting pays; None where it never does."""
     low, high = 0.0, 1.0
-    if best_length([high] * longest, curve, price, draft_seconds)[0] == 0:
+    if not can_pay(longest, curve, price, draft_seconds):
         return None
     for _ in range(_HALVINGS):
         middle = (low + high) / 2

@@ -191,7 +191,7 @@ def test_a_draft_model_that_is_expected_to_gain_next_to_nothing_is_not_asked() -
         adaptive = new(EVEN, step=thousandth / 1000)
         adaptive.learn(MODEL, [(0.9, True)] * 50)
         played(adaptive)
-        gain, _ = adaptive._valued(NO_DRAFT, 1, 31)
+        gain, _ = adaptive._valued("", [], 1, 31)
         gains[adaptive.wish(NO_DRAFT, 1, 31).ask is Ask.DRAFT].append(gain)
     assert max(gains[False]) <= 0.1 < min(gains[True])
     assert any(gain > 0 for gain in gains[False]), "no gain was small enough to tell"

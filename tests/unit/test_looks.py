@@ -7,7 +7,7 @@ from adapting import EVEN, FLAT, MODEL, ROOM, free, model_cost, new, played
 from checking import caught
 
 import app.engine.looks
-from app.engine.adaptive import Adaptive
+from app.engine.adaptive import _LOOK_AGAIN, Adaptive
 from app.engine.looks import Looks
 from app.engine.round import Round
 from app.engine.verify import Verdict
@@ -58,7 +58,7 @@ def test_the_dearer_looks_are_the_sooner_pauses_grow_and_the_longer_they_get() -
         places = [place for place, look in enumerate(looked(looks, 400, seconds)) if look]
         return [after - before for before, after in pairwise(places)]
 
-    dear, dearer, dearest = pauses(DEAR), pauses(0.0016), pauses(0.01)
+    dear, dearer, dearest = pauses(DEAR), pauses(0.0004), pauses(0.01)
     assert (dear[-1], dearer[-1], dearest[-1]) == (8, 14, 20)
     assert (dear[8], dearer[8], dearest[8]) == (2, 3, 5), "after eight in vain"
 
@@ -70,12 +70,13 @@ def test_what_looks_in_vain_cost_is_a_small_share_in_the_end(monkeypatch: pytest
     assert sum(looked(Looks(), 2000)) * DEAR > 0.015 * 2000 / PRICE
 
 
-def test_a_draft_worth_checking_is_followed_by_looks_in_every_round() -> None:
-    looks = Looks()
-    looked(looks, 300)
-    draft = free(2)
-    looks.observe(Round(draft, Verdict(0, 9, is_bonus=False), (9,), 10, DEAR, 0.01, 0.0, None, 3), draft, PRICE)
-    assert looked(looks, 8) == [True] * 8
+def test_a_draft_that_was_worth_checking_is_followed_by_looks_in_every_round_and_one_in_vain_is_not() -> None:
+    for right in (1, 0):
+        looks, draft = Looks(), free(2)
+        looked(looks, 300)
+        verdict, emitted = Verdict(right, 9, is_bonus=False), (*draft.tokens[:right], 9)
+        looks.observe(Round(draft, verdict, emitted, 10, DEAR, 0.01, 0.0, None, 3), draft, PRICE)
+        assert all(looked(looks, 8)) is (right > 0)
 
 
 def test_a_guess_that_comes_true_is_followed_by_a_look_and_a_run_goes_on_over_rounds_without_one() -> None:
@@ -159,7 +160,7 @@ def test_where_a_draft_model_is_paused_too_there_are_pauses_until_it_is_tried_ag
     assert 8 <= sum(limit > 0 for limit in limits(adaptive, 80)) <= 12
     adaptive.model = model_cost(0.0001)
     assert adaptive.rounds_to_next_try() == 0
-    assert all(limit == ROOM for limit in limits(adaptive, 20))
+    assert all(limit == ROOM for limit in limits(adaptive, 40)[_LOOK_AGAIN:])
 
 
 def test_a_draft_model_that_is_asked_never_pauses() -> None:

@@ -322,8 +322,8 @@ def test_a_table_that_is_wrong_costs_a_few_hundredths_until_real_passes_correct_
 
 @pytest.mark.parametrize("wrong", ["one token five times as dear", "one token half as dear"])
 def test_a_wrong_table_that_nobody_corrects_is_noticed(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.engine.calibrate._Levels.of", lambda _, __: 1.0)
-    monkeypatch.setattr("app.engine.calibrate._Levels.one_is_due", False)
+    monkeypatch.setattr("app.engine.levels.Levels.of", lambda _, __: 1.0)
+    monkeypatch.setattr("app.engine.levels.Levels.one_is_due", False)
     with caught():
         assert geometric_mean(class_speedups(misled(WRONG[wrong], 0.3)).values()) >= 0.98 * geometric_mean(
             speedups("M1 Ultra", 0.3).values()
