@@ -84,6 +84,21 @@ def test_sums_that_depend_on_the_block_are_exact_where_passes_end_with_it(
     model.close()
 
 
+@pytest.mark.parametrize("rows", [1, 8])
+def test_on_a_gpu_the_deepest_look_is_before_a_block_and_padded_passes_have_no_branches(
+    tiny: Path, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = opened(tiny, pad_rows=rows)
+    monkeypatch.setattr("models.strict.has_gpu", lambda _: True)
+    found = check(model, CLOCK, 1.0, widest=8)
+    assert (found.depths[-1] + rows) % 256 == 0
+    assert found.depths[-1] > found.depths[1]
+    assert found.branches is (rows == 1)
+    monkeypatch.setattr("models.strict.has_gpu", lambda _: False)
+    assert check(model, CLOCK, 1.0, widest=8).branches
+    model.close()
+
+
 def test_what_is_looked_at_before_a_block_shows_a_pass_that_is_not_padded(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,7 @@ class Scripted:
     """Longest draft of the model's that goes on."""
     free: list[Draft] = field(default_factory=list)
     unread: list[int] = field(default_factory=list)
+    skipped: list[int] = field(default_factory=list)
     learnt: list[tuple[str, Hindsight]] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
     """Sources of the drafts that could have gone on."""
@@ -40,6 +41,7 @@ class Scripted:
     def wish(self, free: Draft, unread: int, limit: int, *, skipped: int = 0) -> Wish:  # noqa: ARG002
         self.free.append(free)
         self.unread.append(unread)
+        self.skipped.append(skipped)
         return self.wishes.pop(0) if len(self.wishes) > 1 else self.wishes[0]
 
     def learn(self, source: str, hindsight: Hindsight) -> None:
@@ -197,6 +199,14 @@ def test_a_window_is_all_that_is_read() -> None:
     draft = parts.hybrid.propose(LONG, 4)
     assert sum(tokens for tokens, _ in parts.model.passes) == 40 + len(draft.tokens) - 1
     assert parts.model._cache[:40] == LONG[-40:]
+
+
+def test_who_has_read_a_window_alone_is_said_to_have_from_then_on() -> None:
+    parts = begun([Wish(Ask.DRAFT, 4, window=40), Wish(Ask.DRAFT, 4)], context=LONG)
+    for _ in range(2):
+        parts.hybrid.propose(LONG, 4)
+    assert parts.appraiser.skipped[0] == 0
+    assert set(parts.appraiser.skipped[1:]) == {len(LONG) - 40}
 
 
 def test_a_window_that_is_wished_after_a_look_back_is_all_that_is_read_too() -> None:
