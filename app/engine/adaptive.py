@@ -71,6 +71,7 @@ class Adaptive:
     def begin(self) -> None:
         """Start an answer: the rate starts anew, and what was learnt counts half."""
         self.acceptance.begin()
+        self.curve.begin()
         self._emitted = self._seconds = 0.0
         self._at_stake.begin(self._said, fills_hole=self.fills_hole)
         self._rounds = self._said = self._no_try_before = 0
@@ -194,6 +195,7 @@ class Adaptive:
     def observe(self, round_: Round) -> None:
         """Learn what the passes cost, what they emit, and which guesses came true."""
         guess, self._guess = self._guess, None
+        after = self.curve.aftermath
         verify_seconds = self.curve.observe(round_.width + round_.others, round_.verify_seconds)
         self._pending = 1 if round_.verdict.sibling is None else 2
         seconds = round_.draft_seconds + verify_seconds + round_.host_seconds
@@ -205,7 +207,7 @@ class Adaptive:
         # that they had eaten would keep back what they find.
         drafted, asked, one = len(round_.draft.tokens) > 0, self._asked or self._caught_up, self.curve.seconds(1)
         looked = round_.draft_seconds if asked else min(round_.draft_seconds, LOOK_SHARE * one)
-        saved = len(round_.emitted) * one - seconds if drafted else -looked
+        saved = len(round_.emitted) * one - seconds - after if drafted else -looked
         self._at_stake.end_round(seconds, saved)
         self._credit += _PROBE_SHARE * seconds
         self._looks.observe(round_, guess, self.price, asked=asked)
@@ -254,7 +256,7 @@ class Adaptive:
         """Return the chances of as much of a draft as may be checked at all."""
         proof = kept = 0.0
         if self.model is None or not draft.source.startswith(self.model.name):
-            draft, proof = draft.shortened(self._longest_copy()), run_trust(self._looks.run)
+            draft, proof = draft.shortened(self._longest_copy()), run_trust(self._looks.run, self.curve)
             kept = kept_back(self.curve, self._at_stake.tokens)
         places = self._affordable_length(len(draft.tokens), no_time, self.acceptance.floors(draft), proof, kept)
         return self.acceptance.chances(draft)[:places]
@@ -272,7 +274,7 @@ class Adaptive:
     ) -> int:
         """Return the longest draft that is expected to leave the answer within what it may lose."""
         one = self.curve.seconds(1)
-        cost: Callable[[int], float] = lambda n: (self.curve.seconds(n + 1) + draft_seconds(n)) / one - 1  # noqa: E731
+        cost: Callable[[int], float] = lambda n: (self.curve.extra(n + 1) + draft_seconds(n)) / one  # noqa: E731
         # The first token is waited for by somebody who sees nothing yet.
         if self._rounds == 0:
             return affordable(longest, cost, (), _FIRST_DELAY, 0.0)

@@ -10,6 +10,7 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
+from app.engine.aftermath import DISTURBED, Aftermath
 from app.engine.levels import FADE, Levels
 from app.engine.round import Clock
 from models.base import LanguageModel
@@ -48,6 +49,7 @@ class VerifyCurve:
         self._common = 1.0
         self._own: dict[int, float] = {}
         self._levels = Levels()
+        self._aftermath = Aftermath()
         self._stalled = False
 
     @property
@@ -72,6 +74,15 @@ class VerifyCurve:
         """Return the seconds of the cheapest pass over more than one token."""
         return min((self._prices or self._list_prices())[1:], default=self.seconds(2))
 
+    @property
+    def aftermath(self) -> float:
+        """Return the seconds by which passes of one token will take longer for a wide one now."""
+        return self._aftermath.tokens * self.seconds(1) if self._aftermath.is_over else 0.0
+
+    def extra(self, width: int) -> float:
+        """Return the seconds that a pass over several tokens costs more than one of one token, with its aftermath."""
+        return self.seconds(width) - self.seconds(1) + self.aftermath
+
     def _list_prices(self) -> list[float]:
         one, wide = self._common * self._levels.of(1), self._common * self._levels.of(2)
         self._prices = [one * self._table[0], *[wide * base for base in self._table[1:_LISTED]]]
@@ -90,12 +101,17 @@ class VerifyCurve:
         """Return T(width) / T(1)."""
         return self.seconds(width) / self.seconds(1)
 
+    def begin(self) -> None:
+        """Take the next pass to follow others than those that were seen: a prompt was read."""
+        self._aftermath.begin()
+
     def observe(self, width: int, seconds: float) -> float:
         """Learn from a real pass; return what of its seconds was its own, and not a wait for another program."""
         if seconds <= 0:
             return seconds
-        expected = self.seconds(width)
+        expected = self.seconds(width) * (self._aftermath.factor if width == 1 else 1.0)
         seconds = self._own_seconds(width, seconds, expected)
+        self._aftermath.observe(width, seconds)
         # What one pass tells is capped all the same.
         ratio = min(max(seconds / expected, 0.5), 2.0)
         self._levels.observe(width, seconds / expected)
@@ -191,13 +207,12 @@ def timed_passes(
     most = model.max_rows if rows is None else model.batch_size
     widest = min(most, model.batch_size, model.context_size - model.length)
     fitting = [width for width in widths if width <= widest]
-    # The first pass touches memory that no later one has to fetch.
-    _seconds_of_pass(model, 1, 1, clock)
-    last = 1
+    last = 0
     for _ in range(repeats):
         for width in fitting:
-            if width == 1 != last:
-                # llama.cpp prepares a pass anew when its width changes, which those of plain decoding are spared.
+            # The first pass touches memory that no later one has to fetch. And llama.cpp prepares a pass anew when its
+            # width changes, CUDA records the next one to be replayed: those of plain decoding are spared both.
+            for _ in range(DISTURBED if last == 0 or width == 1 != last else 0):
                 _seconds_of_pass(model, 1, 1, clock)
             last = width
             yield width, _seconds_of_pass(model, width, rows or width, clock)

@@ -45,7 +45,7 @@ class ModelCost:
         if looks_back(unread, said):
             # It is judged by what it would have said of them, and asked once more before it drafts.
             return self.reading(unread)
-        return self.drafting(unread, length) + verify.seconds(length + 1) - verify.seconds(1)
+        return self.drafting(unread, length) + verify.extra(length + 1)
 
     def can_pay(self, longest: int, verify: VerifyCurve, price: float) -> bool:
         """Tell whether a draft of its that is always right would be worth its time, at so many tokens a second."""

@@ -11,8 +11,9 @@ from app.engine.calibrate import VerifyCurve
 
 STAKE_TOKENS, STAKE_SHARE, _SAVINGS_SHARE = 0.75, 0.015, 0.5
 """What may be lost: the time of so many tokens, a share of the answer's time, and a share of what it saved so far."""
-_LENGTH_SHARE = 0.015
-"""Share of the last answers' length that may be lost instead where they were short."""
+_LENGTH_SHARE, _HOLE_SHARE = 0.015, 0.01
+"""Share of the last answers' length that may be lost instead where they were short, and of what filled holes: some are
+filled by half as many tokens as others."""
 _HOLE_LENGTH = 12.0
 """Tokens that fill a hole in a text, before any was filled: that says nothing of answers, nor they of it."""
 _TRUST_SHARE = 0.5
@@ -28,8 +29,10 @@ _LEAST_REST = 4.0
 """Tokens that an answer is expected to go on for, at least."""
 _BY_CHANCE = 4
 """Guesses that may come true in a row without a copy behind them."""
-_FIRST_GUESSES, _LEAST_TOKENS = 3, 0.2
-"""Free guesses that have to be affordable before anything is known, and what may be lost at least."""
+_FIRST_GUESSES, _LEAST_FREE = 3, 0.2
+"""Free guesses that have to be affordable before anything is known, and what all of them may lose where they are."""
+_LEAST_TOKENS = 0.12
+"""What may be lost at least: answers of four tokens there are."""
 _FIRST_LENGTH, _HARDLY_DEARER = 4, 0.1
 """Longest first draft of a copy, and tokens' time that it may cost beyond its first guess."""
 
@@ -46,12 +49,15 @@ def kept_back(curve: VerifyCurve, stake: float) -> float:
     A draft model may lose it all, since it has a prompt to read first.
     """
     price = curve.seconds(1 + _FIRST_GUESSES) / curve.seconds(1) - 1
-    return stake - min(stake, max(_LEAST_TOKENS, price))
+    return stake - min(stake, max(_LEAST_FREE, price))
 
 
-def run_trust(run: int) -> float:
-    """Return what may be lost, in tokens, after so many guesses that came true in a row."""
-    return min(RUN_TOKENS, max(0, run - _BY_CHANCE) / 2)
+def run_trust(run: int, curve: VerifyCurve) -> float:
+    """Return what may be lost, in tokens, after so many guesses that came true in a row.
+
+    Where wide passes have an aftermath, none could be afforded without it.
+    """
+    return min(RUN_TOKENS + curve.aftermath / curve.seconds(1), max(0, run - _BY_CHANCE) / 2)
 
 
 class Stake:
@@ -77,7 +83,7 @@ class Stake:
         if said:
             self._lengths[self._fills_hole] = min(math.sqrt(self._length * said), STAKE_TOKENS / _LENGTH_SHARE)
         self._fills_hole = fills_hole
-        self.tokens = max(_LEAST_TOKENS, _LENGTH_SHARE * self._length)
+        self.tokens = max(_LEAST_TOKENS, (_HOLE_SHARE if fills_hole else _LENGTH_SHARE) * self._length)
         self._trust = _TRUST_SHARE * self.tokens
         self._has_lent = False
         self.seconds = 0.0

@@ -37,11 +37,12 @@ def best_length(
 
     `chances[i]` is that of guess i given the ones before; `price` is in tokens a second.
     """
-    best, best_gain, least = 0, MARGIN, price * (curve.least - curve.seconds(1))
-    extra, one, longest = 0.0, curve.seconds(1), len(chances)
+    after = curve.aftermath - curve.seconds(1)
+    best, best_gain, least = 0, MARGIN, price * (curve.least + after)
+    extra, longest = 0.0, len(chances)
     for n, prefix in enumerate(accumulate(chances, mul), start=1):
         extra += prefix
-        gain = extra - price * (curve.seconds(n + 1) - one + draft_seconds(n))
+        gain = extra - price * (curve.seconds(n + 1) + after + draft_seconds(n))
         if gain > best_gain:
             best, best_gain = n, gain
         # Were all that follow as likely as this one, and in the cheapest pass, they would not be worth more.
@@ -52,8 +53,7 @@ def best_length(
 
 def can_pay(longest: int, curve: VerifyCurve, price: float, draft_seconds: Seconds) -> bool:
     """Tell whether a draft that is always right would be worth its time."""
-    one = curve.seconds(1)
-    return any(n - price * (curve.seconds(n + 1) - one + draft_seconds(n)) > MARGIN for n in range(1, longest + 1))
+    return any(n - price * (curve.extra(n + 1) + draft_seconds(n)) > MARGIN for n in range(1, longest + 1))
 
 
 def worth_of_rest(

@@ -288,7 +288,7 @@ def tokens_before_a_copy_is_made() -> int:
 
 def test_a_copy_that_goes_on_is_made_though_the_answer_has_lost_what_it_may() -> None:
     assert tokens_before_a_copy_is_made() <= 13
-    with patch("app.engine.adaptive.run_trust", lambda _: 0.0):
+    with patch("app.engine.adaptive.run_trust", lambda *_: 0.0):
         assert tokens_before_a_copy_is_made() > 15
 
 
@@ -296,8 +296,8 @@ def test_the_shares_are_small() -> None:
     assert LOAN_TOKENS == 4.0
     assert STAKE_SHARE <= 0.03
     assert (STAKE_TOKENS, Stake().trust(0.0)) == (0.75, 0.375)
-    assert RUN_TOKENS == max(run_trust(run) for run in range(100)) == 2.0
-    assert run_trust(4) == 0, "four guesses may come true by chance"
+    assert RUN_TOKENS == max(run_trust(run, VerifyCurve(EVEN)) for run in range(100)) == 2.0
+    assert run_trust(4, VerifyCurve(EVEN)) == 0, "four guesses may come true by chance"
     assert _PROBE_SHARE == 0.01
 
 

@@ -11,6 +11,7 @@ from functools import cache, partial
 from math import exp, log
 from pathlib import Path
 from statistics import fmean
+from unittest.mock import patch
 
 import pytest
 from checking import caught
@@ -19,6 +20,7 @@ from replay import Cost, Played, ReplayModel, Trace, class_speedups, load, play
 
 from app.engine.acceptance import Acceptance
 from app.engine.adaptive import Adaptive
+from app.engine.aftermath import Aftermath
 from app.engine.calibrate import QUICK_WIDTHS, VerifyCurve
 from app.engine.control import Controller, FixedLength
 from app.engine.model_cost import ModelCost
@@ -328,3 +330,55 @@ def test_a_wrong_table_that_nobody_corrects_is_noticed(wrong: str, monkeypatch: 
         assert geometric_mean(class_speedups(misled(WRONG[wrong], 0.3)).values()) >= 0.98 * geometric_mean(
             speedups("M1 Ultra", 0.3).values()
         )
+
+
+# --- a card that replays passes of one width from a graph -------------------------------------------------------------
+
+CARDS: dict[str, tuple[Mapping[int, float], float]] = {
+    "1.5B": ({1: 2.95, 2: 3.97, 4: 3.93, 8: 4.29, 9: 5.38, 12: 5.63, 16: 5.9, 24: 6.3, 32: 6.72}, 1.1),
+    "8B": ({1: 4.55, 2: 4.97, 3: 5.55, 4: 6.34, 6: 7.63, 8: 9.04, 9: 8.85, 16: 9.16, 24: 10.07, 32: 11.11}, 0.75),
+}
+"""Milliseconds of passes on an H200 when each has another width, and how much less one of one token takes after two."""
+
+
+class Graphs:
+    """Costs of a pass that is launched kernel by kernel, and of one that is replayed after two of its width."""
+
+    def __init__(self, card: str) -> None:
+        launched, self._saved = CARDS[card]
+        self.launched = cost_of(launched, 0.001)
+        self._alike = self._width = self._depth = 0
+
+    def __call__(self, width: int, depth: int) -> float:
+        # An answer begins anew, after a prompt.
+        self._alike = self._alike + 1 if width == self._width and depth >= self._depth else 0
+        self._width, self._depth = width, depth
+        return self.launched(width, depth) - (0.001 * self._saved if self._alike >= 2 else 0.0)
+
+
+@cache
+def on_card(card: str, *, counts: bool = True) -> tuple[list[Played], Adaptive]:
+    """Answer all traces by one controller, with what a first load measures: passes that are launched."""
+    cost = Graphs(card)
+    adaptive = Adaptive(measured(cost.launched, QUICK_WIDTHS), 31)
+    arm = partial(automatic, cost, None, lambda *_: adaptive)
+    with patch.object(Aftermath, "observe", Aftermath.observe if counts else lambda *_: None):
+        return [play(trace, arm, cost, cost) for trace in traces()], adaptive
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_no_class_loses_where_wide_passes_make_those_after_them_dearer(card: str) -> None:
+    played, adaptive = on_card(card)
+    by_class = class_speedups(played)
+    assert min(by_class.values()) >= LOWEST_CLASS
+    assert geometric_mean(by_class.values()) >= 1.15
+    launched, saved = CARDS[card]
+    assert adaptive.curve.seconds(1) == pytest.approx((launched[1] - saved) / 1000, rel=0.02), (
+        "what plain decoding costs"
+    )
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_a_controller_that_counts_each_pass_for_itself_is_noticed(card: str) -> None:
+    with caught():
+        assert min(class_speedups(on_card(card, counts=False)[0]).values()) >= LOWEST_CLASS

@@ -222,7 +222,7 @@ def test_a_busy_machine_is_noticed() -> None:
         model = PricedModel(
             clock,
             LlamaOptions(context_size=256),
-            lambda *_, waits=waits, calls=calls: 0.01 + waits * (next(calls) % 2 > 0),
+            lambda *_, waits=waits, calls=calls: 0.01 + waits * (next(calls) % 2 == 0),
             lambda *_: 9,
             -1,
         )
