@@ -29,6 +29,7 @@ def explanation_text(explanation: Explanation | None) -> str:
     lines = [
         f"  plain       {explanation.plain_rate:.1f} tokens/s, {1e3 * one:.1f} ms per token; {_rate(explanation)}",
         f"  pass cost   of one over w tokens, over that of one token: {costs}",
+        *_aftermath(explanation),
         f"  longest     {counted(explanation.longest, 'token')} per draft",
         *(line for account in explanation.sources for line in _source(account, explanation)),
     ]
@@ -74,6 +75,7 @@ def explanation_record(explanation: Explanation) -> dict[str, Any]:
         "longest_draft": explanation.longest,
         "adapts": explanation.adapts,
         "failure": explanation.failure or None,
+        "aftermath_seconds": explanation.aftermath * explanation.widths[0].seconds,
         "pass_seconds": {str(cost.width): cost.seconds for cost in explanation.widths},
         "model_step_ratio": explanation.model_step_ratio,
         "model_tuned": explanation.model_tuned if explanation.model else None,
@@ -94,6 +96,11 @@ def explanation_record(explanation: Explanation) -> dict[str, Any]:
 def _rate(explanation: Explanation) -> str:
     gain = explanation.rate / explanation.plain_rate
     return f"{explanation.rate:.1f} lately ({gain:.2f} of plain)"
+
+
+def _aftermath(explanation: Explanation) -> list[str]:
+    longer = f"passes of one token take {explanation.aftermath:.2f} of one longer, which is counted as the draft's"
+    return [f"  after it    {longer}"] if explanation.aftermath else []
 
 
 def _source(account: SourceAccount, explanation: Explanation) -> list[str]:

@@ -77,7 +77,12 @@ class VerifyCurve:
     @property
     def aftermath(self) -> float:
         """Return the seconds by which passes of one token will take longer for a wide one now."""
-        return self._aftermath.tokens * self.seconds(1) if self._aftermath.is_over else 0.0
+        return self.aftermath_ratio * self.seconds(1) if self._aftermath.is_over else 0.0
+
+    @property
+    def aftermath_ratio(self) -> float:
+        """Return what any wide pass costs after it, over T(1)."""
+        return self._aftermath.tokens
 
     def extra(self, width: int) -> float:
         """Return the seconds that a pass over several tokens costs more than one of one token, with its aftermath."""

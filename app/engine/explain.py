@@ -55,6 +55,8 @@ class Explanation:
     """What went wrong with the draft model in this answer, which goes on without it."""
     model_tuned: bool = True
     """Whether the fastest way to run the draft model was looked for, or there is no other; True without one."""
+    aftermath: float = 0.0
+    """How much longer passes of one token take after one over more, in passes of one token; 0: nothing to speak of."""
 
 
 def explain(adaptive: Adaptive, *, adapts: bool = True, failure: str = "") -> Explanation:
@@ -75,6 +77,7 @@ def explain(adaptive: Adaptive, *, adapts: bool = True, failure: str = "") -> Ex
         adapts,
         failure,
         model is None or model.tuned,
+        adaptive.curve.aftermath_ratio,
     )
 
 

@@ -49,6 +49,13 @@ def test_what_passes_cost_and_what_it_comes_to() -> None:
     ]
 
 
+def test_what_a_wide_pass_costs_after_it_is_told_where_that_is_anything() -> None:
+    dear = replace(KNOWN, aftermath=1.25)
+    line = "  after it    passes of one token take 1.25 of one longer, which is counted as the draft's"
+    assert lines(dear) == [*lines(KNOWN)[:2], line, *lines(KNOWN)[2:]]
+    assert explanation_record(dear)["aftermath_seconds"] == 1.25 * 0.05
+
+
 def test_a_source_that_pays_is_shown_with_its_record_by_place() -> None:
     assert lines(KNOWN)[3:] == [
         "  suffix: 8 of 10 right, 81% expected, 32% needed",
@@ -129,6 +136,7 @@ def test_the_record_has_the_same_numbers_and_is_json() -> None:
         "longest_draft": 31,
         "adapts": True,
         "failure": None,
+        "aftermath_seconds": 0.0,
         "pass_seconds": {"1": 0.05, "4": 0.075},
         "model_step_ratio": 0.3,
         "model_tuned": True,
@@ -164,6 +172,14 @@ def test_a_controller_that_knows_nothing_yet_explains_its_costs() -> None:
 
 def test_widths_beyond_the_longest_draft_are_left_out() -> None:
     assert [cost.width for cost in explain(controller(EVEN, longest=15)).widths] == [1, 2, 16]
+
+
+def test_what_wide_passes_cost_after_them_is_what_was_seen() -> None:
+    adaptive = controller(EVEN)
+    for _ in range(3):
+        for width, seconds in ((2, 0.06), (1, 0.10), (1, 0.05), (1, 0.05)):
+            adaptive.curve.observe(width, seconds)
+    assert explain(adaptive).aftermath == pytest.approx(1.0)
 
 
 def test_a_draft_model_needs_more_than_guesses_that_cost_nothing() -> None:
