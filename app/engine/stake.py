@@ -2,8 +2,8 @@
 
 Whenever an answer ends, it has not taken longer than plain decoding by more than three quarters of a token, or less
 where answers are short, a small share of its time and, where a source had proved what it can do and then failed, half
-as much again, or two tokens (and what wide passes make dearer) where a copy broke off; four more where a draft model was
-lent the time to read the prompt.
+as much again, or two tokens (and what wide passes make dearer) where a copy broke off; four more where a draft model
+was lent the time to read the prompt.
 """
 
 import math
