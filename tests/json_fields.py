@@ -46,7 +46,7 @@ def printed_fields(command: tuple[str, ...], home: Path) -> dict[str, bool]:
         [json.loads(line) for line in done.stdout.splitlines()] if command[0] == "run" else [json.loads(done.stdout)]
     )
     found: dict[str, bool] = {}
-    for record in records:
+    for record in map(json.loads, texts):
         kind = record.get("type", "") if command[0] == "run" else ""
         for path, is_full in fields_of(record, kind):
             found[path] = found.get(path, False) or is_full
