@@ -42,9 +42,7 @@ def fields_of(value: Any, path: str = "") -> Iterator[tuple[str, bool]]:
 def printed_fields(command: tuple[str, ...], home: Path) -> dict[str, bool]:
     """Run a command and return its paths, each with whether it held anything anywhere."""
     done = localspec(*command, home=home)
-    records = (
-        [json.loads(line) for line in done.stdout.splitlines()] if command[0] == "run" else [json.loads(done.stdout)]
-    )
+    texts = done.stdout.splitlines() if command[0] == "run" else [done.stdout]
     found: dict[str, bool] = {}
     for record in map(json.loads, texts):
         kind = record.get("type", "") if command[0] == "run" else ""
