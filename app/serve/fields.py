@@ -7,6 +7,11 @@ from typing import NoReturn
 from app.serve.errors import Refused
 
 
+def whole_characters(text: str) -> str:
+    """Return a text with halves of surrogate pairs put together, and U+FFFD for each half that is alone."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 class Fields:
     """A JSON object from a client. A member that is null counts as left out."""
 
@@ -27,6 +32,11 @@ class Fields:
         """Return a text; None where it is left out."""
         value = self._members.get(name)
         return None if value is None else self._as_text(value, name)
+
+    def prose(self, name: str) -> str | None:
+        """Return a text of a conversation: half of a surrogate pair, as of a text that was cut, becomes U+FFFD."""
+        value = self._members.get(name)
+        return whole_characters(value) if isinstance(value, str) else self.text(name)
 
     def whole(self, name: str, low: int, high: int) -> int | None:
         """Return a whole number from `low` to `high`; None where it is left out."""

@@ -19,6 +19,8 @@ _NATIVE = {
     "return_tokens": "this server returns only the text of an answer",
 }
 """Such fields of llama.cpp's own requests."""
+_TEXTS = ("text", "input_text", "output_text", "refusal")
+"""Types of the parts of a message that are text."""
 
 
 def refuse_unsupported(fields: Fields) -> None:
@@ -72,12 +74,13 @@ def read_prediction(fields: Fields) -> str:
 def read_content(fields: Fields, name: str) -> str | None:
     """Read a text, or a list of parts that are texts; None where it is left out."""
     if not isinstance(fields.raw(name), list):
-        return fields.text(name)
+        return fields.prose(name)
     texts = []
     for part in fields.parts(name, 4096):
-        if part.text("type") not in ("text", "input_text"):
+        kind = part.text("type")
+        if kind not in _TEXTS:
             part.refuse("type", "must be 'text': this server accepts nothing else")
-        texts.append(part.text("text") or "")
+        texts.append(part.prose("refusal" if kind == "refusal" else "text") or "")
     return "\n".join(texts)
 
 
