@@ -98,7 +98,7 @@ def read_chat(fields: Fields, service: Service) -> ChatRequest:
         stops=read_stops(fields),
         max_tokens=count,
         prediction=read_prediction(fields),
-        effort=read_effort(fields, base.effort),
+        effort=read_effort(fields, base.effort, service.loaded.ready.efforts),
         listed=read_chat_listed(fields),
         grammar=read_form(fields),
     )

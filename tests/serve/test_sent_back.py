@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,7 +33,7 @@ DEEP = '{"a": ' * 200 + "1" + "}" * 200
 def caller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(load, "ToyModel", CallingToy)
-        with served(tmp_path_factory.mktemp("calls"), "toy", "-c", "1024") as one:
+        with served(tmp_path_factory.mktemp("calls"), "toy", "-c", "2048") as one:
             yield one
 
 
@@ -185,11 +184,10 @@ def test_members_that_say_nothing_are_no_reason_to_refuse(caller: Served) -> Non
         {"content": [{"type": "refusal", "refusal": "No."}]}, {"content": [{"type": "output_text", "text": "Yes."}]},
     ]  # fmt: skip
     for answer in answers:
-        said = {**nothing, **answer, "role": "assistant"}
+        said = {**nothing, "name": "x", **answer, "role": "assistant"}
         assert caller.post(PATH, messages=[{**RAIN, "name": "me"}, said, RAIN], max_tokens=1)
-    assert [turn.text for turn in turns({"role": "assistant", **answers[-3]}, {"role": "assistant", **answers[-2]})] == [
-        "No.", "No."
-    ]  # fmt: skip
+    refusals = turns(*({"role": "assistant", **answer} for answer in answers[-3:-1]))
+    assert [turn.text for turn in refusals] == ["No.", "No."]
 
 
 def test_a_call_in_the_older_form_is_read() -> None:
@@ -218,7 +216,7 @@ def test_the_strictest_templates_take_a_cut_call_with_its_result() -> None:
         assert strict.render(turns(RAIN, called("{"), result(), *further))
 
 
-def test_the_request_that_was_refused_for_ever_is_answered(caller: Served, tmp_path: Path) -> None:
+def test_the_request_that_was_refused_for_ever_is_answered(caller: Served) -> None:
     cut = called('{"city":')
     reply = caller.post(PATH, messages=[RAIN, cut, result(content="error: invalid JSON")], tools=TOOLS, max_tokens=8)
     assert reply["choices"][0]["message"]
