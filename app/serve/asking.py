@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -79,14 +80,26 @@ class Asking:
     async def _stream(
         self, request: Request, asked: Asked, events: Callable[[Speech], AsyncGenerator[bytes]]
     ) -> Response:
-        """Answer in events, once the engine has begun: what it refuses is then still told by the status."""
-        speech = self._service.speak(asked)
+        """Answer in events, which begin before the engine does where that takes more than a moment.
+
+        What is refused within the moment is still told by the status.
+        """
+        speech, limits = self._service.speak(asked), self._service.settings.limits
+        first = asyncio.ensure_future(anext(speech))
         try:
-            said = await self._attend(request, anext(speech))
+            await self._attend(request, _until_done(first, limits.moment))
+            if first.done():
+                first.result()
         except BaseException:
-            await speech.aclose()
+            await _given_up(first, speech)
             raise
-        return EventStream(events(_with_first(said, speech)), self._service.stop, self._service.metrics.refused)
+        return EventStream(
+            events(_with_first(first, speech)),
+            self._service.stop,
+            self._service.metrics.refused,
+            (limits.beat if first.done() else 0, limits.beat),
+            BackgroundTask(_given_up, first, speech),
+        )
 
 
 def _client(request: Request) -> tuple[str, str]:
@@ -94,10 +107,19 @@ def _client(request: Request) -> tuple[str, str]:
     return request.client.host if request.client else "", request.headers.get("user-agent", "")
 
 
-async def _with_first(first: Piece | Outcome, rest: Speech) -> Speech:
-    try:
-        yield first
-        async for said in rest:
-            yield said
-    finally:
-        await rest.aclose()
+async def _until_done(first: asyncio.Future[Piece | Outcome], seconds: float) -> None:
+    """Wait for the first of an answer, at most for a time; being called off does not call it off."""
+    await asyncio.wait([first], timeout=seconds)
+
+
+async def _with_first(first: asyncio.Future[Piece | Outcome], rest: Speech) -> Speech:
+    yield await first
+    async for said in rest:
+        yield said
+
+
+async def _given_up(first: asyncio.Future[Piece | Outcome], rest: Speech) -> None:
+    """End an answer, wherever it is; it can't be closed while its first part is waited for."""
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    await rest.aclose()

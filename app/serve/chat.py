@@ -61,8 +61,11 @@ class ChatRequest:
             base["usage"] = None
         reader = self._reader()
         async with aclosing(speech):
-            yield _chunk(base, {"role": "assistant", "content": None if self.offer else ""})
+            begins = True
             async for said in speech:
+                if begins:
+                    yield _chunk(base, {"role": "assistant", "content": None if self.offer else ""})
+                    begins = False
                 logprobs = self._logprobs(said.places) if isinstance(said, Piece) else None
                 for delta in reader.deltas(said):
                     # All in the first: it is the tokens of both that came together.
