@@ -21,6 +21,13 @@ class Fields:
         self._members = members
         self._warnings = Warnings() if warnings is None else warnings
         self._prefix = f"{name}." if name else ""
+        self._said: Mapping[str, str] = {}
+
+    def renamed(self, members: Mapping[str, object], said: Mapping[str, str]) -> "Fields":
+        """Return other members of the request; `said` is what the client calls those that have another name there."""
+        fields = Fields(members, self._prefix.removesuffix("."), self._warnings)
+        fields._said = said
+        return fields
 
     def has(self, name: str) -> bool:
         """Tell whether a member is there."""
@@ -108,7 +115,7 @@ class Fields:
         """Return a value that has to be an object."""
         if not isinstance(value, dict):
             self.refuse(name, "must be an object")
-        return Fields(value, self._prefix + name, self._warnings)
+        return Fields(value, self._path(name), self._warnings)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -117,12 +124,15 @@ class Fields:
 
     def warn(self, name: str, what: str) -> None:
         """Warn of what became of a field, as in `'tools' ...`: in the reply and in the log."""
-        self._warnings.add(f"'{self._prefix}{name}' {what}.")
+        self._warnings.add(f"'{self._path(name)}' {what}.")
 
     def refuse(self, name: str, why: str) -> NoReturn:
         """Refuse the request for one of its fields."""
-        field = self._prefix + name
+        field = self._path(name)
         raise Refused(400, f"'{field}' {why}.", param=field)
+
+    def _path(self, name: str) -> str:
+        return self._prefix + self._said.get(name, name)
 
     def _as_text(self, value: object, name: str) -> str:
         if not isinstance(value, str):

@@ -79,11 +79,11 @@ def test_headers_and_comments_come_before_the_engine_begins_on_every_path(tmp_pa
 
 def test_openais_client_leaves_comments_out(tmp_path: Path) -> None:
     def ask(url: str) -> str:
-        threading.Timer(0.4, NOW.set).start()
         with OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client:
             chunks = client.chat.completions.create(
                 model="any", messages=[{"role": "user", "content": "the cat"}], max_tokens=9, temperature=0, stream=True
             )
+            threading.Timer(0.2, NOW.set).start()
             return "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
 
     assert len(serve_here(tmp_path, "toy", asks=ask)) == 9
@@ -91,9 +91,9 @@ def test_openais_client_leaves_comments_out(tmp_path: Path) -> None:
 
 def test_an_error_after_the_headers_is_raised_by_openais_client(tmp_path: Path) -> None:
     def ask(url: str) -> APIError:
-        threading.Timer(0.4, NOW.set).start()
         with OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client:
             chunks = client.completions.create(model="any", prompt="a" * 600, stream=True)
+            NOW.set()
             with pytest.raises(APIError) as told:
                 list(chunks)
             return told.value
@@ -122,8 +122,8 @@ def test_a_mistake_after_the_headers_ends_in_an_event(tmp_path: Path, monkeypatc
     monkeypatch.setattr("app.serve.chat.finish_reason", wrong)
 
     def ask(url: str) -> Any:
-        threading.Timer(0.3, NOW.set).start()
         with stream(url, CHAT) as lines:
+            NOW.set()
             return json.loads([line for line in lines if line.startswith("data: ")][-1].removeprefix("data: "))
 
     assert serve_here(tmp_path, "toy", asks=ask)["error"]["type"] == "server_error"
