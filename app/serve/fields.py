@@ -25,7 +25,7 @@ class Fields:
 
     def renamed(self, members: Mapping[str, object], said: Mapping[str, str]) -> "Fields":
         """Return other members of the request; `said` is what the client calls those that have another name there."""
-        fields = Fields(members, self._prefix.removesuffix("."), self._warnings)
+        fields = type(self)(members, self._prefix.removesuffix("."), self._warnings)
         fields._said = said
         return fields
 

@@ -75,7 +75,8 @@ class _Reading:
                 value = _NO_RANGE.get(name, {}).get(value, value) if isinstance(value, int) else value
                 self._put(other, value, said)
         fields = self._fields.renamed(self._members, self._said)
-        _check_continuing(fields)
+        if self._route is Route.CHAT:
+            _check_continuing(fields)
         return fields
 
     def _take_own(self, name: str, value: object) -> None:
