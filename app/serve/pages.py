@@ -75,6 +75,8 @@ class Pages:
         return JSONResponse(with_warnings(await tokens.detokenize(fields, self._service), fields.warnings))
 
     async def _fields(self, request: Request, route: Route) -> Fields:
+        """Read the body; raises Refused, first of all where nothing is loaded."""
+        _ = self._service.loaded
         return understood(await read_fields(request, self._service.settings.limits.body), route)
 
 
