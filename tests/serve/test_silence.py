@@ -20,10 +20,10 @@ from app.serve import settings
 from app.serve.stream import COMMENT, EventStream
 
 CHAT, PATHS = "/v1/chat/completions", ("/v1/chat/completions", "/v1/completions", "/completion", "/infill")
-BODY: dict[str, Any] = {
-    "messages": [{"role": "user", "content": "the cat"}], "prompt": "the cat", "input_prefix": "a", "input_suffix": "b",
-    "max_tokens": 4, "temperature": 0, "stream": True,
-}  # fmt: skip
+SHORT: dict[str, Any] = {"max_tokens": 4, "temperature": 0, "stream": True}
+CHATTING = {**SHORT, "messages": [{"role": "user", "content": "the cat"}]}
+HOLE = {**SHORT, "input_prefix": "a", "input_suffix": "b"}
+BODIES = {CHAT: CHATTING, "/infill": HOLE}
 NOW = threading.Event()
 
 
@@ -58,7 +58,9 @@ def comments(lines: Iterator[str], least: int) -> None:
 
 @contextmanager
 def stream(url: str, path: str, **more: Any) -> Iterator[Iterator[str]]:
-    with httpx2.stream("POST", url + path, json={**BODY, **more}, timeout=30) as reply:
+    with httpx2.stream(
+        "POST", url + path, json={**BODIES.get(path, {**SHORT, "prompt": "the cat"}), **more}, timeout=30
+    ) as reply:
         assert (reply.status_code, reply.headers["content-type"].partition(";")[0]) == (200, "text/event-stream")
         yield reply.iter_lines()
 
@@ -150,7 +152,7 @@ def test_what_is_refused_within_the_moment_keeps_its_status(tmp_path: Path) -> N
     def ask(url: str) -> int:
         with stream(url, CHAT) as runs:
             comments(runs, 1)
-            status = httpx2.post(url + CHAT, json=BODY, timeout=30).status_code
+            status = httpx2.post(url + CHAT, json=CHATTING, timeout=30).status_code
             NOW.set()
             return status
 
