@@ -46,6 +46,22 @@ class Effort(StrEnum):
     HIGH = "high"
 
 
+_LEVELS = (Effort.LOW, Effort.MEDIUM, Effort.HIGH)
+
+
+def nearest_effort(wanted: Effort, known: Collection[Effort]) -> Effort:
+    """Return the effort of those that a model has which comes nearest to a wanted one; AUTO where none does.
+
+    A model without levels thinks or does not, and each level asks it to think. A model that can't be kept from
+    thinking thinks as little as it can.
+    """
+    if wanted in known:
+        return wanted
+    if wanted is Effort.OFF:
+        return Effort.LOW if Effort.LOW in known else Effort.AUTO
+    return Effort.ON if wanted in _LEVELS and Effort.ON in known else Effort.AUTO
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What a text consists of, without the marks and the blanks beside them."""

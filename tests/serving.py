@@ -70,7 +70,7 @@ class Served:
         response = self.send(path, {**body, "stream": True})
         assert response.status_code == 200, response.text
         assert response.headers["content-type"].startswith("text/event-stream")
-        lines = [line.removeprefix("data: ") for line in response.text.split("\n\n") if line]
+        lines = [line.removeprefix("data: ") for line in response.text.split("\n\n") if line.startswith("data: ")]
         return [line if line == "[DONE]" else json.loads(line) for line in lines]
 
     def figure(self, name: str) -> float:

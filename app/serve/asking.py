@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -13,10 +14,12 @@ from app.serve.chat import read_chat
 from app.serve.completions import read_completions
 from app.serve.disconnect import unless_gone
 from app.serve.fields import Fields
+from app.serve.known_fields import Route
 from app.serve.native import NativeRequest, events_of, read_completion, read_infill
 from app.serve.prompts import read_prefixes, read_prompts
 from app.serve.service import Service
 from app.serve.stream import EventStream
+from app.serve.wishes import understood
 
 T = TypeVar("T")
 Speech = AsyncGenerator[Piece | Outcome]
@@ -32,14 +35,14 @@ class Asking:
     async def chat(self, request: Request) -> Response:
         """Answer a conversation."""
         # Many tools take a tenth of a second to be checked, in which nobody else's answer would go on.
-        chat = await asyncio.to_thread(read_chat, await self._fields(request), self._service)
+        chat = await asyncio.to_thread(read_chat, await self._fields(request, Route.CHAT), self._service)
         if chat.stream:
             return await self._stream(request, chat.asked, chat.events)
         return JSONResponse(chat.reply(await self._attend(request, self._service.whole(chat.asked))))
 
     async def completions(self, request: Request) -> Response:
         """Go on with texts, or fill holes, as OpenAI's servers do."""
-        fields = await self._fields(request)
+        fields = await self._fields(request, Route.COMPLETIONS)
         read = read_prefixes if fields.text("suffix") else read_prompts
         wanted = read_completions(fields, self._service, await read(fields, self._service))
         if wanted.stream:
@@ -48,11 +51,12 @@ class Asking:
 
     async def infill(self, request: Request) -> Response:
         """Fill a hole, as llama.cpp's server does."""
-        return await self._native(request, [read_infill(await self._fields(request), self._service, _client(request))])
+        fields = await self._fields(request, Route.INFILL)
+        return await self._native(request, [read_infill(fields, self._service, _client(request))])
 
     async def completion(self, request: Request) -> Response:
         """Go on with texts, as llama.cpp's server does."""
-        fields = await self._fields(request)
+        fields = await self._fields(request, Route.COMPLETION)
         prompts = await read_prompts(fields, self._service)
         return await self._native(request, read_completion(fields, self._service, prompts))
 
@@ -68,10 +72,10 @@ class Asking:
     async def _all(self, asked: Sequence[Asked]) -> list[Outcome]:
         return [await self._service.whole(one, further=place > 0) for place, one in enumerate(asked)]
 
-    async def _fields(self, request: Request) -> Fields:
+    async def _fields(self, request: Request, route: Route) -> Fields:
         """Read the body; raises Refused, first of all where nothing is loaded."""
         _ = self._service.loaded
-        return await read_fields(request, self._service.settings.limits.body)
+        return understood(await read_fields(request, self._service.settings.limits.body), route)
 
     async def _attend(self, request: Request, work: Coroutine[Any, Any, T]) -> T:
         return await unless_gone(work, request.receive, self._service.stop)
@@ -79,14 +83,26 @@ class Asking:
     async def _stream(
         self, request: Request, asked: Asked, events: Callable[[Speech], AsyncGenerator[bytes]]
     ) -> Response:
-        """Answer in events, once the engine has begun: what it refuses is then still told by the status."""
-        speech = self._service.speak(asked)
+        """Answer in events, which begin before the engine does where that takes more than a moment.
+
+        What is refused within the moment is still told by the status.
+        """
+        speech, limits = self._service.speak(asked), self._service.settings.limits
+        first = asyncio.ensure_future(anext(speech))
         try:
-            said = await self._attend(request, anext(speech))
+            await self._attend(request, _until_done(first, limits.moment))
+            if first.done():
+                first.result()
         except BaseException:
-            await speech.aclose()
+            await _given_up(first, speech)
             raise
-        return EventStream(events(_with_first(said, speech)), self._service.stop, self._service.metrics.refused)
+        return EventStream(
+            events(_with_first(first, speech)),
+            self._service.stop,
+            self._service.metrics.refused,
+            (limits.beat if first.done() else 0, limits.beat),
+            BackgroundTask(_given_up, first, speech),
+        )
 
 
 def _client(request: Request) -> tuple[str, str]:
@@ -94,10 +110,19 @@ def _client(request: Request) -> tuple[str, str]:
     return request.client.host if request.client else "", request.headers.get("user-agent", "")
 
 
-async def _with_first(first: Piece | Outcome, rest: Speech) -> Speech:
-    try:
-        yield first
-        async for said in rest:
-            yield said
-    finally:
-        await rest.aclose()
+async def _until_done(first: asyncio.Future[Piece | Outcome], seconds: float) -> None:
+    """Wait for the first of an answer, at most for a time; being called off does not call it off."""
+    await asyncio.wait([first], timeout=seconds)
+
+
+async def _with_first(first: asyncio.Future[Piece | Outcome], rest: Speech) -> Speech:
+    yield await first
+    async for said in rest:
+        yield said
+
+
+async def _given_up(first: asyncio.Future[Piece | Outcome], rest: Speech) -> None:
+    """End an answer, wherever it is; it can't be closed while its first part is waited for."""
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    await rest.aclose()

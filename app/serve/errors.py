@@ -10,6 +10,8 @@ from app.history.safe_text import one_line
 from models.errors import BusyError, ContextFullError, LocalspecError, MessagesRefusedError, UsageError
 
 _KINDS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 503: "unavailable_error"}
+MISTAKE = "Internal error in localspec."
+"""What a client is told of a mistake of the server's own."""
 _RETRY = {"Retry-After": "1"}
 _CLIENT, _SERVER = 400, 500
 _LONGEST = 200

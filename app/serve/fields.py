@@ -5,15 +5,29 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from app.serve.errors import Refused
+from app.serve.warnings_list import Warnings
+
+
+def whole_characters(text: str) -> str:
+    """Return a text with halves of surrogate pairs put together, and U+FFFD for each half that is alone."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 class Fields:
     """A JSON object from a client. A member that is null counts as left out."""
 
-    def __init__(self, members: Mapping[str, object], name: str = "") -> None:
-        """Take the members, and what they are called together in errors."""
+    def __init__(self, members: Mapping[str, object], name: str = "", warnings: Warnings | None = None) -> None:
+        """Take the members, what they are called together in errors, and the warnings of the whole request."""
         self._members = members
+        self._warnings = Warnings() if warnings is None else warnings
         self._prefix = f"{name}." if name else ""
+        self._said: Mapping[str, str] = {}
+
+    def renamed(self, members: Mapping[str, object], said: Mapping[str, str]) -> "Fields":
+        """Return other members of the request; `said` is what the client calls those that have another name there."""
+        fields = type(self)(members, self._prefix.removesuffix("."), self._warnings)
+        fields._said = said
+        return fields
 
     def has(self, name: str) -> bool:
         """Tell whether a member is there."""
@@ -27,6 +41,11 @@ class Fields:
         """Return a text; None where it is left out."""
         value = self._members.get(name)
         return None if value is None else self._as_text(value, name)
+
+    def prose(self, name: str) -> str | None:
+        """Return a text of a conversation: half of a surrogate pair, as of a text that was cut, becomes U+FFFD."""
+        value = self._members.get(name)
+        return whole_characters(value) if isinstance(value, str) else self.text(name)
 
     def whole(self, name: str, low: int, high: int) -> int | None:
         """Return a whole number from `low` to `high`; None where it is left out."""
@@ -96,12 +115,24 @@ class Fields:
         """Return a value that has to be an object."""
         if not isinstance(value, dict):
             self.refuse(name, "must be an object")
-        return Fields(value, self._prefix + name)
+        return Fields(value, self._path(name), self._warnings)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings of the whole request, up to now."""
+        return self._warnings.texts
+
+    def warn(self, name: str, what: str) -> None:
+        """Warn of what became of a field, as in `'tools' ...`: in the reply and in the log."""
+        self._warnings.add(f"'{self._path(name)}' {what}.")
 
     def refuse(self, name: str, why: str) -> NoReturn:
         """Refuse the request for one of its fields."""
-        field = self._prefix + name
+        field = self._path(name)
         raise Refused(400, f"'{field}' {why}.", param=field)
+
+    def _path(self, name: str) -> str:
+        return self._prefix + self._said.get(name, name)
 
     def _as_text(self, value: object, name: str) -> str:
         if not isinstance(value, str):

@@ -5,29 +5,15 @@ from typing import NoReturn
 from app.serve.errors import Refused
 from app.serve.fields import Fields
 
-_UNSUPPORTED = {
-    "functions": "this server calls functions that are named in 'tools'",
-    "audio": "this server does not produce audio",
-    "logit_bias": "this server does not bias tokens",
-    "echo": "this server does not repeat prompts",
-    "ignore_eos": "the model decides when an answer ends",
-}
-"""Fields that mean something unless they are empty, and why they are refused."""
-_NATIVE = {
-    "logit_bias": _UNSUPPORTED["logit_bias"],
-    "ignore_eos": _UNSUPPORTED["ignore_eos"],
-    "return_tokens": "this server returns only the text of an answer",
-}
-"""Such fields of llama.cpp's own requests."""
+_TEXTS = ("text", "input_text", "output_text", "refusal")
+"""Types of the parts of a message that are text."""
 
 
 def refuse_unsupported(fields: Fields) -> None:
     """Refuse what would otherwise be left out silently."""
-    for name, why in _UNSUPPORTED.items():
-        _refuse_unless_empty(fields, name, why)
     _refuse_more_than_one(fields, "n", "best_of")
     refuse_probabilities(fields, "n_probs")
-    _refuse_calls(fields, "function_call", _UNSUPPORTED["functions"])
+    _refuse_calls(fields, "function_call", "this server calls functions that are named in 'tools'")
     if fields.has("web_search_options"):
         # Empty, it asks for a search all the same.
         refuse("web_search_options", "this server does not search the web")
@@ -36,16 +22,12 @@ def refuse_unsupported(fields: Fields) -> None:
 
 def refuse_for_chats(fields: Fields) -> None:
     """Refuse what conversations alone can have."""
-    _refuse_unless_empty(fields, "chat_template_kwargs", "texts go to the model without a template")
-    _refuse_unless_empty(fields, "tools", "texts go to the model without a template")
     _refuse_calls(fields, "tool_choice", "texts go to the model without a template")
     refuse_probabilities(fields, "top_logprobs")
 
 
 def refuse_native(fields: Fields) -> None:
     """Refuse what llama.cpp's server would do, and this one can't."""
-    for name, why in _NATIVE.items():
-        _refuse_unless_empty(fields, name, why)
     refuse_probabilities(fields, "logprobs")
     _refuse_more_than_one(fields, "n")
     _refuse_modalities(fields)
@@ -54,7 +36,6 @@ def refuse_native(fields: Fields) -> None:
 def refuse_several(fields: Fields) -> None:
     """Refuse what llama.vscode sends with each hole, and can do without; elsewhere it is meant."""
     _refuse_more_than_one(fields, "n_cmpl")
-    _refuse_unless_empty(fields, "lora", "the model is served as it was loaded")
 
 
 def read_prediction(fields: Fields) -> str:
@@ -72,12 +53,13 @@ def read_prediction(fields: Fields) -> str:
 def read_content(fields: Fields, name: str) -> str | None:
     """Read a text, or a list of parts that are texts; None where it is left out."""
     if not isinstance(fields.raw(name), list):
-        return fields.text(name)
+        return fields.prose(name)
     texts = []
     for part in fields.parts(name, 4096):
-        if part.text("type") not in ("text", "input_text"):
+        kind = part.text("type")
+        if kind not in _TEXTS:
             part.refuse("type", "must be 'text': this server accepts nothing else")
-        texts.append(part.text("text") or "")
+        texts.append(part.prose("refusal" if kind == "refusal" else "text") or "")
     return "\n".join(texts)
 
 
@@ -111,11 +93,4 @@ def _refuse_more_than_one(fields: Fields, *names: str) -> None:
 
 def _refuse_calls(fields: Fields, name: str, why: str) -> None:
     if fields.raw(name) not in (None, "none", "auto"):
-        refuse(name, why)
-
-
-def _refuse_unless_empty(fields: Fields, name: str, why: str) -> None:
-    value = fields.raw(name)
-    # 0 is not empty: `"logprobs": 0` asks for those of the tokens themselves.
-    if not (value is None or value is False or value in ([], {}, "")):
         refuse(name, why)

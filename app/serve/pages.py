@@ -10,8 +10,12 @@ from app import __version__
 from app.serve import tokens
 from app.serve.body import read_fields
 from app.serve.errors import Refused
+from app.serve.fields import Fields
+from app.serve.known_fields import Route
 from app.serve.native import sampling_settings
 from app.serve.service import Loaded, Service
+from app.serve.warnings_list import with_warnings
+from app.serve.wishes import understood
 
 
 class Pages:
@@ -62,13 +66,18 @@ class Pages:
 
     async def tokenize(self, request: Request) -> Response:
         """Turn text into tokens."""
-        fields = await read_fields(request, self._service.settings.limits.body)
-        return JSONResponse(await tokens.tokenize(fields, self._service))
+        fields = await self._fields(request, Route.TOKENIZE)
+        return JSONResponse(with_warnings(await tokens.tokenize(fields, self._service), fields.warnings))
 
     async def detokenize(self, request: Request) -> Response:
         """Turn tokens into text."""
-        fields = await read_fields(request, self._service.settings.limits.body)
-        return JSONResponse(await tokens.detokenize(fields, self._service))
+        fields = await self._fields(request, Route.DETOKENIZE)
+        return JSONResponse(with_warnings(await tokens.detokenize(fields, self._service), fields.warnings))
+
+    async def _fields(self, request: Request, route: Route) -> Fields:
+        """Read the body; raises Refused, first of all where nothing is loaded."""
+        _ = self._service.loaded
+        return understood(await read_fields(request, self._service.settings.limits.body), route)
 
 
 def _model(loaded: Loaded) -> dict[str, Any]:

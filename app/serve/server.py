@@ -22,6 +22,7 @@ from app.serve.web import make_app
 from app.terminal import Terminal
 from models.errors import LocalspecError, UsageError
 from models.fim import no_fim
+from models.thoughts import nearest_effort
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _NOT_HERE = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
@@ -94,6 +95,9 @@ async def _load(service: Service, terminal: Terminal, listener: socket.socket) -
     ready = await service.load(terminal.loading)
     for note in (*ready.notes, *ready.chat_notes):
         terminal.warn(note)
+    wanted = service.settings.chatting.effort
+    if (effort := nearest_effort(wanted, ready.efforts)) is not wanted and ready.efforts:
+        terminal.warn(f"{service.loaded.name} can't be asked to think '{wanted}'; chats get '{effort}'.")
     if service.settings.for_editors and not service.loaded.fills:
         # Editors' plug-ins say nothing of requests that fail: nobody would learn why no completion ever comes.
         problem = no_fim(service.loaded.name)

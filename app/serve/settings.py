@@ -18,6 +18,10 @@ class Limits:
     """Longest time to wait."""
     grace: float
     """Seconds that running answers have to end when the server is told to stop."""
+    moment: float = 0.5
+    """Seconds before a stream begins in any case; what is refused earlier has its own status."""
+    beat: float = 3.0
+    """Longest silence of a stream in seconds; then a comment is sent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,17 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 from typing import Any
 
+from starlette.background import BackgroundTask
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from app.serve.disconnect import unless_gone
-from app.serve.errors import Gone, Refused
+from app.serve.errors import MISTAKE, Gone, Refused
 
 _SECONDS = 60.0
 """Time that a client may leave its window full."""
+COMMENT = b": waiting\n\n"
+"""What clients of event streams leave out: it keeps the connection from being taken for dead."""
 DONE = b"data: [DONE]\n\n"
 """The end of a stream, as OpenAI's clients expect it."""
 
@@ -27,17 +30,31 @@ def event(content: dict[str, Any]) -> bytes:
 
 
 class EventStream(Response):
-    """Sends events as they come, and ends in order when the server stops; the events end when the client leaves."""
+    """Sends events as they come, and ends in order when the server stops; the events end when the client leaves.
+
+    Comments fill each silence: while a request waits for its turn, while its prompt is read, and between two events.
+    """
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncGenerator[bytes], stop: asyncio.Event, refused: Callable[[int], None]) -> None:
-        """Take the events, what says that the server stops, and who counts a refusal by its status."""
-        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+    def __init__(
+        self,
+        events: AsyncGenerator[bytes],
+        stop: asyncio.Event,
+        refused: Callable[[int], None],
+        silences: tuple[float, float],
+        over: BackgroundTask | None = None,
+    ) -> None:
+        """Take the events, what says that the server stops, a counter of refusals by status, and what is done last.
+
+        `silences` are the longest ones in seconds: before the first event, and any other.
+        """
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}, background=over)
         del self.headers["content-length"]
         self._events = events
         self._stop = stop
         self._refused = refused
+        self._silences = silences
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Send everything."""
@@ -47,16 +64,45 @@ class EventStream(Response):
         except (Gone, TimeoutError):
             return
         except Refused as refused:
-            # The status is out: a client learns of it by the event.
-            self._refused(refused.status)
-            await _end(send, event(refused.body))
+            await self._fail(send, refused)
+        except Exception:
+            await self._fail(send, Refused(500, MISTAKE))
+            raise
         else:
             await _end(send, b"")
+        finally:
+            if self.background is not None:
+                await self.background()
 
     async def _send(self, send: Send) -> None:
-        async with aclosing(self._events) as events:
-            async for one in events:
+        async with aclosing(self._events), aclosing(_with_comments(self._events, *self._silences)) as parts:
+            async for one in parts:
                 await _write(send, one)
+
+    async def _fail(self, send: Send, refused: Refused) -> None:
+        """End with an error. The status is out: a client learns of it by the event."""
+        self._refused(refused.status)
+        await _end(send, event(refused.body))
+
+
+async def _with_comments(events: AsyncGenerator[bytes], silence: float, further: float) -> AsyncGenerator[bytes]:
+    """Yield events, and a comment after so many seconds without one, at first and later on."""
+    while True:
+        upcoming = asyncio.ensure_future(anext(events, None))
+        try:
+            while not (await asyncio.wait([upcoming], timeout=silence))[0]:
+                silence = further
+                yield COMMENT
+            one = upcoming.result()
+        finally:
+            if not upcoming.done():
+                # A generator that is waited for can't be closed.
+                upcoming.cancel()
+                await asyncio.gather(upcoming, return_exceptions=True)
+        if one is None:
+            return
+        silence = further
+        yield one
 
 
 async def _end(send: Send, data: bytes) -> None:

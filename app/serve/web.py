@@ -11,7 +11,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from app.serve.asking import Asking
-from app.serve.errors import Gone, Refused, refusal
+from app.serve.errors import MISTAKE, Gone, Refused, refusal
 from app.serve.guard import Guard
 from app.serve.pages import Pages
 from app.serve.service import Service
@@ -99,7 +99,7 @@ class _Handlers:
 
     async def mistake(self, _: Request, __: Exception) -> Response:
         """Tell that it was not the client's fault; what the error says is not the client's business."""
-        return self._tell(Refused(500, "Internal error in localspec."))
+        return self._tell(Refused(500, MISTAKE))
 
     async def gone(self, _: Request, __: Exception) -> Response:
         """Give back what nobody reads."""

@@ -193,12 +193,11 @@ def test_what_is_not_supported_is_refused_by_its_name(server: Served, field: str
         ([], "messages"),
         ("hi", "messages"),
         ([5], "messages[0]"),
-        ([{"role": "function", "content": "x"}], "messages[0].role"),
+        ([{"role": "critic", "content": "x"}], "messages[0].role"),
         ([{"role": "user"}], "messages[0].content"),
         ([{"content": "x"}], "messages[0].role"),
         ([{"role": "user", "content": 5}], "messages[0].content"),
         ([{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}], "messages[0].content[0].type"),
-        ([{"role": "user", "content": "\ud800"}], "messages[0].content"),
     ],
 )
 def test_messages_that_can_not_be_read_are_refused_by_their_place(server: Served, messages: Any, param: str) -> None:
@@ -315,14 +314,13 @@ def test_a_client_may_have_the_answer_alone(thinker: Served, fields: dict[str, A
 @pytest.mark.parametrize(
     ("field", "value", "says"),
     [
-        ("reasoning_effort", "low", "auto, on, off"),
         ("reasoning_effort", "much", "none, minimal"),
         ("chat_template_kwargs", {"enable_thinking": "no"}, "true or false"),
         ("chat_template_kwargs", {"date": "today"}, "chat_template_kwargs.date"),
         ("reasoning_format", "deepseek-legacy", "none, auto"),
     ],
 )
-def test_what_a_model_can_not_think_is_refused(thinker: Served, field: str, value: object, says: str) -> None:
+def test_what_is_no_effort_is_refused(thinker: Served, field: str, value: object, says: str) -> None:
     status, error = thinker.refused(PATH, **ASKED, max_tokens=1, **{field: value})
     assert status == 400
     assert says in error["message"]

@@ -48,7 +48,7 @@ def events(url: str, number: int, **asked: Any) -> tuple[list[Any], bool]:
         while not (refused := refuses(url)) and time.monotonic() < end:
             time.sleep(0.02)
         got += source
-    return [json.loads(line.removeprefix("data: ")) for line in got if line], refused
+    return [json.loads(line.removeprefix("data: ")) for line in got if line.startswith("data: ")], refused
 
 
 def until_it_runs(url: str) -> None:
@@ -147,7 +147,7 @@ def test_a_client_that_reads_all_but_the_end_is_not_waited_for(monkeypatch: pyte
         await asyncio.Event().wait()
 
     async def answer() -> None:
-        reply = stream.EventStream(events(), asyncio.Event(), lambda _: None)
+        reply = stream.EventStream(events(), asyncio.Event(), lambda _: None, (9, 9))
         await asyncio.wait_for(reply({}, receive, send), timeout=5)
 
     asyncio.run(answer())

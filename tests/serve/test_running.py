@@ -147,7 +147,6 @@ def test_openais_client_gathers_a_stream(client: OpenAI) -> None:
         ("logit_bias", {"5": -100}, "logit_bias"), ("web_search_options", {}, "web_search_options"),
         ("messages", [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}],
          "messages[0].content[0].type"),
-        ("messages", [*HELLO, {"role": "tool", "tool_call_id": "1", "content": "x"}], "messages[1].tool_call_id"),
     ],
 )  # fmt: skip
 def test_openais_client_is_told_which_field_can_not_be_had(client: OpenAI, field: str, value: Any, param: str) -> None:
