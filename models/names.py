@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, unquote
 
+from models.bounded_read import read_regular
 from models.errors import ModelFileError
 from models.gguf import first_part
 from models.stores import (
@@ -39,6 +40,7 @@ _PAGE = re.compile(rf"(?P<repo>{_PART}/{_PART})(?:/tree/(?P<branch>[^/?#]+))?/?(
 """The page of a repository, as a browser shows its address; the query may say which file is looked at."""
 PAIR = "pair:"
 """What begins so names two models at once, by a card."""
+_LONGEST_REF = 1 << 12
 MAIN = "main"
 """The branch that is meant where none is named."""
 _PULL = "`localspec models pull {name}` fetches it; `localspec models ls` shows the models that are here."
@@ -131,7 +133,7 @@ def _of_revision(wanted: HubName) -> Path | None:
         folder = repo_folder(wanted.repo)
         commit = wanted.revision
         with suppress(OSError, UnicodeDecodeError):
-            commit = (folder / "refs" / commit).read_text(encoding="utf-8").strip()
+            commit = read_regular(folder / "refs" / commit, _LONGEST_REF).decode().strip()
         inside = folder / "snapshots" / commit
         files = [(path.relative_to(inside).as_posix(), path) for path in gguf_files(inside)]
     if not wanted.file:

@@ -4,7 +4,6 @@ Each store yields what is there as (name, file): the name by which `models.names
 environment name their folders; whatever reads one raises UsageError where it begins with the "~" of nobody.
 """
 
-import json
 import os
 import re
 import sys
@@ -13,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from models.bounded_read import read_json, read_regular
 from models.files_below import files_below
 from models.gguf import is_later_part, is_there
 from models.home import at_home
@@ -69,7 +69,7 @@ def lm_studio_folders() -> list[Path]:
     """Return the folders where LM Studio keeps models, the one chosen in its settings first."""
     homes = [Path.home() / ".lmstudio"]
     with suppress(OSError, UnicodeDecodeError):
-        homes.insert(0, Path((Path.home() / ".lmstudio-home-pointer").read_text(encoding="utf-8").strip()))
+        homes.insert(0, Path(_word(Path.home() / ".lmstudio-home-pointer")))
     chosen = (folder for home in homes if (folder := _chosen_in(home)) is not None)
     return [*dict.fromkeys([*chosen, *(home / "models" for home in homes)]), Path.home() / ".cache/lm-studio/models"]
 
@@ -223,7 +223,7 @@ def _snapshots(folder: Path) -> list[Path]:
     times = [(time, path) for path in _children(folder / "snapshots") if (time := _changed(path)) is not None]
     revisions = [path for _, path in sorted(times, key=lambda each: each[0], reverse=True)]
     with suppress(OSError, UnicodeDecodeError):
-        main = (folder / "refs" / "main").read_text(encoding="utf-8").strip()
+        main = _word(folder / "refs" / "main")
         revisions.sort(key=lambda path: path.name != main)
     return revisions
 
@@ -254,10 +254,14 @@ def _short(parts: Sequence[str]) -> str:
 
 
 def _json(path: Path) -> Any:
-    with suppress(OSError, ValueError, RecursionError):
-        if path.stat().st_size <= _LARGEST_MANIFEST:
-            return json.loads(path.read_text(encoding="utf-8"))
+    with suppress(OSError, ValueError):
+        return read_json(path, _LARGEST_MANIFEST)
     return None
+
+
+def _word(path: Path) -> str:
+    """Return the one line of a small file; raises OSError, UnicodeDecodeError."""
+    return read_regular(path, _LARGEST_MANIFEST).decode().strip()
 
 
 def _children(folder: Path) -> list[Path]:
