@@ -18,6 +18,7 @@ _IN_HUB = re.compile(r"/models--(?P<owner>[^/]+?)--(?P<name>[^/]+)/snapshots/[^/
 _MOST_PARTS = 1000
 _COUNT_KEY = b"\x0b\0\0\0\0\0\0\0split.count"
 """The key of the number of parts, as a header has it after its length."""
+_ARCHITECTURE_KEY = b"general.architecture"
 _SEARCHED = 32 << 20
 """Bytes in which it is looked for; the longest vocabularies before it take half of that."""
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
@@ -98,7 +99,8 @@ def is_whole(path: Path) -> bool:
         return False
     place = head.find(_COUNT_KEY)
     if not head.startswith(MAGIC) or place < 0:
-        return head.startswith(MAGIC)
+        # A part that lost the key names no architecture either.
+        return head.startswith(MAGIC) and _ARCHITECTURE_KEY in head
     # A type, then a number whose low bytes come first.
     value = head[place + len(_COUNT_KEY) + 4 :][:2]
     return int.from_bytes(value, "little") <= 1

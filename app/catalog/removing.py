@@ -16,7 +16,8 @@ from models.gguf import check_file, is_there
 from models.hub_files import unlink
 from models.installing import pip_command
 from models.names import MAIN, hub_name
-from models.stores import has_label, hub_folder, llama_cpp_folder, lm_studio_folders, ollama_folders
+from models.quantisation_names import has_label
+from models.stores import hub_folder, llama_cpp_folder, lm_studio_folders, ollama_folders
 
 _KEPT = 1
 
