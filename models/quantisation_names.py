@@ -57,9 +57,13 @@ def choose(files: Sequence[Named], label: str = "", repo: str = "user/repo") -> 
     return None if label or not models else models[0][1]
 
 
-def ambiguous(repo: str, label: str, names: Sequence[str]) -> ModelFileError:
+class AmbiguousNameError(ModelFileError):
+    """A name that several models have; its cause lists them."""
+
+
+def ambiguous(repo: str, label: str, names: Sequence[str]) -> AmbiguousNameError:
     """Return the error for a quantisation that several models of a repository have."""
-    return ModelFileError(
+    return AmbiguousNameError(
         f"{label} is the quantisation of {len(names)} models of {repo}.",
         cause=f"They are: {', '.join(names)}.",
         hint=f"Name the file: {shlex.quote(f'hf://{repo}/{names[0]}')}.",
