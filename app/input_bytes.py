@@ -8,7 +8,9 @@ import sys
 import threading
 from contextlib import suppress
 from errno import EFBIG
+from io import BufferedReader
 from pathlib import Path
+from typing import cast
 
 from app.terminal import Terminal
 from models.bounded_read import LARGEST_TEXT, UnfitFile, read_regular, too_large
@@ -46,7 +48,8 @@ def read_pipe(terminal: Terminal, limit: int = LARGEST_TEXT) -> bytes:
         # A parent may have left it so that a read without data ends at once.
         with suppress(OSError, ValueError):
             os.set_blocking(sys.stdin.fileno(), True)
-        while piece := sys.stdin.buffer.read1(_BLOCK):
+        stream = cast(BufferedReader, sys.stdin.buffer)
+        while piece := stream.read1(_BLOCK):
             heard.set()
             size += len(piece)
             if size > limit:

@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -30,7 +31,7 @@ class UnfitFile(OSError):
     """A file that is there and is not read: its kind, or its size; `strerror` says it in words."""
 
 
-def open_regular(path: Path, *, piped: bool = False) -> BinaryIO:
+def open_regular(path: Path, *, piped: bool = False) -> BufferedReader:
     """Open a file to read, without waiting; raises UnfitFile for a folder, pipe, socket or device, and OSError.
 
     With `piped`, a pipe that a shell has opened is taken as well, as in `<(command)`; the null device is an empty file.

@@ -209,7 +209,8 @@ def _size(path: Path) -> int | None:
 
 def _contents(path: Path) -> bytes:
     with _told(path):
-        return read_regular(path, LARGEST)
+        # What grew beyond the limit while it was edited can still be saved.
+        return read_regular(path, 4 * LARGEST)
 
 
 @contextmanager
