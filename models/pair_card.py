@@ -4,6 +4,7 @@ It is data from anywhere: every key, type and bound is checked, nothing in it is
 a machine found best for itself (threads, attention, cache) is there to be read; another machine has its own.
 """
 
+import errno
 import json
 import math
 import tomllib
@@ -164,7 +165,9 @@ def _read(path: Path) -> dict[str, Any]:
             f"There is no pair card {path}.", hint="`localspec models pairs` shows those that are here."
         ) from None
     except UnfitFile as error:
-        raise _wrong(path, str(error.strerror), "A card is a file of a few lines.") from error
+        large = error.errno == errno.EFBIG
+        cause = f"it is larger than {_LARGEST:,} bytes" if large else str(error.strerror)
+        raise _wrong(path, cause, "A card has a few lines.") from error
     except OSError as error:
         raise UsageError(f"{path} can't be read.", cause=str(error), hint="Check its permissions.") from error
     try:
