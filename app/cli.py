@@ -12,13 +12,14 @@ from app.bench.options import bench_options
 from app.catalog.options import check, models
 from app.complete.options import complete
 from app.completions import SHELLS, script
-from app.config.files import passed_over, read_all, user_file
+from app.config.files import read_all, user_file
+from app.config.project import consider_project
 from app.config.schema import commands_of
 from app.doctor.options import doctor
 from app.error_lines import asks_for_lines, errors_told
 from app.history.options import history
 from app.lsp.options import lsp
-from app.options import NOTES, ModelName, SectionedCommand, run_options
+from app.options import NOTED, NOTES, ModelName, SectionedCommand, run_options
 from app.precedence import given_flags, was_given
 from app.run_exit import exit_code
 from app.serve.options import serve
@@ -75,17 +76,9 @@ def command_line(context: click.Context) -> None:
     # Help has to work with any file, and so has completion.
     lenient = context.resilient_parsing or context.meta[_HELP_WANTED]
     with suppress(UsageError, RuntimeError) if lenient else errors_told(as_json=asks_for_lines(sys.argv[1:])):
+        if not lenient:
+            context.meta[NOTES], context.meta[NOTED] = consider_project(command_line, context.invoked_subcommand)
         context.default_map = read_all(command_line)
-    if not lenient:
-        context.meta[NOTES] = _passed_over(context.invoked_subcommand)
-
-
-def _passed_over(command: str | None) -> list[str]:
-    return [
-        f"{', '.join(keys)} of {source.path} is ignored: only the user's settings may set it. "
-        f"Set it on the command line or in {user_file()}."
-        for source, keys in passed_over(command_line, command).items()
-    ]
 
 
 @command_line.command(cls=SectionedCommand, epilog=_EPILOG)
@@ -252,6 +245,9 @@ def config() -> None:
     about a single run, such as --prompt, can't be set there. Precedence: flag, environment variable, project file
     (.localspec.toml in a project's folder), user file; what contradicts a flag gives way to it. A flag that is true
     there is turned off by its opposite: --no-quiet, or --adapt for --no-adapt.
+
+    A project file may come with a repository from elsewhere. What it sets that chooses files to load or read, or
+    instructs the model, counts only once the file is trusted: a terminal asks, else use localspec config trust.
     """
 
 
@@ -269,6 +265,27 @@ def show_config(*, everything: bool, as_json: bool) -> None:
 def config_path() -> None:
     """Print the path of the user's settings file, whether it exists or not."""
     click.echo(user_file())
+
+
+@config.command("trust", short_help="Trust a project's settings file.")
+@click.argument("folder", required=False, type=click.Path())
+def trust_config(*, folder: str | None) -> None:
+    """Let the settings file of the project in FOLDER (default: here) choose models and files, as it is now.
+
+    Prints what that allows. A file that changes afterwards is asked about again.
+    """
+    from app.config.project import trust_project
+
+    trust_project(command_line, folder)
+
+
+@config.command("untrust", short_help="Withdraw that trust.")
+@click.argument("folder", required=False, type=click.Path())
+def untrust_config(*, folder: str | None) -> None:
+    """Ignore again what the settings file of the project in FOLDER (default: here) says of models and files."""
+    from app.config.project import untrust_project
+
+    untrust_project(command_line, folder)
 
 
 command_line.add_command(complete)

@@ -29,6 +29,8 @@ SECRET: Mapping[str, Any] = {"hide_input": True, "show_default": False}
 
 NOTES = "app.options: notes"
 """Key of a context's `meta`: what a command says first, unless it is quiet."""
+NOTED = "app.options: noted"
+"""Key of a context's `meta`: what is called once NOTES were shown."""
 _EMPTY = "the name is empty; is a variable of the shell unset?"
 
 
@@ -75,6 +77,8 @@ class SectionedCommand(click.Command):
             terminal = Terminal(quiet=context.params.get("quiet", False) or context.resilient_parsing)
             for note in (*context.meta.get(NOTES, ()), *notes):
                 terminal.warn(note)
+            if not terminal.quiet and NOTED in context.meta:
+                context.meta[NOTED]()
         give_way(context)
         if not context.resilient_parsing:
             check_one_model(context)

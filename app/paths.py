@@ -42,12 +42,12 @@ def texts_folder() -> Path:
     return state_folder() / "drafter"
 
 
-def project_folder() -> Path:
-    """Return the nearest folder upwards that has a .git, else the working directory.
+def project_folder(start: Path | None = None) -> Path:
+    """Return the nearest folder upwards from `start`, or from the working directory, that has a .git; else that folder.
 
     Home and what lies above it are no project, .git or not: who keeps dotfiles that way has not put all work in one.
     """
-    here, home = Path.cwd(), Path.home().resolve()
+    here, home = start.resolve() if start else Path.cwd(), Path.home().resolve()
     for folder in (here, *here.parents):
         if folder == home or folder in home.parents:
             break

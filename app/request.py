@@ -1,6 +1,5 @@
 """From flags to what the engine understands; what makes no sense is refused here, before anything is loaded."""
 
-import os
 import re
 import secrets
 import sys
@@ -17,6 +16,7 @@ from app.context_size import AUTO
 from app.engine.load import TOY, LoadPlan
 from app.engine.question import Question
 from app.history.resume import Resumed, find_resumed
+from app.input_bytes import read_pipe
 from app.input_file import read_file
 from app.keys import read_keys
 from app.paths import draft_copies, machine_memory, project_folder, texts_folder
@@ -31,6 +31,7 @@ from models.errors import ModelFileError, UsageError
 from models.exact_width import WIDEST
 from models.gguf import is_there
 from models.llama_load import LlamaOptions
+from models.machine import physical_cores, usable_threads
 from models.names import PAIR
 from models.sampling import SamplingParams
 from models.thoughts import Effort
@@ -150,11 +151,14 @@ def read_plan(model: str, flags: dict[str, Any]) -> LoadPlan:
 
 
 def tell_excess(threads: int, terminal: Terminal) -> None:
-    """Say so where more threads are asked for than the machine can run at once."""
+    """Say so where more threads are asked for than this process can run at once, and what to do."""
     # They wait for each other: with some dozen times the cores, a token takes seconds.
-    if threads > (cores := os.cpu_count() or threads):
-        there = counted(cores, "logical core")
-        terminal.warn(f"{threads} threads are more than this machine's {there}, and make it slower.")
+    if threads > (cores := usable_threads()):
+        there, best = counted(cores, "logical core"), physical_cores()
+        terminal.warn(
+            f"{threads} threads are more than the {there} that this process may use, and make it much slower. "
+            f"Leave out -t, or give -t {best}."
+        )
 
 
 def _divided(
@@ -268,7 +272,7 @@ def _prompt(words: tuple[str, ...], flags: dict[str, Any]) -> str | None:
         parts.append(read_file("-f", Path(flags["file"])))
     piped = not sys.stdin.isatty()
     if piped:
-        parts.append(sys.stdin.buffer.read().decode("utf-8-sig", errors="replace"))
+        parts.append(read_pipe(Terminal(quiet=flags["quiet"])).decode("utf-8-sig", errors="replace"))
     text = "\n\n".join(part for part in parts if part.strip())
     if text:
         # A trailing line end is the shell's, not the question's.

@@ -16,9 +16,10 @@ def spare_in_group(root: Path = Path("/")) -> int | None:
 
 
 def cores_in_group(root: Path = Path("/")) -> int | None:
-    """Return how many cores the tightest quota of time is that this process is under, rounded up; None for no quota.
+    """Return the whole cores in the tightest quota of time above this process, at least one; None for no quota.
 
-    More threads than that would be stopped for the rest of each period, and all others wait for those.
+    A thread beyond the quota is stopped for the rest of each period, and all others wait for it: a quota of 1.5 cores
+    runs one thread faster than two.
     """
     quotas = [quota for folder in _folders(root, "cpu") if (quota := _quota(folder)) is not None]
     return min(quotas, default=None)
@@ -32,11 +33,17 @@ def _folders(root: Path, controller: str) -> list[Path]:
         _, _, rest = line.partition(":")
         controllers, _, group = rest.partition(":")
         if controllers == "" or controller in controllers.split(","):
-            base = mounted / (controllers and controller)
-            # In a container the group's path may be one outside of it: then the mount itself is the group.
-            inner = base.joinpath(*[part for part in Path(group).parts if part not in ("/", "..")])
-            found += [folder for folder in (inner, *inner.parents) if folder.is_relative_to(base)]
+            # Version 1 mounts controllers together, as "cpu,cpuacct", and not every system links each name to that.
+            for base in {mounted / (controllers and controller), mounted / controllers}:
+                found += _upwards(base, Path(group))
     return found
+
+
+def _upwards(base: Path, group: Path) -> list[Path]:
+    """Return the folder of a group below a mount, and those around it up to the mount itself."""
+    # In a container the group's path may be one outside of it: then the mount itself is the group.
+    inner = base.joinpath(*[part for part in group.parts if part not in ("/", "..")])
+    return [folder for folder in (inner, *inner.parents) if folder.is_relative_to(base)]
 
 
 def _spare(folder: Path) -> int | None:
@@ -55,7 +62,7 @@ def _quota(folder: Path) -> int | None:
     files = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
     said = [word for name in files for line in _lines(folder / name)[:1] for word in line.split()]
     quota, period = (int(word) if word.isdigit() else 0 for word in (*said, "", "")[:2])
-    return -(-quota // period) if quota and period else None
+    return max(1, quota // period) if quota and period else None
 
 
 def _page_cache(path: Path, key: str) -> int:

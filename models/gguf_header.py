@@ -11,6 +11,7 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
+from models.bounded_read import open_regular
 from models.errors import FormatError, ModelFileError
 from models.gguf import check_file, first_part, parts_of
 from models.gguf_bytes import LONGEST_ARRAY, HeaderBytes, cut_short
@@ -146,7 +147,7 @@ def read_header(path: Path, known: KnownStrings | None = None) -> Header:
     """Read the header of one file, little endian, version 2 or 3; raises ModelFileError for anything else."""
     check_file(path)
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return _read(HeaderBytes(file, path, known), path)
     except OSError as error:
         raise ModelFileError(f"{path} can't be read.", cause=str(error), hint="Check its permissions.") from error

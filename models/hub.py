@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 from urllib.parse import quote
 
+from models.bounded_read import parse_json
 from models.errors import LocalspecError
 from models.gguf import MAGIC
+from models.hub_answer import BEGINNING_SECONDS, pieces_within, whole_answer
 from models.hub_errors import Trouble, asked_wait, not_written, other_bytes, told, unusable
 from models.hub_files import HubFile, Repository, file_of, is_commit, link
 from models.names import MAIN
@@ -88,7 +90,7 @@ class Hub:
             with self._bytes(file, start, end) as response:
                 # A server may send the whole file, whatever was asked for.
                 before = start - self._begins(file, start, response)
-                for piece in response.iter_bytes():
+                for piece in pieces_within(response, BEGINNING_SECONDS, self._endpoint):
                     data += piece
                     if len(data) >= before + end - start:
                         break
@@ -145,6 +147,9 @@ class Hub:
             for piece in self._pieces(file, here, response):
                 here += _write(target, piece[: file.size - here])
                 progress(here)
+                # A server may go on after the last byte of the file, and never end.
+                if here >= file.size:
+                    break
         if here < file.size:
             raise self._library.httpx.RemoteProtocolError(f"{here:,} bytes of {file.size:,} came")
 
@@ -181,19 +186,31 @@ class Hub:
             with self._settings() as session:
                 headers |= self._headers()
                 response = stack.enter_context(session.stream("GET", url, headers=headers, timeout=_PATIENCE))
-            self._check(response)
+            if response.is_error:
+                self._check(whole_answer(response, self._endpoint))
             yield response
 
     def _json(self, url: str) -> dict[str, Any]:
-        with self._settings() as session:
-            response = session.get(url, params={"blobs": True}, headers=self._headers(), timeout=_PATIENCE)
-        self._check(response)
+        response = self._answer(url)
+        if response.history and "blobs" not in response.url.params:
+            # The address of a renamed repository comes without the query, and then without checksums.
+            response = self._answer(str(response.url))
         # What asks guests of a network to log in answers with a page of its own.
         with suppress(ValueError):
-            said = response.json()
+            said = parse_json(response.content)
             if isinstance(said, dict):
                 return said
         return {}
+
+    def _answer(self, url: str) -> Any:
+        """Return a whole answer about a repository, of bounded length and time; raises LocalspecError."""
+        with ExitStack() as stack:
+            with self._settings() as session:
+                asked = {"params": {"blobs": True}, "headers": self._headers(), "timeout": _PATIENCE}
+                response = stack.enter_context(session.stream("GET", url, **asked))
+            whole = whole_answer(response, self._endpoint)
+        self._check(whole)
+        return whole
 
     def _check(self, response: Any) -> None:
         """Raise an `HTTPError` for an answer whose status is an error."""
@@ -201,7 +218,7 @@ class Hub:
             self._library.hf_raise_for_status(response)
         except self._library.httpx.HTTPError:
             raise
-        except (ValueError, AttributeError, TypeError):
+        except (ValueError, AttributeError, TypeError, RecursionError):
             # The library looks for words in the body, and trips over one in another encoding, or a list.
             response.raise_for_status()
 

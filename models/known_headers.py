@@ -6,11 +6,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from models.bounded_read import read_json
 from models.gguf_strings import KnownStrings
 from models.model_info import ModelInfo, glance
 from models.shape import Shape
 from models.whole_file import write_whole
 
+_LARGEST = 1 << 28
+"""Bytes of the file."""
 _FORMAT = 3
 """Raised when what is told of a model changes."""
 
@@ -51,8 +54,8 @@ class KnownHeaders:
 
 
 def _read(file: Path | None) -> dict[str, Any]:
-    with suppress(OSError, ValueError, RecursionError):
-        said = json.loads(file.read_text(encoding="utf-8")) if file else None
+    with suppress(OSError, ValueError):
+        said = read_json(file, _LARGEST) if file else None
         if isinstance(said, dict) and said.get("format") == _FORMAT and isinstance(said.get("headers"), dict):
             headers: dict[str, Any] = said["headers"]
             return headers

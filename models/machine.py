@@ -4,6 +4,7 @@ import hashlib
 import os
 import platform
 import sys
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
@@ -18,11 +19,38 @@ if sys.platform == "linux":
 def physical_cores(root: Path = Path("/")) -> int:
     """Return the number of physical cores this process may use; decoding on hyper-threads only adds waiting.
 
-    `root` is where the system's own folders are.
+    That is within its affinity (`taskset`, cpusets) and the quota of its group. `root` is where the system's own
+    folders are.
     """
     cores = psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
-    return max(1, min(cores, allowed, cores_in_group(root) or cores))
+    allowed = _allowed()
+    within = cores if allowed is None else _cores_of(allowed, root) or min(cores, len(allowed))
+    return max(1, min(cores, within, cores_in_group(root) or cores))
+
+
+def usable_threads(root: Path = Path("/")) -> int:
+    """Return how many threads of this process can run at once: hyper-threads count, affinity and quota bound them."""
+    allowed = _allowed()
+    there = len(allowed) if allowed is not None else os.cpu_count() or 1
+    return max(1, min(there, cores_in_group(root) or there))
+
+
+def _allowed() -> Collection[int] | None:
+    """Return the logical processors of this process's affinity; None where the system has no such thing."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+
+
+def _cores_of(processors: Collection[int], root: Path) -> int | None:
+    """Return how many physical cores these logical processors are; None where the system does not say."""
+    found = set()
+    for number in processors:
+        folder = root / f"sys/devices/system/cpu/cpu{number}/topology"
+        try:
+            core = [(folder / name).read_text(encoding="ascii").strip() for name in ("physical_package_id", "core_id")]
+        except (OSError, UnicodeDecodeError):
+            return None
+        found.add(tuple(core))
+    return len(found) or None
 
 
 def available_memory(root: Path = Path("/")) -> int:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, unquote
 
+from models.bounded_read import read_regular
 from models.errors import ModelFileError
 from models.gguf import first_part
+from models.quantisation_names import choose, label_of
 from models.stores import (
     DEFAULT_TAG,
-    choose,
     gguf_files,
-    label_of,
     llama_cpp_models,
     lm_studio_folders,
     lm_studio_models,
@@ -39,6 +39,7 @@ _PAGE = re.compile(rf"(?P<repo>{_PART}/{_PART})(?:/tree/(?P<branch>[^/?#]+))?/?(
 """The page of a repository, as a browser shows its address; the query may say which file is looked at."""
 PAIR = "pair:"
 """What begins so names two models at once, by a card."""
+_LONGEST_REF = 1 << 12
 MAIN = "main"
 """The branch that is meant where none is named."""
 _PULL = "`localspec models pull {name}` fetches it; `localspec models ls` shows the models that are here."
@@ -131,20 +132,20 @@ def _of_revision(wanted: HubName) -> Path | None:
         folder = repo_folder(wanted.repo)
         commit = wanted.revision
         with suppress(OSError, UnicodeDecodeError):
-            commit = (folder / "refs" / commit).read_text(encoding="utf-8").strip()
+            commit = read_regular(folder / "refs" / commit, _LONGEST_REF).decode().strip()
         inside = folder / "snapshots" / commit
         files = [(path.relative_to(inside).as_posix(), path) for path in gguf_files(inside)]
     if not wanted.file:
-        return choose(files, wanted.label)
+        return choose(files, wanted.label, wanted.repo)
     return next((path for inner, path in files if inner == wanted.file), None)
 
 
 def _of_repo(repo: str, label: str) -> Path | None:
     """Look in the hub's cache, then in llama.cpp's."""
-    if found := choose(repo_files(repo), label):
+    if found := choose(repo_files(repo), label, repo):
         return found
     files = [(path.name, path) for name, path in llama_cpp_models() if _is_of(name, repo, label)]
-    return choose(files, label) or (files[0][1] if files else None)
+    return choose(files, label, repo) or (files[0][1] if files else None)
 
 
 def _tagged(repo: str) -> Path | None:

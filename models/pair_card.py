@@ -4,6 +4,7 @@ It is data from anywhere: every key, type and bound is checked, nothing in it is
 a machine found best for itself (threads, attention, cache) is there to be read; another machine has its own.
 """
 
+import errno
 import json
 import math
 import tomllib
@@ -14,6 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from models.bounded_read import UnfitFile, read_regular
 from models.cache_types import CACHE_TYPES
 from models.errors import ModelFileError, UsageError
 
@@ -157,16 +159,17 @@ def _written(value: Any) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)
+        data = read_regular(path, _LARGEST)
     except FileNotFoundError:
         raise ModelFileError(
             f"There is no pair card {path}.", hint="`localspec models pairs` shows those that are here."
         ) from None
+    except UnfitFile as error:
+        large = error.errno == errno.EFBIG
+        cause = f"it is larger than {_LARGEST:,} bytes" if large else str(error.strerror)
+        raise _wrong(path, cause, "A card has a few lines.") from error
     except OSError as error:
         raise UsageError(f"{path} can't be read.", cause=str(error), hint="Check its permissions.") from error
-    if len(data) > _LARGEST:
-        raise _wrong(path, f"it is larger than {_LARGEST:,} bytes", "A card has a few lines.")
     try:
         return tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:

@@ -8,6 +8,7 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
+from models.bounded_read import read_json
 from models.file_lock import locked
 from models.whole_file import write_whole
 
@@ -43,7 +44,7 @@ class Remembered:
 
     def _all(self) -> dict[str, Json]:
         try:
-            known = json.loads(self._path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
+            known = read_json(self._path)
+        except (OSError, ValueError):
             return {}
         return known if isinstance(known, dict) else {}

@@ -4,7 +4,6 @@ Each store yields what is there as (name, file): the name by which `models.names
 environment name their folders; whatever reads one raises UsageError where it begins with the "~" of nobody.
 """
 
-import json
 import os
 import re
 import sys
@@ -13,9 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from models.bounded_read import read_json, read_regular
+from models.errors import ModelFileError
 from models.files_below import files_below
 from models.gguf import is_later_part, is_there
 from models.home import at_home
+from models.quantisation_names import choose, label_of
 
 Found = tuple[str, Path]
 """A name to use a model by, and its file."""
@@ -30,12 +32,6 @@ _OLLAMA_PART = r"\w[\w.-]*"
 _OLLAMA_SPELLED = (rf"{_OLLAMA_PART}(?::\d+)?", *[_OLLAMA_PART] * (_OLLAMA_PARTS - 1))
 _LARGEST_MANIFEST = 1 << 20
 _OWN = "LOCALSPEC_MODELS"
-_HEADS = ("mtp-", "eagle3-", "dflash-", "dspark-")
-"""What llama.cpp puts before the names of files that guess from within a model; they lie beside it."""
-_LABEL = re.compile(
-    r"(?:^|[-._/])((?:UD-)?(?:I?Q\d[A-Z0-9]*(?:_[A-Z0-9]+)*|TQ\d_\d|MXFP4(?:_MOE)?|NVFP4|BF16|FP?16|F32))(?=[-.]|$)",
-    re.IGNORECASE,
-)
 
 
 def hub_folder() -> Path:
@@ -69,7 +65,7 @@ def lm_studio_folders() -> list[Path]:
     """Return the folders where LM Studio keeps models, the one chosen in its settings first."""
     homes = [Path.home() / ".lmstudio"]
     with suppress(OSError, UnicodeDecodeError):
-        homes.insert(0, Path((Path.home() / ".lmstudio-home-pointer").read_text(encoding="utf-8").strip()))
+        homes.insert(0, Path(_word(Path.home() / ".lmstudio-home-pointer")))
     chosen = (folder for home in homes if (folder := _chosen_in(home)) is not None)
     return [*dict.fromkeys([*chosen, *(home / "models" for home in homes)]), Path.home() / ".cache/lm-studio/models"]
 
@@ -184,38 +180,19 @@ def gguf_files(folder: Path) -> list[Path]:
     )
 
 
-def has_label(name: str, label: str) -> bool:
-    """Tell whether a file's name says this quantisation."""
-    return re.search(rf"(?:^|[-._/]){re.escape(label)}(?=[-./]|$)", name, re.IGNORECASE) is not None
-
-
-def label_of(name: str) -> str:
-    """Return the quantisation that a file's name says, such as "Q4_K_M"; "" for none."""
-    found = _LABEL.findall(name.removesuffix(_GGUF))
-    return found[-1].upper() if found else ""
-
-
-def is_head(name: str) -> bool:
-    """Tell by its name whether a file only guesses for the model beside it, and is none by itself."""
-    return name.rpartition("/")[2].startswith(_HEADS)
-
-
-def choose(files: Sequence[tuple[str, Path]], label: str = "") -> Path | None:
-    """Return the file of a repository that a label means; without one Q4_K_M, else Q8_0, else the first."""
-    models = [each for each in files if not is_head(each[0])]
-    for wanted in (label,) if label else ("Q4_K_M", "Q8_0"):
-        for name, path in models:
-            if has_label(name, wanted):
-                return path
-    return None if label or not models else models[0][1]
-
-
-def _names(repo: str, files: list[tuple[str, Path]]) -> Iterator[Found]:
+def _names(repo: str, files: list[Found]) -> Iterator[Found]:
     for name, path in files:
         label = label_of(name)
         short = f"{repo}:{label}" if label else repo
         # A name is worth something only when it leads back here.
-        yield (short if choose(files, label) == path else f"hf://{repo}/{name}"), path
+        yield (short if _leads_to(files, label, path) else f"hf://{repo}/{name}"), path
+
+
+def _leads_to(files: Sequence[Found], label: str, path: Path) -> bool:
+    try:
+        return choose(files, label) == path
+    except ModelFileError:
+        return False
 
 
 def _snapshots(folder: Path) -> list[Path]:
@@ -223,7 +200,7 @@ def _snapshots(folder: Path) -> list[Path]:
     times = [(time, path) for path in _children(folder / "snapshots") if (time := _changed(path)) is not None]
     revisions = [path for _, path in sorted(times, key=lambda each: each[0], reverse=True)]
     with suppress(OSError, UnicodeDecodeError):
-        main = (folder / "refs" / "main").read_text(encoding="utf-8").strip()
+        main = _word(folder / "refs" / "main")
         revisions.sort(key=lambda path: path.name != main)
     return revisions
 
@@ -254,10 +231,14 @@ def _short(parts: Sequence[str]) -> str:
 
 
 def _json(path: Path) -> Any:
-    with suppress(OSError, ValueError, RecursionError):
-        if path.stat().st_size <= _LARGEST_MANIFEST:
-            return json.loads(path.read_text(encoding="utf-8"))
+    with suppress(OSError, ValueError):
+        return read_json(path, _LARGEST_MANIFEST)
     return None
+
+
+def _word(path: Path) -> str:
+    """Return the one line of a small file; raises OSError, UnicodeDecodeError."""
+    return read_regular(path, _LARGEST_MANIFEST).decode().strip()
 
 
 def _children(folder: Path) -> list[Path]:

@@ -58,6 +58,10 @@ class HubState:
     """What the CDN waits for after half of an answer that goes to the end of a file."""
     listing: bytes | None = None
     """What the hub answers in place of a list of files."""
+    renamed: dict[str, str] = field(default_factory=dict)
+    """New names of repositories; what is asked of an old one is answered with a relative address."""
+    endless: str = ""
+    """Whose answers never end: "list", "blob" or "error"."""
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     """Method, path and headers of each request, in their order."""
 
@@ -95,6 +99,12 @@ class _Handler(BaseHTTPRequestHandler):
             return self._blob(path.removeprefix("/blob/"))
         if state.token and headers.get("authorization") != f"Bearer {state.token}":
             return self._answer(401, b"{}", {"X-Error-Code": "RepoNotFound"})
+        for old, new in state.renamed.items():
+            if path.startswith((f"/api/models/{old}/", f"/{old}/")):
+                # As on the hub, the address of a list comes without its query.
+                return self._answer(307, b"", {"Location": path.replace(old, new, 1)})
+        if state.endless in ("list", "error"):
+            return self._go_on_for_ever(200 if state.endless == "list" else 404, b'{"siblings": [')
         if match := _API.fullmatch(path):
             return self._list(match["repo"], match["revision"])
         if match := _RESOLVE.fullmatch(path):
@@ -112,6 +122,8 @@ class _Handler(BaseHTTPRequestHandler):
         if revision not in (*state.commits, *state.commits.values()):
             return self._answer(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
         siblings = [_sibling(name, data) for name, data in state.repos[repo].items()]
+        if "blobs" not in self.path:
+            siblings = [{"rfilename": each["rfilename"]} for each in siblings]
         about: dict[str, Any] = {"id": repo, "sha": state.commits.get(revision, revision), "siblings": siblings}
         return self._answer(200, json.dumps(about).encode(), {"Content-Type": "application/json"})
 
@@ -124,6 +136,13 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {"X-Linked-Etag": f'"{checksum}"', "X-Linked-Size": str(len(data))}
         headers |= {"X-Repo-Commit": state.commits.get(revision, revision), "Location": f"{state.cdn}/blob/{checksum}"}
         return self._answer(302, b"", headers)
+
+    def _go_on_for_ever(self, status: int, begun: bytes) -> None:
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(begun)
+        while True:
+            self.wfile.write(b"[" * 65536)
 
     def _blob(self, checksum: str) -> None:
         state = self.server.state
@@ -152,6 +171,8 @@ class _Handler(BaseHTTPRequestHandler):
             state.gate.wait(20)
             start = half
         self.wfile.write(data[start:stop])
+        while state.endless == "blob":
+            self.wfile.write(bytes(65536))
         self.close_connection = stop < end or not state.lengths
 
     def _answer(self, status: int, body: bytes, headers: dict[str, str]) -> None:

@@ -9,6 +9,7 @@ from importlib import resources
 from typing import Any
 
 from app.engine.bench import BenchPrompt
+from app.input_bytes import read_input
 from models.errors import UsageError
 from models.grammar import Grammar
 from models.home import at_home
@@ -20,12 +21,9 @@ def read_prompts(path: str | None) -> list[BenchPrompt]:
     """Return the prompts of a file, or those that come with localspec; raises UsageError with the line."""
     if path is None:
         return _parse(resources.files("app.bench").joinpath(_BUILT_IN).read_text(encoding="utf-8"), _BUILT_IN)
+    data = read_input(f"--prompts {path}", at_home(path, "--prompts"))
     try:
-        text = at_home(path, "--prompts").read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UsageError(
-            f"--prompts {path} can't be read.", cause=str(error.strerror), hint="Check the path."
-        ) from error
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         hint = "A prompt file is UTF-8 text, one JSON object per line."
         raise UsageError(f"--prompts {path} is not text.", cause=str(error), hint=hint) from error

@@ -1,19 +1,21 @@
 """Which file of a repository is meant, and which is best for this machine when none is named."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.catalog.words import free_in, size
 from models.errors import MemoryLimitError, ModelFileError
-from models.gguf import is_later_part, parts_of
+from models.gguf import part_names
 from models.gguf_header import Header
 from models.hub_files import HubFile, Repository
 from models.hub_header import HubHeaders
 from models.memory import MemoryPlan, Room, plan_memory
 from models.model_info import ModelInfo, info_of
 from models.names import MAIN, HubName
-from models.stores import choose, is_head, label_of
+from models.quantisation_names import ambiguous, has_label, is_head, label_of, labelled
+from models.whole_model import is_whole_model
 
 USUAL = "Q4_K_M"
 _FOR_DRAFTS = ("Q4_0", "Q8_0", USUAL)
@@ -56,28 +58,41 @@ def choose_model(repository: Repository, wanted: HubName, headers: HubHeaders, r
     With no file and no quantisation named it is Q4_K_M if there is room for that, else the largest that fits; raises
     MemoryLimitError when none does.
     """
-    models = _models(repository)
+    models = _models(repository, headers, wanted)
     if wanted.file or wanted.label or len(models) == 1:
-        files = _named(repository, models, wanted)
+        files = _named(repository, models, wanted, headers)
         reason = "" if wanted.file or wanted.label else "the only model there"
-        return _read(repository, files, reason, headers, on_gpu=room.on_gpu)
+        choice = _read(repository, models, files, reason, headers, on_gpu=room.on_gpu)
+        if not wanted.file and choice.header and not is_whole_model(choice.header):
+            raise _no_model(repository, files, [each for each in models if each != files])
+        return choice
     return _for_memory(repository, models, headers, room)
 
 
 def choose_draft(repository: Repository, headers: HubHeaders, *, on_gpu: bool) -> Choice:
     """Return the model of a repository that guesses fastest."""
-    models = _models(repository)
-    found = (_labelled(models, label) for label in _FOR_DRAFTS)
+    models = _models(repository, headers)
+    found = (_labelled(repository, models, label, headers) for label in _FOR_DRAFTS)
     files = next((files for files in found if files), min(models, key=_bytes))
-    return _read(repository, files, "", headers, on_gpu=on_gpu)
+    return _read(repository, models, files, "", headers, on_gpu=on_gpu)
 
 
-def _models(repository: Repository) -> list[Parts]:
-    """Return the models of a repository whose files are all there."""
-    files = {file.name: file for file in repository.files}
-    firsts = [name for name in files if not is_later_part(Path(name)) and not _is_other(name)]
-    parts = [[files.get(part.as_posix()) for part in parts_of(Path(name))] for name in firsts]
-    models = [tuple(file for file in each if file is not None) for each in parts if None not in each]
+def _models(repository: Repository, headers: HubHeaders, wanted: HubName | None = None) -> list[Parts]:
+    """Return the models of a repository whose files are all there; by their headers where names say otherwise."""
+    files = {file.name: file for file in repository.files if not _is_other(file.name)}
+    models: list[Parts] = []
+    lacking: dict[str, list[str]] = {}
+    for name, file in files.items():
+        names = [part.as_posix() for part in part_names(Path(name))]
+        missing = [part for part in names if part not in files]
+        if not missing and name == names[0]:
+            models.append(tuple(files[part] for part in names))
+        elif missing and _is_alone(file, headers):
+            models.append((file,))
+        elif missing:
+            lacking[name] = missing
+    if cut := next((name for name in lacking if wanted and _is_meant(name, wanted, models)), None):
+        raise _lacks(repository, cut, lacking[cut], models)
     if not models:
         raise ModelFileError(
             f"{repository.repo} has no GGUF models.",
@@ -86,15 +101,53 @@ def _models(repository: Repository) -> list[Parts]:
     return models
 
 
+def _is_alone(file: HubFile, headers: HubHeaders) -> bool:
+    """Tell by its header whether a file that is named like a part is a whole model."""
+    try:
+        return headers.read([file]) is not None
+    except ModelFileError:
+        return False
+
+
+def _is_meant(name: str, wanted: HubName, models: Sequence[Parts]) -> bool:
+    """Tell whether a name means this model, which is not whole, and no other."""
+    if wanted.file:
+        return wanted.file in (name, part_names(Path(name))[0].as_posix())
+    names = [(files[0].name, Path(files[0].name)) for files in models]
+    if wanted.label:
+        return has_label(name, wanted.label) and not labelled(names, wanted.label)
+    return not models
+
+
+def _lacks(repository: Repository, name: str, missing: Sequence[str], models: Sequence[Parts]) -> ModelFileError:
+    others = f" Whole models there: {', '.join(map(_described, models))}." if models else ""
+    return ModelFileError(
+        f"{repository.repo} lacks {', '.join(missing[:3])}{' and others' if len(missing) > 3 else ''}.",
+        cause=f"{name} is one of {len(part_names(Path(name)))} parts.{others}",
+        hint="Its owner may still be adding files: try again later, or choose another model.",
+    )
+
+
+def _no_model(repository: Repository, files: Parts, others: Sequence[Parts]) -> ModelFileError:
+    there = f" Others: {', '.join(map(_described, others))}." if others else ""
+    return ModelFileError(
+        f"{files[0].name} of {repository.repo} is no model by itself.",
+        cause=f"Its header is that of a part that drafts for a model, or of an adapter.{there}",
+        hint="Name another quantisation or file.",
+    )
+
+
 def _is_other(name: str) -> bool:
     return is_head(name) or any(word in Path(name).name.lower() for word in _NO_MODELS)
 
 
-def _named(repository: Repository, models: list[Parts], wanted: HubName) -> Parts:
+def _named(repository: Repository, models: list[Parts], wanted: HubName, headers: HubHeaders) -> Parts:
     if wanted.file:
         files = next((files for files in models if files[0].name == wanted.file), None)
+    elif wanted.label:
+        files = _labelled(repository, models, wanted.label, headers)
     else:
-        files = _labelled(models, wanted.label)
+        files = models[0]
     if files is None:
         raise ModelFileError(
             f"{repository.repo} has no {wanted.file or wanted.label}.",
@@ -106,8 +159,11 @@ def _named(repository: Repository, models: list[Parts], wanted: HubName) -> Part
 
 def _for_memory(repository: Repository, models: list[Parts], headers: HubHeaders, room: Room) -> Choice:
     common = [files for files in models if label_of(files[0].name) not in _FULL_WIDTH] or models
-    usual = _labelled(common, USUAL)
-    base = _read(repository, usual or min(common, key=_bytes), "", headers, on_gpu=room.on_gpu)
+    usual = _labelled(repository, common, USUAL, headers)
+    base = _read(repository, models, usual or min(common, key=_bytes), "", headers, on_gpu=room.on_gpu)
+    others = [files for files in models if files != base.files]
+    if base.header and not is_whole_model(base.header) and others:
+        return _for_memory(repository, others, headers, room)
     if base.plan is None:
         return replace(base, reason="the usual choice" if usual else "the smallest")
     if usual and base.plan.total <= room.free:
@@ -134,11 +190,13 @@ def _none_fits(
     )
 
 
-def _read(repository: Repository, files: Parts, reason: str, headers: HubHeaders, *, on_gpu: bool) -> Choice:
+def _read(
+    repository: Repository, models: Sequence[Parts], files: Parts, reason: str, headers: HubHeaders, *, on_gpu: bool
+) -> Choice:
     header = headers.read(files)
     info = info_of(header) if header else None
     plan = plan_memory(info.shape, on_gpu=on_gpu) if info else None
-    return Choice(_name(repository, _models(repository), files), files, reason, header, info, plan)
+    return Choice(_name(repository, models, files), files, reason, header, info, plan)
 
 
 def _scaled(plan: MemoryPlan, share: float) -> MemoryPlan:
@@ -146,17 +204,33 @@ def _scaled(plan: MemoryPlan, share: float) -> MemoryPlan:
     return replace(plan, weights=int(plan.weights * share))
 
 
-def _labelled(models: Sequence[Parts], label: str) -> Parts | None:
+def _labelled(repository: Repository, models: Sequence[Parts], label: str, headers: HubHeaders) -> Parts | None:
+    """Return the model of a quantisation; headers decide between several. Raises ModelFileError where two are left."""
+    found = _with_label(models, label)
+    if len(found) > 1:
+        read = [(files, _header(files, headers)) for files in found]
+        found = [files for files, header in read if header is None or is_whole_model(header)]
+    if len(found) > 1:
+        raise ambiguous(repository.repo, label, [files[0].name for files in found])
+    return found[0] if found else None
+
+
+def _header(files: Parts, headers: HubHeaders) -> Header | None:
+    with suppress(ModelFileError):
+        return headers.read(files)
+    return None
+
+
+def _with_label(models: Sequence[Parts], label: str) -> list[Parts]:
     by_path = {Path(files[0].name): files for files in models}
-    path = choose([(path.as_posix(), path) for path in by_path], label)
-    return None if path is None else by_path[path]
+    return [by_path[path] for _, path in labelled([(path.as_posix(), path) for path in by_path], label)]
 
 
 def _name(repository: Repository, models: Sequence[Parts], files: Parts) -> str:
-    """Return the short name if it leads to this model, else the long one."""
+    """Return the short name if it leads to this model alone, else the long one."""
     first, label = files[0], label_of(files[0].name)
     main = first.revision == MAIN
-    if label and main and _labelled(models, label) == files:
+    if label and main and _with_label(models, label) == [files]:
         return f"{repository.repo}:{label}"
     return f"hf://{repository.repo}{'' if main else f'@{first.revision}'}/{first.name}"
 

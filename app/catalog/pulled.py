@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.paths import state_folder
+from models.bounded_read import read_json
 from models.hub_files import HubFile, is_checksum, is_commit, is_safe
 from models.stores import hub_folder
 from models.whole_file import write_whole
@@ -66,8 +67,8 @@ def _folder() -> Path:
 
 
 def _read(path: Path) -> Pulled | None:
-    with suppress(OSError, ValueError, RecursionError, TypeError, KeyError):
-        said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        said: dict[str, Any] = read_json(path)
         files = tuple(HubFile(**file) for file in said["files"])
         if said["format"] == _FORMAT and files and all(map(_is_sound, files)):
             return Pulled(str(said["name"]), files, str(said["cache"]), tuple(said.get("others", ())))

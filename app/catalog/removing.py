@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -16,7 +15,8 @@ from models.gguf import check_file, is_there
 from models.hub_files import unlink
 from models.installing import pip_command
 from models.names import MAIN, hub_name
-from models.stores import has_label, hub_folder, llama_cpp_folder, lm_studio_folders, ollama_folders
+from models.quantisation_names import AmbiguousNameError, has_label
+from models.stores import hub_folder, llama_cpp_folder, lm_studio_folders, ollama_folders
 
 _KEPT = 1
 
@@ -60,11 +60,17 @@ def _meant(name: str, known: Sequence[Pulled]) -> list[Pulled]:
 
 
 def _file(name: str) -> Path | None:
-    """Return the file that a name leads to; None where there is none, as after a download that broke off."""
-    with suppress(ModelFileError):
+    """Return the file that a name leads to; None where there is none, as after a download that broke off.
+
+    Raises AmbiguousNameError for a name of several models, of which one may be another program's.
+    """
+    try:
         path = find_model(name)
-        return path.absolute() if is_there(path) else None
-    return None
+    except AmbiguousNameError:
+        raise
+    except ModelFileError:
+        return None
+    return path.absolute() if is_there(path) else None
 
 
 def _describes(name: str, pulled: Pulled) -> bool:

@@ -18,6 +18,7 @@ from app.engine.messages import Ended
 from app.engine.question import Question
 from app.error_lines import errors_told
 from app.exit_codes import INTERRUPTED
+from app.input_bytes import read_input, read_pipe
 from app.line_engine import LineEngine
 from app.report import end_record, ending_note, summary
 from app.request import read_plan, read_sampling
@@ -66,7 +67,7 @@ def read_place(at: str | None, flags: dict[str, Any]) -> Place:
         return _named(at)
     if any(files):
         return Place.between("", *(_read(file) if file else "" for file in files))
-    return _marked(flags["cursor"])
+    return _marked(flags["cursor"], Terminal(quiet=flags["quiet"]))
 
 
 def _named(at: str) -> Place:
@@ -81,12 +82,12 @@ def _named(at: str) -> Place:
     return Place(name, text, number, int(column) - 1)
 
 
-def _marked(marker: str) -> Place:
+def _marked(marker: str, terminal: Terminal) -> Place:
     if sys.stdin.isatty():
         raise UsageError(
             "No place was given.", hint="Give one: localspec complete -m MODEL FILE:LINE:COL, or see --help."
         )
-    text = _decoded(sys.stdin.buffer.read())
+    text = _decoded(read_pipe(terminal))
     count = text.count(marker) if marker else 0
     if count != 1:
         times = "not" if count == 0 else f"{count} times"
@@ -103,10 +104,7 @@ def _chunks(names: Sequence[str]) -> list[Chunk]:
 
 
 def _read(name: str) -> str:
-    try:
-        return _decoded(Path(name).read_bytes())
-    except OSError as error:
-        raise UsageError(f"{name} can't be read.", cause=str(error.strerror), hint="Check the path.") from error
+    return _decoded(read_input(name, Path(name)))
 
 
 def _decoded(data: bytes) -> str:

@@ -1,6 +1,6 @@
 """`localspec config`: every setting with its value, and who said so."""
 
-import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -8,8 +8,11 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from app.config.files import passed_over, read, sources_there, together
+from app.config.files import Inspected, inspect, read, sources_there, together
 from app.config.schema import commands_of, settings_of
+from app.config.trust import trusted_files
+from app.config.words import value_text
+from app.history.safe_text import one_line
 from app.terminal import Terminal
 from models.errors import UsageError
 
@@ -31,25 +34,26 @@ class Setting:
 
 def show_settings(group: click.Group, *, everything: bool, as_json: bool) -> None:
     """Print the settings that differ from what is built in, or all; raises UsageError for a file that is wrong."""
-    terminal, over = Terminal(), passed_over(group)
+    terminal, files = Terminal(), [inspect(source, group) for source in sources_there()]
     found = [setting for setting in settings(group) if everything or setting.origin != _BUILT_IN]
     if as_json:
-        files = [
-            {"origin": source.origin, "path": str(source.path), "passed_over": over.get(source, [])}
-            for source in sources_there()
-        ]
-        record = {"type": "config", "files": files, "settings": [asdict(setting) for setting in found]}
+        record = {
+            "type": "config",
+            "files": [_file_record(file) for file in files],
+            "trusted": trusted_files(),
+            "settings": [asdict(setting) for setting in found],
+        }
         terminal.say_record(record, default=str)
         return
-    for source in sources_there():
-        there = "" if source.path.exists() else " (not there)"
-        terminal.say(f"# {source.origin}: {source.path}{there}\n")
-        if source in over:
-            terminal.say(f"#   ignored: {', '.join(over[source])}; only the user's settings may set it\n")
+    for file in files:
+        for line in _file_lines(file):
+            terminal.say(f"# {line}\n")
+    for path in trusted_files():
+        terminal.say(f"# trusted: {one_line(path)}\n")
     width = max((len(f"{setting.command}.{setting.key}") for setting in found), default=0)
     for setting in found:
         name = f"{setting.command}.{setting.key}"
-        terminal.say(f"{name:<{width}}  {_shown(setting.value)}  # {setting.origin}\n")
+        terminal.say(f"{name:<{width}}  {value_text(setting.value)}  # {setting.origin}\n")
 
 
 def settings(group: click.Group) -> list[Setting]:
@@ -82,7 +86,25 @@ def _is_secret(context: click.Context, parameter: str) -> bool:
     return any(getattr(one, "hide_input", False) for one in context.command.params if one.name == parameter)
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, tuple):
-        return json.dumps(list(value), ensure_ascii=False)
-    return "-" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+def _file_record(file: Inspected) -> dict[str, Any]:
+    """Return a settings file as `--json` has it."""
+    trust = str(file.trust) if file.source.origin != "user" and file.content is not None else None
+    return {
+        "origin": file.source.origin,
+        "path": str(file.source.path),
+        "passed_over": file.users_own(),
+        "trust": trust,
+        "untrusted": file.waiting(),
+    }
+
+
+def _file_lines(file: Inspected) -> list[str]:
+    """Return a settings file as it is listed, with the keys in it that do not count."""
+    path = file.source.path
+    lines = [f"{file.source.origin}: {path}{'' if path.exists() else ' (not there)'}"]
+    if own := file.users_own():
+        lines.append(f"  ignored: {', '.join(own)}; only the user's settings may set it")
+    if waiting := file.waiting():
+        way = f"localspec config trust {shlex.quote(str(path.parent))}"
+        lines.append(f"  not trusted: {', '.join(waiting)}; `{way}` trusts the file")
+    return lines

@@ -1,12 +1,13 @@
 """Settings files: each mistake in them, rather than the first."""
 
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import click
 
-from app.config.files import Source, parsed, read, sources
+from app.config.files import Source, inspect, parsed, read, sources
 from app.config.schema import checked
 from app.doctor.findings import Finding, Mark
 from models.errors import UsageError
@@ -26,7 +27,7 @@ def setting_findings(group: click.Group) -> Iterator[Finding]:
         mistakes = list(_mistakes(source, group))
         yield from (_mistake(source, error) for error in mistakes)
         if not mistakes:
-            yield _fine(source)
+            yield _fine(source, inspect(source, group).waiting())
 
 
 def _mistake(source: Source, error: UsageError) -> Finding:
@@ -35,8 +36,12 @@ def _mistake(source: Source, error: UsageError) -> Finding:
     return _settings(source.origin, fact, Mark.PROBLEM, error.hint, public=public)
 
 
-def _fine(source: Source) -> Finding:
+def _fine(source: Source, waiting: Sequence[str]) -> Finding:
     there = source.path.exists()
+    if waiting:
+        fact = f"{source.path} is not trusted, so {', '.join(waiting)} is ignored"
+        remedy = f"Read it; `localspec config trust {shlex.quote(str(source.path.parent))}` trusts it."
+        return _settings(source.origin, fact, Mark.NOTE, remedy, public="not trusted")
     fact = f"{source.path} is fine" if there else f"none, they would be in {source.path}"
     return _settings(source.origin, fact, values={"there": there}, public="fine" if there else "none")
 

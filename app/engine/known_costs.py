@@ -4,7 +4,6 @@ The records are those of `app.engine.load` and `app.engine.tuned`, found by the 
 build and machine; a record that is damaged is not found.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from app.engine.usable_width import usable_width
+from models.bounded_read import read_json
 from models.machine import physical_cores
 from models.probe import identity
 
@@ -111,8 +111,8 @@ def _of_tuned(role: str, record: Mapping[str, Any]) -> dict[int, float]:
 
 def _records(memory: Path) -> dict[str, Any]:
     try:
-        known = json.loads(memory.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        known = read_json(memory)
+    except (OSError, ValueError):
         return {}
     return known if isinstance(known, dict) else {}
 

@@ -10,6 +10,7 @@ from app.desk import Desk
 from app.engine.load import LoadPlan
 from app.lsp.documents import Document, Documents
 from app.lsp.editor import Editor
+from app.lsp.own_files import check_outside_project
 from app.lsp.settings import Settings
 from drafters.registry import parse_drafter
 from models.errors import LocalspecError
@@ -119,6 +120,8 @@ class Models:
     def _planned(self, settings: Settings) -> LoadPlan:
         """Return what the settings name, on top of the command line; raises UsageError."""
         base = self._base
+        for name in (settings.model, settings.draft):
+            check_outside_project(name)
         options = replace(base.options, context_size=settings.context) if settings.context else base.options
         return replace(
             base,

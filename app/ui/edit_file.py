@@ -14,6 +14,7 @@ from pathlib import Path
 
 from app.complete.place import NAMED
 from app.ui.edit_writing import write_whole
+from models.bounded_read import read_regular
 from models.errors import LocalspecError, UsageError
 
 LARGEST = 32 << 20
@@ -208,7 +209,8 @@ def _size(path: Path) -> int | None:
 
 def _contents(path: Path) -> bytes:
     with _told(path):
-        return path.read_bytes()
+        # What grew beyond the limit while it was edited can still be saved.
+        return read_regular(path, 4 * LARGEST)
 
 
 @contextmanager

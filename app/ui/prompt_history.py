@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from app.history.safe_text import storable
+from models.bounded_read import LARGEST_RECORD, read_regular
 from models.file_lock import locked
 
 _MOST = 1000
@@ -111,7 +112,7 @@ class PromptHistory:
 
 def _read(path: Path) -> list[str]:
     try:
-        lines = path.read_bytes().splitlines()
+        lines = read_regular(path, LARGEST_RECORD).splitlines()
     except OSError:
         return []
     return [text for line in lines if (text := _text(line)) is not None]

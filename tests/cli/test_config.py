@@ -72,6 +72,7 @@ def test_a_relative_path_is_seen_from_the_folder_of_its_file(tmp_path: Path) -> 
     (project / "said.txt").write_text("hello")
     said = 'model = "models/big"\ndraft = "model:models/tiny.gguf"\nraw = true\n[run]\npredict = "said.txt"\n'
     (project / ".localspec.toml").write_text(said)
+    assert run_in(below, "config", "trust", home=tmp_path).returncode == 0
     ask = ("run", "-p", "ab", "-n", "2", "--json")
     for folder in (project, below):
         start = started(run_in(folder, *ask, home=tmp_path))

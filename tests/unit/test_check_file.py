@@ -1,5 +1,6 @@
 """Before llama.cpp sees a file: what is missing, no file, no GGUF or hardly begun is told at once."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,7 @@ def test_a_file_that_may_not_be_read_is_told_with_the_reason(tmp_path: Path, mon
 
     path = tmp_path / "a.gguf"
     path.write_bytes(HEAD)
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     error = refusal(path)
     assert "can't be read" in error.title
     assert "Permission denied" in error.cause

@@ -16,7 +16,8 @@ from models.gguf_strings import KnownStrings
 from models.known_headers import KnownHeaders
 from models.local import LocalModel, local_models
 from models.model_info import ModelInfo, glance, model_info
-from models.stores import gguf_files, label_of, ollama_parts
+from models.quantisation_names import label_of
+from models.stores import gguf_files, ollama_parts
 
 REVISION, OLDER = "a" * 40, "b" * 40
 VARIABLES = "HF_HUB_CACHE HUGGINGFACE_HUB_CACHE HF_HOME XDG_CACHE_HOME LLAMA_CACHE OLLAMA_MODELS LOCALSPEC_MODELS"

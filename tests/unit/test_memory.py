@@ -11,7 +11,7 @@ from models.cgroup import cores_in_group, spare_in_group
 from models.devices import Device, Kind
 from models.errors import MemoryLimitError
 from models.gguf_header import read_model
-from models.machine import available_memory, physical_cores
+from models.machine import available_memory, physical_cores, usable_threads
 from models.memory import Need, Room, default_context, fit_context, largest_context, plan_memory, room_for
 from models.shape import Shape, shape_of
 
@@ -356,9 +356,16 @@ def test_a_group_that_is_over_its_limit_has_nothing_left(tmp_path: Path) -> None
     ("groups", "files", "cores"),
     [
         ("0::/a", {"a/cpu.max": "200000 100000"}, 2),
-        ("0::/a", {"a/cpu.max": "150000 100000"}, 2),
+        ("0::/a", {"a/cpu.max": "150000 100000"}, 1),
         ("0::/a", {"a/cpu.max": "5000 100000"}, 1),
         ("0::/a/b", {"a/cpu.max": "100000 100000", "a/b/cpu.max": "max 100000"}, 1),
+        ("0::/a/b/c", {"a/cpu.max": "150000 100000", "a/b/c/cpu.max": "400000 100000"}, 1),
+        ("0::/docker/x", {"cpu.max": "250000 100000"}, 2),
+        (
+            "4:cpu,cpuacct:/docker/x",
+            {"cpu,cpuacct/cpu.cfs_quota_us": "150000", "cpu,cpuacct/cpu.cfs_period_us": "100000"},
+            1,
+        ),
         ("0::/../../elsewhere", {"cpu.max": "300000 100000"}, 3),
         ("4:cpu,cpuacct:/b", {"cpu/b/cpu.cfs_quota_us": "400000", "cpu/b/cpu.cfs_period_us": "100000"}, 4),
         ("4:cpu,cpuacct:/b", {"cpu/b/cpu.cfs_quota_us": "-1", "cpu/b/cpu.cfs_period_us": "100000"}, None),
@@ -380,4 +387,19 @@ def test_no_more_cores_are_used_than_the_quota_has(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("models.machine.psutil.cpu_count", lambda logical: 64 if logical else 32)
     monkeypatch.setattr("models.machine.os.sched_getaffinity", lambda _: range(64), raising=False)
     assert physical_cores(tmp_path) == 32
-    assert physical_cores(group(tmp_path, "0::/a", {"a/cpu.max": "350000 100000"})) == 4
+    assert physical_cores(group(tmp_path, "0::/a", {"a/cpu.max": "350000 100000"})) == 3
+
+
+def test_hyper_threads_of_one_core_are_one_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of four cores with two threads each, a cpuset has both threads of one core and one of another."""
+    for number in range(8):
+        topology = tmp_path / f"sys/devices/system/cpu/cpu{number}/topology"
+        topology.mkdir(parents=True)
+        (topology / "physical_package_id").write_text(f"{number % 4 // 2}\n")
+        (topology / "core_id").write_text(f"{number % 2}\n")
+    monkeypatch.setattr("models.machine.psutil.cpu_count", lambda logical=True: 8 if logical else 4)
+    for allowed, cores in (({0, 4, 1}, 2), ({0, 4}, 1), ({0, 1, 2, 3}, 4), (set(range(8)), 4)):
+        monkeypatch.setattr("models.machine.os.sched_getaffinity", lambda _, found=allowed: found, raising=False)
+        assert (physical_cores(tmp_path), usable_threads(tmp_path)) == (cores, len(allowed))
+    assert usable_threads(group(tmp_path, "0::/a", {"a/cpu.max": "150000 100000"})) == 1
+    assert physical_cores(tmp_path) == 1

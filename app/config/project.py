@@ -1,0 +1,132 @@
+"""A project's settings file before a command runs: the question whether it is trusted, and the notes about it."""
+
+import shlex
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from textwrap import shorten
+
+import click
+
+from app.config.files import Inspected, Source, inspect, project_source, sources_there, user_file
+from app.config.trust import Trust, decide
+from app.config.words import setting_text
+from app.history.safe_text import one_line
+from app.terminal import Terminal
+from models.errors import LocalspecError, UsageError
+from models.home import at_home
+
+_WITHOUT_QUESTION = "lsp"
+"""The command whose standard input is a protocol."""
+_LONGEST = 300
+"""Characters of the settings in a note."""
+_AGAIN = "If the file changes, localspec asks again."
+
+
+def consider_project(group: click.Group, command: str | None) -> tuple[list[str], Callable[[], None]]:
+    """Return the notes on the project's settings for a command, and what to call once they were shown.
+
+    Asks first, on a terminal, whether a file is trusted that sets what needs it; the answer is kept. Raises UsageError
+    for a file that is wrong.
+    """
+    found = next((inspect(source, group) for source in sources_there() if source.origin == "project"), None)
+    if found is None or found.content is None or not found.settings():
+        return [], lambda: None
+    if found.waiting(command) and found.trust in (Trust.NEW, Trust.SEEN) and _can_ask(command):
+        found = _asked(found, group)
+    notes = [*_first(found), *_users_own(found, command), *_waiting(found, command)]
+    return notes, lambda: _seen(found)
+
+
+def trust_project(group: click.Group, folder: str | None) -> None:
+    """Trust the project's file and print what it sets; raises UsageError where there is none, LocalspecError."""
+    found, terminal = _project(group, folder), Terminal()
+    if found.content is None:
+        raise UsageError(f"There is no {found.source.path}.", hint="Name the folder of a project that has one.")
+    _keep(found, Trust.TRUSTED)
+    for line in _lines(found):
+        terminal.say(f"{line}\n")
+    terminal.say(f"Trusted: {one_line(str(found.source.path))}. {_AGAIN}\n")
+
+
+def untrust_project(group: click.Group, folder: str | None) -> None:
+    """Withdraw the trust in the project's file, there or not; raises UsageError, LocalspecError."""
+    found = _project(group, folder)
+    _keep(found, Trust.REFUSED)
+    Terminal().say(f"Not trusted: {one_line(str(found.source.path))}.\n")
+
+
+def _project(group: click.Group, folder: str | None) -> Inspected:
+    return inspect(_source(folder), group)
+
+
+def _source(folder: str | None) -> Source:
+    try:
+        return project_source(at_home(folder) if folder else None)
+    except OSError as error:
+        raise UsageError("There is no project here.", cause=str(error), hint="Name a folder that exists.") from error
+
+
+def _keep(found: Inspected, trust: Trust) -> None:
+    try:
+        decide(found.source.path, found.content or b"", trust)
+    except OSError as error:
+        raise LocalspecError(
+            "The decision can't be kept.", cause=str(error), hint="Check the permissions of the folder."
+        ) from error
+
+
+def _can_ask(command: str | None) -> bool:
+    return command != _WITHOUT_QUESTION and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _asked(found: Inspected, group: click.Group) -> Inspected:
+    """Show what the file sets, ask, keep the answer; return the file with it."""
+    terminal = Terminal()
+    terminal.show(f"{one_line(str(found.source.path))} sets for this project:")
+    for line in _lines(found):
+        terminal.show(f"  {line}")
+    terminal.show("Lines with * choose files to load or read, instruct the model, or loosen a limit.")
+    trusted = click.confirm("Do you trust this file?", default=False, err=True)
+    with suppress(LocalspecError):
+        _keep(found, Trust.TRUSTED if trusted else Trust.REFUSED)
+        return inspect(found.source, group)
+    terminal.warn("the answer can't be kept, so the file is not trusted.")
+    return found
+
+
+def _lines(found: Inspected) -> list[str]:
+    """Return every setting of a file on a line, marked where it needs trust."""
+    guarded = {*found.guarded()}
+    return [f"{'*' if key in guarded else ' '} {setting_text(key, value)}" for key, value in found.settings()]
+
+
+def _first(found: Inspected) -> list[str]:
+    """Return what the file sets, the first time it is seen with these bytes."""
+    ignored = {*found.waiting(), *found.users_own()}
+    counts = [setting_text(key, value) for key, value in found.settings() if key not in ignored]
+    if found.trust is not Trust.NEW or not counts:
+        return []
+    said = shorten(", ".join(counts), _LONGEST, placeholder=" ...")
+    return [f"{one_line(str(found.source.path))} sets for this project: {said}."]
+
+
+def _users_own(found: Inspected, command: str | None) -> list[str]:
+    keys = found.users_own(command)
+    where = f"only the user's settings may set it. Set it on the command line or in {user_file()}."
+    return [f"{', '.join(keys)} of {found.source.path} is ignored: {where}"] if keys else []
+
+
+def _waiting(found: Inspected, command: str | None) -> list[str]:
+    keys = found.waiting(command)
+    if not keys:
+        return []
+    way = f"localspec config trust {shlex.quote(str(found.source.path.parent))}"
+    return [f"{', '.join(keys)} of {found.source.path} is ignored: the file is not trusted. `{way}` trusts it."]
+
+
+def _seen(found: Inspected) -> None:
+    """Keep that the notes were shown; where that can't be, they are shown again."""
+    if found.trust is Trust.NEW:
+        with suppress(OSError):
+            decide(found.source.path, found.content or b"", Trust.SEEN)

@@ -1,0 +1,127 @@
+"""What a project's settings file may change by itself, and what waits until a person has trusted that file once.
+
+A decision is bound to the file's path and the SHA-256 of its bytes: a changed or moved file counts as a new one.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from app.paths import state_folder
+from drafters.registry import WITHOUT_MODEL
+from models.bounded_read import parse_json, read_regular
+from models.catalog import STARTER
+from models.whole_file import write_whole
+
+USERS = frozenset({"host", "api_key", "allow_host", "allow_origin", "card", "plot"})
+"""Parameters that open a server, or name files to write: a project's file never sets them, trusted or not."""
+_KEPT = frozenset({"no_history", "no_memory"})
+"""Parameters that keep less: a project's file may turn them on, and never off."""
+_FREE = frozenset(
+    {
+        *_KEPT,
+        "overflow", "think", "stop", "predict", "ctx_size", "threads", "threads_batch", "gpu_layers", "flash_attn",
+        "cache_type_k", "cache_type_v", "no_draft_copy", "draft_max", "no_adapt", "strict", "explain", "temp", "top_k",
+        "top_p", "min_p", "repeat_penalty", "repeat_last_n", "presence_penalty", "frequency_penalty", "seed", "as_json",
+        "plain", "theme", "vim", "key", "classes", "limit", "samples", "seconds", "no_card", "max_lines", "time_limit",
+        "raw_output", "port", "fim", "alias", "debounce",
+    }
+)  # fmt: skip
+"""Parameters that name no file, reach no other machine and weaken no limit. A new flag waits for trust until it is
+listed here."""
+_WITHOUT_FILE: Mapping[str, frozenset[str]] = {
+    "draft": frozenset(WITHOUT_MODEL),
+    "model": frozenset({STARTER}),
+    "model_option": frozenset({STARTER}),
+}
+"""Values that load no file which could come with the project."""
+_ARM = re.compile(rf"(?:{'|'.join(WITHOUT_MODEL)})(?::\d+)?")
+"""An arm of a comparison that names no draft model."""
+_LARGEST = 1 << 22
+"""Bytes of the record; some 20,000 projects."""
+_FORMAT = 1
+_VERSIONS = 16
+"""Contents of a file that decisions are kept for; branches of a repository may differ in it."""
+
+
+class Trust(StrEnum):
+    """What was decided about a settings file as it is now."""
+
+    NEW = "new"
+    """It was never seen with these bytes."""
+    SEEN = "seen"
+    """It was shown, and nothing was decided."""
+    TRUSTED = "trusted"
+    REFUSED = "refused"
+
+
+def is_users_own(parameter: str, value: object) -> bool:
+    """Tell whether a setting is for the user's file alone."""
+    return parameter in USERS or (parameter in _KEPT and value is False)
+
+
+def needs_trust(parameter: str, value: object) -> bool:
+    """Tell whether a project's setting counts only once its file is trusted."""
+    if parameter in _FREE or value in _WITHOUT_FILE.get(parameter, ()):
+        return False
+    if parameter == "vs":
+        arms = [arm.strip() for each in _texts(value) for arm in each.split(",")]
+        return not all(map(_ARM.fullmatch, arms))
+    return True
+
+
+def trust_of(path: Path, content: bytes) -> Trust:
+    """Return what was decided about a file with these bytes."""
+    decision = _entries().get(str(path), {}).get(_digest(content))
+    return next((trust for trust in Trust if trust == decision), Trust.NEW)
+
+
+def decide(path: Path, content: bytes, trust: Trust) -> None:
+    """Keep a decision about a file with these bytes; raises OSError. A refusal withdraws all trust in that path."""
+    entries = _entries()
+    before = {} if trust is Trust.REFUSED else entries.get(str(path), {})
+    held = {**before, _digest(content): str(trust)}
+    entries[str(path)] = dict([*held.items()][-_VERSIONS:])
+    _file().parent.mkdir(parents=True, exist_ok=True)
+    write_whole(_file(), json.dumps({"format": _FORMAT, "files": entries}, indent=1))
+
+
+def trusted_files() -> list[str]:
+    """Return the paths of the files that were trusted, whether or not they have changed since."""
+    return sorted(path for path, entry in _entries().items() if Trust.TRUSTED in entry.values())
+
+
+def _entries() -> dict[str, dict[str, Any]]:
+    """Return the decisions by path; none from a file that another user could have written."""
+    with suppress(OSError, ValueError):
+        if _is_own(_file()):
+            said = parse_json(read_regular(_file(), _LARGEST))
+            files = said.get("files") if isinstance(said, dict) and said.get("format") == _FORMAT else None
+            if isinstance(files, dict):
+                return {path: entry for path, entry in files.items() if isinstance(entry, dict)}
+    return {}
+
+
+def _is_own(path: Path) -> bool:
+    if not hasattr(os, "getuid"):
+        return True
+    state = path.stat()
+    return state.st_uid == os.getuid() and not state.st_mode & 0o022
+
+
+def _file() -> Path:
+    return state_folder() / "trusted-projects.json"
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _texts(value: object) -> Iterable[str]:
+    return [str(each) for each in value] if isinstance(value, list | tuple) else [str(value)]
