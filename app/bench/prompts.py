@@ -9,6 +9,7 @@ from importlib import resources
 from typing import Any
 
 from app.engine.bench import BenchPrompt
+from app.text_encoding import decoded
 from models.errors import UsageError
 from models.grammar import Grammar
 from models.home import at_home
@@ -21,14 +22,11 @@ def read_prompts(path: str | None) -> list[BenchPrompt]:
     if path is None:
         return _parse(resources.files("app.bench").joinpath(_BUILT_IN).read_text(encoding="utf-8"), _BUILT_IN)
     try:
-        text = at_home(path, "--prompts").read_text(encoding="utf-8-sig")
+        text = decoded(at_home(path, "--prompts").read_bytes(), f"--prompts {path}", strict=True)
     except OSError as error:
         raise UsageError(
             f"--prompts {path} can't be read.", cause=str(error.strerror), hint="Check the path."
         ) from error
-    except UnicodeDecodeError as error:
-        hint = "A prompt file is UTF-8 text, one JSON object per line."
-        raise UsageError(f"--prompts {path} is not text.", cause=str(error), hint=hint) from error
     return _parse(text, path)
 
 
