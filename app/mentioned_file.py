@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.history.safe_text import one_line
+from app.text_encoding import decoded, without_returns
 from models.errors import UsageError
 
 _LARGEST = 64 << 20
@@ -57,7 +58,8 @@ def read_excerpt(path: Path, name: str, first: int | None, last: int | None, lim
     Raises UsageError for a folder, and for a file that is unreadable, binary or too long, or has no such lines.
     """
     shown = one_line(name)
-    lines = _decoded(_bytes(path, shown, limit * _LONGEST_CHARACTER if first is None else _LARGEST), shown).split("\n")
+    content = _bytes(path, shown, limit * _LONGEST_CHARACTER if first is None else _LARGEST)
+    lines = without_returns(decoded(content, shown, strict=True)).split("\n")
     if lines[-1] == "":
         lines.pop()
     whole, asked = first is None, len(lines) if last is None else last
@@ -86,18 +88,6 @@ def _bytes(path: Path, shown: str, limit: int) -> bytes:
     if len(content) > limit:
         raise _too_long(shown, f"more than {limit:,} bytes", limit)
     return content
-
-
-def _decoded(content: bytes, shown: str) -> str:
-    try:
-        if b"\0" in content:
-            raise ValueError
-        text = content.decode("utf-8-sig")
-    except ValueError as error:
-        raise UsageError(
-            f"{shown} is not text.", cause="It is binary, or not in UTF-8.", hint="Convert it to UTF-8 text first."
-        ) from error
-    return text.replace("\r\n", "\n")
 
 
 def _too_long(shown: str, size: str, limit: int) -> UsageError:

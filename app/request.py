@@ -22,6 +22,7 @@ from app.keys import read_keys
 from app.paths import draft_copies, machine_memory, project_folder, texts_folder
 from app.precedence import refuse_two_models
 from app.terminal import Terminal
+from app.text_encoding import decoded
 from drafters.memory import Place
 from drafters.registry import parse_drafter
 from models.accept import Accept
@@ -272,7 +273,7 @@ def _prompt(words: tuple[str, ...], flags: dict[str, Any]) -> str | None:
         parts.append(read_file("-f", Path(flags["file"])))
     piped = not sys.stdin.isatty()
     if piped:
-        parts.append(read_pipe(Terminal(quiet=flags["quiet"])).decode("utf-8-sig", errors="replace"))
+        parts.append(decoded(read_pipe(Terminal(quiet=flags["quiet"])), "The piped text"))
     text = "\n\n".join(part for part in parts if part.strip())
     if text:
         # A trailing line end is the shell's, not the question's.

@@ -5,7 +5,6 @@ llguidance compiles and follows them; what it does not know of a schema is refus
 
 import json
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,6 +13,9 @@ from typing import Any
 
 from models.deep_stack import call_deep
 from models.errors import UsageError
+from models.gbnf import read_gbnf
+from models.gbnf_lark import LarkGrammar, lark_of
+from models.gbnf_rules import Token
 
 BLANKS = r"[ \t]{1,8}|\r?\n[ \t]{0,64}"
 """What may stand between two tokens of JSON, once: without a limit, small models write blanks for ever."""
@@ -24,15 +26,14 @@ _ANY_NAMES = ("propertyNames", {"type": "string"})
 _LONGEST_CAUSE = 600
 _MOST_RULES = 10_000
 """Rules of a grammar, or references of a schema, each of which may lead to the next: llguidance recurses into them."""
-_MOST_OF_GBNF = 1_000
-"""The time to read them grows with the square of their number: half a second."""
 _MULTIPLES = 10_000
 """What tells multiples of a number takes as many states; with a million of them it would be made for a quarter of an
 hour."""
 _SCHEMA_HINT = 'It has to be a JSON object, as in {"type": "boolean"}; {} lets any JSON pass.'
 _LEAVE_OUT = "Leave out or replace what is named there; the answer could otherwise break it."
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|.)", re.DOTALL)
-_ASCII = 128
+_GBNF = re.compile(r"^[ \t]*[a-zA-Z0-9-]+[ \t]*::=", re.MULTILINE)
+_LARK = re.compile(r"^[ \t]*[a-z_][a-z_0-9.]*[ \t]*:(?!:)", re.MULTILINE)
+"""Beginnings of rules in the two forms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class Grammar:
     """As llguidance reads it."""
     has_thoughts: bool = False
     """Whether it says itself what thoughts may come before the answer."""
+    tokens: tuple[Token, ...] = ()
+    """Tokens that `source` names by a mark, as their numbers are those of one vocabulary."""
 
     @classmethod
     def of_schema(cls, schema: object) -> "Grammar":
@@ -74,13 +77,13 @@ class Grammar:
         Raises UsageError.
         """
         try:
-            source, error = call_deep(lambda: _compiled_text(text))
+            compiled, error = call_deep(lambda: _compiled_text(text))
         except (ValueError, RecursionError) as refused:
-            error = str(refused).removeprefix("Failed to convert the grammar from GBNF to Lark: ")
+            error = str(refused)
         if error:
             hint = "It has to be GBNF, with a rule root, or Lark's form, with a rule start."
             raise UsageError("The grammar can't be used.", cause=error[:_LONGEST_CAUSE], hint=hint)
-        return cls(source)
+        return cls(compiled.source, tokens=compiled.tokens)
 
 
 ANY_JSON = {"type": "object"}
@@ -96,14 +99,17 @@ def _compiled_schema(schema: dict[str, Any]) -> tuple[str, str]:
     return source, LLMatcher.validate_grammar(source)
 
 
-def _compiled_text(text: str) -> tuple[str, str]:
+def _compiled_text(text: str) -> tuple[LarkGrammar, str]:
     """Do the same with a grammar."""
-    from llguidance import LLMatcher, grammar_from
+    from llguidance import LLMatcher
 
-    if text.count("::=") > _MOST_OF_GBNF or text.count("\n") > _MOST_RULES:
-        return "", f"There may be {_MOST_OF_GBNF:,} rules in GBNF, and {_MOST_RULES:,} lines."
-    source = grammar_from("gbnf", _ESCAPE.sub(_spelled, text) if "::=" in text else text)
-    return source, LLMatcher.validate_grammar(source)
+    if text.count("\n") > _MOST_RULES:
+        return LarkGrammar("", ()), f"There may be {_MOST_RULES:,} lines."
+    if not _LARK.search(text) or _GBNF.search(text):
+        compiled = lark_of(read_gbnf(text))
+        # llguidance speaks of what was written for it, and not of the person's text.
+        return compiled, "It is too large to be followed." if LLMatcher.validate_grammar(compiled.source) else ""
+    return LarkGrammar(text, ()), LLMatcher.validate_grammar(LLMatcher.grammar_from_lark(text))
 
 
 def _check_size(schema: object) -> None:
@@ -125,13 +131,6 @@ def closed_schema(schema: object) -> dict[str, Any]:
     except (ValueError, RecursionError) as refused:
         raise _bad_schema(f"It can't be read: {refused}.") from refused
     return closed
-
-
-def _spelled(escape: re.Match[str]) -> str:
-    """Return an escape as llguidance reads it: of a character's number it would drop the leading zeros."""
-    if (digits := escape[1] or escape[2]) is None or (code := int(digits, 16)) > sys.maxunicode:
-        return escape[0]
-    return f"\\x{code:02x}" if code < _ASCII else chr(code)
 
 
 def _parsed(text: str) -> object:

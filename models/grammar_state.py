@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from models.base import Vocab, common_prefix
 from models.deep_stack import call_deep
 from models.errors import UsageError
+from models.gbnf_lark import token_mark
 from models.grammar import Grammar
 from models.preface import NO_PREFACE, Preface
 from models.thoughts import CONTROL_MARKS
@@ -34,8 +35,8 @@ class GrammarState:
 
         Raises UsageError for a grammar that is too large.
         """
-        tokenizer = _tokenizer(vocab)
-        self._matcher = call_deep(lambda: LLMatcher(tokenizer, grammar.source, log_level=0, limits=_LIMITS))
+        tokenizer, source = _tokenizer(vocab), _with_numbers(grammar, vocab)
+        self._matcher = call_deep(lambda: LLMatcher(tokenizer, source, log_level=0, limits=_LIMITS))
         self._vocab, self._begins = vocab, begins
         self._before = preface.reader(vocab)
         self._said: list[int] = []
@@ -112,6 +113,23 @@ class GrammarState:
         if self._matcher.is_error():
             hint = "Its vocabulary may lack what is wanted there; else use a simpler grammar, or shorter repetitions."
             raise UsageError("This model can't follow the grammar.", cause=self._matcher.get_error(), hint=hint)
+
+
+def _with_numbers(grammar: Grammar, vocab: Vocab) -> str:
+    """Return a grammar whose tokens are named by their numbers in this vocabulary; raises UsageError."""
+    source = grammar.source
+    for place, token in enumerate(grammar.tokens):
+        numbers = vocab.tokenize(token.name, special=True) if token.name else [token.number]
+        if len(numbers) != 1 or not 0 <= numbers[0] < vocab.size:
+            cause = f"{token.name or f'<[{token.number}]>'} is not one token of its vocabulary."
+            raise UsageError(
+                "This model can't follow the grammar.", cause=cause, hint="Write it as a literal, in quotes."
+            )
+        # An end is no part of an answer, so that no token but this one can be an end either.
+        others = [number for number in range(vocab.size) if vocab.is_end(number) and number != numbers[0]]
+        spelled = ",".join(map(str, [*numbers, *others])) if token.negated else numbers[0]
+        source = source.replace(token_mark(place), f"<[{'^' * token.negated}{spelled}]>")
+    return source
 
 
 _tokenizers: "WeakKeyDictionary[Vocab, LLTokenizer]" = WeakKeyDictionary()

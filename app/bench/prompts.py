@@ -10,6 +10,7 @@ from typing import Any
 
 from app.engine.bench import BenchPrompt
 from app.input_bytes import read_input
+from app.text_encoding import decoded
 from models.errors import UsageError
 from models.grammar import Grammar
 from models.home import at_home
@@ -22,11 +23,7 @@ def read_prompts(path: str | None) -> list[BenchPrompt]:
     if path is None:
         return _parse(resources.files("app.bench").joinpath(_BUILT_IN).read_text(encoding="utf-8"), _BUILT_IN)
     data = read_input(f"--prompts {path}", at_home(path, "--prompts"))
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        hint = "A prompt file is UTF-8 text, one JSON object per line."
-        raise UsageError(f"--prompts {path} is not text.", cause=str(error), hint=hint) from error
+    text = decoded(data, f"--prompts {path}", strict=True)
     return _parse(text, path)
 
 

@@ -23,6 +23,7 @@ from app.line_engine import LineEngine
 from app.report import end_record, ending_note, summary
 from app.request import read_plan, read_sampling
 from app.terminal import Terminal
+from app.text_encoding import decoded
 from models.accept import Accept
 from models.catalog import STARTER
 from models.errors import UsageError
@@ -66,7 +67,9 @@ def read_place(at: str | None, flags: dict[str, Any]) -> Place:
     if at is not None:
         return _named(at)
     if any(files):
-        return Place.between("", *(_read(file) if file else "" for file in files))
+        prefix, suffix = (_read(file) if file else "" for file in files)
+        end = _old_end(prefix + suffix)
+        return Place.between("", _of_old(prefix, end), _of_old(suffix, end), end)
     return _marked(flags["cursor"], Terminal(quiet=flags["quiet"]))
 
 
@@ -75,11 +78,12 @@ def _named(at: str) -> Place:
     if match is None:
         raise UsageError(f"{at} is not a place.", hint="Write it as FILE:LINE:COL, such as main.py:12:5.")
     name, line, column = match.groups()
-    text, number = _read(name), int(line) - 1
+    read, number = _read(name), int(line) - 1
+    text = _of_old(read, end := _old_end(read))
     if column is None:
         start = Place(name, text, number, 0)
-        return Place(name, text, number, len(start.ahead))
-    return Place(name, text, number, int(column) - 1)
+        return Place(name, text, number, len(start.ahead), line_end=end)
+    return Place(name, text, number, int(column) - 1, line_end=end)
 
 
 def _marked(marker: str, terminal: Terminal) -> Place:
@@ -87,7 +91,7 @@ def _marked(marker: str, terminal: Terminal) -> Place:
         raise UsageError(
             "No place was given.", hint="Give one: localspec complete -m MODEL FILE:LINE:COL, or see --help."
         )
-    text = _decoded(read_pipe(terminal))
+    text = decoded(read_pipe(terminal), "The piped text")
     count = text.count(marker) if marker else 0
     if count != 1:
         times = "not" if count == 0 else f"{count} times"
@@ -95,7 +99,17 @@ def _marked(marker: str, terminal: Terminal) -> Place:
             f"The cursor is to be marked once in the text of the pipe: '{marker}' is {times} in it.",
             hint="Put the marker where the cursor is; --cursor TEXT sets another one.",
         )
-    return Place.between("", *text.split(marker))
+    prefix, suffix = _of_old(text, end := _old_end(text)).split(marker)
+    return Place.between("", prefix, suffix, end)
+
+
+def _old_end(text: str) -> str:
+    """Return a carriage return where it alone ends the lines, as in old files; else ""."""
+    return "\r" if "\r" in text and "\n" not in text else ""
+
+
+def _of_old(text: str, end: str) -> str:
+    return text.replace(end, "\n") if end else text
 
 
 def _chunks(names: Sequence[str]) -> list[Chunk]:
@@ -104,12 +118,7 @@ def _chunks(names: Sequence[str]) -> list[Chunk]:
 
 
 def _read(name: str) -> str:
-    return _decoded(read_input(name, Path(name)))
-
-
-def _decoded(data: bytes) -> str:
-    # Editors don't count a byte order mark, and show something in the place of what is no text.
-    return data.decode("utf-8-sig", errors="replace")
+    return decoded(read_input(name, Path(name)), name)
 
 
 def _question(hole: Hole, around: Around, flags: dict[str, Any]) -> Question:

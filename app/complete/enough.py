@@ -7,6 +7,7 @@ answer may go on. What is not certain is not enough: what is shown must never de
 from collections.abc import Sequence
 
 from app.complete.around import without_strings
+from app.complete.echo import echo_start, tells
 from app.complete.tidy import (
     CONTINUING,
     Around,
@@ -17,7 +18,6 @@ from app.complete.tidy import (
     no_closing,
     none_trailing,
     scope_end,
-    tells,
 )
 
 
@@ -33,7 +33,7 @@ def is_enough(said: str, around: Around) -> bool:
     if not lines or around.in_a_line:
         return bool(lines)
     loops = loop_end([around.behind + lines[0], *lines[1:]]) is not None
-    return loops or any(rule(lines, begun, around) for rule in (_leaves_scope, _follows, _closes))
+    return loops or any(rule(lines, begun, around) for rule in (_leaves_scope, _follows, _echoes, _closes))
 
 
 def _leaves_scope(lines: Sequence[str], begun: str, around: Around) -> bool:
@@ -54,6 +54,13 @@ def _follows(lines: Sequence[str], begun: str, around: Around) -> bool:
         return False
     found = [number for number, line in enumerate(lines) if number and [line.rstrip()] == following]
     return bool(found) and not _may_loop(lines, begun, around, found[0] + 1)
+
+
+def _echoes(lines: Sequence[str], begun: str, around: Around) -> bool:
+    """Tell whether lines that follow the cursor are said again, wherever that begins."""
+    kept = lines[: scope_end(lines, around)]
+    start = echo_start([around.behind + kept[0], *kept[1:]], around.above, around.below, ends=False)
+    return start is not None and not _may_loop(lines, begun, around, start + 1)
 
 
 def _closes(lines: Sequence[str], begun: str, around: Around) -> bool:

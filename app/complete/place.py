@@ -30,6 +30,8 @@ class Place:
     """From 0, in characters (code points) of that line."""
     above: int = 0
     """Lines of the document before the text."""
+    line_end: str = ""
+    """What ends the document's lines where the text has another end in its place; "" where it has its own."""
     _start: int = field(init=False, repr=False, compare=False)
     _end: int = field(init=False, repr=False, compare=False)
 
@@ -53,9 +55,9 @@ class Place:
             )
 
     @classmethod
-    def between(cls, path: str, prefix: str, suffix: str) -> "Place":
+    def between(cls, path: str, prefix: str, suffix: str, line_end: str = "") -> "Place":
         """Return the place between two texts; raises UsageError for one inside a line end."""
-        return cls(path, prefix + suffix, prefix.count("\n"), len(prefix) - (prefix.rfind("\n") + 1))
+        return cls(path, prefix + suffix, prefix.count("\n"), len(prefix) - (prefix.rfind("\n") + 1), line_end=line_end)
 
     @classmethod
     def among(cls, path: str, lines: Sequence[str], line: int, column: int) -> "Place":
@@ -99,14 +101,17 @@ class Place:
 
     @property
     def newline(self) -> str:
-        """What ends a line in this document, judged by its first."""
-        end = self.text.find("\n")
-        return "\r\n" if end > 0 and self.text[end - 1] == "\r" else "\n"
+        """What ends the cursor's line or, in the last line, the one before it: a document may have both."""
+        if self.line_end:
+            return self.line_end
+        own = self.text[self._end : self._end + 2]
+        before = own or self.text[max(0, self._start - 2) : self._start]
+        return "\r\n" if before == "\r\n" else "\n"
 
     def after(self, inserted: str) -> "Place":
         """Return the place behind a text that is inserted at the cursor."""
         after = Place.between(self.path, self.prefix + inserted, self.suffix)
-        return replace(after, line=self.above + after.line, above=self.above)
+        return replace(after, line=self.above + after.line, above=self.above, line_end=self.line_end)
 
     def _bounds(self) -> tuple[int, int]:
         """Return where the cursor's line begins and ends."""

@@ -16,6 +16,7 @@ from app.complete.around import (
     unclosed,
     unopened,
 )
+from app.complete.echo import echo_start, tells
 from app.complete.place import Window
 
 CONTINUING = (
@@ -25,8 +26,8 @@ CONTINUING = (
 """What begins a line that belongs to the block before it."""
 _CONTINUING = re.compile("|".join(re.escape(word) + r"\b" * word.isalpha() for word in CONTINUING))
 _BRACKETS = frozenset(CLOSERS)
-_SLIGHT = 4
-"""A line of so few characters, such as a bracket or "end", is no sign that something is repeated."""
+_WORDS, _SIGNS = 2, 5
+"""Fewer different words, or fewer words and signs, may well stand in a line twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,34 @@ def no_following_lines(text: str, around: Around) -> str:
     return text
 
 
+def no_repeated_lines(text: str, around: Around) -> str:
+    """End where several lines that follow are said again, or the very next one at once, though more is said then."""
+    lines = text.split("\n")
+    start = echo_start([around.behind + lines[0], *lines[1:]], around.above, around.below)
+    return text if start is None else "\n".join(lines[:start])
+
+
+def no_repeated_rest(text: str, around: Around) -> str:
+    """End before the rest of the cursor's line, where as much of it is said again as is no accident, and go on or not.
+
+    Several words of it have to be said, in the same order and from its beginning.
+    """
+    follows = [token for token, _ in tokens(around.ahead)]
+    said = tokens(text.partition("\n")[0])
+    for number, (_, place) in enumerate(said):
+        run = _common([token for token, _ in said[number:]], follows)
+        words = {token for token in follows[:run] if token[0].isalnum()}
+        if run >= _SIGNS and len(words) >= _WORDS and _as_closed(text[:place], text, around):
+            return text[:place]
+    return text
+
+
+def _common(some: Sequence[str], others: Sequence[str]) -> int:
+    """Return how many tokens at the beginning are the same."""
+    same = (one == other for one, other in zip(some, others, strict=False))
+    return next((count for count, equal in enumerate(same) if not equal), min(len(some), len(others)))
+
+
 def no_closing(text: str, around: Around) -> str:
     """End before a bracket that closes what the rest of the line closes already."""
     ahead = around.ahead.lstrip(" \t\"'`,;:")
@@ -190,6 +219,8 @@ RULES: tuple[Rule, ...] = (
     no_loop,
     in_scope,
     no_following_lines,
+    no_repeated_lines,
+    no_repeated_rest,
     no_closing,
     no_echo,
     no_repeat,
@@ -238,11 +269,6 @@ def _base(lines: Sequence[str], around: Around) -> int:
     """Return the indentation of the cursor's line; where that is empty, of the first line that is not."""
     first = around.behind + lines[0]
     return indentation(first if first else next((line for line in lines if line.strip()), ""))
-
-
-def tells(lines: Sequence[str]) -> bool:
-    """Tell whether lines are long enough for a repeat to be no accident."""
-    return any(len(line.strip()) > _SLIGHT and any(map(str.isalnum, line)) for line in lines)
 
 
 def begins(lines: Sequence[str], with_: Sequence[str]) -> bool:

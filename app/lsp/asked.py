@@ -71,10 +71,15 @@ def asked_listed(documents: Documents, params: types.CompletionParams) -> Asked 
 
 
 def inline_item(asked: Asked, text: str, number: int) -> types.InlineCompletionItem:
-    r"""Return the item that shows a completion in the text.
+    """Return the item that shows a completion in the text, with the line ends of the document."""
+    whole = _with_ends(asked, asked.kept + text)
+    return types.InlineCompletionItem(whole, range=asked.replaced, command=_accepted(number))
 
-    Its lines end with \n whatever the document's do: Neovim ends them itself, and would keep each \r as a character of
-    the text. VS Code puts in the document's own ends in any case.
+
+def bare_inline_item(asked: Asked, text: str, number: int) -> types.InlineCompletionItem:
+    r"""Return the same with \n at the end of each line.
+
+    Neovim ends the lines itself, and would keep each \r as a character of the text.
     """
     return types.InlineCompletionItem(asked.kept + text, range=asked.replaced, command=_accepted(number))
 
@@ -92,9 +97,13 @@ def listed_item(asked: Asked, text: str, number: int) -> types.CompletionItem:
         filter_text=whole.split("\n", 1)[0] or first,
         insert_text_format=types.InsertTextFormat.PlainText,
         insert_text_mode=types.InsertTextMode.AsIs,
-        text_edit=types.TextEdit(asked.replaced, whole.replace("\n", asked.document.newline)),
+        text_edit=types.TextEdit(asked.replaced, _with_ends(asked, whole)),
         command=_accepted(number),
     )
+
+
+def _with_ends(asked: Asked, text: str) -> str:
+    return text.replace("\n", asked.document.newline(asked.replaced.start.line))
 
 
 def _at(document: Document, name: str, position: ServerTextPosition) -> Asked:

@@ -59,11 +59,12 @@ class Document(TextDocument):
             self._split = text, split_lines(text)
         return self._split[1]
 
-    @property
-    def newline(self) -> str:
-        r"""Return what ends a line, judged by the first; \n where there is but one."""
-        first = self.lines[0]
-        return first[len(_bare(first)) :] or "\n"
+    def newline(self, line: int) -> str:
+        r"""Return what ends a line or, where that is the last one, the line before it; \n where there is but one."""
+        for near in (line, line - 1):
+            if 0 <= near < len(self.lines) and (end := self.lines[near][len(_bare(self.lines[near])) :]):
+                return end
+        return "\n"
 
     @property
     def text(self) -> str:

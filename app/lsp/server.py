@@ -12,7 +12,7 @@ from pygls.lsp.server import LanguageServer
 from app import __version__
 from app.complete.completer import Completion
 from app.complete.settings import Limits
-from app.lsp.asked import ACCEPTED, Asked, asked_inline, asked_listed, inline_item, listed_item
+from app.lsp.asked import ACCEPTED, Asked, asked_inline, asked_listed, bare_inline_item, inline_item, listed_item
 from app.lsp.documents import Document, Documents
 from app.lsp.editor import Editor
 from app.lsp.latest import Latest
@@ -25,6 +25,9 @@ _log = logging.getLogger("localspec.lsp")
 Item = TypeVar("Item")
 _PATIENCE = 8.0
 """Seconds that a question waits for a load, for no editor asks again by itself. Emacs gives up after ten."""
+
+_ENDS_LINES = frozenset({"Neovim"})
+"""Editors that would keep a carriage return as a character of the text."""
 
 
 class Server(LanguageServer):
@@ -47,6 +50,8 @@ class Server(LanguageServer):
         The second one mostly finds known what the first was told.
         """
         self._asked: Asked | None = None
+        self.ends_lines = False
+        """Whether the editor puts in the line ends of the document by itself."""
         self._shown: tuple[int, Completion | None] = (0, None)
         for method, handler in _HANDLERS.items():
             self.feature(method)(handler)
@@ -64,6 +69,7 @@ class Server(LanguageServer):
         """Read the settings that the editor starts with, and decide what to offer it."""
         self._start, self._wrong = with_settings(self.settings, params.initialization_options)
         self.settings = self._start
+        self.ends_lines = params.client_info is not None and params.client_info.name in _ENDS_LINES
         texts = params.capabilities.text_document
         knows_inline = texts is not None and texts.inline_completion is not None
         if self.settings.completion == "on" or (self.settings.completion == "auto" and not knows_inline):
@@ -211,7 +217,8 @@ async def inline(server: Server, params: types.InlineCompletionParams) -> types.
     automatic = params.context.trigger_kind is types.InlineCompletionTriggerKind.Automatic
     pause = server.settings.debounce_ms / 1000 if automatic else 0.0
     asked = asked_inline(server.documents, params)
-    return types.InlineCompletionList(await server.completed(asked, pause, inline_item, _PATIENCE))
+    item = bare_inline_item if server.ends_lines else inline_item
+    return types.InlineCompletionList(await server.completed(asked, pause, item, _PATIENCE))
 
 
 async def listed(server: Server, params: types.CompletionParams) -> types.CompletionList:

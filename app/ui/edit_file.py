@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from app.complete.place import NAMED
+from app.text_encoding import convert_hint, decoded, encoding_of
 from app.ui.edit_writing import write_whole
 from models.bounded_read import read_regular
 from models.errors import LocalspecError, UsageError
@@ -136,7 +137,7 @@ def _is_there(path: Path) -> bool:
 
 def _read(path: Path, data: bytes) -> TextFile:
     bom = data.startswith(codecs.BOM_UTF8)
-    text = _decoded(path, data.removeprefix(codecs.BOM_UTF8))
+    text = _decoded(path, data)
     line_end = "\r\n" if 0 < text.count("\n") == text.count("\r\n") else "\n"
     # Where both are used, a carriage return is a character like any other.
     lines = text.replace("\r\n", "\n") if line_end == "\r\n" else text
@@ -153,13 +154,15 @@ def _exchanged(text: str, characters: Mapping[str, str]) -> str:
 
 
 def _decoded(path: Path, data: bytes) -> str:
-    if b"\0" in data:
-        raise _refused(path, "it is binary")
+    # Another encoding would have to be written back: a file must stay in the one that it has.
+    if (encoding := encoding_of(data)) != "UTF-8":
+        raise _refused(path, f"it is {encoding}", convert_hint(encoding))
     try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        where = f"byte {error.start:,} is {data[error.start]:#04x}"
-        raise _refused(path, f"it is not UTF-8 ({where})", "Convert it: iconv -t UTF-8.") from error
+        return decoded(data, "it", strict=True)
+    except UsageError as error:
+        raise _refused(
+            path, f"{error.title[:-1]} ({error.cause[:1].lower()}{error.cause[1:-1]})", error.hint
+        ) from error
 
 
 def _signs(path: Path, text: str) -> Mapping[str, str]:

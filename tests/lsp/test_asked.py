@@ -5,7 +5,7 @@ import time
 import pytest
 from lsprotocol import types
 
-from app.lsp.asked import asked_inline, asked_listed, inline_item, listed_item
+from app.lsp.asked import asked_inline, asked_listed, bare_inline_item, inline_item, listed_item
 from app.lsp.documents import Documents
 
 URI = "file:///src/a.py"
@@ -112,7 +112,7 @@ def test_a_listed_item_that_begins_with_a_line_end_has_a_label_and_can_be_found(
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_an_edit_brings_the_line_ends_of_the_document_and_what_is_shown_has_bare_ones(end: str) -> None:
+def test_an_edit_brings_the_line_ends_of_its_line(end: str) -> None:
     text = f"x{end}  {FACE} = f({FACE}{end}y\n"
     params = types.CompletionParams(types.TextDocumentIdentifier(URI), types.Position(1, 11))
     asked = asked_listed(documents(text), params)
@@ -126,13 +126,21 @@ def test_an_edit_brings_the_line_ends_of_the_document_and_what_is_shown_has_bare
     asked = asked_inline(documents(text), inline_params(1, 11))
     assert asked is not None
     assert asked.place.text == f"x\n  {FACE} = f({FACE}\ny\n"
-    assert inline_item(asked, "1,\n    2)", 1).insert_text == "1,\n    2)"
+    assert inline_item(asked, "1,\n    2)", 1).insert_text == f"1,{end}    2)"
+    assert bare_inline_item(asked, "1,\n    2)", 1).insert_text == "1,\n    2)"
 
 
 def test_a_document_of_one_line_has_bare_line_ends() -> None:
     document = documents("x").opened(URI)
     assert document is not None
-    assert document.newline == "\n"
+    assert document.newline(0) == "\n"
+
+
+@pytest.mark.parametrize(("line", "end"), [(0, "\n"), (1, "\r\n"), (2, "\r"), (3, "\r")])
+def test_a_document_of_several_line_ends_keeps_that_of_the_line(line: int, end: str) -> None:
+    document = documents("a\nb\r\nc\rd").opened(URI)
+    assert document is not None
+    assert document.newline(line) == end
 
 
 def test_a_long_label_is_cut() -> None:

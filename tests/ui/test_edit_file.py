@@ -96,8 +96,10 @@ def test_a_control_character_whose_sign_is_there_as_itself_stays_and_so_does_a_n
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"\x89PNG\0\0", "it is binary"),
-        (b"caf\xe9", "it is not UTF-8 (byte 3 is 0xe9)"),
+        (b"\x89PNG\0\0", "it is not text (it is binary: byte 4 is NUL)"),
+        (b"caf\xe9", "it is no UTF-8 (at byte 3 there is 0xe9)"),
+        ("é".encode("utf-16"), "it is UTF-16LE"),
+        (b"\0a\0b", "it is no UTF-8 (it looks like UTF-16BE without a byte order mark)"),
         (b"a" * 30_000, "a line has 30,000 characters"),
         ("\x0c␌".encode(), "both a control character and the sign for it"),
     ],

@@ -53,6 +53,34 @@ def test_what_is_shown_does_not_depend_on_when_it_was_enough(
             return
 
 
+ITEMS = st.sampled_from(
+    ['    "apple",', '    "banana",', '    "cherry",', '    "elder",', '"elder",', "    @cached", "]", ""]
+)
+LISTS = st.lists(ITEMS, max_size=7).map("\n".join)
+
+
+@settings(max_examples=250, deadline=None)
+@given(st.sampled_from(["", "    ", "items = ["]), LISTS, LISTS, LISTS, LISTS)
+def test_lines_that_follow_end_an_answer_at_the_same_place_however_it_goes_on(
+    behind: str, above: str, below: str, said: str, more: str
+) -> None:
+    place = around(behind, "", above, below)
+    whole = f"{said}\n{more}"
+    if (size := settled(whole, place)) is not None:
+        stopped = shown(whole[:size], place, broken_off=False)
+        for broken_off in (False, True):
+            assert shown(whole, place, broken_off=broken_off) == stopped
+
+
+def test_an_answer_that_repeats_what_follows_is_enough_with_the_lines_that_tell() -> None:
+    place = around("    ", "", "[", '    "cherry",\n    "date",\n    "elder",\n]')
+    assert is_enough('    "cherry",\n', place)
+    assert is_enough('    "banana",\n    "cherry",\n    "date",\n', place)
+    assert is_enough('    "banana",\n    "date",\n    "elder",\n]\n', place)
+    assert not is_enough('    "banana",\n    "date",\n    "elder",\n', place)
+    assert not is_enough('    "banana",\n    "blackberry",\n', place)
+
+
 @settings(max_examples=150, deadline=None)
 @given(BEHIND, AHEAD, texts(3), texts(3), TEXTS, st.lists(TEXTS, min_size=1, max_size=6))
 @example("", "", "", "", " \na", ["a"])

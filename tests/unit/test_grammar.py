@@ -53,14 +53,13 @@ def test_what_is_no_schema_or_can_not_be_kept_is_refused_with_the_cause(schema: 
     ("text", "cause"),
     [
         ("", "root"),
-        ("root ::= [a-z", "Unexpected end"),
+        ("root ::= [a-z", "has no end"),
         ("root ::= other", "other"),
         ("other ::= \"a\"", "root"),
         ("garbage {{", "::="),
-        ('begin: "a"', "::="),
+        ('begin: "a"', "start"),
         ("start: /a(?=b)/", "look-ahead"),
-        ("root ::= " + "(" * 5000 + '"a"' + ")" * 5000, "recursion"),
-        ("root ::= x\n" * 1001, "1,000 rules"),
+        ("root ::= x\n" * 10_001, "10,000 lines"),
         ("start: x\n" * 10_001, "10,000 lines"),
     ],
 )  # fmt: skip

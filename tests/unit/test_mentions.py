@@ -163,7 +163,7 @@ def test_what_is_no_text_to_be_read_is_refused_with_a_way_out(folder: Path) -> N
     os.mkfifo(folder / "a.pipe")
     assert refused("@src/", folder).title == "src is a folder."
     assert refused("@data.bin", folder).title == "data.bin is not text."
-    assert refused("@latin.txt", folder).title == "latin.txt is not text."
+    assert refused("@latin.txt", folder).title == "latin.txt is no UTF-8."
     assert refused("@a.pipe", folder).title == "a.pipe is not a regular file."
     assert refused("@long.txt:101", folder).cause == "It has 100."
 

@@ -71,6 +71,32 @@ NO_FOLLOWING_LINES = [
     ("|", "a\nb", "a\nb"),
     ("|\nnumber", "number", "number"),
 ]
+FRUIT = '[\n    "apple",\n    |\n    "cherry",\n    "date",\n    "elder",\n]'
+NO_REPEATED_LINES = [
+    (FRUIT, '"cherry",\n    "date",\n    "fig",', ""),
+    (FRUIT, '"cherry",\n    "fig",', ""),
+    (FRUIT, '"banana",\n    "cherry",\n    "date",\n    "fig",', '"banana",'),
+    (FRUIT, '"banana",\n\n    "cherry",\n    "date",\n    "fig",', '"banana",\n'),
+    (FRUIT, '"banana",\n    "date",\n    "elder",\n]\nmore = 1', '"banana",'),
+    (FRUIT, '"banana",\n"cherry",\n"date",\n"elder",\n"fig",', '"banana",'),
+    (FRUIT, '"banana",\n    "blackberry",', '"banana",\n    "blackberry",'),
+    (FRUIT, '"elder",\n    "fig",', '"elder",\n    "fig",'),
+    ('[\n    "ap|"\n    "cherry",\n]', 'ple",\n    "fig",', 'ple",\n    "fig",'),
+    ("if a:\n    |\n}\n)", "x\n}\n)\ny", "x\n}\n)\ny"),
+    ("@cached\ndef f():\n    pass\n\n|\n@cached\ndef g():", "@cached\ndef h():", "@cached\ndef h():"),
+    ("|\n@cached\ndef g():", "@cached\ndef h():", "@cached\ndef h():"),
+    ("print()\n|\nprint()", "print()\nprint(1)", "print()\nprint(1)"),
+    ("return x\n|\n    return x", "if y:\n        return x", "if y:\n        return x"),
+]
+NO_REPEATED_REST = [
+    ('["apple", |"cherry", "date"]', '"cherry", "date", "fig"]', ""),
+    ('["apple", |"cherry", "date"]', '"banana", "cherry", "date", "fig"]', '"banana", '),
+    ("f(|first, second, third)", "zero, first, second, third, fourth", "zero, "),
+    ("f(|first, second)", "zero, ", "zero, "),
+    ("f(|x)", "x, y, x", "x, y, x"),
+    ("g(|) + h(b)", "f(a) + h(b)", "f(a) + h(b)"),
+    ("|", "a", "a"),
+]
 NO_CLOSING = [
     ("f(|)", "a)", "a"),
     ("f(|)", "g(a)", "g(a)"),
@@ -136,6 +162,8 @@ TABLES = {
     tidy.no_loop: NO_LOOP,
     tidy.in_scope: IN_SCOPE,
     tidy.no_following_lines: NO_FOLLOWING_LINES,
+    tidy.no_repeated_lines: NO_REPEATED_LINES,
+    tidy.no_repeated_rest: NO_REPEATED_REST,
     tidy.no_closing: NO_CLOSING,
     tidy.no_echo: NO_ECHO,
     tidy.no_repeat: NO_REPEAT,
@@ -144,6 +172,8 @@ TABLES = {
 }
 
 TOGETHER = [
+    (FRUIT, '"cherry",\n    "date",\n    "apple",\n    "cherry",\n    "date",\n    "apple",', ""),
+    (FRUIT, '"banana",\n    "blueberry",\n    "cherry",\n    "date",\n    "fi', '"banana",\n    "blueberry",'),
     ("def f(a):\n    |\n\nf(1)", "return a\n\nf(1)\n", "return a"),
     ("    if x:|\n        y()\n", "\n        y()\n", ""),
     ("function f() {\n  |\n}\n", "return 1;\n}\n\nfunction g() {\n}\n", "return 1;"),
