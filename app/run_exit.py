@@ -28,7 +28,8 @@ def _told(commands: click.Group) -> int:
         return _run(commands)
     except click.ClickException as error:
         with suppress(OSError):
-            error.show()
+            # Given no stream, click goes past ours to a Windows console.
+            error.show(file=sys.stderr)
         return error.exit_code
     except LocalspecError as error:
         Terminal().fail(error)
