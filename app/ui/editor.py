@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from textual.app import App, SuspendNotSupported
+
 from models.errors import LocalspecError
 
 _FALLBACKS = ("nano", "vi")
@@ -42,6 +44,16 @@ def edit_text(text: str) -> str:
     if code:
         raise EditorFailedError(command[0], code, after if after.strip() and after != text else "")
     return after
+
+
+def edited_outside(app: App[Any], text: str) -> str | LocalspecError:
+    """Return a text as the user left it in an editor while the app is away, or why there is none."""
+    try:
+        with app.suspend():
+            # An error that left this block would pass by what gives the terminal back to the app.
+            return edited(text)
+    except SuspendNotSupported:
+        return LocalspecError("An editor can't be opened from this terminal.")
 
 
 def edited(text: str) -> str | LocalspecError:
