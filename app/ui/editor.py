@@ -14,6 +14,7 @@ from typing import Any
 
 from textual.app import App, SuspendNotSupported
 
+from app.ui.terminal_guard import meant_for_others
 from models.errors import LocalspecError
 
 _FALLBACKS = ("nano", "vi")
@@ -93,8 +94,9 @@ def _run(command: list[str]) -> int:
 
 @contextmanager
 def _signals_are_its() -> Iterator[None]:
-    """Leave Ctrl-C to the editor; with SIG_IGN in place of a handler it would ignore it too."""
-    meanwhile: dict[int, Any] = {signal.SIGINT: lambda *_: None}
+    """Leave the keys of signals to the editor; with SIG_IGN in place of a handler it would ignore them too."""
+    own = [getattr(signal, name) for name in ("SIGINT", "SIGQUIT") if hasattr(signal, name)]
+    meanwhile: dict[int, Any] = {number: lambda number, _: meant_for_others.add(number) for number in own}
     if hasattr(signal, "SIGTSTP"):
         # An editor stops all that its terminal has in front: whoever went on waiting would keep it from the shell.
         meanwhile[signal.SIGTSTP] = signal.SIG_DFL
