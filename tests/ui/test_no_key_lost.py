@@ -13,6 +13,9 @@ from ui_chat import Chat, chatting, drive, own_folders, slowly
 
 from app.ui import typed_text
 
+PAUSES = [0, 0.02, 0.2]
+"""Seconds behind a word."""
+
 
 @pytest.fixture(autouse=True)
 def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -93,7 +96,7 @@ def test_a_chat_that_gives_letters_to_the_messages_is_found_out(monkeypatch: pyt
     drive(steps())
 
 
-def test_escape_right_behind_an_answer_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_escape_right_behind_an_answer_does_nothing() -> None:
     async def steps() -> None:
         async with chatting(predict=4, moment=60) as chat:
             await chat.ready()

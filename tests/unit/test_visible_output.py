@@ -54,7 +54,8 @@ def test_bytes_that_are_no_text_are_signs_in_any_encoding(encoding: str) -> None
     stream.write("\x9b\u202e\n")
     stream.flush()
     assert not any(map(is_obeyed, terminal.getvalue().decode(encoding)))
-    assert terminal.getvalue().startswith(b"a") and terminal.getvalue().decode(encoding).count("\n") == 2
+    assert terminal.getvalue().startswith(b"a")
+    assert terminal.getvalue().decode(encoding).count("\n") == 2
 
 
 def test_only_what_is_meant_to_be_obeyed_is_and_in_its_place() -> None:
@@ -92,7 +93,8 @@ def test_a_pipe_gets_the_bytes() -> None:
 def test_the_terminal_stays_open_and_is_made_visible_once() -> None:
     terminal, stream = opened()
     assert made_visible(stream) is stream
-    assert stream.isatty() and isinstance(stream.buffer, VisibleOutput)
+    assert stream.isatty()
+    assert isinstance(stream.buffer, VisibleOutput)
     stream.write("last")
     stream.close()
     assert terminal.getvalue() == b"last"
