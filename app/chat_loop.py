@@ -12,6 +12,7 @@ from app.line_engine import LineEngine
 from app.paths import history_file
 from app.request import Request
 from app.terminal import Terminal
+from app.type_ahead import type_ahead_kept
 from models.errors import LocalspecError
 
 _FENCE = '"""'
@@ -47,7 +48,8 @@ def _converse(chat: Chat) -> int:
             interrupted = True
             continue
         try:
-            _respond(chat, text, fenced=fenced)
+            with type_ahead_kept():
+                _respond(chat, text, fenced=fenced)
         except LeaveChat:
             return 0
         except KeyboardInterrupt:

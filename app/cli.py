@@ -23,6 +23,7 @@ from app.options import NOTED, NOTES, ModelName, SectionedCommand, run_options
 from app.precedence import given_flags, was_given
 from app.run_exit import exit_code
 from app.serve.options import serve
+from app.terminal import Terminal
 from app.tune.options import tune_options
 from app.verify.options import verify_options
 from models.errors import UsageError
@@ -43,7 +44,7 @@ def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> N
     if wanted:
         from app.paths import log_file
 
-        click.echo(f"localspec {__version__}, log file {log_file()}")
+        Terminal().say(f"localspec {__version__}, log file {log_file()}\n")
         context.exit()
 
 
@@ -233,7 +234,7 @@ def completions(shell: str) -> None:
       fish        localspec completions fish | source             in config.fish
       powershell  localspec completions powershell | Out-String | Invoke-Expression
     """
-    click.echo(script(command_line, shell))
+    Terminal().say(script(command_line, shell) + "\n")
 
 
 @command_line.group(epilog=_EPILOG)
@@ -264,7 +265,7 @@ def show_config(*, everything: bool, as_json: bool) -> None:
 @config.command("path", short_help="Print the path of the user's settings file.")
 def config_path() -> None:
     """Print the path of the user's settings file, whether it exists or not."""
-    click.echo(user_file())
+    Terminal().say(f"{user_file()}\n")
 
 
 @config.command("trust", short_help="Trust a project's settings file.")

@@ -27,6 +27,11 @@ def log_file() -> Path:
     return state_folder() / "localspec.log"
 
 
+def screens_folder() -> Path:
+    """Return the folder with a file for each terminal that a screen is open on."""
+    return state_folder() / "screens"
+
+
 def history_file() -> Path:
     """Return the file of the lines typed in the line chat."""
     return state_folder() / "prompt-history"

@@ -7,6 +7,7 @@ import click
 
 from app.error_lines import asks_for_lines, misuse_told
 from app.exit_codes import INTERRUPTED
+from app.killed_screen import tell_killed_screen
 from app.streams import is_without_room, let_go, mend_streams
 from app.terminal import Terminal
 from models.errors import LocalspecError
@@ -17,6 +18,7 @@ _BROKEN_PIPE = 141
 def exit_code(commands: click.Group) -> int:
     """Run the command line and return how it went; what failed is told in sentences, and a mistake of ours raised."""
     mend_streams()
+    tell_killed_screen()
     try:
         return _told(commands)
     finally:
@@ -28,7 +30,8 @@ def _told(commands: click.Group) -> int:
         return _run(commands)
     except click.ClickException as error:
         with suppress(OSError):
-            error.show()
+            # Given no stream, click goes past ours to a Windows console.
+            error.show(file=sys.stderr)
         return error.exit_code
     except LocalspecError as error:
         Terminal().fail(error)

@@ -8,13 +8,18 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from app.visible_output import made_visible
+
 _HANDLER = "localspec"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _MODES = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 
 def mend_streams() -> None:
-    """Open to nothing what the shell has closed; let stdout and stdin replace what their encodings have not."""
+    """Open to nothing what the shell has closed; let stdout and stdin replace what their encodings have not.
+
+    What goes to a terminal from then on, by whatever way Python knows, is made visible.
+    """
     for name, mode in _MODES:
         if getattr(sys, name) is None:
             # The lowest free descriptor is the stream's own. Left free, it would go to the next file that is opened,
@@ -29,6 +34,7 @@ def mend_streams() -> None:
     if isinstance(sys.stdin, io.TextIOWrapper):
         # A letter that was typed in another encoding ends no chat.
         sys.stdin.reconfigure(errors="replace")
+    sys.stdout, sys.stderr = made_visible(sys.stdout), made_visible(sys.stderr)
 
 
 def let_go() -> None:

@@ -8,15 +8,17 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-import click
-
 from app.columns import beginning
+from app.visible_output import obey, styled
 from models.errors import LocalspecError
 
 _BAR = 24
 """Columns of a bar."""
 _COLUMNS = 80
 """Of a terminal that does not say how wide it is."""
+_DIM, _RED = "\x1b[2m", "\x1b[31m"
+_CLEARED = "\r\x1b[K"
+"""Empties the line that the cursor is in."""
 
 
 class Terminal:
@@ -40,7 +42,7 @@ class Terminal:
         if self.quiet or not text:
             return
         self.clear_progress()
-        _note(click.style(text, dim=True) if self._styled else text, ends=False)
+        _note(text, self._style(_DIM), ends=False)
 
     def say_record(self, record: Mapping[str, Any], default: Callable[[Any], Any] | None = None) -> None:
         """Write a line of JSON; `default` is asked, as by `json`, for what has no form there.
@@ -54,7 +56,7 @@ class Terminal:
         """Write a dim line that is not part of any answer."""
         self.clear_progress()
         if not self.quiet:
-            _note(click.style(text, dim=True) if self._styled else text)
+            _note(text, self._style(_DIM))
 
     def show(self, text: str) -> None:
         """Write what the user asked to see."""
@@ -77,8 +79,7 @@ class Terminal:
     def fail(self, error: LocalspecError) -> None:
         """Write what failed, the value seen and what to do next."""
         self.clear_progress()
-        title = f"localspec: {error.title}"
-        _note(click.style(title, fg="red") if self._styled else title)
+        _note(f"localspec: {error.title}", self._style(_RED))
         for part in (error.cause, error.hint):
             if part:
                 _note("  " + part.replace("\n", "\n  "))
@@ -91,7 +92,8 @@ class Terminal:
         if (text := beginning(text, _width() - 1)) == self._progress:
             return
         self._progress = text
-        sys.stderr.write(f"\r\x1b[K{text}")
+        obey(sys.stderr, _CLEARED)
+        sys.stderr.write(text)
         sys.stderr.flush()
 
     def loading(self, name: str, share: float | None) -> None:
@@ -102,8 +104,11 @@ class Terminal:
         """Take the progress line away."""
         if self._progress:
             self._progress = ""
-            sys.stderr.write("\r\x1b[K")
+            obey(sys.stderr, _CLEARED)
             sys.stderr.flush()
+
+    def _style(self, sequence: str) -> str:
+        return sequence if self._styled else ""
 
 
 def bar(done: float, of: float) -> str:
@@ -124,10 +129,13 @@ def _width() -> int:
     return _COLUMNS
 
 
-def _note(line: str, *, ends: bool = True) -> None:
+def _note(line: str, style: str = "", *, ends: bool = True) -> None:
     # A full disk behind stderr must not end an answer that can be written.
     with suppress(OSError):
-        click.echo(line, nl=ends, err=True)
+        with styled(sys.stderr, style):
+            sys.stderr.write(line)
+        sys.stderr.write("\n" * ends)
+        sys.stderr.flush()
 
 
 def _is_read(line: str) -> bool:

@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 
 from app.engine.load import Loader, LoadPlan
 from app.request import Request, read_request
+from app.ui import actions
 from app.ui.app import ChatApp
 from app.ui.chat_screen import ChatScreen
 from app.ui.link import EngineLink, Link, Post
@@ -109,9 +110,29 @@ def overhear(app: ChatApp, listen: Callable[[Mail], object]) -> None:
 
 @asynccontextmanager
 async def chatting(
-    asked: Request | None = None, size: tuple[int, int] = (80, 24), *, notices: bool = False, **flags: Any
+    asked: Request | None = None,
+    size: tuple[int, int] = (80, 24),
+    *,
+    notices: bool = False,
+    moment: float = 0.0,
+    **flags: Any,
 ) -> AsyncIterator[Chat]:
-    """Start a chat on the toy model, and end it in order; `notices`: show them."""
+    """Start a chat on the toy model, and end it in order.
+
+    `notices`: show them. `moment`: seconds after an answer in which Escape does nothing.
+    """
+    before, actions.MOMENT = actions.MOMENT, moment
+    try:
+        async with _chatting(asked, size, notices, flags) as chat:
+            yield chat
+    finally:
+        actions.MOMENT = before
+
+
+@asynccontextmanager
+async def _chatting(
+    asked: Request | None, size: tuple[int, int], notices: bool, flags: dict[str, Any]
+) -> AsyncIterator[Chat]:
     heard: list[Heard] = []
     app = app_for(asked or request(**flags))
 

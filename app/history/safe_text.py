@@ -1,5 +1,6 @@
 """Text made fit for one line, a terminal and a database: titles, and nothing that a terminal would obey."""
 
+import re
 import unicodedata
 
 _LONGEST_TITLE = 60
@@ -8,6 +9,8 @@ _JOINERS = "\u200c\u200d"
 _OBEYED = ("Cc", "Cf", "Cs")
 """Kinds of characters that do something, or are none. Icons of a font, and what is newer than Python, are but drawn."""
 _UNTITLED = "Untitled"
+_ODD = re.compile(r"[^\n\t -~]")
+_SEPARATORS = str.maketrans({"\u2028": "\u2424", "\u2029": "\u2424"})
 
 
 def title_of(text: str) -> str:
@@ -31,6 +34,14 @@ def one_line(text: str) -> str:
 def visible(text: str) -> str:
     """Return a text whose control characters are shown and not obeyed; line ends and tabs stay."""
     return "".join(c if c in "\n\t" or _is_harmless(c) else _picture(c) for c in text)
+
+
+def shown(text: str) -> str:
+    """Return a text in which nothing moves the cursor but line ends and tabs; what else would is a sign for it."""
+    # Nearly all text is plain, and a look at each character of a long chat takes long.
+    if not _ODD.search(text):
+        return text
+    return visible(text.replace("\r\n", "\n")).translate(_SEPARATORS)
 
 
 def storable(text: str) -> str:

@@ -15,11 +15,23 @@ from app.ui.prompt_area import PromptArea
 if TYPE_CHECKING:
     from app.ui.chat_screen import ChatScreen
 
+MOMENT = 0.8
+"""Seconds after an answer in which Escape does nothing: seeing the end and taking back a key takes about half of it."""
+
 
 def _stop(screen: "ChatScreen") -> None:
     # To stop the first load ends the program, and what was typed meanwhile is lost: only Ctrl-C does that.
-    if screen.ready is None or not stop(screen):
-        (screen.prompt if screen.transcript.has_focus else screen.transcript).focus()
+    if (screen.ready is not None and stop(screen)) or _just_ended(screen):
+        return
+    (screen.prompt if screen.transcript.has_focus else screen.transcript).focus()
+    # Only what is selected from here on has its keys: letters go to the prompt else.
+    screen.transcript.forget_selection()
+
+
+def _just_ended(screen: "ChatScreen") -> bool:
+    """Tell whether Escape was meant for an answer that ended by itself meanwhile."""
+    at_prompt = screen.prompt.has_focus_within
+    return at_prompt and screen.ended_at is not None and screen.now() - screen.ended_at < MOMENT
 
 
 def _interrupt(screen: "ChatScreen") -> None:

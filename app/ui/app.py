@@ -7,9 +7,11 @@ from typing import Any, ClassVar
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.events import Event, Key, Paste
 from textual.screen import Screen
 
 from app.engine.load import LoadPlan
+from app.history.safe_text import shown
 from app.keys import KEYS
 from app.paths import log_file
 from app.request import Request
@@ -22,6 +24,7 @@ from app.ui.messages import MailCame
 from app.ui.terminal_guard import leave_at_signals, terminal_to_itself
 from app.ui.terminal_keys import driver_class
 from app.ui.turns import keep_turns_short
+from app.ui.typed_text import meet_typing
 from models.errors import LocalspecError
 
 MakeLink = Callable[[LoadPlan, Post], Link]
@@ -90,6 +93,16 @@ class ChatApp(App[int]):
         if isinstance(screen, ChatScreen):
             for key in KEYS.values():
                 yield SystemCommand(key.help, "", partial(screen.action_does, key.action))
+
+    async def on_event(self, event: Event) -> None:
+        """Let what is typed reach the prompt of the chat, in the order it was typed, wherever the focus is."""
+        if isinstance(event, Key | Paste) and not event.is_forwarded and isinstance(self.screen, ChatScreen):
+            meet_typing(self.screen, event)
+        await super().on_event(event)
+
+    def notify(self, message: str, *, title: str = "", **options: Any) -> None:
+        """Show a notice, with a sign for what a terminal would obey."""
+        super().notify(shown(message), title=shown(title), **options)
 
     def _wake(self) -> None:
         # After the screen is gone the engine may still have a word to say.

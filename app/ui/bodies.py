@@ -10,12 +10,13 @@ from rich.segment import Segment
 from rich.style import Style
 
 from app.engine.origins import Origin
+from app.history.safe_text import shown
 from app.ui.blocks import Block
 from app.ui.code_lines import CodeLines
 from app.ui.look import Look
 from app.ui.markdown_lines import markdown_lines
 from app.ui.origin_styles import origin_style
-from app.ui.wrapping import Line, plain_lines, shown, wrap
+from app.ui.wrapping import Line, plain_lines, wrap
 
 _CODE_SIGNS = ("```", "~~~", "    ")
 

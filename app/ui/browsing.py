@@ -9,11 +9,11 @@ from textual.events import Click
 from textual.message import Message
 from textual.reactive import reactive
 
+from app.history.safe_text import shown
 from app.ui.bodies import BlockBody, PlainBody
 from app.ui.entries import Entry, Sign
 from app.ui.pieces import Piece
 from app.ui.transcript_view import TranscriptView
-from app.ui.wrapping import shown
 
 _LEFT = 1
 """Number of a mouse button."""

@@ -36,6 +36,7 @@ from app.ui.prompt_area import PromptArea
 from app.ui.sparing_screen import SparingScreen
 from app.ui.status import StatusLine
 from app.ui.transcript import Transcript
+from app.ui.typed_text import CHOSEN, Outgoing, message_chosen
 from drafters.registry import DrafterSpec
 from models.errors import LocalspecError
 
@@ -78,6 +79,9 @@ class ChatScreen(SparingScreen):
         """Whether Ctrl-C was pressed once with nothing to stop."""
         self.panel_wanted: bool | None = None
         """Whether the panel is shown; None: where there is room."""
+        self.ended_at: float | None = None
+        """When the last answer ended, on the clock; None: there was none."""
+        self.outgoing = Outgoing(self)
         self._pace = Pace()
         self._load_job = 0
 
@@ -105,6 +109,8 @@ class ChatScreen(SparingScreen):
         prompt.sources.complete_argument = complete_argument
         prompt.history.keep = self.request.saved
         prompt.vim = self.request.screen.vim
+        prompt.holds = self.outgoing.holds
+        self.watch(self.transcript, "selected", self.show_flow, init=False)
         self.watch(prompt, "mode", self.show_flow)
         prompt.focus()
         self.transcript.greeting = "Loading the model …"
@@ -154,7 +160,9 @@ class ChatScreen(SparingScreen):
             self.editing = None
         if is_command(event.text):
             run_command(self, event.text)
-        elif event.text.strip():
+            return
+        self.outgoing.came()
+        if event.text.strip():
             say(self, event.text, event.pasted)
 
     @on(TextArea.Changed)
@@ -197,7 +205,9 @@ class ChatScreen(SparingScreen):
         if job < self._load_job:
             # A later one goes on.
             return
-        self.busy = "answering" if self.dialogue.record.growing is not None else ""
+        was, self.busy = self.busy, "answering" if self.dialogue.record.growing is not None else ""
+        if was == "answering" and not self.busy:
+            self.ended_at = self.now()
         self.flow.idle()
         self.show_flow()
         for note in self.dialogue.record.notes():
@@ -265,7 +275,8 @@ class ChatScreen(SparingScreen):
         if panel.display:
             panel.show(self.flow)
         editing = self.editing is not None and not self.prompt.history.is_walked
-        mode = " ".join(filter(None, [self.prompt.mode, "editing" if editing else ""]))
+        chosen = CHOSEN if message_chosen(self) else self.prompt.mode
+        mode = " ".join(filter(None, [chosen, "editing" if editing else ""]))
         self.query_one(StatusLine).show(self.flow, mode, None if panel.display else self._legend())
 
     def _legend(self) -> Text | None:

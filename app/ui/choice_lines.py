@@ -9,9 +9,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.style import Style
 
-from app.history.safe_text import one_line
+from app.history.safe_text import one_line, shown
 from app.ui.choices import Choice
-from app.ui.wrapping import Line, plain_lines, shown, wrap
+from app.ui.wrapping import Line, plain_lines, wrap
 
 _GAP = 2
 """Cells between the columns, and those that the rest of a long name is indented by."""

@@ -45,9 +45,8 @@ def say(screen: "ChatScreen", text: str, pasted: Sequence[str] = ()) -> None:
     A name after "@" in what was typed, and not in what was `pasted`, sends that file along. Raises UsageError for one
     that can't be sent; the message is then in the prompt again.
     """
-    if screen.busy == "answering" or screen.waiting is not None:
+    if can_not_say(screen):
         screen.prompt.restore()
-        _tell(screen, _RUNNING if screen.waiting is None else _WAITING)
         return
     try:
         said = with_files(text, pasted)
@@ -63,6 +62,13 @@ def say(screen: "ChatScreen", text: str, pasted: Sequence[str] = ()) -> None:
         amount = f"{counted(file.lines, 'line')}, {counted(file.characters, 'character')}"
         screen.note(f"Sent {file.title}: {amount}.")
     ask(screen, said, instead_of)
+
+
+def can_not_say(screen: "ChatScreen") -> bool:
+    """Tell whether another message has to be answered first, and tell the user."""
+    if is_held := screen.busy == "answering" or screen.waiting is not None:
+        _tell(screen, _RUNNING if screen.waiting is None else _WAITING)
+    return is_held
 
 
 def ask(screen: "ChatScreen", said: Expanded, instead_of: int | None) -> None:
@@ -118,6 +124,8 @@ def unsaid(screen: "ChatScreen", *, told: bool = False) -> None:
         screen.prompt.replace_text(typed.as_typed)
         # Where it took the place of a message, that one is on the branch again.
         screen.editing = next((entry.id for entry in branch if entry.parent == typed.parent), None)
+    elif typed is not None and screen.editing is None:
+        screen.prompt.put_before(typed.as_typed)
     show_branch(screen)
     if told:
         screen.note(unsaid_note(again=typed is None))

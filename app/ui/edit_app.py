@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import on
 from textual.app import App
@@ -16,6 +16,7 @@ from textual.widgets._toast import ToastRack
 from app.complete.completer import Completer
 from app.complete.settings import CompletionSettings, Limits
 from app.engine.load import TOY, TOY_FIM, LoadPlan
+from app.history.safe_text import shown
 from app.paths import log_file, state_folder
 from app.request import Request, ScreenSettings
 from app.terminal import Terminal
@@ -77,6 +78,10 @@ class EditApp(App[int]):
     async def action_quit(self) -> None:
         """Leave in order, also by Textual's own keys."""
         self.exit(0)
+
+    def notify(self, message: str, *, title: str = "", **options: Any) -> None:
+        """Show a notice, with a sign for what a terminal would obey."""
+        super().notify(shown(message), title=shown(title), **options)
 
     @on(TextArea.SelectionChanged)
     @on(DescendantFocus)

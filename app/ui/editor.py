@@ -12,6 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from textual.app import App, SuspendNotSupported
+
+from app.ui.terminal_guard import meant_for_others
 from models.errors import LocalspecError
 
 _FALLBACKS = ("nano", "vi")
@@ -42,6 +45,16 @@ def edit_text(text: str) -> str:
     if code:
         raise EditorFailedError(command[0], code, after if after.strip() and after != text else "")
     return after
+
+
+def edited_outside(app: App[Any], text: str) -> str | LocalspecError:
+    """Return a text as the user left it in an editor while the app is away, or why there is none."""
+    try:
+        with app.suspend():
+            # An error that left this block would pass by what gives the terminal back to the app.
+            return edited(text)
+    except SuspendNotSupported:
+        return LocalspecError("An editor can't be opened from this terminal.")
 
 
 def edited(text: str) -> str | LocalspecError:
@@ -81,8 +94,9 @@ def _run(command: list[str]) -> int:
 
 @contextmanager
 def _signals_are_its() -> Iterator[None]:
-    """Leave Ctrl-C to the editor; with SIG_IGN in place of a handler it would ignore it too."""
-    meanwhile: dict[int, Any] = {signal.SIGINT: lambda *_: None}
+    """Leave the keys of signals to the editor; with SIG_IGN in place of a handler it would ignore them too."""
+    own = [getattr(signal, name) for name in ("SIGINT", "SIGQUIT") if hasattr(signal, name)]
+    meanwhile: dict[int, Any] = {number: lambda number, _: meant_for_others.add(number) for number in own}
     if hasattr(signal, "SIGTSTP"):
         # An editor stops all that its terminal has in front: whoever went on waiting would keep it from the shell.
         meanwhile[signal.SIGTSTP] = signal.SIG_DFL

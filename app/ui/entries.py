@@ -7,12 +7,12 @@ from itertools import accumulate
 from typing import Literal
 
 from app.engine.origins import Origin
+from app.history.safe_text import shown
 from app.ui.blocks import Block, Growing, blocks_of, code_blocks_of
 from app.ui.bodies import BlockBody, PlainBody, TokenBody
 from app.ui.chunks import chunks
 from app.ui.pieces import Piece
 from app.ui.thought_pieces import ThoughtPieces
-from app.ui.wrapping import shown
 from models.thoughts import Parts, Thoughts
 
 NoteKind = Literal["note", "error", "output"]

@@ -7,10 +7,11 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Heading, ListElement, ListItem, Markdown
 from rich.segment import Segment
 
+from app.history.safe_text import shown
 from app.ui.blocks import Block, markdown_parser
 from app.ui.code_lines import CodeLines
 from app.ui.look import Look, console
-from app.ui.wrapping import Line, plain_lines, shown
+from app.ui.wrapping import Line, plain_lines
 
 _LONGEST = 20_000
 """Characters of a block that is read as Markdown; a longer one is no prose, and could take seconds."""

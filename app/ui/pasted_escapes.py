@@ -19,6 +19,11 @@ class PastedEscapes:
         self._kept = ""
         """The end of what came last: outside a paste it was passed on, as it may be the Escape key alone."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a paste has begun and not ended."""
+        return self._pasting
+
     def hold(self, sent: str) -> str:
         """Return what was sent, without the escapes in what is pasted; what may be half of its end comes later."""
         parts = []

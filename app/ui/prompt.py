@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from textual import events
-from textual.app import App, ComposeResult, SuspendNotSupported
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.reactive import reactive
@@ -18,7 +18,8 @@ from app.input_text import typed_again, working_directory
 from app.paths import prompts_file
 from app.ui.completion import Sources, partial_at
 from app.ui.completion_popup import CompletionPopup
-from app.ui.editor import EditorFailedError, edited
+from app.ui.editor import EditorFailedError, edited_outside
+from app.ui.held_line import HeldLine
 from app.ui.pastes import Pastes, harmless
 from app.ui.prompt_area import PromptArea
 from app.ui.prompt_history import PromptHistory
@@ -79,6 +80,8 @@ class Prompt(Widget):
         """What is completed."""
         self.history = history or PromptHistory(prompts_file())
         """What was asked before."""
+        self.holds: Callable[[str], bool] = lambda _: False
+        """Tells whether a text can't be sent now, and stays."""
         know_alt_enter()
         self._popup = CompletionPopup(folder or working_directory(), self.sources, clock)
         self._area = PromptArea(self, _PLACEHOLDER)
@@ -86,7 +89,9 @@ class Prompt(Widget):
         self._quiet = False
         self._closed_for: tuple[int, int] | None = None
         """Where the completion that the user closed began; it stays closed there."""
-        self._sent: tuple[str, Pastes] | None = None
+        self._sent: tuple[str, Pastes, str] | None = None
+        """What was sent last: as it was shown, its pastes, and all of it."""
+        self._held = HeldLine(clock)
 
     def compose(self) -> ComposeResult:
         """Show the list over the text; it lies above it, whatever is there."""
@@ -127,10 +132,17 @@ class Prompt(Widget):
         return False
 
     def restore(self) -> None:
-        """Put back what was sent last, with its placeholders, unless the user has typed something else by now."""
-        if self._sent is not None and not self.text:
-            shown, self._area.pastes = self._sent
+        """Put back what was sent last, with its placeholders; before what was typed since, all of it."""
+        if self._sent is not None and self.text:
+            self.put_before(self._sent[2])
+        elif self._sent is not None:
+            shown, self._area.pastes, _ = self._sent
             self._show(shown)
+
+    def put_before(self, text: str) -> None:
+        """Put lines above what stands in the prompt."""
+        below, self._area.pastes = self._whole(self.text), Pastes()
+        self.set_text(f"{text}\n{below}")
 
     def focus(self, scroll_visible: bool = True) -> Self:
         """Give the keys to the text."""
@@ -140,17 +152,13 @@ class Prompt(Widget):
     def edit_externally(self, app: App[Any]) -> None:
         """Let the user edit the text in an editor of theirs, while the app is away; tell where that can't be."""
         before = self.full_text
-        try:
-            with app.suspend():
-                # An error that left this block would pass by what gives the terminal back to the app.
-                after = edited(before)
-        except SuspendNotSupported:
-            after = LocalspecError("An editor can't be opened from this terminal.")
+        after = edited_outside(app, before)
         if isinstance(after, LocalspecError):
             if isinstance(after, EditorFailedError) and after.written:
                 self.history.set_aside(after.written, self._whole)
-            told = " ".join(filter(None, (after.cause, after.hint)))
-            app.notify(told, title=after.title, severity="error", markup=False)
+            app.notify(
+                " ".join(filter(None, (after.cause, after.hint))), title=after.title, severity="error", markup=False
+            )
         elif after != before:
             self.set_text(after)
 
@@ -171,7 +179,7 @@ class Prompt(Widget):
         """Send the text; with the list open, take what is chosen, unless it is there already."""
         if self._would_change():
             self.action_accept()
-        elif not self._continues():
+        elif self.mode == "normal" or not self._area.continue_line():
             self._submit()
 
     def action_newline(self) -> None:
@@ -201,7 +209,9 @@ class Prompt(Widget):
         self.post_message(self.EditorWanted())
 
     def takes_key(self, event: events.Key) -> bool:
-        """Take what normal mode understands."""
+        """Take what normal mode understands; a line that follows one that could not be sent is a line of its own."""
+        if self._held.is_ended_by(event) and self._area.cursor_location == self._area.document.end:
+            self._area.type_text("\n")
         key = event.character if event.is_printable else {"ctrl+r": "ctrl+r", "delete": "x"}.get(event.key)
         if not self.vim or self._vim.inserting or key is None:
             return False
@@ -261,23 +271,18 @@ class Prompt(Widget):
         row, column = self._area.cursor_location
         return self._area.document[row][typed.start : column] != chosen.text.rstrip()
 
-    def _continues(self) -> bool:
-        """Turn a backslash before the cursor, at a line's end, into a new line."""
-        row, column = self._area.cursor_location
-        line = self._area.document[row]
-        if self.mode == "normal" or column != len(line) or not line.endswith("\\"):
-            return False
-        self._area.replace("\n", (row, column - 1), (row, column), maintain_selection_offset=False)
-        return True
-
     def _submit(self) -> None:
         text = self.full_text.rstrip()
         if not text:
             return
+        if self.holds(text):
+            self._held.hold()
+            return
         recalled = self.history.is_walked
         pasted = self._area.pastes.in_text(text)
-        self.history.add(typed_again(text, pasted))
-        self._sent = (self.text, self._area.pastes)
+        whole = typed_again(text, pasted)
+        self.history.add(whole)
+        self._sent = (self.text, self._area.pastes, whole)
         self.post_message(self.Submitted(text, pasted, recalled))
         self._vim.keep_whole(self._area.pastes.expand)
         self._area.pastes = Pastes()

@@ -93,6 +93,15 @@ class PromptArea(TextArea):
         """Put in a pasted text, or a placeholder for a long one."""
         self.type_text(self.pastes.take(harmless(text)))
 
+    def continue_line(self) -> bool:
+        """Turn a backslash before the cursor, at a line's end, into a new line; False where there is none."""
+        row, column = self.cursor_location
+        line = self.document[row]
+        if column != len(line) or not line.endswith("\\"):
+            return False
+        self.replace("\n", (row, column - 1), (row, column), maintain_selection_offset=False)
+        return True
+
     async def _on_key(self, event: events.Key) -> None:
         # Bindings are looked up by the app, after keys that were typed later have reached this widget: text typed
         # ahead of Enter's turn would be sent with it. So what is bound here is run here.

@@ -7,15 +7,24 @@ an escape in a pasted text for a key.
 """
 
 import codecs
+import logging
 import os
+import select
 import signal
+import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, Any, cast
 
 from textual.drivers import linux_driver
 
+from app.ui.bursts import Bursts
 from app.ui.pasted_escapes import PastedEscapes
+
+_PIECE = 4096
+"""Bytes read at once."""
+_log = logging.getLogger("localspec.ui")
 
 
 class TerminalDriver(linux_driver.LinuxDriver):
@@ -27,11 +36,16 @@ class TerminalDriver(linux_driver.LinuxDriver):
 
     def run_input_thread(self) -> None:
         """Read keys until the app leaves; a terminal that is gone is told as the kernel would tell it."""
+        _reading.terminal = self.fileno
         try:
             super().run_input_thread()
         except (EOFError, OSError):
             # Nobody gets SIGHUP by himself under nohup, or in another session than the terminal's.
             os.kill(os.getpid(), signal.SIGHUP)
+        except Exception:
+            # Without this thread no key would be read again, not even the one that leaves.
+            _log.exception("reading keys failed")
+            os.kill(os.getpid(), signal.SIGTERM)
 
     def _get_terminal_size(self) -> tuple[int, int]:
         """Ask the terminal itself: COLUMNS and LINES, where a shell exports them, tell what it was when it began."""
@@ -79,16 +93,27 @@ class _Screen:
 class _Keys:
     """Decodes what a terminal sends; bytes that are no text become replacement characters, and pastes stay whole."""
 
-    def __init__(self) -> None:
+    def __init__(self, terminal: int | None = None) -> None:
+        self._terminal = terminal
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._pasted = PastedEscapes()
+        self._bursts = Bursts(self._more, time.monotonic)
 
     def decode(self, sent: bytes, final: bool = False) -> str:
         """Return the characters that are complete; raises EOFError where the terminal is gone."""
         if not sent and not final:
             raise EOFError
-        return self._pasted.hold(self._decoder.decode(sent, final))
+        text = self._decoder.decode(sent, final)
+        return self._pasted.hold(text if self._pasted.is_open else self._bursts.mark(text))
+
+    def _more(self, seconds: float) -> str:
+        """Return what comes within a time; a character that is cut comes with its rest."""
+        if self._terminal is None or not select.select([self._terminal], [], [], seconds)[0]:
+            return ""
+        # At the end of the terminal the next read tells it once more.
+        return self._decoder.decode(os.read(self._terminal, _PIECE))
 
 
-# The driver makes its decoder by this name alone.
-linux_driver.getincrementaldecoder = lambda _: _Keys  # type: ignore[attr-defined, assignment]
+# The driver makes its decoder by this name alone, and on the thread that reads the terminal.
+_reading = threading.local()
+linux_driver.getincrementaldecoder = lambda _: lambda: _Keys(getattr(_reading, "terminal", None))  # type: ignore[attr-defined, assignment]

@@ -1,9 +1,9 @@
 """The thoughts before an answer: seen while they come, and afterwards as one line, or whole."""
 
+from app.history.safe_text import shown
 from app.ui.bodies import PlainBody
 from app.ui.chunks import chunks
 from app.ui.pieces import Piece
-from app.ui.wrapping import shown
 from models.counted import counted
 
 _PART = "faint"

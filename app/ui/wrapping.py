@@ -7,23 +7,11 @@ from rich.cells import cell_len, split_graphemes
 from rich.segment import Segment
 from rich.style import Style
 
-from app.history.safe_text import visible
-
 Line = list[Segment]
 """One line of a screen, without its end."""
-_ODD = re.compile(r"[^\n\t -~]")
-_SEPARATORS = str.maketrans({"\u2028": "\u2424", "\u2029": "\u2424"})
 _WORD = re.compile(r"[ \t]*[^ \t]+|[ \t]+")
 _TAB = 4
 """Cells between tab stops."""
-
-
-def shown(text: str) -> str:
-    """Return a text in which nothing moves the cursor but line ends and tabs; what else would is a sign for it."""
-    # Nearly all text is plain, and a look at each character of a long chat takes long.
-    if not _ODD.search(text):
-        return text
-    return visible(text.replace("\r\n", "\n")).translate(_SEPARATORS)
 
 
 def expand(text: str) -> str:

@@ -10,7 +10,9 @@ from app.ui.terminal_guard import leave_at_signals
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
-@pytest.mark.parametrize(("number", "code"), [("SIGTERM", 143), ("SIGHUP", 129)])
+@pytest.mark.parametrize(
+    ("number", "code"), [("SIGTERM", 143), ("SIGHUP", 129), ("SIGQUIT", 131), ("SIGABRT", 134), ("SIGUSR1", 138)]
+)
 def test_a_signal_ends_a_screen_with_its_exit_code(number: str, code: int) -> None:
     async def told() -> int:
         left = asyncio.get_running_loop().create_future()

@@ -236,18 +236,18 @@ def test_a_text_from_elsewhere_has_the_cursor_at_its_end_and_a_huge_one_is_a_pla
     drive(host, steps)
 
 
-def test_what_could_not_be_sent_comes_back_unless_something_else_was_typed(host: Host) -> None:
+def test_what_could_not_be_sent_comes_back_above_what_was_typed_since(host: Host) -> None:
     async def steps(host: Host, pilot: Pilot[None]) -> None:
         await press(host, pilot, "@", "x", " ")
         paste(host, "line\n" * 30)
-        await press(host, pilot, "enter", "a")
-        host.prompt.restore()
-        assert host.prompt.text == "a"
-        await press(host, pilot, "backspace")
+        await press(host, pilot, "enter")
         host.prompt.restore()
         assert host.prompt.text == "@x [pasted 30 lines #1]"
         await press(host, pilot, "enter")
         assert host.texts == ["@x " + ("line\n" * 30).rstrip()] * 2
+        await press(host, pilot, "a")
+        host.prompt.restore()
+        assert host.prompt.text == "@x " + "line\n" * 30 + "a"
 
     drive(host, steps)
 
