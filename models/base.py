@@ -24,6 +24,18 @@ class RewindSupport:
     """One clause for the user, such as "attention cache" or "recurrent state, no rollback"."""
 
 
+@dataclass(frozen=True, slots=True)
+class AddedToken:
+    """A token that a tokenizer finds by its spelling, before it splits the rest of a text."""
+
+    token: int
+    spelling: str
+    is_control: bool
+    """Whether it is none where special tokens are not asked for; the others are found in any text."""
+    is_unknown: bool = False
+    """Whether it also stands for what the vocabulary can't spell."""
+
+
 class Vocab(Protocol):
     """The tokens of a model: ids, bytes and roles."""
 
@@ -36,6 +48,9 @@ class Vocab(Protocol):
 
     def tokenize(self, text: str, *, special: bool = True) -> list[int]:
         """Turn text into ids; with `special`, the spelling of a control token becomes that token."""
+
+    def added_tokens(self) -> Sequence[AddedToken]:
+        """Return all tokens that are found by their spelling."""
 
     def piece(self, token: int) -> bytes:
         """Return the bytes that this token adds to the text.

@@ -77,6 +77,8 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
         del self.globals["lipsum"]
         self.asks: set[str] = set()
         """Variables that the template compiled last takes from whoever renders it."""
+        self.constants: set[str] = set()
+        """Texts that its expressions have in them."""
         for name in REFUSED_FILTERS:
             del self.filters[name]
         # Text that is marked as safe for HTML has ways of its own to grow.
@@ -94,6 +96,7 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
         if sum(1 for _ in tree.find_all(nodes.Node)) > _MOST_NODES:
             raise TemplateLimitError(f"it has more than {_MOST_NODES:,} parts")
         self.asks = find_undeclared_variables(tree)
+        self.constants = {node.value for node in tree.find_all(nodes.Const) if isinstance(node.value, str)}
         return self.from_string(tree)
 
     def _limit_filters(self) -> None:

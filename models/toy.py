@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.abort import AbortFlag
-from models.base import LanguageModel, Logits, Part, RewindSupport
+from models.base import AddedToken, LanguageModel, Logits, Part, RewindSupport
 from models.errors import Cancelled, context_full
 from models.tree import read_tree
 
@@ -46,6 +46,10 @@ class ToyVocab:
             else:
                 ids += [self._id(bytes([byte])) for byte in part.lower().encode(errors="replace")]
         return ids
+
+    def added_tokens(self) -> list[AddedToken]:
+        """Return the control tokens."""
+        return [AddedToken(self.end + place, spelling, True) for place, spelling in enumerate(self._controls)]
 
     def piece(self, token: int) -> bytes:
         """Return the byte of a token; a control token has none."""

@@ -19,7 +19,7 @@ from app.engine.round import Round
 from app.engine.session import Session
 from app.engine.stats import Snapshot
 from drafters.base import Drafter
-from models.base import Logits, RewindSupport
+from models.base import AddedToken, Logits, RewindSupport
 from models.sampling import Sampler, SamplingParams
 
 _WINDOWS, _LEFT = (9, 17, 33, 65), (0.35, 0.57, 0.75, 0.87, 0.95)
@@ -83,6 +83,9 @@ class _Vocab:
 
     def tokenize(self, text: str, *, special: bool = True) -> list[int]:  # noqa: ARG002
         return []
+
+    def added_tokens(self) -> Sequence[AddedToken]:
+        return ()
 
     def piece(self, token: int) -> bytes:
         return b"%d " % token
