@@ -3,7 +3,7 @@
 A model owns one sequence of tokens, its cache. `decode` appends to it and `rewind` cuts it; nothing else changes it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -88,6 +88,8 @@ class LanguageModel(Protocol):
     rewind_support: RewindSupport
     chat_template: str | None
     """The model's own template, Jinja source; None for a model without one."""
+    named_templates: Mapping[str, str]
+    """Further templates by name, such as "tool_use"."""
 
     @property
     def vocab(self) -> Vocab:
@@ -134,6 +136,7 @@ class ModelView:
         self.max_branches: int = model.max_branches
         self.rewind_support: RewindSupport = model.rewind_support
         self.chat_template: str | None = model.chat_template
+        self.named_templates: Mapping[str, str] = model.named_templates
         self._model = model
         self._tokens: list[int] = []
 

@@ -25,6 +25,8 @@ from models.screen import Screen, open_screen, output_as_it_is
 _SIGNS_OF_A_CUT = ("failed to read", "failed to seek", "exceeds remaining file size", "not within the file bounds")
 """What llama.cpp says of a file that ends too early: in its header, between header and weights, in its weights."""
 _TEMPLATE = b"tokenizer.chat_template"
+_LONGEST_KEY = 256
+"""Bytes of a key that is read; those of templates are shorter."""
 _AT_HOME_IN_AMX = frozenset({"Q4_0", "Q4_1", "Q8_0"})
 """Types in which AMX reads prompts quicker than localspec's kernels do; it rounds alike at every width too.
 
@@ -144,6 +146,21 @@ def template_of(weights: Any) -> str | None:
         return None
     template: bytes | None = api.llama_model_chat_template(weights, None)
     return template.decode("utf-8", errors="replace") if template else None
+
+
+def named_templates_of(weights: Any) -> dict[str, str]:
+    """Return the chat templates that have a name, by their names."""
+    api, key = llama_cpp(), ctypes.create_string_buffer(_LONGEST_KEY)
+    found: dict[str, str] = {}
+    for place in range(api.llama_model_meta_count(weights)):
+        api.llama_model_meta_key_by_index(weights, place, key, len(key))
+        name = key.value.removeprefix(_TEMPLATE + b".")
+        if name != key.value:
+            source: bytes = api.llama_model_chat_template(weights, name) or b""
+            found |= (
+                {name.decode("utf-8", errors="replace"): source.decode("utf-8", errors="replace")} if source else {}
+            )
+    return dict(sorted(found.items()))
 
 
 def has_gpu(options: LlamaOptions) -> bool:

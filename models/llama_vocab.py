@@ -1,6 +1,7 @@
 """The vocabulary of a GGUF model: ids to bytes without loss, text to ids, and which tokens end an answer."""
 
 import ctypes
+from itertools import repeat
 from typing import Any
 
 from models.base import AddedToken
@@ -46,7 +47,7 @@ class LlamaVocab:
             api, vocab = self._api, self._vocab
             unknown, control = api.LLAMA_TOKEN_ATTR_UNKNOWN, api.LLAMA_TOKEN_ATTR_CONTROL
             found, attribute = unknown | control | api.LLAMA_TOKEN_ATTR_USER_DEFINED, api.llama_vocab_get_attr
-            kinds = ((token, attribute(vocab, token)) for token in range(self.size))
+            kinds = enumerate(map(attribute, repeat(vocab), range(self.size)))
             self._added = tuple(
                 AddedToken(token, self.text(token), bool(kind & (unknown | control)), bool(kind & unknown))
                 for token, kind in kinds

@@ -6,6 +6,7 @@ from it.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from models.base import Vocab
 from models.marks import KNOWN_MARKS, Marks, Span
@@ -53,7 +54,9 @@ class TextReader:
         found: list[int] = []
         for place, (piece, is_text) in enumerate(self._stretches(marked)):
             follows = goes_on and place == 0
-            found += self.plain(piece, goes_on=follows) if is_text else self._tokens(piece, special=True, goes_on=follows)
+            found += (
+                self.plain(piece, goes_on=follows) if is_text else self._tokens(piece, special=True, goes_on=follows)
+            )
         return found
 
     def plain(self, text: str, *, goes_on: bool = False) -> list[int]:
@@ -86,7 +89,7 @@ class TextReader:
 
     def _in_pieces(self, text: str, cuts: Sequence[int], *, goes_on: bool) -> list[int]:
         found: list[int] = []
-        for start, end in zip(cuts, cuts[1:], strict=False):
+        for start, end in pairwise(cuts):
             found += self._tokens(text[start:end], special=False, goes_on=goes_on or start > 0)
         return found
 

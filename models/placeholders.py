@@ -15,8 +15,22 @@ from models.marks import Marks, Span
 _FIRST, _LAST = 0xF0000, 0x10FFFF
 """Private characters; those in a text from outside get placeholders too, so none is taken for another."""
 _SCHEMA_WORDS = frozenset(
-    "type properties description required enum items default name parameters function title format anyOf oneOf allOf "
-    "string number integer boolean object array null".split()
+    (
+        *(
+            "type",
+            "properties",
+            "description",
+            "required",
+            "enum",
+            "items",
+            "default",
+            "name",
+            "parameters",
+            "function",
+        ),
+        *("title", "format", "anyOf", "oneOf", "allOf", "string", "number", "integer", "boolean", "object", "array"),
+        "null",
+    )
 )
 """Words of JSON schemas, which templates ask for by name."""
 

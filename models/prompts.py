@@ -14,7 +14,7 @@ from jinja2.nodes import Node
 from jinja2.parser import Parser
 
 from models.base import LanguageModel, Vocab
-from models.errors import LocalspecError, MessagesRefusedError, UsageError
+from models.errors import LocalspecError, MessagesRefusedError, TemplateBrokenError, UsageError
 from models.marked_text import MarkedText
 from models.marks import Marks
 from models.placeholders import NoPlaceholders, Placeholders
@@ -91,9 +91,9 @@ class ChatTemplate:
         self._kept = [text for text in environment.constants if self._is_kept(text)]
 
     @classmethod
-    def of(cls, model: LanguageModel, source: str | None = None) -> "ChatTemplate | None":
-        """Return a template of a model, by default its only one; None for a model without one."""
-        vocab, source = model.vocab, source or model.chat_template
+    def of(cls, model: LanguageModel) -> "ChatTemplate | None":
+        """Return the template of a model that has no name; None for a model without one."""
+        vocab, source = model.vocab, model.chat_template
         if not source:
             return None
         return cls(source, bos=vocab.special("bos"), eos=vocab.special("eos"), marks=Marks.of(vocab, source))
@@ -254,7 +254,7 @@ def _refused(words: str, source: str) -> MessagesRefusedError:
 
 
 def _bad_template(error: Exception, words: str = "") -> LocalspecError:
-    return LocalspecError(
+    return TemplateBrokenError(
         "The model's chat template can't be used.",
         cause=f"{type(error).__name__}: {words or error}",
         hint="Use --raw to send your text as it is, or another copy of this model.",

@@ -7,7 +7,7 @@ milliseconds.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 
 import numpy as np
@@ -105,6 +105,7 @@ class ToyModel:
         self.max_branches = 8 if rewind_limit is None else 0
         self.rewind_support = RewindSupport(rewind_limit, "a list of tokens")
         self.chat_template: str | None = None
+        self.named_templates: Mapping[str, str] = {}
         self.decoded = 0
         """Tokens that went through `decode` in all, for tests that count work."""
         self._abort = abort or AbortFlag()

@@ -7,7 +7,7 @@ pass takes what a cost curve says, on a clock that nothing else moves; drafters,
 import gzip
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,6 +107,7 @@ class ReplayModel:
     """Says `said[i]` after the first `i + 1` tokens of a text, and nobody cares what it says elsewhere."""
 
     chat_template = None
+    named_templates: Mapping[str, str] = {}
     context_size = 1 << 20
     batch_size = 64
     max_rows = 64

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from app.engine.overflow import kept
 from app.engine.question import Question
 from models.base import LanguageModel
+from models.chat_templates import ChatTemplates
+from models.errors import MessagesRefusedError, TemplateBrokenError
 from models.marked_text import MarkedText, TextReader
-from models.marks import Marks
 from models.preface import NO_PREFACE, Preface
 from models.prompts import ChatTemplate, Message, render_plain
 from models.thoughts import Effort, opening
@@ -49,11 +50,13 @@ class Transcript:
     change the history it remembers, and throw away the cache from there on.
     """
 
-    def __init__(self, model: LanguageModel) -> None:
-        """Compile the model's chat template; raises LocalspecError when it is broken."""
+    def __init__(self, model: LanguageModel, *, may_be_raw: bool = True) -> None:
+        """Take a model, and whether the user could do without its chat template by --raw."""
         self._vocab = model.vocab
-        self._template = ChatTemplate.of(model)
-        self._reader = TextReader(model.vocab, self._template.marks if self._template else Marks.of(model.vocab))
+        self._templates = ChatTemplates(model)
+        self._used: ChatTemplate | None = None
+        self._reader = TextReader(model.vocab, self._templates.marks)
+        self._may_be_raw = may_be_raw
         # Each goes on from those before it: whole texts would take the square of a long conversation.
         self._known: list[_Stretch] = []
         self._asked = 0, _Stretch(MarkedText(""), [])
@@ -63,23 +66,30 @@ class Transcript:
     @property
     def has_template(self) -> bool:
         """Whether the model knows turns of a conversation at all."""
-        return self._template is not None
+        return self._templates.exist
+
+    @property
+    def has_broken_template(self) -> bool:
+        """Whether it has a chat template that can't be used."""
+        return self._templates.exist and self._templates.working() is None
 
     @property
     def calls(self) -> CallFormat | None:
         """How the model calls tools; None: not at all, or in a way that is not known."""
-        return None if self._template is None else self._template.calls(self._vocab)
+        template = self._templates.working(tools=True)
+        return None if template is None else template.calls(self._vocab)
 
     @property
     def efforts(self) -> tuple[Effort, ...]:
         """How much the model can be asked to think; () where nothing says how."""
-        return () if self._template is None else self._template.efforts
+        template = self._templates.working()
+        return () if template is None else template.efforts
 
     def preface(self, raw: bool = False, effort: Effort = Effort.AUTO) -> Preface:
         """Return what may come before the answer to what was just asked for with `prompt`."""
-        if raw or self._template is None:
+        if raw or self._used is None:
             return NO_PREFACE
-        return Preface(effort is not Effort.OFF and Effort.ON in self._template.efforts, self.opening)
+        return Preface(effort is not Effort.OFF and Effort.ON in self._used.efforts, self.opening)
 
     def prompt(
         self,
@@ -95,7 +105,7 @@ class Transcript:
         template refuses the messages, or an effort.
         """
         known, asked = self._asked = self._spelled(messages, raw, effort, tools, special)
-        begun = "" if raw or self._template is None else opening(asked.text.text)
+        begun = "" if self._used is None else opening(asked.text.text)
         self.opening = begun if asked.text.ends_with_mark(begun) else ""
         del self._known[known:]
         return self._joined(known, asked) or self._vocab.tokenize(" ")
@@ -136,8 +146,13 @@ class Transcript:
         self, messages: Sequence[Message], raw: bool, effort: Effort, tools: Sequence[Tool], special: bool
     ) -> MarkedText:
         """Return the text of a conversation, and what in it only looks like a mark."""
-        if self._template is not None and not raw:
-            return self._template.prompt(messages, effort, tools, special=special)
+        with_tools = bool(tools) or any(message.calls or message.answers for message in messages)
+        try:
+            self._used = None if raw else self._templates.get(tools=with_tools)
+            if self._used is not None:
+                return self._used.prompt(messages, effort, tools, special=special)
+        except (TemplateBrokenError, MessagesRefusedError) as error:
+            raise error if self._may_be_raw else _without_raw(error) from error.__cause__
         text = render_plain(messages)
         return MarkedText(text, () if special else tuple(self._reader.marks.find(text)))
 
@@ -195,3 +210,8 @@ class Transcript:
         """Drop one of two leading BOS tokens: many templates write the one that the tokenizer adds."""
         doubled = self._vocab.bos is not None and tokens[:2] == [self._vocab.bos] * 2
         return tokens[1:] if doubled else tokens
+
+
+def _without_raw(error: TemplateBrokenError | MessagesRefusedError) -> TemplateBrokenError | MessagesRefusedError:
+    hint = "Use another copy of this model, or another model."
+    return type(error)(error.title, cause=error.cause, hint=hint)
