@@ -43,10 +43,17 @@ class FimFormat:
 
     def __init__(self, vocab: Vocab, markers: Sequence[int], separator: int | None) -> None:
         """Take the tokens before prefix, suffix and middle, and the one before a file's name."""
-        self._text = TextReader(vocab, Marks.of(vocab)).plain
+        self._vocab = vocab
+        self._reader: TextReader | None = None
         self._before, self._hole, self._middle = markers
         self._separator = separator
         self._start = [] if vocab.bos is None else [vocab.bos]
+
+    def _text(self, text: str) -> list[int]:
+        # Made when it is needed: most formats are never asked, and all tokens are looked through for it.
+        if self._reader is None:
+            self._reader = TextReader(self._vocab, Marks.of(self._vocab))
+        return self._reader.plain(text)
 
     @classmethod
     def of(cls, vocab: Vocab) -> "FimFormat | None":

@@ -6,7 +6,7 @@ thread count; a rewind can be refused; a stopped pass leaves parts of itself in 
 """
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -20,15 +20,7 @@ from models.bindings import llama_cpp
 from models.errors import Cancelled, LocalspecError, context_full
 from models.llama_cache import Cache, decode_in_parts, failure
 from models.llama_context import cache_types
-from models.llama_load import (
-    LlamaOptions,
-    description_of,
-    load_weights,
-    named_templates_of,
-    screen_of,
-    template_of,
-    with_layout,
-)
+from models.llama_load import LlamaOptions, description_of, load_weights, screen_of, templates_of, with_layout
 from models.llama_vocab import LlamaVocab
 from models.tree import Tree, read_tree
 
@@ -80,8 +72,7 @@ class LlamaModel:
         self.trained = int(self._api.llama_model_n_ctx_train(self._model))
         self.max_rows = self.options.max_rows
         self.description = description_of(self._model)
-        self.chat_template = template_of(self._model)
-        self.named_templates: Mapping[str, str] = named_templates_of(self._model)
+        self.chat_template, self.named_templates = templates_of(self._model)
         self._row_types: dict[int, Any] = {}
 
     @property

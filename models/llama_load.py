@@ -4,7 +4,7 @@ import ctypes
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -138,8 +138,12 @@ def description_of(weights: Any) -> str:
     return re.sub(r" (\?B|[\d.]+[KMB]) ", f" {parameter_count(api.llama_model_n_params(weights))} ", described, count=1)
 
 
-def template_of(weights: Any) -> str | None:
-    """Return the chat template, Jinja source; None for a model without one."""
+def templates_of(weights: Any) -> tuple[str | None, Mapping[str, str]]:
+    """Return the chat template, Jinja source, None for a model without one; and others by their names."""
+    return _unnamed_template(weights), _named_templates(weights)
+
+
+def _unnamed_template(weights: Any) -> str | None:
     api, nothing = llama_cpp(), ctypes.create_string_buffer(1)
     # For some files that have none llama.cpp answers with the name of a template of its own, which is no Jinja.
     if api.llama_model_meta_val_str(weights, _TEMPLATE, nothing, len(nothing)) < 0:
@@ -148,8 +152,7 @@ def template_of(weights: Any) -> str | None:
     return template.decode("utf-8", errors="replace") if template else None
 
 
-def named_templates_of(weights: Any) -> dict[str, str]:
-    """Return the chat templates that have a name, by their names."""
+def _named_templates(weights: Any) -> Mapping[str, str]:
     api, key = llama_cpp(), ctypes.create_string_buffer(_LONGEST_KEY)
     found: dict[str, str] = {}
     for place in range(api.llama_model_meta_count(weights)):

@@ -142,7 +142,8 @@ class TextReader:
 
 def _blanked(marked: MarkedText) -> str:
     """Return as long a text in which only marks look like marks."""
-    parts, place = [], 0
+    parts: list[str] = []
+    place = 0
     for start, end in marked.literal:
         parts += marked.text[place:start], "\0" * (end - start)
         place = end

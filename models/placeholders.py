@@ -1,19 +1,22 @@
 """Placeholders: how text from outside passes through a chat template without becoming part of a mark.
 
-Each sign that a mark could begin or end with is replaced by a private character before the template is rendered, and
-put back afterwards. So a mark in the rendered text was written by the template, however it joins or cuts its texts.
+Each sign that a mark could begin or end with is replaced by a character that no text has, before the template is
+rendered, and put back afterwards. So a mark in the rendered text was written by the template, however it joins or cuts
+its texts.
 """
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any
 
 from models.errors import UsageError
 from models.marked_text import MarkedText
 from models.marks import Marks, Span
 
-_FIRST, _LAST = 0xF0000, 0x10FFFF
-"""Private characters; those in a text from outside get placeholders too, so none is taken for another."""
+_SPARE = (range(0x30000, 0x3134B), range(0x20000, 0x2A6E0), range(0xF0000, 0x110000))
+"""Characters that stand in for others, those first that Python writes as they are: rare ideographs, private ones."""
+_MAY_BE_SPARE = re.compile(f"[{chr(0x20000)}-{chr(0x10FFFF)}]")
 _SCHEMA_WORDS = frozenset(
     (
         *(
@@ -38,15 +41,18 @@ _SCHEMA_WORDS = frozenset(
 class Placeholders:
     """Placeholders for one rendering."""
 
-    def __init__(self, marks: Marks, kept: Iterable[str] = (), reserved: str = "") -> None:
-        """Take the marks, spellings that the template itself looks for in texts, and characters it may write."""
+    def __init__(self, marks: Marks, kept: Iterable[str] = (), used: Iterable[str] = ()) -> None:
+        """Take the marks, spellings that the template itself looks for, and all texts that there are."""
         self._marks = marks
         self._kept = _any_of(kept)
-        signs = f"[{''.join(map(re.escape, sorted(marks.edges)))}{chr(_FIRST)}-{chr(_LAST)}]"
-        self._hidden = re.compile("|".join((*map(re.escape, sorted(marks.bare, key=len, reverse=True)), signs)))
-        self._next = max((ord(character) + 1 for character in reserved if ord(character) >= _FIRST), default=_FIRST)
+        signs = "".join(map(re.escape, sorted(marks.edges)))
+        bare = map(re.escape, sorted(marks.bare, key=len, reverse=True))
+        self._hidden = re.compile("|".join((*bare, *([f"[{signs}]"] if signs else []))) or r"(?!)")
+        taken = {character for text in used for character in _MAY_BE_SPARE.findall(text)}
+        self._spare = (chr(code) for code in chain(*_SPARE) if chr(code) not in taken)
         self._of: dict[str, str] = {}
-        self._back: dict[int, str] = {}
+        self.characters: dict[int, str] = {}
+        """What each placeholder stands for, by its code point."""
 
     def hide(self, text: str) -> str:
         """Return a text with placeholders, as many characters as it had."""
@@ -69,7 +75,7 @@ class Placeholders:
 
     def reveal(self, rendered: str) -> MarkedText:
         """Return the rendered text without placeholders, and where it only looks like a mark."""
-        text = rendered.translate(self._back) if self._back else rendered
+        text = rendered.translate(self.characters) if self.characters else rendered
         if text == rendered:
             return MarkedText(text)
         literal: list[Span] = []
@@ -84,11 +90,11 @@ class Placeholders:
 
     def _placeholder(self, character: str) -> str:
         if (found := self._of.get(character)) is None:
-            if self._next > _LAST:
-                raise UsageError("The text has too many different private characters.", hint="Leave them out.")
-            found = self._of[character] = chr(self._next)
-            self._back[self._next] = character
-            self._next += 1
+            found = next(self._spare, None)
+            if found is None:
+                raise UsageError("The text has too many different rare characters.", hint="Ask about less of it.")
+            self._of[character] = found
+            self.characters[ord(found)] = character
         return found
 
 

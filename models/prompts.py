@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -26,8 +26,8 @@ Role = Literal["system", "user", "assistant", "tool"]
 _LONGEST_FORM = 256
 """Characters of the form in which a template wants the date."""
 _WIDEST_INDENT = 32
-_FOREIGN = re.compile("[\u0080-\U000effff]")
-"""Characters that are escaped where a template wants ASCII; those beyond are placeholders."""
+_FOREIGN = re.compile(r"([^\x00-\x7f])")
+"""A character that is escaped where a template wants ASCII."""
 SWITCHES = ("enable_thinking", "thinking")
 """Variables by which templates let a model think or not."""
 _NINE, _NINE_LETTERS = "|length != 9", 9
@@ -118,8 +118,9 @@ class ChatTemplate:
         if effort not in self.efforts:
             known = ", ".join(self.efforts)
             raise UsageError(f"This model can't be asked to think '{effort}'.", hint=f"It knows: {known}.")
-        reserved = "".join((self._source, *self._specials.values()))
-        holders = NoPlaceholders() if special else Placeholders(self.marks, self._kept, reserved)
+        used = (self._source, *self._specials.values(), *_texts(messages, tools))
+        holders = NoPlaceholders() if special else Placeholders(self.marks, self._kept, used)
+        self._environment.placeholders = holders.characters
         return holders.reveal(self._rendered(messages, effort, tools, holders))
 
     def _rendered(
@@ -200,9 +201,20 @@ class ChatTemplate:
         return {} if effort is Effort.AUTO else {LEVEL: str(effort)}
 
 
+def _texts(messages: Sequence[Message], tools: Sequence[Tool]) -> Iterator[str]:
+    """Yield all that a conversation says."""
+    for message in messages:
+        yield from (message.text, message.thoughts)
+        for call in (*message.calls, *([message.answers] if message.answers else [])):
+            yield from (call.name, call.id, json.dumps(json.loads(call.arguments), ensure_ascii=False))
+    for tool in tools:
+        yield json.dumps(tool.about, ensure_ascii=False)
+
+
 def _begun(answer: str, holders: Placeholders) -> str:
     """Return an answer to go on with; the marks around its thoughts stay marks."""
-    parts, place = [], 0
+    parts: list[str] = []
+    place = 0
     for start, end in marks_of_thoughts(answer):
         parts += holders.hide(answer[place:start]), answer[start:end]
         place = end
@@ -231,11 +243,12 @@ def _to_json(
     spaces = None if indent is None else min(int(indent), _WIDEST_INDENT)
     encoder = json.JSONEncoder(ensure_ascii=False, indent=spaces, separators=separators, sort_keys=sort_keys)
     text = environment.joined(encoder.iterencode(value))
-    return environment.joined(_FOREIGN.sub(_escape, text)) if ensure_ascii else text
-
-
-def _escape(found: re.Match[str]) -> str:
-    return json.dumps(found[0])[1:-1]
+    if not ensure_ascii:
+        return text
+    held = environment.placeholders
+    return environment.joined(
+        part if part.isascii() or ord(part[0]) in held else json.dumps(part)[1:-1] for part in _FOREIGN.split(text)
+    )
 
 
 class _Refusal(TemplateError):

@@ -7,7 +7,7 @@ engine's thread gets no signals, and a tracer may be a debugger's.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import thread_time
 from typing import Any, cast
 
@@ -77,6 +77,8 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
         del self.globals["lipsum"]
         self.asks: set[str] = set()
         """Variables that the template compiled last takes from whoever renders it."""
+        self.placeholders: Mapping[int, str] = {}
+        """Characters, by their code points, that stand for others in what is rendered."""
         self.constants: set[str] = set()
         """Texts that its expressions have in them."""
         for name in REFUSED_FILTERS:
