@@ -36,7 +36,7 @@ def test_a_broken_template_stops_chats_alone(tmp_path: Path) -> None:
     assert prompt_tokens(tmp_path, model, "hi", "--raw") == 2
     code = tmp_path / "a.py"
     code.write_text("a = 1\nb = \n")
-    done = localspec_here("complete", model, f"{code}:2:5", "-n", "2", home=tmp_path)
+    done = localspec_here("complete", f"{code}:2:5", "-m", model, "-n", "2", home=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
