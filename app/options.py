@@ -167,6 +167,7 @@ _OVERFLOW_HELP = (
 _COUNT_HELP = "Maximum tokens to generate; -1: no limit.  [default: until the answer ends]"
 _MAX_HELP = "Maximum tokens to draft per round.  [default: as many as pay off; 3 with --no-adapt]"
 _PREDICTION_HELP = "The answer you expect, such as the file to be rewritten; --draft auto and suffix copy from it."
+_SPECIAL_HELP = "Read control tokens that the prompt spells, such as <|im_end|>; else they are text, with --raw too."
 _CONTINUE_HELP = "Continue the last conversation, with its model and system prompt."
 _RESUME_HELP = "Continue this conversation; the first digits of its id are enough. See localspec history."
 _HISTORY_HELP = "Save neither the conversation nor what you type; see localspec history. Implies --no-memory."
@@ -184,6 +185,7 @@ _INPUT_OPTIONS = (
     option(_INPUT, "--resume", metavar="ID", help=_RESUME_HELP),
     option(_INPUT, "-sys", "--system-prompt", help="Instructions that the model reads first."),
     option(_INPUT, "--raw", is_flag=True, help="Send the prompt as it is, without the model's chat template."),
+    option(_INPUT, "--special", is_flag=True, help=_SPECIAL_HELP),
     option(_INPUT, "--overflow", default="drop", type=_OVERFLOW, help=_OVERFLOW_HELP),
     option(_INPUT, "--think", default="auto", type=THINK, help=_THINK_HELP),
     option(_INPUT, "-j", "--json-schema", metavar="SCHEMA", help=_SCHEMA_HELP),

@@ -9,7 +9,7 @@ from models.catalog import is_same_model
 from models.errors import UsageError
 from models.names import PAIR
 
-_CHAT = ("system_prompt", "raw", "prediction", "as_json", "plain")
+_CHAT = ("system_prompt", "raw", "special", "prediction", "as_json", "plain")
 _GIVING_WAY: Mapping[str, tuple[str, ...]] = {
     "strict": ("allow_rounding",),
     "allow_rounding": ("strict",),

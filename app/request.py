@@ -115,6 +115,7 @@ def _check_edits_alone(words: tuple[str, ...], flags: dict[str, Any]) -> None:
     beside = {
         "PROMPT": words, "-p": flags["prompt_option"], "-f": flags["file"], "-C": flags["go_on"],
         "--resume": flags["resume"], "-sys": flags["system_prompt"], "--raw": flags["raw"],
+        "--special": flags["special"],
         "--predict": flags["prediction"], "--json": flags["as_json"], "--plain": flags["plain"],
         **{flag: flags[name] for name, flag in FORM_FLAGS.items()},
     }  # fmt: skip
@@ -237,6 +238,7 @@ def _settings(flags: dict[str, Any]) -> Question:
         turns=(),
         sampling=read_sampling(flags),
         raw=flags["raw"],
+        special=flags["special"],
         effort=Effort(flags["think"]),
         grammar=read_grammar(flags),
         drops_oldest=flags["overflow"] == "drop",

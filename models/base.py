@@ -3,7 +3,7 @@
 A model owns one sequence of tokens, its cache. `decode` appends to it and `rewind` cuts it; nothing else changes it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,6 +24,18 @@ class RewindSupport:
     """One clause for the user, such as "attention cache" or "recurrent state, no rollback"."""
 
 
+@dataclass(frozen=True, slots=True)
+class AddedToken:
+    """A token that a tokenizer finds by its spelling, before it splits the rest of a text."""
+
+    token: int
+    spelling: str
+    is_control: bool
+    """Whether it is none where special tokens are not asked for; the others are found in any text."""
+    is_unknown: bool = False
+    """Whether it also stands for what the vocabulary can't spell."""
+
+
 class Vocab(Protocol):
     """The tokens of a model: ids, bytes and roles."""
 
@@ -36,6 +48,9 @@ class Vocab(Protocol):
 
     def tokenize(self, text: str, *, special: bool = True) -> list[int]:
         """Turn text into ids; with `special`, the spelling of a control token becomes that token."""
+
+    def added_tokens(self) -> Sequence[AddedToken]:
+        """Return all tokens that are found by their spelling."""
 
     def piece(self, token: int) -> bytes:
         """Return the bytes that this token adds to the text.
@@ -73,6 +88,8 @@ class LanguageModel(Protocol):
     rewind_support: RewindSupport
     chat_template: str | None
     """The model's own template, Jinja source; None for a model without one."""
+    named_templates: Mapping[str, str]
+    """Further templates by name, such as "tool_use"."""
 
     @property
     def vocab(self) -> Vocab:
@@ -119,6 +136,7 @@ class ModelView:
         self.max_branches: int = model.max_branches
         self.rewind_support: RewindSupport = model.rewind_support
         self.chat_template: str | None = model.chat_template
+        self.named_templates: Mapping[str, str] = model.named_templates
         self._model = model
         self._tokens: list[int] = []
 

@@ -9,6 +9,7 @@ Exit codes:
     +-- MemoryLimitError    5   it does not fit in this machine's memory
     +-- DivergedError       6   a drafted text is not the plain one
     +-- ContextFullError    1   the prompt leaves no room to answer
+    +-- TemplateBrokenError 1   the model's chat template can't be used at all
     +-- MessagesRefusedError 1  the model's chat template was not written for such messages
     +-- BusyError           1   the model did not get to it in time
     +-- Cancelled         130   the user stopped it
@@ -66,6 +67,10 @@ class DivergedError(LocalspecError):
 
 class ContextFullError(LocalspecError):
     """The prompt leaves no room for an answer in the context window."""
+
+
+class TemplateBrokenError(LocalspecError):
+    """The model's chat template is no valid Jinja, or fails; prompts without it work."""
 
 
 class MessagesRefusedError(LocalspecError):

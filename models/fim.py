@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from models.base import Vocab
 from models.errors import LocalspecError
 from models.fim_markers import FAMILIES, SEPARATORS
+from models.marked_text import TextReader
+from models.marks import Marks
 
 _ROLES = ("fim_pre", "fim_suf", "fim_mid")
 _SUFFIX_SHARE = 4
@@ -42,10 +43,17 @@ class FimFormat:
 
     def __init__(self, vocab: Vocab, markers: Sequence[int], separator: int | None) -> None:
         """Take the tokens before prefix, suffix and middle, and the one before a file's name."""
-        self._text = partial(vocab.tokenize, special=False)
+        self._vocab = vocab
+        self._reader: TextReader | None = None
         self._before, self._hole, self._middle = markers
         self._separator = separator
         self._start = [] if vocab.bos is None else [vocab.bos]
+
+    def _text(self, text: str) -> list[int]:
+        # Made when it is needed: most formats are never asked, and all tokens are looked through for it.
+        if self._reader is None:
+            self._reader = TextReader(self._vocab, Marks.of(self._vocab))
+        return self._reader.plain(text)
 
     @classmethod
     def of(cls, vocab: Vocab) -> "FimFormat | None":

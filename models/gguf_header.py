@@ -83,6 +83,12 @@ class Header:
         value = self.values.get(key)
         return value if isinstance(value, str) else default
 
+    def below(self, key: str) -> dict[str, str]:
+        """Return the strings whose keys go on after this one and a dot, by the rest of their keys."""
+        start = f"{key}."
+        found = {name: value for name, value in self.values.items() if name.startswith(start)}
+        return {name[len(start) :]: value for name, value in sorted(found.items()) if value and isinstance(value, str)}
+
     def number(self, key: str) -> int | None:
         """Return the whole number under a key; None for nothing, or for anything else."""
         value = self.values.get(key)

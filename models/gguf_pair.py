@@ -1,5 +1,6 @@
 """The check of a pair from two headers, before anything is loaded: the loader's reasons, in the loader's words."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,8 +10,8 @@ from models.gguf_header import Header, read_model
 from models.gguf_vocab import HeaderVocab
 from models.model_info import ModelInfo, info_of
 from models.pair import memory_reasons, vocabulary_reasons
+from models.template_names import KEY, usual_template
 
-_TEMPLATE = "tokenizer.chat_template"
 _NOT_IN_TEXT = ("padding", "unknown")
 """Roles of tokens that never come up in an answer."""
 _ENDS = ("eos", "eot", "eom")
@@ -23,9 +24,11 @@ class ReadModel:
     info: ModelInfo
     vocab: HeaderVocab
     template: str
-    """Its chat template; "" for none."""
+    """Its chat template for conversations without tools; "" for none."""
     bytes_a_token: float
     """Bytes of weights that a one-token pass reads."""
+    templates: Mapping[str, str]
+    """All chat templates that have a name, by their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,9 @@ def read(header: Header, info: ModelInfo | None = None) -> ReadModel:
     `info` is what is known of this very file, and saves reading it again.
     """
     vocab = HeaderVocab(header)
-    return ReadModel(info or info_of(header, vocab), vocab, header.text(_TEMPLATE), bytes_a_token(header))
+    named = header.below(KEY)
+    usual = usual_template(header.text(KEY), named)
+    return ReadModel(info or info_of(header, vocab), vocab, usual, bytes_a_token(header), named)
 
 
 def check_read(target: ReadModel, draft: ReadModel) -> PairFindings:

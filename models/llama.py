@@ -20,7 +20,7 @@ from models.bindings import llama_cpp
 from models.errors import Cancelled, LocalspecError, context_full
 from models.llama_cache import Cache, decode_in_parts, failure
 from models.llama_context import cache_types
-from models.llama_load import LlamaOptions, description_of, load_weights, screen_of, template_of, with_layout
+from models.llama_load import LlamaOptions, description_of, load_weights, screen_of, templates_of, with_layout
 from models.llama_vocab import LlamaVocab
 from models.tree import Tree, read_tree
 
@@ -72,7 +72,7 @@ class LlamaModel:
         self.trained = int(self._api.llama_model_n_ctx_train(self._model))
         self.max_rows = self.options.max_rows
         self.description = description_of(self._model)
-        self.chat_template = template_of(self._model)
+        self.chat_template, self.named_templates = templates_of(self._model)
         self._row_types: dict[int, Any] = {}
 
     @property

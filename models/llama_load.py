@@ -4,7 +4,7 @@ import ctypes
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,6 +25,8 @@ from models.screen import Screen, open_screen, output_as_it_is
 _SIGNS_OF_A_CUT = ("failed to read", "failed to seek", "exceeds remaining file size", "not within the file bounds")
 """What llama.cpp says of a file that ends too early: in its header, between header and weights, in its weights."""
 _TEMPLATE = b"tokenizer.chat_template"
+_LONGEST_KEY = 256
+"""Bytes of a key that is read; those of templates are shorter."""
 _AT_HOME_IN_AMX = frozenset({"Q4_0", "Q4_1", "Q8_0"})
 """Types in which AMX reads prompts quicker than localspec's kernels do; it rounds alike at every width too.
 
@@ -136,14 +138,32 @@ def description_of(weights: Any) -> str:
     return re.sub(r" (\?B|[\d.]+[KMB]) ", f" {parameter_count(api.llama_model_n_params(weights))} ", described, count=1)
 
 
-def template_of(weights: Any) -> str | None:
-    """Return the chat template, Jinja source; None for a model without one."""
+def templates_of(weights: Any) -> tuple[str | None, Mapping[str, str]]:
+    """Return the chat template, Jinja source, None for a model without one; and others by their names."""
+    return _unnamed_template(weights), _named_templates(weights)
+
+
+def _unnamed_template(weights: Any) -> str | None:
     api, nothing = llama_cpp(), ctypes.create_string_buffer(1)
     # For some files that have none llama.cpp answers with the name of a template of its own, which is no Jinja.
     if api.llama_model_meta_val_str(weights, _TEMPLATE, nothing, len(nothing)) < 0:
         return None
     template: bytes | None = api.llama_model_chat_template(weights, None)
     return template.decode("utf-8", errors="replace") if template else None
+
+
+def _named_templates(weights: Any) -> Mapping[str, str]:
+    api, key = llama_cpp(), ctypes.create_string_buffer(_LONGEST_KEY)
+    found: dict[str, str] = {}
+    for place in range(api.llama_model_meta_count(weights)):
+        api.llama_model_meta_key_by_index(weights, place, key, len(key))
+        name = key.value.removeprefix(_TEMPLATE + b".")
+        if name != key.value:
+            source: bytes = api.llama_model_chat_template(weights, name) or b""
+            found |= (
+                {name.decode("utf-8", errors="replace"): source.decode("utf-8", errors="replace")} if source else {}
+            )
+    return dict(sorted(found.items()))
 
 
 def has_gpu(options: LlamaOptions) -> bool:

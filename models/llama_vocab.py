@@ -1,8 +1,10 @@
 """The vocabulary of a GGUF model: ids to bytes without loss, text to ids, and which tokens end an answer."""
 
 import ctypes
+from itertools import repeat
 from typing import Any
 
+from models.base import AddedToken
 from models.bindings import llama_cpp
 from models.thoughts import CONTROL_MARKS
 from models.tool_calls import TOOL_MARKS, tokens_of_marks
@@ -22,6 +24,7 @@ class LlamaVocab:
         self.bos: int | None = self._api.llama_vocab_bos(self._vocab) if adds_bos else None
         self._piece_buffer = ctypes.create_string_buffer(256)
         self._ends: dict[int, bool] = {}
+        self._added: tuple[AddedToken, ...] | None = None
         self._pieces = self._marks()
 
     def tokenize(self, text: str, *, special: bool = True) -> list[int]:
@@ -37,6 +40,20 @@ class LlamaVocab:
             ids = (ctypes.c_int32 * room)()
             count = self._api.llama_tokenize(self._vocab, data, len(data), ids, room, False, special)
         return list(ids[:count])
+
+    def added_tokens(self) -> tuple[AddedToken, ...]:
+        """Return all tokens that are found by their spelling."""
+        if self._added is None:
+            api, vocab = self._api, self._vocab
+            unknown, control = api.LLAMA_TOKEN_ATTR_UNKNOWN, api.LLAMA_TOKEN_ATTR_CONTROL
+            found, attribute = unknown | control | api.LLAMA_TOKEN_ATTR_USER_DEFINED, api.llama_vocab_get_attr
+            kinds = enumerate(map(attribute, repeat(vocab), range(self.size)))
+            self._added = tuple(
+                AddedToken(token, self.text(token), bool(kind & (unknown | control)), bool(kind & unknown))
+                for token, kind in kinds
+                if kind & found
+            )
+        return self._added
 
     def text(self, token: int) -> str:
         """Return the vocabulary's own spelling of a token."""

@@ -10,8 +10,8 @@ from models.gguf_strings import KnownStrings
 from models.gguf_vocab import HeaderVocab
 from models.quantisation import mixture_name
 from models.shape import Shape, shape_of
+from models.template_names import KEY, usual_template
 
-_TEMPLATE = "tokenizer.chat_template"
 _FIRST_LAYER = "blk.0."
 
 
@@ -101,7 +101,7 @@ def _info(header: Header, architecture: str, vocab: HeaderVocab) -> ModelInfo:
         vocabulary=vocab.size,
         special=vocab.special(),
         fim=vocab.fim_markers(),
-        template=bool(header.text(_TEMPLATE)),
+        template=bool(usual_template(header.text(KEY), header.below(KEY))),
         memory=memory_class(kind),
         memory_reason=kind.reason,
         shape=shape,

@@ -7,7 +7,7 @@ engine's thread gets no signals, and a tracer may be a debugger's.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import thread_time
 from typing import Any, cast
 
@@ -77,6 +77,10 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
         del self.globals["lipsum"]
         self.asks: set[str] = set()
         """Variables that the template compiled last takes from whoever renders it."""
+        self.placeholders: Mapping[int, str] = {}
+        """Characters, by their code points, that stand for others in what is rendered."""
+        self.constants: set[str] = set()
+        """Texts that its expressions have in them."""
         for name in REFUSED_FILTERS:
             del self.filters[name]
         # Text that is marked as safe for HTML has ways of its own to grow.
@@ -94,6 +98,7 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
         if sum(1 for _ in tree.find_all(nodes.Node)) > _MOST_NODES:
             raise TemplateLimitError(f"it has more than {_MOST_NODES:,} parts")
         self.asks = find_undeclared_variables(tree)
+        self.constants = {node.value for node in tree.find_all(nodes.Const) if isinstance(node.value, str)}
         return self.from_string(tree)
 
     def _limit_filters(self) -> None:

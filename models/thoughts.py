@@ -24,6 +24,9 @@ _HARMONY = ("<|start|>", _CHANNEL, _MESSAGE, "<|end|>")
 """gpt-oss: <|channel|>analysis<|message|>thoughts<|end|><|start|>assistant<|channel|>final<|message|>answer."""
 _HARMONY_MARK = re.compile(f"({'|'.join(map(re.escape, _HARMONY))})")
 _ANSWER = "final"
+_CHANNEL_HEADER = re.compile(
+    r"(?:<\|end\|><\|start\|>assistant)?<\|channel\|>(?P<channel>\w*)[^<]{0,64}(?:<\|constrain\|>\w{0,32})?(?:<\|message\|>)?"
+)
 _RECIPIENT = " to=functions."
 BEGINNINGS = (*_PAIRS, _CHANNEL)
 """What thoughts begin with."""
@@ -117,6 +120,20 @@ def end_of_thoughts(mark: str) -> re.Pattern[bytes]:
     return re.compile(
         re.escape(next(ends for begins, ends in _PAIRS.items() if begins.strip() == mark.strip()).encode())
     )
+
+
+def marks_of_thoughts(answer: str) -> list[tuple[int, int]]:
+    """Return where an answer has the marks around its thoughts; those of channels with the names between them."""
+    start = len(answer) - len(answer.lstrip())
+    mark = next((mark for mark in BEGINNINGS if answer.startswith(mark, start)), None)
+    if mark is None:
+        return []
+    if mark == _CHANNEL:
+        found = list(_CHANNEL_HEADER.finditer(answer))
+        final = next((place for place, match in enumerate(found) if match["channel"] == _ANSWER), len(found))
+        return [match.span() for match in found[: final + 1]]
+    ends = answer.find(_PAIRS[mark], start + len(mark))
+    return [(start, start + len(mark)), *([(ends, ends + len(_PAIRS[mark]))] if ends >= 0 else [])]
 
 
 def has_marks(template: str) -> bool:

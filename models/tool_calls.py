@@ -43,9 +43,9 @@ class Call:
 class Arguments(dict[str, Any]):
     """Arguments of a call: some templates write an object as JSON, others put a text into theirs. This is both."""
 
-    def __init__(self, text: str) -> None:
-        """Take the text of a JSON object."""
-        super().__init__(json.loads(text))
+    def __init__(self, text: str, arguments: Mapping[str, Any] | None = None) -> None:
+        """Take the text of a JSON object, and what it says; None: it is read."""
+        super().__init__(json.loads(text) if arguments is None else arguments)
         self._text = text
 
     def __str__(self) -> str:

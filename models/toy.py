@@ -7,14 +7,14 @@ milliseconds.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.abort import AbortFlag
-from models.base import LanguageModel, Logits, Part, RewindSupport
+from models.base import AddedToken, LanguageModel, Logits, Part, RewindSupport
 from models.errors import Cancelled, context_full
 from models.tree import read_tree
 
@@ -46,6 +46,10 @@ class ToyVocab:
             else:
                 ids += [self._id(bytes([byte])) for byte in part.lower().encode(errors="replace")]
         return ids
+
+    def added_tokens(self) -> list[AddedToken]:
+        """Return the control tokens."""
+        return [AddedToken(self.end + place, spelling, True) for place, spelling in enumerate(self._controls)]
 
     def piece(self, token: int) -> bytes:
         """Return the byte of a token; a control token has none."""
@@ -101,6 +105,7 @@ class ToyModel:
         self.max_branches = 8 if rewind_limit is None else 0
         self.rewind_support = RewindSupport(rewind_limit, "a list of tokens")
         self.chat_template: str | None = None
+        self.named_templates: Mapping[str, str] = {}
         self.decoded = 0
         """Tokens that went through `decode` in all, for tests that count work."""
         self._abort = abort or AbortFlag()

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Sequence
 
+from models.base import AddedToken
+
 WORDS = (b"true", b"null", b'{"', b'":', b'": "', b'", "', b"name", b"\n\n", b"12", b"\xc3\xa9", b"  ", b"]}")
 MARKS = ("<think>", "</think>", "<|channel|>", "<|message|>")
 _ENDS = ("<end>", "<stop>")
@@ -41,6 +43,11 @@ class ByteVocab:
             found.append(known[piece])
             data = data[len(piece) :]
         return found
+
+    def added_tokens(self) -> list[AddedToken]:
+        """Return the marks and the ends."""
+        first = self.size - len(self._marks)
+        return [AddedToken(first + place, spelling, True) for place, spelling in enumerate(self._marks)]
 
     def piece(self, token: int) -> bytes:
         """Return the bytes of a token."""

@@ -7,7 +7,7 @@ pass takes what a cost curve says, on a clock that nothing else moves; drafters,
 import gzip
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from app.engine.round import Round
 from app.engine.session import Session
 from app.engine.stats import Snapshot
 from drafters.base import Drafter
-from models.base import Logits, RewindSupport
+from models.base import AddedToken, Logits, RewindSupport
 from models.sampling import Sampler, SamplingParams
 
 _WINDOWS, _LEFT = (9, 17, 33, 65), (0.35, 0.57, 0.75, 0.87, 0.95)
@@ -84,6 +84,9 @@ class _Vocab:
     def tokenize(self, text: str, *, special: bool = True) -> list[int]:  # noqa: ARG002
         return []
 
+    def added_tokens(self) -> Sequence[AddedToken]:
+        return ()
+
     def piece(self, token: int) -> bytes:
         return b"%d " % token
 
@@ -104,6 +107,7 @@ class ReplayModel:
     """Says `said[i]` after the first `i + 1` tokens of a text, and nobody cares what it says elsewhere."""
 
     chat_template = None
+    named_templates: Mapping[str, str] = {}
     context_size = 1 << 20
     batch_size = 64
     max_rows = 64

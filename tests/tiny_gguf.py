@@ -205,7 +205,7 @@ def write_llama(
     n_ctx: int = 512,
     n_layer: int = 2,
     n_embd: int = 64,
-    chat_template: str | None = None,
+    chat_template: str | Sequence[Mapping[str, str]] | None = None,
     file_type: LlamaFileType = LlamaFileType.ALL_F32,
     pieces: bool = False,
     words: str = "smollm",

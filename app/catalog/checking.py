@@ -7,6 +7,7 @@ from typing import Any
 
 from app.catalog.foreseen import prediction_lines, prediction_record
 from app.catalog.pairs import taken_apart
+from app.catalog.templates import broken_templates, template_words
 from app.catalog.words import in_a_line, memory_row, plain, size
 from app.columns import table, wrapped
 from app.engine.known_costs import known_target
@@ -25,6 +26,7 @@ from models.model_info import ModelInfo
 
 _HEAD = ("", "weights", "cache", "buffers", "together")
 _ROLES = ("target", "draft")
+_WITHOUT = "its chat template is broken. Completion, --raw and /completion need none."
 _OTHER_DRAFT = "Use a smaller model of the same family and version, or --draft lookup."
 
 
@@ -169,8 +171,8 @@ def _holes(checked: Checked) -> str:
 def _templates(checked: Checked) -> str:
     """Tell whether the chat templates are equal: the draft model needs none, as it is never asked anything itself."""
     target, *draft = checked.models
-    if not draft:
-        return "yes" if target.template else "no"
+    if not draft or broken_templates(target):
+        return template_words(target)
     if draft[0].template == target.template:
         return "the same in both" if target.template else "no, neither"
     if not target.template:
@@ -201,7 +203,11 @@ def _verdict(checked: Checked) -> list[str]:
         return [*lines, f"Not usable together. {_OTHER_DRAFT}"]
     if fits and checked.foreseen is not None and not checked.foreseen.prediction.pays:
         return [*lines, "Usable, but drafting is not predicted to pay off here."]
-    return [*lines, "Good to use."] if fits else lines
+    if not fits:
+        return lines
+    if broken := broken_templates(checked.models[0]):
+        return [*lines, f"Usable, but not for {' or '.join(broken)}: {_WITHOUT}"]
+    return [*lines, "Good to use."]
 
 
 def _less(largest: int) -> str:
@@ -220,6 +226,7 @@ def _record(checked: Checked) -> dict[str, Any]:
         "pair": not checked.reasons if both else None,
         "reasons": checked.reasons,
         "notes": checked.notes,
+        "broken_chat_templates": broken_templates(checked.models[0]),
         "chat_templates_equal": len({model.template for model in checked.models}) == 1 if both else None,
         "predicted": prediction_record(checked.foreseen) if checked.foreseen else None,
         "need": checked.need,

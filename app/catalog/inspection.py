@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import asdict
 
 from app.catalog.pairs import taken_apart
+from app.catalog.templates import template_words
 from app.catalog.words import free_in, in_a_line, memory_row, plain
 from app.columns import table
 from app.context_size import AUTO, Asked
@@ -16,7 +17,7 @@ from models.devices import gpus
 from models.errors import LocalspecError, MemoryLimitError
 from models.gguf import check_file
 from models.gguf_header import read_model
-from models.gguf_pair import read
+from models.gguf_pair import ReadModel, read
 from models.machine import available_memory
 from models.memory import MemoryPlan, Need, Room, fit_context, largest_context, room_for
 from models.model_info import ModelInfo, model_info
@@ -42,12 +43,13 @@ def show_model(name: str, context: Asked, cache_types: CacheTypes, *, as_json: b
     if as_json:
         about = {key: value for key, value in asdict(info).items() if key not in ("path", "shape")}
         about["efforts"] = efforts
+        about["templates"] = [*model.templates]
         memory = {**asdict(plan), "total": plan.total, "available": room.free, "on_gpu": room.on_gpu}
         memory |= {"largest_context": largest, "fits": plan.total <= room.free}
         record = {"type": "model", "path": str(info.path), **about, "memory_plan": memory}
         terminal.say(json.dumps(record) + "\n")
     else:
-        terminal.say("\n".join([*_about(info, efforts), "", *_memory(plan, room, largest)]) + "\n")
+        terminal.say("\n".join([*_about(model, efforts), "", *_memory(plan, room, largest)]) + "\n")
 
 
 def context_for(target: str, draft: str | None, asked: Asked, cache_types: CacheTypes) -> int:
@@ -94,7 +96,8 @@ def _efforts(template: str) -> Sequence[Effort]:
     return ()
 
 
-def _about(info: ModelInfo, efforts: Sequence[Effort]) -> list[str]:
+def _about(model: ReadModel, efforts: Sequence[Effort]) -> list[str]:
+    info = model.info
     special = ", ".join(f"{role} {token}" for role, token in info.special.items())
     lines = {
         "file": plain(str(info.path)) + (f" and {info.files - 1} more" if info.files > 1 else ""),
@@ -105,7 +108,7 @@ def _about(info: ModelInfo, efforts: Sequence[Effort]) -> list[str]:
         "vocabulary": f"{info.vocabulary:,} tokens, tokenizer {info.tokenizer}",
         "special tokens": special or "none named",
         "fill in the middle": " ".join(info.fim) or "no",
-        "chat template": ("yes" if efforts else "yes, but it is broken") if info.template else "no",
+        "chat template": template_words(model),
         "thinks": f"yes (--think {', '.join(efforts)})" if Effort.ON in efforts else "no",
         "memory": f"{info.memory} ({info.memory_reason})",
     }

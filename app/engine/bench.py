@@ -148,7 +148,7 @@ class Bench:
         self._accept = accept
         self._apart = apart
         self._session = Session(target, NullDrafter(), clock)
-        self._transcript = Transcript(target)
+        self._transcript = Transcript(target, may_be_raw=False)
 
     def run(
         self, prompts: Sequence[BenchPrompt], make_arms: Callable[[], Sequence[Arm]], sampling: SamplingParams

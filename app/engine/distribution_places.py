@@ -83,7 +83,7 @@ class PlaceFinder:
     def _tokens(self, prompt: BenchPrompt) -> list[int] | None:
         if not prompt.turns:
             return fim_prompt(self._vocab, prompt.prefix, prompt.suffix)
-        return Transcript(self._cache.model).prompt([Message("user", prompt.turns[0])])
+        return Transcript(self._cache.model, may_be_raw=False).prompt([Message("user", prompt.turns[0])])
 
     def _candidates(self, prompt: Sequence[int]) -> list[tuple[tuple[int, ...], Distribution]]:
         plain = list(self._read_on(prompt, None))

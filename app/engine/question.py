@@ -20,6 +20,8 @@ class Question:
     sampling: SamplingParams
     raw: bool = False
     """Send the bare text, without the model's chat template."""
+    special: bool = False
+    """Let what the turns spell like a control token be that token; else it is text."""
     effort: Effort = Effort.AUTO
     """How much to think before the answer, where the template lets one choose."""
     stops: tuple[str, ...] = ()

@@ -205,7 +205,7 @@ class Slot:
 
     def recall(self, conversation: Question, spelled: Sequence[Sequence[int]]) -> None:
         """Remember in which tokens the answers of a conversation were given, in a run before this one."""
-        self.transcript.recall(conversation.turns, spelled, raw=conversation.raw)
+        self.transcript.recall(conversation.turns, spelled, raw=conversation.raw, special=conversation.special)
 
     def remember(self) -> None:
         """Learn what was said in earlier runs."""
@@ -288,9 +288,9 @@ class Slot:
         return Watched(session.stats.snapshot(), self._explanation(adapts=question.adapt), len(session.tokens))
 
 
-def _asked(question: Question, turns: Sequence[Turn]) -> tuple[Sequence[Turn], bool, Effort, Sequence[Tool]]:
+def _asked(question: Question, turns: Sequence[Turn]) -> tuple[Sequence[Turn], bool, Effort, Sequence[Tool], bool]:
     """Return what the prompt of a question depends on, for these of its turns."""
-    return turns, question.raw, question.effort, question.tools
+    return turns, question.raw, question.effort, question.tools, question.special
 
 
 def _purpose(question: Question) -> str:

@@ -149,6 +149,7 @@ class Worker:
         name, exact = drafting.drafter.name, drafting.exact_draft
         bare = not slot.transcript.has_template
         chat = (f"{target.name} has no chat template: your text is sent as it is.",) * bare
+        chat += (f"{target.name}'s chat template is broken: chats can't use it.",) * slot.transcript.has_broken_template
         return Ready(
             target.name,
             target.description,

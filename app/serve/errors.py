@@ -3,17 +3,25 @@
 from collections.abc import Mapping
 from typing import Any
 
-from jinja2 import TemplateError
+from jinja2 import TemplateError, TemplateSyntaxError
 from starlette.responses import JSONResponse, Response
 
 from app.history.safe_text import one_line
-from models.errors import BusyError, ContextFullError, LocalspecError, MessagesRefusedError, UsageError
+from models.errors import (
+    BusyError,
+    ContextFullError,
+    LocalspecError,
+    MessagesRefusedError,
+    TemplateBrokenError,
+    UsageError,
+)
 
 _KINDS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 503: "unavailable_error"}
 MISTAKE = "Internal error in localspec."
 """What a client is told of a mistake of the server's own."""
 _RETRY = {"Retry-After": "1"}
 _CLIENT, _SERVER = 400, 500
+_WITHOUT_TEMPLATE = "/completion and /infill need none."
 _LONGEST = 200
 """Characters that are told of what a chat template says."""
 
@@ -63,6 +71,8 @@ def refusal(error: LocalspecError, context_size: int) -> Refused:
     if isinstance(error, MessagesRefusedError):
         told = f"{error.title} It says: {_shortened(error.own_words)}" if error.own_words else error.title
         return Refused(_CLIENT, told, param="messages")
+    if isinstance(error, TemplateBrokenError) and isinstance(error.__cause__, TemplateSyntaxError):
+        return Refused(_CLIENT, f"The model's chat template is broken. {_WITHOUT_TEMPLATE}", code="not_supported")
     if isinstance(error.__cause__, TemplateError):
         return Refused(_CLIENT, "The model's chat template can't be used for these messages.", param="messages")
     return Refused(_SERVER, error.title)

@@ -10,6 +10,8 @@ from app.serve.fields import Fields
 from app.serve.service import Service
 from app.serve.tokens import MOST_CHARACTERS, spelling
 from models.base import Vocab
+from models.marked_text import TextReader
+from models.marks import Marks
 from models.prompts import Message as Turn
 
 _FIELD = "prompt"
@@ -24,12 +26,14 @@ class Prompt:
     text: str
     tokens: tuple[int, ...] = ()
     """What is read in place of the text, to the token; empty: the text."""
+    special: bool = True
+    """Whether control tokens that the text spells are those tokens; as in llama.cpp, unless the client says no."""
 
     def to(self, base: Question) -> Question:
         """Return the question that asks to go on with it."""
         if self.tokens:
             return replace(base, turns=(), tokens=self.tokens)
-        return replace(base, turns=(Turn("user", self.text),), raw=True)
+        return replace(base, turns=(Turn("user", self.text),), raw=True, special=self.special)
 
 
 async def read_prompts(fields: Fields, service: Service) -> list[Prompt]:
@@ -53,9 +57,10 @@ def _listed(fields: Fields) -> list[object]:
 
 
 async def _read(fields: Fields, value: object, service: Service) -> Prompt:
+    special = fields.flag("parse_special", default=True)
     if isinstance(value, list):
-        return Prompt("", await _ids(fields, value, service))
-    return Prompt(_text(fields, value))
+        return Prompt("", await _ids(fields, value, service, special=special))
+    return Prompt(_text(fields, value), special=special)
 
 
 def _text(fields: Fields, value: object) -> str:
@@ -63,7 +68,7 @@ def _text(fields: Fields, value: object) -> str:
     return fields.refuse(_FIELD, "must be a string, or token ids") if text is None else text
 
 
-async def _ids(fields: Fields, parts: Sequence[object], service: Service) -> tuple[int, ...]:
+async def _ids(fields: Fields, parts: Sequence[object], service: Service, *, special: bool) -> tuple[int, ...]:
     """Return token ids, texts among them as their tokens."""
     loaded = service.loaded
     if len(parts) > (most := loaded.ready.context_size):
@@ -72,7 +77,7 @@ async def _ids(fields: Fields, parts: Sequence[object], service: Service) -> tup
     checked = [_part(fields, part, loaded.tokens) for part in parts]
     if sum(len(part) for part in checked if isinstance(part, str)) > MOST_CHARACTERS:
         fields.refuse(_FIELD, f"has more than {MOST_CHARACTERS:,} characters")
-    tokens = await service.look(lambda vocab: _joined(vocab, checked))
+    tokens = await service.look(lambda vocab: _joined(vocab, checked, special=special))
     if tokens is None:
         fields.refuse(_FIELD, "has an id that is not a token")
     return tokens or fields.refuse(_FIELD, "has no tokens")
@@ -86,13 +91,14 @@ def _part(fields: Fields, part: object, size: int) -> int | str:
     return part
 
 
-def _joined(vocab: Vocab, parts: Sequence[int | str]) -> tuple[int, ...] | None:
+def _joined(vocab: Vocab, parts: Sequence[int | str], *, special: bool) -> tuple[int, ...] | None:
     """Return the tokens of ids and texts; None where an id only pads the vocabulary."""
     if any(vocab.is_padding(part) for part in set(parts) if isinstance(part, int)):
         return None
     tokens: list[int] = []
+    read = vocab.tokenize if special else TextReader(vocab, Marks.of(vocab)).plain
     for part in parts:
-        tokens += [part] if isinstance(part, int) else vocab.tokenize(part)
+        tokens += [part] if isinstance(part, int) else read(part)
     # As in llama.cpp, the first token is the client's own business where it begins with ids.
     begins_with_text = bool(parts) and isinstance(parts[0], str)
     if begins_with_text and vocab.bos is not None and tokens[:1] != [vocab.bos]:

@@ -5,6 +5,8 @@ from typing import Any
 from app.serve.fields import Fields
 from app.serve.service import Service
 from models.base import Vocab
+from models.marked_text import TextReader
+from models.marks import Marks
 
 _MOST_IDS = 1 << 17
 MOST_CHARACTERS = 1 << 20
@@ -20,7 +22,7 @@ async def tokenize(fields: Fields, service: Service) -> dict[str, Any]:
     pieces = fields.flag("with_pieces")
 
     def look(vocab: Vocab) -> list[Any]:
-        tokens = vocab.tokenize(text, special=special)
+        tokens = vocab.tokenize(text) if special else TextReader(vocab, Marks.of(vocab)).plain(text)
         if leads and vocab.bos is not None and tokens[:1] != [vocab.bos]:
             tokens = [vocab.bos, *tokens]
         return [{"id": token, "piece": _piece(vocab, token)} for token in tokens] if pieces else tokens

@@ -489,6 +489,7 @@ def test_the_engine_is_told_in_which_tokens_the_answers_were_given(
     localspec("run", "-C", "-n", "5", "three", home=tmp_path)
     messages = exported(tmp_path)[0]["messages"]
     tokens = [tuple(message["tokens"]) for message in messages if message["role"] == "assistant" and message["current"]]
-    assert [(spelled, how) for _, spelled, how in told] == [(tokens[:1], {"raw": False}), (tokens[:2], {"raw": False})]
+    how = {"raw": False, "special": False}
+    assert [told_of[1:] for told_of in told] == [(tokens[:1], how), (tokens[:2], how)]
     assert [len(turns) for turns, _, _ in told] == [3, 5]
     assert [len(ids) for ids in tokens] == [30, 5, 5]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tool_templates import ARGUMENTS, FAMILIES
 
 from app.engine.transcript import Transcript
-from models.errors import LocalspecError
+from models.errors import MessagesRefusedError, TemplateBrokenError
 from models.prompts import Message
 from models.tool_calls import Call, Tool
 from models.toy import ToyModel, ToyVocab
@@ -294,9 +294,24 @@ def test_a_prompt_is_never_empty(bos: int | None) -> None:
     assert prompt == ([BOS] if bos else tokens_of(" "))
 
 
-def test_a_broken_template_is_told_when_the_transcript_is_made() -> None:
-    with pytest.raises(LocalspecError, match="template"):
-        transcript_of("{% for %}")
+def test_a_broken_template_stops_chats_and_nothing_else() -> None:
+    transcript = transcript_of("{% for %}")
+    assert (transcript.has_template, transcript.has_broken_template) == (True, True)
+    assert (transcript.efforts, transcript.calls) == ((), None)
+    assert transcript.prompt(conversation("hi the"), raw=True) == tokens_of("hi the")
+    with pytest.raises(TemplateBrokenError) as failure:
+        transcript.prompt(conversation("hi"))
+    assert "--raw" in failure.value.hint
+
+
+def test_who_has_no_raw_text_is_not_sent_there() -> None:
+    model = ToyModel()
+    for template in ("{% for %}", "{{ raise_exception('no') }}", "{{ 1 / 0 }}"):
+        model.chat_template = template
+        with pytest.raises((TemplateBrokenError, MessagesRefusedError)) as failure:
+            Transcript(model, may_be_raw=False).prompt(conversation("hi"))
+        assert failure.value.hint
+        assert "--raw" not in failure.value.hint
 
 
 answers = st.lists(st.sampled_from([T, H, E, TH]), min_size=1, max_size=6)

@@ -1,0 +1,37 @@
+"""What `models info` and `check` say of a model's chat templates."""
+
+from collections.abc import Sequence
+
+from app.catalog.words import plain
+from models.errors import LocalspecError
+from models.gguf_pair import ReadModel
+from models.template_names import FOR_TOOLS
+
+
+def template_words(model: ReadModel) -> str:
+    """Return whether a model has a chat template that works, and the names of those that have one."""
+    if not model.template:
+        return "no"
+    said = "yes, but it is broken" if is_broken(model.template) else "yes"
+    if not model.templates:
+        return said
+    names = (f"{plain(name)}{' (broken)' * is_broken(source)}" for name, source in model.templates.items())
+    return f"{said}; by name: {', '.join(names)}"
+
+
+def broken_templates(model: ReadModel) -> Sequence[str]:
+    """Return for what a model has only a broken chat template: "chats", "tools", both or neither."""
+    for_tools = model.templates.get(FOR_TOOLS, "")
+    return [use for use, source in (("chats", model.template), ("tools", for_tools)) if source and is_broken(source)]
+
+
+def is_broken(template: str) -> bool:
+    """Tell whether a chat template can't be compiled."""
+    # That needs more than reading a header does.
+    from models.prompts import ChatTemplate
+
+    try:
+        ChatTemplate(template)
+    except LocalspecError:
+        return True
+    return False
