@@ -1,8 +1,8 @@
 """Controllers on crafted curves, and rounds played on them, for the tests of the controller."""
 
-from app.engine.adaptive import Adaptive
 from app.engine.calibrate import VerifyCurve
-from app.engine.model_cost import ModelCost
+from app.engine.control.draft_model_cost import ModelCost
+from app.engine.control.policy import Adaptive
 from app.engine.round import Round
 from app.engine.verify import Verdict
 from drafters.base import NO_DRAFT, Draft

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from adapting import model_cost
 from replay import Cost, Played, ReplayModel, Trace, play
 
-from app.engine.adaptive import Adaptive
 from app.engine.calibrate import VerifyCurve
-from app.engine.model_cost import ModelCost
-from app.engine.stake import LOAN_TOKENS, STAKE_TOKENS
+from app.engine.control.draft_model_cost import ModelCost
+from app.engine.control.loss_budget import LOAN_TOKENS, STAKE_TOKENS
+from app.engine.control.policy import Adaptive
 from drafters.base import Drafter
 from drafters.draft_model import DraftModel
 from drafters.hybrid import Hybrid

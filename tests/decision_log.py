@@ -28,13 +28,13 @@ from curves import PUBLISHED
 from replay import Cost, ReplayModel, Trace, VirtualClock, load
 
 import drafters.draft_model
-from app.engine.adaptive import Adaptive
-from app.engine.batching import BatchingController, SharedBatch
 from app.engine.calibrate import QUICK_WIDTHS, VerifyCurve
-from app.engine.control import Controller
+from app.engine.control.draft_model_cost import ModelCost
+from app.engine.control.explain import explain
+from app.engine.control.policy import Adaptive
+from app.engine.control.shared_control import BatchingController, SharedBatch
+from app.engine.decoding.controller import Controller
 from app.engine.ending import Ending
-from app.engine.explain import explain
-from app.engine.model_cost import ModelCost
 from app.engine.passes import Bounds, Pass
 from app.engine.round import Round
 from app.engine.session import Session

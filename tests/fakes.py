@@ -9,7 +9,7 @@ from random import Random
 
 import numpy as np
 
-from app.engine.control import Controller, FixedLength
+from app.engine.decoding.controller import Controller, FixedLength
 from app.engine.ending import Ending, Finish
 from app.engine.round import Round
 from app.engine.session import Session

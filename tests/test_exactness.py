@@ -30,10 +30,10 @@ from fakes import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.engine.adaptive import Adaptive
 from app.engine.calibrate import VerifyCurve
+from app.engine.control.draft_model_cost import ModelCost
+from app.engine.control.policy import Adaptive
 from app.engine.ending import Finish
-from app.engine.model_cost import ModelCost
 from app.engine.session import Session
 from drafters.base import Drafter, NullDrafter
 from drafters.draft_model import DraftModel

@@ -27,10 +27,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from two_guesses import BRANCHES, TwoGuesses, came_true, toy_draft, two_guesses, with_second_guesses
 
-from app.engine.adaptive import Adaptive
 from app.engine.calibrate import VerifyCurve
+from app.engine.control.draft_model_cost import ModelCost
+from app.engine.control.policy import Adaptive
 from app.engine.ending import Finish
-from app.engine.model_cost import ModelCost
 from app.engine.session import Session
 from drafters.base import Draft, Drafter
 from drafters.draft_model import DraftModel

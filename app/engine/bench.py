@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from app.engine.adaptive import Adaptive
-from app.engine.control import Controller
+from app.engine.control.policy import Adaptive
+from app.engine.decoding.controller import Controller
 from app.engine.ending import Ending, Finish
 from app.engine.guided import completes, state_of
 from app.engine.round import Clock, Round

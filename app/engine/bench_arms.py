@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.engine.adaptive import Adaptive
 from app.engine.bench import PLAIN, Arm
 from app.engine.bench_lend import LentModel
 from app.engine.calibrate import VerifyCurve
-from app.engine.control import FixedLength
-from app.engine.model_cost import ModelCost
+from app.engine.control.draft_model_cost import ModelCost
+from app.engine.control.policy import Adaptive
+from app.engine.decoding.controller import FixedLength
 from drafters.base import NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.hybrid import Eager, Hybrid

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from app.engine.adaptive import Adaptive
-from app.engine.track_record import TrackRecord
+from app.engine.control.acceptance_store import TrackRecord
+from app.engine.control.policy import Adaptive
 from drafters.base import Drafter
 from drafters.draft_model import DraftModel
 from drafters.memory import TextMemory

@@ -9,15 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from app.engine.adaptive import Adaptive
 from app.engine.calibrate import DRAFT_WIDTHS, QUICK_WIDTHS, READ_WIDTHS, VerifyCurve, is_steady, measure_steady
+from app.engine.control.acceptance_store import track_record
+from app.engine.control.draft_model_cost import ModelCost
+from app.engine.control.policy import Adaptive
 from app.engine.draft_copy import DraftCopies
 from app.engine.drafting import Drafting
 from app.engine.known_costs import CURVE_KEY, EXACT_KEY
-from app.engine.model_cost import ModelCost
 from app.engine.round import Clock
 from app.engine.strict import Open, Strict, check_now
-from app.engine.track_record import track_record
 from app.engine.tuned import Tuned, apply_tuned, load_tuned, load_tuned_draft, measured_for
 from app.engine.usable_width import usable_width
 from drafters.base import NullDrafter

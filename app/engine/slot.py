@@ -5,13 +5,13 @@ from contextlib import closing
 from math import inf
 from typing import cast
 
-from app.engine.adaptive import Adaptive
-from app.engine.batching import BatchingController, SharedBatch
-from app.engine.control import Controller, FixedLength
+from app.engine.control.explain import Explanation, explain
+from app.engine.control.policy import Adaptive
+from app.engine.control.shared_control import BatchingController, SharedBatch
+from app.engine.decoding.controller import Controller, FixedLength
 from app.engine.drafting import Drafting
 from app.engine.early_stop import EarlyStop
 from app.engine.ending import Ending, Finish
-from app.engine.explain import Explanation, explain
 from app.engine.fitness import Fitness
 from app.engine.guided import ending_of, state_of
 from app.engine.likelihood import places

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from app.engine.adaptive import Adaptive
-from app.engine.batching import SharedBatch
 from app.engine.calibrate import QUICK_WIDTHS, VerifyCurve
+from app.engine.control.policy import Adaptive
+from app.engine.control.shared_control import SharedBatch
 from app.engine.drafting import Drafting
 from app.engine.load import Loader
 from app.engine.slot import Slot

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 
-from app.engine.control import Controller
+from app.engine.decoding.controller import Controller
 from app.engine.disagreement import Disagreement
 from app.engine.ending import Ending, Finish
 from app.engine.guided import possible, with_certain

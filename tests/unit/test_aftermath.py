@@ -8,9 +8,9 @@ from adapting import EVEN, free, new, played
 
 from app.engine.aftermath import Aftermath
 from app.engine.calibrate import VerifyCurve
-from app.engine.model_cost import ModelCost
-from app.engine.stake import RUN_TOKENS, run_trust
-from app.engine.value import best_length, can_pay
+from app.engine.control.draft_model_cost import ModelCost
+from app.engine.control.expected_gain import best_length, can_pay
+from app.engine.control.loss_budget import RUN_TOKENS, run_trust
 
 
 def seen(times: int, *ones: float, wide: float = 3.0) -> Aftermath:

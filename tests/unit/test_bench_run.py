@@ -10,10 +10,10 @@ from bench_fakes import COLD, PROMPTS, TimedToy, VirtualClock
 
 import app.engine.bench_run
 import app.engine.load
-from app.engine.adaptive import Adaptive
 from app.engine.bench import Arm, BenchPrompt, Skipped, Turn
 from app.engine.bench_arms import ArmKit, ArmSpec, make_arms, parse_arms
 from app.engine.bench_run import BenchRun, Conditions, measure_curve
+from app.engine.control.policy import Adaptive
 from app.engine.load import Loader, LoadPlan
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag

@@ -51,7 +51,7 @@ def test_a_changed_rule_is_seen_and_said(
     save(answers, tmp_path / "before.json.gz")
     before = read(tmp_path / "before.json.gz")
     assert list(differences(before, answers)) == []
-    monkeypatch.setattr("app.engine.value.MARGIN", 0.5)
+    monkeypatch.setattr("app.engine.control.expected_gain.MARGIN", 0.5)
     lines = list(differences(before, list(logged_answers(SITUATIONS[:2], ("code",)))))
     assert len(lines) >= 4
     assert "decisions differ; first at" in lines[0]

@@ -10,7 +10,7 @@ from fakes import END, FakeClock, PaddedToy, RaisingDrafter, StoppingModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.engine.control import FixedLength
+from app.engine.decoding.controller import FixedLength
 from app.engine.ending import Ending
 from app.engine.round import Round
 from app.engine.session import Session

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from app.engine.adaptive import Adaptive
 from app.engine.calibrate import VerifyCurve
-from app.engine.explain import Explanation, SourceAccount, WidthCost, explain
-from app.engine.model_cost import ModelCost
+from app.engine.control.draft_model_cost import ModelCost
+from app.engine.control.explain import Explanation, SourceAccount, WidthCost, explain
+from app.engine.control.policy import Adaptive
 from app.explanation import Pause, explanation_record, explanation_text, length_reason, pauses
 from drafters.base import Draft
 from drafters.hybrid import checked_source

@@ -18,12 +18,12 @@ from checking import caught
 from curves import PUBLISHED
 from replay import Cost, Played, ReplayModel, Trace, class_speedups, load, play
 
-from app.engine.acceptance import Acceptance
-from app.engine.adaptive import Adaptive
 from app.engine.aftermath import Aftermath
 from app.engine.calibrate import QUICK_WIDTHS, VerifyCurve
-from app.engine.control import Controller, FixedLength
-from app.engine.model_cost import ModelCost
+from app.engine.control.acceptance import Acceptance
+from app.engine.control.draft_model_cost import ModelCost
+from app.engine.control.policy import Adaptive
+from app.engine.decoding.controller import Controller, FixedLength
 from drafters.base import Draft, Drafter
 from drafters.draft_model import DraftModel
 from drafters.hybrid import Hybrid

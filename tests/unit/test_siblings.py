@@ -5,15 +5,15 @@ from itertools import combinations, product
 
 import pytest
 
-from app.engine.acceptance import Acceptance
-from app.engine.adaptive import Adaptive
 from app.engine.calibrate import VerifyCurve
-from app.engine.control import FixedLength, with_siblings
+from app.engine.control.acceptance import Acceptance
+from app.engine.control.draft_model_cost import ModelCost
+from app.engine.control.expected_gain import MARGIN, best_siblings
+from app.engine.control.policy import Adaptive
+from app.engine.decoding.controller import FixedLength, with_siblings
 from app.engine.messages import Said
-from app.engine.model_cost import ModelCost
 from app.engine.round import Round
 from app.engine.stats import Stats
-from app.engine.value import MARGIN, best_siblings
 from app.engine.verify import Verdict
 from app.report import round_record
 from drafters.base import Draft

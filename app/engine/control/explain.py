@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from app.engine.acceptance import SourceCount
-from app.engine.adaptive import Adaptive
-from app.engine.value import Seconds, break_even, no_time
+from app.engine.control.acceptance import SourceCount
+from app.engine.control.expected_gain import Seconds, break_even, no_time
+from app.engine.control.policy import Adaptive
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ import pytest
 from adapting import played
 from checking import caught
 
-from app.engine.adaptive import Adaptive
 from app.engine.calibrate import VerifyCurve
-from app.engine.stake import STAKE_TOKENS, Stake, kept_back
+from app.engine.control.loss_budget import STAKE_TOKENS, Stake, kept_back
+from app.engine.control.policy import Adaptive
 from drafters.base import Draft
 
 DEAR = VerifyCurve({1: 1.0, 2: 1.3, 4: 2.0, 8: 3.8})
@@ -104,7 +104,7 @@ def test_where_passes_are_dear_and_answers_short_one_guess_is_all_that_may_be_wr
     assert guesses_after(0, 20) == guesses_after(9, 200) == 2
     check()
     with pytest.MonkeyPatch.context() as broken, caught():
-        broken.setattr("app.engine.stake._LENGTH_SHARE", 1.0)
+        broken.setattr("app.engine.control.loss_budget._LENGTH_SHARE", 1.0)
         check()
 
 

@@ -12,15 +12,15 @@ from dataclasses import replace
 from itertools import accumulate
 from operator import mul
 
-from app.engine.acceptance import Acceptance
 from app.engine.calibrate import VerifyCurve
-from app.engine.control import places_of, with_siblings
-from app.engine.looks import LOOK_SHARE, Looks
-from app.engine.model_cost import SMALLEST_WINDOW, WINDOWS, ModelCost
+from app.engine.control.acceptance import Acceptance
+from app.engine.control.draft_model_cost import SMALLEST_WINDOW, WINDOWS, ModelCost
+from app.engine.control.expected_gain import Seconds, affordable, best_length, best_siblings, no_time, worth_of_rest
+from app.engine.control.loss_budget import STAKE_SHARE, Stake, first_length, kept_back, run_trust
+from app.engine.control.suffix_polling import LOOK_SHARE, Looks
+from app.engine.decoding.controller import places_of, with_siblings
 from app.engine.passes import Bounds
 from app.engine.round import Round
-from app.engine.stake import STAKE_SHARE, Stake, first_length, kept_back, run_trust
-from app.engine.value import Seconds, affordable, best_length, best_siblings, no_time, worth_of_rest
 from drafters.base import NO_DRAFT, Draft
 from drafters.draft_model import Hindsight
 from drafters.hybrid import Ask, Wish, checked_source

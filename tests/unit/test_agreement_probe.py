@@ -8,12 +8,12 @@ import pytest
 from checking import caught
 from fakes import StoppingModel
 
-from app.engine import first_look
-from app.engine.adaptive import Adaptive
 from app.engine.bench_arms import ArmKit, ArmSpec, make_arms
 from app.engine.bench_lend import Lender
 from app.engine.calibrate import VerifyCurve
-from app.engine.first_look import agreement
+from app.engine.control import agreement_probe
+from app.engine.control.agreement_probe import agreement
+from app.engine.control.policy import Adaptive
 from models.base import Logits
 from models.errors import Cancelled
 from models.likeliest import likeliest
@@ -29,7 +29,7 @@ def row_after(model: ToyModel) -> Logits:
 
 def test_it_is_the_share_of_places_where_one_token_at_a_time_both_expect_the_same() -> None:
     target, draft = ToyModel(1), ToyModel(1, unlikeness=UNLIKE)
-    text = target.vocab.tokenize(first_look._TEXT, special=False)[: first_look._TOKENS]
+    text = target.vocab.tokenize(agreement_probe._TEXT, special=False)[: agreement_probe._TOKENS]
     pairs = [(int(target.decode([t], rows=1).argmax()), int(draft.decode([t], rows=1).argmax())) for t in text]
     expected = np.mean([theirs == own for theirs, own in pairs])
     assert 0 < expected < 1

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from app.engine.adaptive import Adaptive
-from app.engine.batching import BatchingController, SharedBatch
 from app.engine.calibrate import VerifyCurve
+from app.engine.control.policy import Adaptive
+from app.engine.control.shared_control import BatchingController, SharedBatch
 from app.engine.passes import Bounds
 from app.engine.round import Round
 from app.engine.verify import Verdict

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from app.engine.calibrate import VerifyCurve
-from app.engine.value import Seconds, can_pay
+from app.engine.control.expected_gain import Seconds, can_pay
 from drafters.hybrid import looks_back
 
 SMALLEST_WINDOW = 16

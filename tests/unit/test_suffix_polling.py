@@ -6,9 +6,9 @@ import pytest
 from adapting import EVEN, FLAT, MODEL, ROOM, free, model_cost, new, played
 from checking import caught
 
-import app.engine.looks
-from app.engine.adaptive import _LOOK_AGAIN, Adaptive
-from app.engine.looks import Looks
+import app.engine.control.suffix_polling
+from app.engine.control.policy import _LOOK_AGAIN, Adaptive
+from app.engine.control.suffix_polling import Looks
 from app.engine.round import Round
 from app.engine.verify import Verdict
 from drafters.base import NO_DRAFT, Draft
@@ -66,7 +66,7 @@ def test_the_dearer_looks_are_the_sooner_pauses_grow_and_the_longer_they_get() -
 def test_what_looks_in_vain_cost_is_a_small_share_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(looked(Looks(), 2000)) * DEAR < 0.004 * 2000 / PRICE
     # Broken on purpose: nothing is too dear.
-    monkeypatch.setattr(app.engine.looks, "LOOK_SHARE", float("inf"))
+    monkeypatch.setattr(app.engine.control.suffix_polling, "LOOK_SHARE", float("inf"))
     assert sum(looked(Looks(), 2000)) * DEAR > 0.015 * 2000 / PRICE
 
 
@@ -121,7 +121,7 @@ def test_looks_however_dear_do_not_keep_back_what_is_found_in_the_end() -> None:
 
     assert checks_after(100, 0.2)
     with pytest.MonkeyPatch.context() as broken, caught():
-        broken.setattr("app.engine.adaptive.LOOK_SHARE", float("inf"))
+        broken.setattr("app.engine.control.policy.LOOK_SHARE", float("inf"))
         assert checks_after(100, 0.2)
 
 

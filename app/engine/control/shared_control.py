@@ -9,12 +9,12 @@ pass without this answer comes on top. So the more there are at once, the less i
 from collections.abc import Sequence
 from typing import cast
 
-from app.engine.adaptive import Adaptive
 from app.engine.calibrate import VerifyCurve
-from app.engine.control import FixedLength
+from app.engine.control.expected_gain import MARGIN, best_length
+from app.engine.control.policy import Adaptive
+from app.engine.decoding.controller import FixedLength
 from app.engine.passes import Bounds
 from app.engine.round import Round
-from app.engine.value import MARGIN, best_length
 from drafters.base import Draft
 from models.base import Companion, LanguageModel
 

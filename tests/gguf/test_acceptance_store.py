@@ -10,13 +10,13 @@ from fakes import FakeClock
 from gguf import LlamaFileType
 from tiny_gguf import write_llama
 
-from app.engine import track_record
-from app.engine.acceptance import Acceptance
-from app.engine.adaptive import Adaptive
+from app.engine.control import acceptance_store
+from app.engine.control.acceptance import Acceptance
+from app.engine.control.acceptance_store import RECORD_KEY, TrackRecord
+from app.engine.control.policy import Adaptive
 from app.engine.load import LoadPlan
 from app.engine.messages import Said
 from app.engine.question import Question
-from app.engine.track_record import RECORD_KEY, TrackRecord
 from app.engine.worker import Worker
 from drafters.base import Draft
 from drafters.registry import parse_drafter
@@ -149,7 +149,7 @@ def test_a_new_pair_is_looked_at_before_its_first_answer_and_once(tmp_path: Path
 
     def again() -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(track_record, "agreement", lambda *_: pytest.fail("it was looked at before"))
+            patch.setattr(acceptance_store, "agreement", lambda *_: pytest.fail("it was looked at before"))
             assert first(model) == pytest.approx(known)
 
     known = first(model)

@@ -6,10 +6,10 @@ from unittest.mock import patch
 import pytest
 from adapting import EVEN, FLAT, MODEL, ROOM, STEEP, free, model_cost, new, played
 
-from app.engine.adaptive import _PROBE_SHARE, Adaptive
-from app.engine.looks import LOOK_SHARE
+from app.engine.control.loss_budget import STAKE_SHARE, STAKE_TOKENS, kept_back
+from app.engine.control.policy import _PROBE_SHARE, Adaptive
+from app.engine.control.suffix_polling import LOOK_SHARE
 from app.engine.round import Round
-from app.engine.stake import STAKE_SHARE, STAKE_TOKENS, kept_back
 from app.engine.verify import Verdict
 from drafters.base import NO_DRAFT, Draft
 from drafters.hybrid import Ask, Wish

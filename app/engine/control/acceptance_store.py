@@ -1,12 +1,12 @@
 """What a draft model has shown, kept from one run to the next: how often a target took its guesses, and no text.
 
-A draft model that has shown nothing is not lent the time to read a prompt (`app.engine.stake`). A script gives one
+A draft model that has shown nothing is not lent the time to read a prompt (see `loss_budget`). A script gives one
 answer a process: it would begin each of them as if nobody knew the pair. So a run goes on from what the last one knew,
 as one answer does from another: half of it counts. The very first one begins with a look at a text that comes along.
 """
 
-from app.engine.acceptance import Acceptance
-from app.engine.first_look import agreement
+from app.engine.control.acceptance import Acceptance
+from app.engine.control.agreement_probe import agreement
 from drafters.draft_model import DraftModel
 from models.base import LanguageModel
 from models.errors import LocalspecError

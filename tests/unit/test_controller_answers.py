@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay import Played, Trace
 
-from app.engine.adaptive import _PROBE_SHARE, Adaptive
 from app.engine.calibrate import VerifyCurve
-from app.engine.model_cost import ModelCost
+from app.engine.control.draft_model_cost import ModelCost
+from app.engine.control.loss_budget import LOAN_TOKENS, RUN_TOKENS, STAKE_SHARE, STAKE_TOKENS, Stake, run_trust
+from app.engine.control.policy import _PROBE_SHARE, Adaptive
 from app.engine.round import Round
-from app.engine.stake import LOAN_TOKENS, RUN_TOKENS, STAKE_SHARE, STAKE_TOKENS, Stake, run_trust
 from app.engine.verify import Verdict
 from drafters.base import NO_DRAFT, Draft, Drafter
 from models.sampling import Sampler
@@ -288,7 +288,7 @@ def tokens_before_a_copy_is_made() -> int:
 
 def test_a_copy_that_goes_on_is_made_though_the_answer_has_lost_what_it_may() -> None:
     assert tokens_before_a_copy_is_made() <= 13
-    with patch("app.engine.adaptive.run_trust", lambda *_: 0.0):
+    with patch("app.engine.control.policy.run_trust", lambda *_: 0.0):
         assert tokens_before_a_copy_is_made() > 15
 
 
