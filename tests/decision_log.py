@@ -29,18 +29,20 @@ from replay import Cost, ReplayModel, Trace, VirtualClock, load
 
 import drafters.draft_model
 from app.engine.calibrate import QUICK_WIDTHS, VerifyCurve
+from app.engine.control.adaptive_controller import AdaptiveController
+from app.engine.control.controller_state import AnswerSettings
 from app.engine.control.draft_model_cost import ModelCost
 from app.engine.control.explain import explain
-from app.engine.control.policy import Adaptive
+from app.engine.control.policy import AdaptiveModelPolicy
 from app.engine.control.shared_control import BatchingController, SharedBatch
-from app.engine.decoding.controller import Controller
+from app.engine.decoding.controller import Controller, RoundPlan
 from app.engine.ending import Ending
 from app.engine.passes import Bounds, Pass
 from app.engine.round import Round
 from app.engine.session import Session
 from drafters.base import Draft
 from drafters.draft_model import DraftModel, Hindsight
-from drafters.hybrid import Hybrid, Wish
+from drafters.hybrid import Hybrid, ModelRequest
 from drafters.suffix import SuffixDrafter
 from models.base import LanguageModel, Logits
 from models.sampling import Sampler, SamplingParams
@@ -135,7 +137,7 @@ class Log:
 class Logged:
     """A controller whose decisions are logged; to the hybrid drafter it answers as the controller inside does."""
 
-    def __init__(self, inner: Adaptive, outer: Controller) -> None:
+    def __init__(self, inner: AdaptiveController, outer: Controller) -> None:
         self.inner, self.outer, self.log = inner, outer, Log()
 
     # --- to the loop
@@ -151,40 +153,53 @@ class Logged:
     def begin(self) -> None:
         self.outer.begin()
 
-    def limit(self) -> int:
-        limit = self.outer.limit()
-        self.log.add("limit", limit)
-        return limit
+    def plan(self) -> RoundPlan:
+        plan = self.outer.plan()
+        self.log.add("limit", plan.limit)
+        return plan
 
-    def trim(self, draft: Draft, room: int) -> Draft:
-        kept = self.outer.trim(draft, room)
+    def select(self, draft: Draft, room: int) -> Draft:
+        kept = self.outer.select(draft, room)
         places, shared = [place for place, _ in kept.siblings], self.bounds and self.bounds.passes
         self.log.add("select", draft.source, len(draft.tokens), len(kept.tokens), places, shared, self.certain)
         return kept
 
     def observe(self, round_: Round) -> None:
         self.outer.observe(round_)
-        self.log.add("next try", self.inner.rounds_to_next_try())
-        self.log.figures.append(self.inner.price)
+        self.log.add("next try", self.inner.policy.rounds_to_next_probe())
+        self.log.figures.append(self.inner.state.rate)
 
     # --- to the hybrid drafter
 
+    @property
+    def policy(self) -> "Logged":
+        return self
+
     def worth(self, draft: Draft) -> float:
-        worth = self.inner.worth(draft)
+        worth = self.inner.policy.worth(draft)
         self.log.figures.append(worth)
         return worth
 
-    def wish(self, free: Draft, unread: int, limit: int, *, skipped: int = 0) -> Wish:
-        wish = self.inner.wish(free, unread, limit, skipped=skipped)
-        self.log.add("request", unread, skipped, wish.ask.value, wish.length, wish.window)
-        return wish
+    def request(self, free: Draft, unread: int, limit: int, *, skipped: int = 0) -> ModelRequest:
+        request = self.inner.policy.request(free, unread, limit, skipped=skipped)
+        self.log.add("request", unread, skipped, request.ask.value, request.length, request.window)
+        return request
+
+    def requested(self, request: ModelRequest) -> None:
+        self.inner.requested(request)
+
+    def read(self) -> None:
+        self.inner.read()
+
+    def stepped(self) -> None:
+        self.inner.stepped()
 
     def learn(self, source: str, hindsight: Hindsight) -> None:
         self.log.add("learn", source, len(hindsight))
         self.inner.learn(source, hindsight)
 
     def goes_on(self, source: str, confidence: tuple[float, ...]) -> bool:
-        goes_on = self.inner.goes_on(source, confidence)
+        goes_on = self.inner.policy.goes_on(source, confidence)
         self.log.add("step", source, len(confidence), goes_on)
         return goes_on
 
@@ -192,15 +207,15 @@ class Logged:
         return asdict(explain(self.inner))
 
 
-def new_controller(curve: VerifyCurve, model: ModelCost | None, situation: Situation) -> Adaptive:
-    controller = Adaptive(curve, 31, model)
-    controller.branches, controller.fills_hole = situation.max_siblings, situation.infill
-    return controller
+def new_controller(curve: VerifyCurve, model: ModelCost | None, situation: Situation) -> AdaptiveController:
+    settings = AnswerSettings(31, max_siblings=situation.max_siblings, infill=situation.infill)
+    return AdaptiveController(curve, settings, model)
 
 
 _DECIDING = {
-    Adaptive: ("begin", "limit", "trim", "observe", "worth", "wish", "learn", "goes_on"),
-    BatchingController: ("begin", "limit", "trim", "observe"),
+    AdaptiveController: ("begin", "plan", "select", "observe", "requested", "learn", "read", "stepped"),
+    AdaptiveModelPolicy: ("worth", "request", "goes_on"),
+    BatchingController: ("begin", "plan", "select", "observe"),
 }
 """The methods that the loop and the hybrid drafter call, by class: their time is that of deciding."""
 
@@ -271,14 +286,14 @@ class _Chat:
             kind = trace.kind
             yield self._answer(trace, controller)
 
-    def _controller(self) -> Adaptive:
+    def _controller(self) -> AdaptiveController:
         measured = {width: self._cost(width, 0) for width in QUICK_WIDTHS}
         measured[1] *= self._situation.believed_one
         draft = VerifyCurve({width: self._draft_cost(width, 0) for width in (1, 2, 4, 16)})
         model = None if self._situation.step is None else ModelCost("model:draft", draft)
         return new_controller(VerifyCurve(measured), model, self._situation)
 
-    def _answer(self, trace: Trace, inner: Adaptive) -> LoggedAnswer:
+    def _answer(self, trace: Trace, inner: AdaptiveController) -> LoggedAnswer:
         clock = VirtualClock()
         target = JoinableModel("target", trace, self._cost, clock)
         logged = Logged(inner, self._outer(inner, target, trace, clock))
@@ -302,7 +317,7 @@ class _Chat:
             rounded([*logged.log.figures, logged.explained()]),
         )
 
-    def _outer(self, inner: Adaptive, target: JoinableModel, trace: Trace, clock: VirtualClock) -> Controller:
+    def _outer(self, inner: AdaptiveController, target: JoinableModel, trace: Trace, clock: VirtualClock) -> Controller:
         if not self._situation.companions:
             return inner
         batch = SharedBatch(VerifyCurve({width: self._cost(width, 0) for width in QUICK_WIDTHS}), 8)
@@ -402,11 +417,11 @@ class Stopwatch:
         def timing(*arguments: Any, **options: Any) -> Any:
             if self._depth:
                 return call(*arguments, **options)
-            self._depth, started = 1, time.perf_counter()
+            self._depth, started = 1, time.thread_time()
             try:
                 return call(*arguments, **options)
             finally:
-                self.seconds += time.perf_counter() - started
+                self.seconds += time.thread_time() - started
                 self._depth = 0
 
         return timing
@@ -416,21 +431,21 @@ def timing(situation: Situation) -> tuple[float, float]:
     """Return the real microseconds a round of deciding, and of all but the models."""
     deciding, models, rounds = Stopwatch(), Stopwatch(), 0
     kept = [(kind, name, getattr(kind, name)) for kind, names in _DECIDING.items() for name in names]
-    decode, logged = JoinableModel.decode, (Logged.observe, Logged.trim)
+    decode, logged = JoinableModel.decode, (Logged.observe, Logged.select)
     for kind, name, call in kept:
         setattr(kind, name, deciding.timed(call))
     JoinableModel.decode = models.timed(decode)  # type: ignore[method-assign]
     # The log's own questions are no part of deciding.
     Logged.observe = lambda self, round_: self.outer.observe(round_)  # type: ignore[method-assign]
-    Logged.trim = lambda self, draft, room: self.outer.trim(draft, room)  # type: ignore[method-assign]
-    started = time.perf_counter()
+    Logged.select = lambda self, draft, room: self.outer.select(draft, room)  # type: ignore[method-assign]
+    started = time.thread_time()
     try:
         rounds = sum(answer.rounds for answer in logged_answers([situation]))
     finally:
         for kind, name, call in kept:
             setattr(kind, name, call)
-        JoinableModel.decode, (Logged.observe, Logged.trim) = decode, logged  # type: ignore[method-assign]
-    host = time.perf_counter() - started - models.seconds
+        JoinableModel.decode, (Logged.observe, Logged.select) = decode, logged  # type: ignore[method-assign]
+    host = time.thread_time() - started - models.seconds
     return 1e6 * deciding.seconds / rounds, 1e6 * host / rounds
 
 

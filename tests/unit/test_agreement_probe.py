@@ -12,8 +12,8 @@ from app.engine.bench_arms import ArmKit, ArmSpec, make_arms
 from app.engine.bench_lend import Lender
 from app.engine.calibrate import VerifyCurve
 from app.engine.control import agreement_probe
+from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.agreement_probe import agreement
-from app.engine.control.policy import Adaptive
 from models.base import Logits
 from models.errors import Cancelled
 from models.likeliest import likeliest
@@ -105,9 +105,9 @@ def test_the_arm_auto_of_a_benchmark_knows_what_was_seen() -> None:
 
     def proved(agreed: float | None) -> float:
         (arm,) = make_arms([ArmSpec("auto")], replace(kit, agreed=agreed))
-        assert isinstance(arm.controller, Adaptive)
-        assert arm.controller.model is not None
-        return arm.controller.acceptance.proved(arm.controller.model.name, 1)[0]
+        assert isinstance(arm.controller, AdaptiveController)
+        assert arm.controller.state.model is not None
+        return arm.controller.acceptance.proven(arm.controller.state.model.name, 1)[0]
 
     assert proved(None) == 0.0
     assert 0.4 < proved(0.7) < 0.7

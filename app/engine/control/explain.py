@@ -1,10 +1,12 @@
-"""Why drafting does what it does, as numbers: what a pass costs, what each source was worth, and what it would need."""
+"""Why drafts are as long as they are, in numbers: what a pass costs, how often each source is right, and must be."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.engine.control.acceptance import SourceCount
+from app.engine.control.adaptive_controller import AdaptiveController
+from app.engine.control.controller_state import AnswerSettings, ControllerState
 from app.engine.control.expected_gain import Seconds, break_even, no_time
-from app.engine.control.policy import Adaptive
+from app.engine.control.policy import AdaptiveModelPolicy, DraftLengthPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,21 +21,24 @@ class WidthCost:
 
 @dataclass(frozen=True, slots=True)
 class SourceAccount:
-    """What a source of guesses was seen to do, checked or not, since the models were loaded."""
+    """What a source of drafts was seen to do, verified or not, since the models were loaded.
+
+    The field names are those of `--json`.
+    """
 
     name: str
     guessed_at: tuple[int, ...]
-    """Guesses at each place of a draft whose predecessors all came true."""
+    """Draft tokens at each place whose predecessors were all right."""
     right_at: tuple[int, ...]
     chance: float
-    """Chance of its next guess, as learnt: the recent past counts most."""
+    """Acceptance probability of its next token, as learnt: the recent past counts most."""
     needed: float | None
-    """Chance a token from which on it pays here and now; None: it never does."""
+    """Acceptance probability a token from which on it pays here and now; None: it never does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What the controller knows, at one moment."""
+    """What the controller knows, at one moment. The field names are those of `--json`."""
 
     longest: int
     """Longest draft that is allowed."""
@@ -48,9 +53,9 @@ class Explanation:
     model_step_ratio: float | None
     """Its pass of one token over the target's."""
     next_try: int | None
-    """Rounds until a draft model that does not pay is tried again; None: it pays, or can't at any acceptance."""
+    """Rounds until a draft model that does not pay is probed; None: it pays, or can't at any acceptance."""
     adapts: bool = True
-    """Whether it decides at all; else every draft of a fixed length is checked, and nothing is learnt."""
+    """Whether it decides at all; else every draft of a fixed length is verified, and nothing is learnt."""
     failure: str = ""
     """What went wrong with the draft model in this answer, which goes on without it."""
     model_tuned: bool = True
@@ -59,36 +64,45 @@ class Explanation:
     """How much longer passes of one token take after one over more, in passes of one token; 0: nothing to speak of."""
 
 
-def explain(adaptive: Adaptive, *, adapts: bool = True, failure: str = "") -> Explanation:
-    """Return what a controller knows and does, to be shown; with `adapts` False it is asked for nothing."""
-    one = adaptive.curve.seconds(1)
-    model = adaptive.model
-    widths = [width for width in adaptive.curve.measured if width <= adaptive.longest + 1]
-    costs = (WidthCost(width, adaptive.curve.seconds(width), adaptive.curve.ratio(width)) for width in widths)
+def explain(
+    controller: AdaptiveController, settings: AnswerSettings | None = None, *, adapts: bool = True, failure: str = ""
+) -> Explanation:
+    """Return what a controller knows and would do with these settings; None: with those that it has.
+
+    With `adapts` False it decides nothing.
+    """
+    state, policy = controller.state, controller.policy
+    if settings is not None:
+        state = replace(state, settings=settings)
+        policy = AdaptiveModelPolicy(state, DraftLengthPolicy(state))
+    one, model = state.curve.seconds(1), state.model
+    widths = [width for width in state.curve.measured if width <= state.settings.max_draft + 1]
+    costs = (WidthCost(width, state.curve.seconds(width), state.curve.ratio(width)) for width in widths)
     return Explanation(
-        adaptive.longest,
+        state.settings.max_draft,
         tuple(costs),
         1 / one,
-        adaptive.price,
-        tuple(_account(adaptive, name, count) for name, count in adaptive.acceptance.counts.items() if name),
+        state.rate,
+        tuple(_account(state, name, count) for name, count in state.acceptance.counts.items() if name),
         model.name if model else "",
         model.curve.seconds(1) / one if model else None,
-        adaptive.rounds_to_next_try() if adapts else None,
+        policy.rounds_to_next_probe() if adapts else None,
         adapts,
         failure,
         model is None or model.tuned,
-        adaptive.curve.aftermath_ratio,
+        state.curve.aftermath_ratio,
     )
 
 
-def _account(adaptive: Adaptive, name: str, count: SourceCount) -> SourceAccount:
-    needed = break_even(adaptive.longest, adaptive.curve, 1 / adaptive.curve.seconds(1), _draft_seconds(adaptive, name))
-    chance = adaptive.acceptance.at(name, 0)
-    return SourceAccount(name, tuple(count.guessed_at), tuple(count.right_at), chance, needed)
+def _account(state: ControllerState, name: str, count: SourceCount) -> SourceAccount:
+    plain = 1 / state.curve.seconds(1)
+    needed = break_even(state.settings.max_draft, state.curve, plain, _draft_seconds(state, name))
+    chance = state.acceptance.at(name, 0)
+    return SourceAccount(name, tuple(count.proposed_at), tuple(count.right_at), chance, needed)
 
 
-def _draft_seconds(adaptive: Adaptive, source: str) -> Seconds:
-    model = adaptive.model
+def _draft_seconds(state: ControllerState, source: str) -> Seconds:
+    model = state.model
     if model is None or not source.startswith(model.name):
         return no_time
     return model.draft_seconds(1)
