@@ -225,7 +225,7 @@ def test_a_chance_is_always_a_chance(past: list[tuple[float, bool]], sure: float
 
 def test_nothing_is_proved_before_anything_is_seen() -> None:
     guesses = Draft((1, 2, 3), confidence=(0.9, 0.31, 0.02), source="suffix")
-    assert Acceptance().floors(guesses) == [0.0, 0.0, 0.0]
+    assert Acceptance().lower_bounds(guesses) == [0.0, 0.0, 0.0]
     assert Acceptance().proven("suffix", 9) == [0.0] * 9
 
 

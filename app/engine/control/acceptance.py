@@ -112,16 +112,19 @@ class Acceptance:
 
     def chances(self, draft: Draft) -> list[float]:
         """Return the acceptance probability of each token of a draft."""
+        cells, source, confidence = self._by_evidence.get, draft.source, confidence_of(draft)
         return [
-            self._evidence(draft.source, sure, place).share(sure) for place, sure in enumerate(confidence_of(draft))
+            cells((source, bisect_right(_CONFIDENCES, sure), group), _NO_EVIDENCE).share(sure)
+            for sure, group in zip(confidence, _groups_of(len(confidence)), strict=True)
         ]
 
     def lower_bounds(self, draft: Draft) -> list[float]:
         """Return the lower bound of each of these probabilities: that of a source without observations is 0."""
-        proven = self.proven(draft.source, len(draft.tokens))
+        length = len(draft.tokens)
+        cells, source, proven = self._by_evidence.get, draft.source, self.proven(draft.source, length)
         return [
-            self._evidence(draft.source, sure, place).share(min(sure, least))
-            for place, (sure, least) in enumerate(zip(confidence_of(draft), proven, strict=True))
+            cells((source, bisect_right(_CONFIDENCES, sure), group), _NO_EVIDENCE).share(min(sure, least))
+            for sure, least, group in zip(confidence_of(draft), proven, _groups_of(length), strict=True)
         ]
 
     def proven(self, source: str, length: int) -> list[float]:
@@ -143,9 +146,6 @@ class Acceptance:
         return self._expected(source, _group(place), like)
 
     # A query reads its cell by `get`: a lookup of the default dict would add it.
-
-    def _evidence(self, source: str, sure: float, place: int) -> _Cell:
-        return self._by_evidence.get((source, bisect_right(_CONFIDENCES, sure), _group(place)), _NO_EVIDENCE)
 
     def _proven(self, source: str, group: int) -> float:
         key = (source, group)
@@ -258,4 +258,13 @@ def _groups(length: int) -> range:
 
 def _spread(shares: Sequence[float], length: int) -> list[float]:
     """Return the share of each place from that of its group."""
-    return [shares[_group(place)] for place in range(length)]
+    return [shares[group] for group in _groups_of(length)]
+
+
+_NEAR_GROUPS = tuple(_group(place) for place in range(64))
+"""The groups of the first places, which are asked for many times a round."""
+
+
+def _groups_of(length: int) -> Sequence[int]:
+    """Return the group of each of the first places of a draft."""
+    return _NEAR_GROUPS[:length] if length <= len(_NEAR_GROUPS) else [_group(place) for place in range(length)]

@@ -54,8 +54,7 @@ class AdaptiveController:
 
     def use(self, settings: AnswerSettings) -> None:
         """Take the settings for the passes to come."""
-        if settings != self.state.settings:
-            self.state.use(settings)
+        self.state.use(settings)
 
     def begin(self) -> None:
         """Start an answer; the last one may have been stopped inside a round."""

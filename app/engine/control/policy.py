@@ -105,8 +105,8 @@ class DraftLengthPolicy:
     ) -> int:
         """Return the longest draft whose expected loss is within the seconds that are left of the loss budget."""
         curve = self.state.curve
-        one = curve.seconds(1)
-        cost: Callable[[int], float] = lambda n: (curve.extra(n + 1) + draft_seconds(n)) / one  # noqa: E731
+        one, after, seconds = curve.seconds(1), curve.aftermath, curve.seconds
+        cost: Callable[[int], float] = lambda n: (seconds(n + 1) - one + after + draft_seconds(n)) / one  # noqa: E731
         # Until the first token is there, the reader of the answer sees nothing.
         if self.state.progress.rounds == 0:
             return affordable(longest, cost, (), _FIRST_DELAY, 0.0)
@@ -136,14 +136,14 @@ class AdaptiveModelPolicy:
             return ModelRequest(unread=state.request.unread, reads_part=state.request.reads_part)
         request = self.loan(model, unread, limit) or self._paying(model, free, unread, limit)
         asks = request.ask is not Ask.NOTHING
-        if asks and request.unread < unread:
-            request = replace(request, window=request.unread)
+        window = request.unread if asks and request.unread < unread else None
         given = request.length if request.ask is Ask.CHECK else 0
         # Reading a prompt goes at another pace than drafting.
         timed = request.ask is Ask.DRAFT and unread <= SMALLEST_WINDOW
         return replace(
             request,
-            reads_part=bool(skipped or request.window),
+            window=window,
+            reads_part=bool(skipped or window),
             reading_seconds=model.reading(request.unread + given) if asks else 0.0,
             expected_seconds=model.drafting(unread, 1) if timed else 0.0,
         )

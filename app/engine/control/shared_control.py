@@ -137,4 +137,6 @@ class BatchingController:
     def _join(self, *, shares: bool) -> None:
         self.bounds = Bounds(self._text, self._size) if shares else None
         if isinstance(self._inner, AdaptiveController):
-            self._inner.use(replace(self._inner.settings, companions=self._size - 1 if shares else 0))
+            companions, settings = self._size - 1 if shares else 0, self._inner.settings
+            if companions != settings.companions:
+                self._inner.use(replace(settings, companions=companions))
