@@ -100,7 +100,7 @@ class AdaptiveController:
         """Return the beginning of a draft that is worth verifying; what is cut off is still learnt from."""
         assert self._plan is not None, "plan() comes before select()"
         self.state.losses.spend_expected()
-        self._plan = replace(self._plan, proposed=draft)
+        self._plan = RoundPlan(self._plan.limit, draft, self._plan.caught_up)
         return self.lengths.select(draft, room)
 
     def observe(self, round_: Round) -> None:

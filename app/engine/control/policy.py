@@ -63,12 +63,12 @@ class DraftLengthPolicy:
 
     def worth(self, draft: Draft) -> float:
         """Return the expected gain of the best beginning of a draft, in tokens; 0 for one not worth verifying."""
-        return best_length(self.verifiable(draft), self.state.curve, self.state.rate)[1]
+        return best_length(self.verifiable(draft), self.state.curve, self.state.rate)[1] if draft.tokens else 0.0
 
     def select(self, draft: Draft, room: int) -> Draft:
         """Return the beginning of a draft that is worth verifying, and siblings beside it; see `Controller.select`."""
-        if room == 0:
-            return NO_DRAFT
+        if room == 0 or not draft.tokens:
+            return NO_DRAFT if room == 0 else draft
         state = self.state
         chances = self.verifiable(draft)[:room]
         if draft.probs is None:
