@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from app.engine.explain import Explanation, SourceAccount
+from app.engine.control.explain import Explanation, SourceAccount
 from models.counted import counted
 
 _PLACES_SHOWN = 8

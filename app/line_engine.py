@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
-from app.engine.explain import Explanation
+from app.engine.control.explain import Explanation
 from app.engine.load import LoadPlan
 from app.engine.messages import Ended, Explained, Failed, Message, Ready, Said, Walked
 from app.engine.question import Question

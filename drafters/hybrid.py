@@ -1,12 +1,12 @@
-"""Several drafters as one: what is free is always asked, a draft model only where it is expected to pay for itself.
+"""Several drafters as one: what is free always drafts, a draft model only where it is expected to pay for itself.
 
     suffix index alone     it costs nothing
     draft model alone      a pass a token
     both                   the model reads the index's draft in one pass, cuts it where it disagrees, and goes on from
-                           there: many of its guesses for the price of one (vertical cascade: Chen et al. 2023,
+                           there: many of its draft tokens in the time of one (vertical cascade: Chen et al. 2023,
                            CS Drafting, arXiv 2312.11462)
 
-What pays is not decided here: an Appraiser knows what passes cost and how often each source was right.
+What pays is not decided here: a `DraftModelPolicy` knows what passes cost and how often each source was right.
 """
 
 import logging
@@ -24,12 +24,12 @@ from models.sampling import Sampler
 
 _log = logging.getLogger("localspec.drafters")
 
-_WORTH_A_LOOK_BACK = 16
-"""Unread tokens beyond which reading them is a pass of its own, and tells how the model would have done on them."""
+_READ_ALONG = 16
+"""Unread tokens beyond which reading them is a pass of its own, and shows what the model would have drafted of them."""
 
 
 class Ask(Enum):
-    """What to want from the draft model in a round."""
+    """What to request of the draft model in a round."""
 
     NOTHING = "nothing"
     DRAFT = "draft"
@@ -37,52 +37,102 @@ class Ask(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """How to use the draft model in a round."""
+class ModelRequest:
+    """How to use the draft model in a round, and what pays for it.
+
+    The drafter reads the first three fields, and hands the whole back to `requested()`.
+    """
 
     ask: Ask = Ask.NOTHING
     length: int = 0
     """Tokens that are expected to be worth drafting; of a free draft to check: so many of its tokens are read."""
     window: int | None = None
     """Read only so many of the context's last tokens; None: all that is unread."""
+    unread: int = 1
+    """Tokens of the context to be read for it, or for the next probe where nothing is asked."""
+    reads_part: bool = False
+    """Whether the model has read only the end of the context."""
+    reading_seconds: float = 0.0
+    """Expected time of its first pass."""
+    expected_seconds: float = 0.0
+    """Expected time of a draft of one token, to be compared with the real one; 0: not to be compared."""
+    is_loan: bool = False
+    """Whether the answer may lose more, once, for it."""
+    is_probe: bool = False
+    """Whether it is paid from what is set aside for probes."""
 
 
-class Appraiser(Protocol):
-    """Values drafts, in tokens gained over plain decoding."""
+class DraftModelPolicy(Protocol):
+    """Decides when the draft model drafts, and how far. Its answers change nothing."""
 
     def worth(self, draft: Draft) -> float:
-        """Return what the best beginning of a draft is worth; 0 for one not worth checking."""
+        """Return the expected gain of the best beginning of a draft, in tokens; 0 for one not worth verifying."""
 
-    def wish(self, free: Draft, unread: int, limit: int, *, skipped: int = 0) -> Wish:
+    def request(self, free: Draft, unread: int, limit: int, *, skipped: int = 0) -> ModelRequest:
         """Return how to use the draft model beside a free draft, when it has `unread` tokens to read first.
 
         `skipped` are those before them that it has not read, and will not.
         """
 
-    def learn(self, source: str, hindsight: Hindsight) -> None:
-        """Learn what a draft model would have guessed of a text that is known."""
+    def goes_on(self, source: str, confidence: tuple[float, ...]) -> bool:
+        """Tell whether one more step of the draft model pays after draft tokens of this confidence."""
 
-    def goes_on(self, source: str, sureness: tuple[float, ...]) -> bool:
-        """Tell whether one more step of the draft model pays after guesses of this sureness."""
+
+class DraftModelControl(Protocol):
+    """A policy, and the reports of what the drafter did by it.
+
+    Call order in a round: `requested()`; `learn()` and a second `requested()` if the model had much to read; then,
+    before each step of its own, `read()` and, if the policy lets it go on, `stepped()`.
+    """
+
+    @property
+    def policy(self) -> DraftModelPolicy:
+        """Return the policy."""
+
+    def requested(self, request: ModelRequest) -> None:
+        """Take the request that is made now."""
+
+    def learn(self, source: str, hindsight: Hindsight) -> None:
+        """Learn what a draft model would have drafted of a text that is known; its pass is over."""
+
+    def read(self) -> None:
+        """Take that the pass of the request is over."""
+
+    def stepped(self) -> None:
+        """Take that one more step is made."""
 
 
 class Eager:
-    """The appraiser that takes every draft whole, and asks a draft model in every round: for fixed draft lengths."""
+    """Lets the draft model draft whole drafts in every round without a free one: for fixed draft lengths."""
+
+    @property
+    def policy(self) -> DraftModelPolicy:
+        """Return itself."""
+        return self
 
     def worth(self, draft: Draft) -> float:
         """Return the length."""
         return len(draft.tokens)
 
-    def wish(self, free: Draft, unread: int, limit: int, *, skipped: int = 0) -> Wish:  # noqa: ARG002
-        """Ask the draft model, unless a free draft is there already."""
-        return Wish() if free.tokens else Wish(Ask.DRAFT, limit)
+    def request(self, free: Draft, unread: int, limit: int, *, skipped: int = 0) -> ModelRequest:  # noqa: ARG002
+        """Request a draft, unless a free draft is there already."""
+        return ModelRequest() if free.tokens else ModelRequest(Ask.DRAFT, limit)
+
+    def goes_on(self, source: str, confidence: tuple[float, ...]) -> bool:  # noqa: ARG002
+        """Return True."""
+        return True
+
+    def requested(self, request: ModelRequest) -> None:
+        """Do nothing."""
 
     def learn(self, source: str, hindsight: Hindsight) -> None:
         """Learn nothing."""
 
-    def goes_on(self, source: str, sureness: tuple[float, ...]) -> bool:  # noqa: ARG002
-        """Always go on."""
-        return True
+    def read(self) -> None:
+        """Do nothing."""
+
+    def stepped(self) -> None:
+        """Do nothing."""
 
 
 def checked_source(model: str, free: str) -> str:
@@ -90,9 +140,9 @@ def checked_source(model: str, free: str) -> str:
     return f"{model}+{free}"
 
 
-def looks_back(unread: int, said: int) -> bool:
-    """Tell whether so much is read in a pass of its own, `said` tokens into an answer: where there is one to judge."""
-    return unread > _WORTH_A_LOOK_BACK and said > 1
+def catches_up_first(unread: int, emitted: int) -> bool:
+    """Tell whether so much is read in a pass of its own, `emitted` tokens into an answer: where it can be judged."""
+    return unread > _READ_ALONG and emitted > 1
 
 
 class Hybrid:
@@ -102,21 +152,25 @@ class Hybrid:
         self,
         free: Sequence[Drafter],
         model: DraftModel | None,
-        appraiser: Appraiser,
+        control: DraftModelControl,
         text_order: Callable[[Sequence[int]], Sequence[int]] = tuple,
     ) -> None:
-        """Take who drafts, who values drafts, and in what order a prompt is for those who copy.
+        """Take the drafters, the control of the draft model, and the order of a prompt for drafters that copy.
 
-        The end of a prompt that asks to fill a hole is not what the answer goes on from; see `models.fim`.
+        The end of a prompt that asks for an infill is not what the answer goes on from; see `models.fim`.
         """
         self.name = "+".join([*(drafter.name for drafter in free), *([model.name] if model else [])])
         self._free = tuple(free)
         self._text_order = text_order
         self._model = model
-        self.appraiser: Appraiser = appraiser
+        self._control = control
         self.failure = ""
         """What went wrong with the draft model in this answer, which goes on without it."""
         self._prompt_length = 0
+
+    def use(self, control: DraftModelControl) -> None:
+        """Let another control decide from the next answer on."""
+        self._control = control
 
     def begin(self, prompt: Sequence[int], sampler: Sampler) -> None:
         """Start an answer with all of them."""
@@ -138,37 +192,46 @@ class Hybrid:
         except Cancelled:
             raise
         except LocalspecError as error:
-            # What it might have gained is no reason to lose an answer that the target can give alone.
+            # Its gain is no reason to lose an answer that the target can give alone.
             self.failure = f"{self._model.name} failed: {error.title}"
             _log.warning("%s %s", self.failure, error.cause)
             return free
 
     def _with_model(self, model: DraftModel, free: Draft, context: Sequence[int], limit: int) -> Draft:
         """Return the draft that is expected to gain most, a free one at hand."""
-        wish = self._wish(model, free, context, limit)
-        said = len(context) - self._prompt_length
-        if wish.ask is not Ask.NOTHING and looks_back(model.unread(context), said):
-            self.appraiser.learn(model.name, model.catch_up(context, said))
-            wish = self._wish(model, free, context, limit)
-        if wish.ask is Ask.NOTHING:
+        request = self._request(model, free, context, limit)
+        emitted = len(context) - self._prompt_length
+        if request.ask is not Ask.NOTHING and catches_up_first(model.unread(context), emitted):
+            self._control.learn(model.name, model.catch_up(context, emitted))
+            request = self._request(model, free, context, limit)
+        if request.ask is Ask.NOTHING:
             return free
-        given = free.tokens[: wish.length] if wish.ask is Ask.CHECK else ()
+        given = free.tokens[: request.length] if request.ask is Ask.CHECK else ()
         source = checked_source(model.name, free.source) if given else model.name
-        draft = model.extend(context, given, limit, partial(self.appraiser.goes_on, source))
+        draft = model.extend(context, given, limit, partial(self._goes_on, source))
         return replace(draft, source=source) if draft.tokens else free
 
-    def _wish(self, model: DraftModel, free: Draft, context: Sequence[int], limit: int) -> Wish:
-        """Return how to use the draft model, which then has no more to read than is wished."""
-        wish = self.appraiser.wish(free, model.unread(context), limit, skipped=model.skipped)
-        if wish.window is not None:
-            model.focus(context, wish.window)
-        return wish
+    def _request(self, model: DraftModel, free: Draft, context: Sequence[int], limit: int) -> ModelRequest:
+        """Make a request to the draft model, which then has no more to read than is requested."""
+        request = self._control.policy.request(free, model.unread(context), limit, skipped=model.skipped)
+        self._control.requested(request)
+        if request.window is not None:
+            model.focus(context, request.window)
+        return request
+
+    def _goes_on(self, source: str, confidence: tuple[float, ...]) -> bool:
+        """Tell whether to make one more step, and report it."""
+        self._control.read()
+        goes_on = self._control.policy.goes_on(source, confidence)
+        if goes_on:
+            self._control.stepped()
+        return goes_on
 
     def _best_free(self, context: Sequence[int], limit: int) -> Draft:
         drafts = [draft for drafter in self._free if (draft := drafter.propose(context, limit)).tokens]
         if len(drafts) == 1:
             return drafts[0]
-        return max(drafts, key=self.appraiser.worth, default=NO_DRAFT)
+        return max(drafts, key=self._control.policy.worth, default=NO_DRAFT)
 
     def accept(self, emitted: Sequence[int], accepted: int) -> None:
         """Let all of them learn what was emitted."""

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 
-from adapting import model_cost
+from adapting import controller, model_cost
 from replay import Cost, Played, ReplayModel, Trace, play
 
-from app.engine.adaptive import Adaptive
 from app.engine.calibrate import VerifyCurve
-from app.engine.model_cost import ModelCost
-from app.engine.stake import LOAN_TOKENS, STAKE_TOKENS
+from app.engine.control.adaptive_controller import AdaptiveController
+from app.engine.control.draft_model_cost import ModelCost
+from app.engine.control.loss_budget import BUDGET_TOKENS, LOAN_TOKENS
 from drafters.base import Drafter
 from drafters.draft_model import DraftModel
 from drafters.hybrid import Hybrid
@@ -30,7 +30,7 @@ def cost_of(curve: dict[int, float] | VerifyCurve) -> Cost:
     return lambda width, _: table[width - 1]
 
 
-Make = Callable[[VerifyCurve, int, ModelCost | None], Adaptive]
+Make = Callable[[VerifyCurve, int, ModelCost | None], AdaptiveController]
 
 
 def replayed(
@@ -38,10 +38,10 @@ def replayed(
     curve: dict[int, float],
     step: float | None = None,
     free_drafter: Callable[[Trace], Drafter] | None = None,
-    make: Make = Adaptive,
+    make: Make = controller,
     cost: Cost | None = None,
     draft_cost: Cost | None = None,
-) -> tuple[list[Played], Adaptive]:
+) -> tuple[list[Played], AdaptiveController]:
     """Answer one trace after the other with one controller, as in a chat; return the answers and the controller."""
     told, adaptive = replayed_with_loans(traces, curve, step, free_drafter, make, cost, draft_cost)
     return [answer for answer, _ in told], adaptive
@@ -52,15 +52,15 @@ def replayed_with_loans(
     curve: dict[int, float],
     step: float | None = None,
     free_drafter: Callable[[Trace], Drafter] | None = None,
-    make: Make = Adaptive,
+    make: Make = controller,
     cost: Cost | None = None,
     draft_cost: Cost | None = None,
-) -> tuple[list[tuple[Played, float]], Adaptive]:
+) -> tuple[list[tuple[Played, float]], AdaptiveController]:
     """Do the same, and tell with each answer what was lent in it, in tokens."""
     price = None if step is None else model_cost(step, "model:draft")
     adaptive = make(VerifyCurve(curve), 31, price)
 
-    def arm(target: ReplayModel, draft: ReplayModel, current: Trace) -> tuple[Drafter, Adaptive]:
+    def arm(target: ReplayModel, draft: ReplayModel, current: Trace) -> tuple[Drafter, AdaptiveController]:
         model = None if step is None else DraftModel(draft, target.vocab)
         if model is not None:
             draft.skipped = lambda: model.skipped
@@ -74,5 +74,5 @@ def replayed_with_loans(
             cost or cost_of(curve),
             draft_cost or cost_of(model_cost(step or 0.1).curve),
         )
-        told.append((answer, LOAN_TOKENS if adaptive._at_stake.tokens > STAKE_TOKENS else 0.0))
+        told.append((answer, LOAN_TOKENS if adaptive.state.losses.tokens > BUDGET_TOKENS else 0.0))
     return told, adaptive

@@ -8,7 +8,7 @@ import pytest
 from fakes import ScriptedDrafter
 
 from app.engine.bench import PLAIN, Answer, Arm, Bench, BenchPrompt, OnAnswer, Skipped, Turn
-from app.engine.control import FixedLength
+from app.engine.decoding.controller import FixedLength
 from app.engine.ending import Finish
 from app.engine.stats import Stats
 from drafters.base import NullDrafter

@@ -9,14 +9,14 @@ from random import Random
 
 import numpy as np
 
-from app.engine.control import Controller, FixedLength
+from app.engine.decoding.controller import Controller, FixedLength
 from app.engine.ending import Ending, Finish
 from app.engine.round import Round
 from app.engine.session import Session
 from app.engine.stats import Stats
 from drafters.base import NO_DRAFT, Draft, Drafter, NullDrafter
 from drafters.draft_model import Hindsight
-from drafters.hybrid import Ask, Wish
+from drafters.hybrid import Ask, ModelRequest
 from models.base import LanguageModel, Logits, Vocab
 from models.errors import Cancelled, LocalspecError
 from models.sampling import Sampler, SamplingParams
@@ -109,22 +109,35 @@ class AlwaysWrongDrafter(OracleDrafter):
 
 
 class Whimsical:
-    """An appraiser that answers anything at all: it may waste time, and nothing else."""
+    """A control of the draft model that answers anything at all: it may waste time, and nothing else."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
 
+    @property
+    def policy(self) -> "Whimsical":
+        return self
+
     def worth(self, draft: Draft) -> float:  # noqa: ARG002
         return self._random.random()
 
-    def wish(self, free: Draft, unread: int, limit: int, *, skipped: int = 0) -> Wish:  # noqa: ARG002
+    def request(self, free: Draft, unread: int, limit: int, *, skipped: int = 0) -> ModelRequest:  # noqa: ARG002
         window = self._random.choice([None, None, None, 1, 5, 20])
-        return Wish(self._random.choice(list(Ask)), self._random.randint(0, limit + 3), window)
+        return ModelRequest(self._random.choice(list(Ask)), self._random.randint(0, limit + 3), window)
+
+    def requested(self, request: ModelRequest) -> None:
+        pass
 
     def learn(self, source: str, hindsight: Hindsight) -> None:
         pass
 
-    def goes_on(self, source: str, sureness: tuple[float, ...]) -> bool:  # noqa: ARG002
+    def read(self) -> None:
+        pass
+
+    def stepped(self) -> None:
+        pass
+
+    def goes_on(self, source: str, confidence: tuple[float, ...]) -> bool:  # noqa: ARG002
         return self._random.random() < 0.7
 
 
@@ -135,7 +148,7 @@ class Trims(FixedLength):
         super().__init__(draft_length)
         self._random = Random(seed)
 
-    def trim(self, draft: Draft, room: int) -> Draft:  # noqa: ARG002
+    def select(self, draft: Draft, room: int) -> Draft:  # noqa: ARG002
         return draft.shortened(self._random.randint(0, len(draft.tokens)))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from app.engine.control import Controller
+from app.engine.decoding.controller import Controller
 from app.engine.ending import Ending
 from app.engine.round import Round
 from app.engine.session import Session

@@ -6,6 +6,7 @@ from functools import lru_cache
 from itertools import product
 
 import pytest
+from adapting import controller
 from checking import FIXED
 from fakes import (
     END,
@@ -30,10 +31,9 @@ from fakes import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.engine.adaptive import Adaptive
 from app.engine.calibrate import VerifyCurve
+from app.engine.control.draft_model_cost import ModelCost
 from app.engine.ending import Finish
-from app.engine.model_cost import ModelCost
 from app.engine.session import Session
 from drafters.base import Drafter, NullDrafter
 from drafters.draft_model import DraftModel
@@ -282,8 +282,8 @@ def test_whatever_passes_cost_adaptive_drafting_gives_the_text_of_plain_decoding
     price = (
         ModelCost(DRAFTERS[model](case, target, plain_of(case)).name, VerifyCurve({1: 0.5, 16: 2})) if model else None
     )
-    adaptive = Adaptive(curve, longest, price)
-    drafter.appraiser = adaptive
+    adaptive = controller(curve, longest, price)
+    drafter.use(adaptive)
     got = run(case, drafter, longest, replace(INTACT, controller=lambda _, __: adaptive), target)
     assert not difference(plain_of(case), got)
 

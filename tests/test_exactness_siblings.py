@@ -7,6 +7,7 @@ from itertools import product
 
 import pytest
 import test_exactness as chains
+from adapting import controller
 from checking import FIXED
 from fakes import (
     END,
@@ -27,10 +28,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from two_guesses import BRANCHES, TwoGuesses, came_true, toy_draft, two_guesses, with_second_guesses
 
-from app.engine.adaptive import Adaptive
 from app.engine.calibrate import VerifyCurve
+from app.engine.control.adaptive_controller import AdaptiveController
+from app.engine.control.draft_model_cost import ModelCost
 from app.engine.ending import Finish
-from app.engine.model_cost import ModelCost
 from app.engine.session import Session
 from drafters.base import Draft, Drafter
 from drafters.draft_model import DraftModel
@@ -194,15 +195,15 @@ def test_whatever_passes_cost_adaptive_second_guesses_leave_the_text_as_it_is(
     assert not difference(plain_of(case), got)
 
 
-def cheap_rows(drafter: Drafter, longest: int, ratios: dict[int, float]) -> Adaptive:
+def cheap_rows(drafter: Drafter, longest: int, ratios: dict[int, float]) -> AdaptiveController:
     """Return a controller that may use second guesses, on a target whose passes cost so much by their width."""
     model = drafter._model if isinstance(drafter, Hybrid) else drafter  # type: ignore[attr-defined]
-    adaptive = Adaptive(
+    adaptive = controller(
         VerifyCurve({1: 3.0, **ratios}), longest, ModelCost(model.name, VerifyCurve({1: 0.01, 16: 0.1}))
     )
-    adaptive.branches = BRANCHES
+    adaptive.use(replace(adaptive.settings, max_siblings=BRANCHES))
     if isinstance(drafter, Hybrid):
-        drafter.appraiser = adaptive
+        drafter.use(adaptive)
     return adaptive
 
 

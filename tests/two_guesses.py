@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from fakes import END, INTACT, LETTERS, Answer, MakeDrafter, OracleDrafter, Parts
 
-from app.engine.control import FixedLength
+from app.engine.decoding.controller import FixedLength
 from drafters.base import Draft, Drafter
 from drafters.draft_model import DraftModel
 from models.base import LanguageModel

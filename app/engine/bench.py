@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from app.engine.adaptive import Adaptive
-from app.engine.control import Controller
+from app.engine.control.adaptive_controller import AdaptiveController
+from app.engine.decoding.controller import Controller
 from app.engine.ending import Ending, Finish
 from app.engine.guided import completes, state_of
 from app.engine.round import Clock, Round
@@ -241,8 +241,8 @@ class Bench:
         state = state_of(prompt.grammar, self._target.vocab, len(tokens), preface)
         sampler = Sampler(sampling, self._accept, grammar=state)
         ending = Ending(self._target.vocab, budget=self._max_tokens, is_complete=completes(sampler))
-        if isinstance(arm.controller, Adaptive):
-            arm.controller.fills_hole = not prompt.turns
+        if isinstance(arm.controller, AdaptiveController):
+            arm.controller.use(replace(arm.controller.settings, infill=not prompt.turns))
         rounds: list[Round] = []
         arrivals = [self._clock()]
         for event in session.answer(tokens, sampler, ending, arm.controller):

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.engine.adaptive import Adaptive
 from app.engine.bench import PLAIN, Arm
 from app.engine.bench_lend import LentModel
 from app.engine.calibrate import VerifyCurve
-from app.engine.control import FixedLength
-from app.engine.model_cost import ModelCost
+from app.engine.control.adaptive_controller import AdaptiveController
+from app.engine.control.controller_state import AnswerSettings
+from app.engine.control.draft_model_cost import ModelCost
+from app.engine.decoding.controller import FixedLength
 from drafters.base import NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.hybrid import Eager, Hybrid
@@ -90,14 +91,15 @@ def auto_arm(kit: ArmKit) -> Arm:
     curve = VerifyCurve(kit.curve.measured)
     free, order = [SuffixDrafter(kit.target.vocab.is_end)], text_order(kit.target.vocab)
     if kit.lend_draft is None or kit.draft_curve is None:
-        alone = Adaptive(curve, kit.longest)
+        alone = AdaptiveController(curve, AnswerSettings(kit.longest))
         return Arm("auto", Hybrid(free, None, alone, order), alone)
     lent = kit.lend_draft()
     model = DraftModel(lent, kit.target.vocab)
-    adaptive = Adaptive(curve, kit.longest, ModelCost(model.name, VerifyCurve(kit.draft_curve.measured)))
+    settings = AnswerSettings(kit.longest, max_siblings=kit.target.max_branches if kit.exact_branches else 0)
+    cost = ModelCost(model.name, VerifyCurve(kit.draft_curve.measured))
+    adaptive = AdaptiveController(curve, settings, cost)
     if kit.agreed is not None:
         adaptive.acceptance.expect(model.name, kit.agreed)
-    adaptive.branches = kit.target.max_branches if kit.exact_branches else 0
     return Arm("auto", Hybrid(free, model, adaptive, order), adaptive, lent.take)
 
 

@@ -8,7 +8,7 @@ from app.engine.bench_arms import LONGEST, ArmKit, ArmSpec, make_arms
 from app.engine.bench_lend import Lender
 from app.engine.bench_results import Oracle
 from app.engine.calibrate import DRAFT_WIDTHS, READ_WIDTHS, VerifyCurve, measure_steady
-from app.engine.first_look import agreement
+from app.engine.control.agreement_probe import agreement
 from app.engine.load import Loader
 from app.engine.round import Clock
 from app.engine.usable_width import usable_width

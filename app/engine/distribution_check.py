@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from app.engine.bench import BenchPrompt, Skipped
-from app.engine.control import Controller, FixedLength
+from app.engine.decoding.controller import Controller, FixedLength
 from app.engine.distribution_counts import DEPTH, Branch, Counts, Said, Sampled, Split, branches, split
 from app.engine.distribution_findings import Findings, Found, find, suspects
 from app.engine.distribution_places import Guesser, Place, PlaceFinder

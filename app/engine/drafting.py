@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from app.engine.adaptive import Adaptive
-from app.engine.track_record import TrackRecord
+from app.engine.control.acceptance_store import TrackRecord
+from app.engine.control.adaptive_controller import AdaptiveController
 from drafters.base import Drafter
 from drafters.draft_model import DraftModel
 from drafters.memory import TextMemory
@@ -16,7 +16,7 @@ class Drafting:
     """Who guesses for a target, and who decides when and how long."""
 
     drafter: Drafter
-    adaptive: Adaptive | None = None
+    adaptive: AdaptiveController | None = None
     """None: nobody guesses."""
     exact_draft: int | None = None
     """Longest draft whose pass gives, bit for bit, what one token at a time would; None: nobody guesses."""

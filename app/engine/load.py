@@ -9,15 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from app.engine.adaptive import Adaptive
 from app.engine.calibrate import DRAFT_WIDTHS, QUICK_WIDTHS, READ_WIDTHS, VerifyCurve, is_steady, measure_steady
+from app.engine.control.acceptance_store import track_record
+from app.engine.control.adaptive_controller import AdaptiveController
+from app.engine.control.controller_state import AnswerSettings
+from app.engine.control.draft_model_cost import ModelCost
 from app.engine.draft_copy import DraftCopies
 from app.engine.drafting import Drafting
 from app.engine.known_costs import CURVE_KEY, EXACT_KEY
-from app.engine.model_cost import ModelCost
 from app.engine.round import Clock
 from app.engine.strict import Open, Strict, check_now
-from app.engine.track_record import track_record
 from app.engine.tuned import Tuned, apply_tuned, load_tuned, load_tuned_draft, measured_for
 from app.engine.usable_width import usable_width
 from drafters.base import NullDrafter
@@ -137,7 +138,8 @@ class Loader:
             curve = VerifyCurve(self.curve(target, [width for width in QUICK_WIDTHS if width <= widest]))
             cost = ModelCost(model.name, self.draft_curve(model.model), self._is_tuned(spec.model)) if model else None
             branches = model is not None and self.exact_branches(target)
-            drafting = self.together(spec, target, model, Adaptive(curve, target.max_rows - 1, cost), exact - 1)
+            adaptive = AdaptiveController(curve, AnswerSettings(target.max_rows - 1), cost)
+            drafting = self.together(spec, target, model, adaptive, exact - 1)
             drafting.introduce(target)
         except BaseException:
             if model:
@@ -150,7 +152,12 @@ class Loader:
         return replace(drafting, exact_branches=branches)
 
     def together(
-        self, spec: DrafterSpec, target: LanguageModel, model: DraftModel | None, adaptive: Adaptive, exact_draft: int
+        self,
+        spec: DrafterSpec,
+        target: LanguageModel,
+        model: DraftModel | None,
+        adaptive: AdaptiveController,
+        exact_draft: int,
     ) -> Drafting:
         """Return who guesses for a target: who costs nothing, and a draft model if there is one."""
         free, texts, order = free_drafters(spec, target.vocab.is_end), self.plan.texts, text_order(target.vocab)

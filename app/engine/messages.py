@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from app.engine.control.explain import Explanation
 from app.engine.ending import Finish
-from app.engine.explain import Explanation
 from app.engine.likelihood import Place
 from app.engine.round import Round
 from app.engine.session import Reading

@@ -7,7 +7,7 @@ cache.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from app.engine.control import Controller
+from app.engine.decoding.controller import Controller
 from app.engine.ending import Ending
 from app.engine.passes import Pass
 from app.engine.round import Clock, Round

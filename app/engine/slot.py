@@ -2,16 +2,18 @@
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from math import inf
 from typing import cast
 
-from app.engine.adaptive import Adaptive
-from app.engine.batching import BatchingController, SharedBatch
-from app.engine.control import Controller, FixedLength
+from app.engine.control.adaptive_controller import AdaptiveController
+from app.engine.control.controller_state import AnswerSettings
+from app.engine.control.explain import Explanation, explain
+from app.engine.control.shared_control import BatchingController, SharedBatch
+from app.engine.decoding.controller import Controller, FixedLength
 from app.engine.drafting import Drafting
 from app.engine.early_stop import EarlyStop
 from app.engine.ending import Ending, Finish
-from app.engine.explain import Explanation, explain
 from app.engine.fitness import Fitness
 from app.engine.guided import ending_of, state_of
 from app.engine.likelihood import places
@@ -195,8 +197,9 @@ class Slot:
 
         `settings` are those of the next answer: the last one may have had others, or there was none.
         """
-        self._configured(settings)
-        yield Explained(self._explanation(adapts=settings.adapt))
+        adaptive = self._drafting.adaptive
+        allowed = None if adaptive is None else self._settings(adaptive, settings)
+        yield Explained(self._explanation(allowed, adapts=settings.adapt))
 
     def walk(self, back: int | None) -> Iterator[Message]:
         """Tell how a round of the last answer was judged, the last that drafted being 1; None: what shows most."""
@@ -231,22 +234,30 @@ class Slot:
         """Return who decides in this answer about drafts, and about shared passes where there are any."""
         decides, shared_batch = self._configured(question), self.shared_batch
         # A length that somebody has asked for is drafted whatever others do.
-        if shared_batch is None or not (isinstance(decides, Adaptive) or decides.limit() == 0):
+        if shared_batch is None or not (isinstance(decides, AdaptiveController) or decides.plan().limit == 0):
             return decides
         widest = usable_width(shared_batch.exact, self.target.max_rows, allow_rounding=question.allow_rounding)
         return BatchingController(decides, shared_batch, urgency, self._text, widest)
 
-    def _configured(self, question: Question) -> Adaptive | FixedLength:
-        """Set who decides about drafts to this question, and to what this machine is exact for; return it."""
+    def _configured(self, question: Question) -> AdaptiveController | FixedLength:
+        """Return the controller of a question, with the settings for it and for what this machine is exact for."""
         adaptive = self._drafting.adaptive
         if adaptive is None:
             return FixedLength(0)
-        adaptive.longest, adaptive.fills_hole = self._longest(question), question.hole is not None
-        exact = self._drafting.exact_branches or not self._drafting.exact_draft or question.allow_rounding
-        adaptive.branches = self.target.max_branches if exact and question.accept.takes_siblings else 0
+        settings = self._settings(adaptive, question)
+        adaptive.use(settings)
         if isinstance(self._drafting.drafter, Hybrid):
-            self._drafting.drafter.appraiser = adaptive if question.adapt else _EAGER
-        return adaptive if question.adapt else FixedLength(adaptive.longest)
+            self._drafting.drafter.use(adaptive if question.adapt else _EAGER)
+        return adaptive if question.adapt else FixedLength(settings.max_draft)
+
+    def _settings(self, adaptive: AdaptiveController, question: Question) -> AnswerSettings:
+        exact = self._drafting.exact_branches or not self._drafting.exact_draft or question.allow_rounding
+        return replace(
+            adaptive.settings,
+            max_draft=self._longest(question),
+            max_siblings=self.target.max_branches if exact and question.accept.takes_siblings else 0,
+            infill=question.hole is not None,
+        )
 
     def _learn(self, prediction: str) -> None:
         """Let the drafter copy from an expected answer; each text once."""
@@ -261,10 +272,10 @@ class Slot:
             wanted = self.target.max_rows - 1 if question.adapt else FIXED_LENGTH
         return wanted if question.allow_rounding or not exact else min(wanted, exact)
 
-    def _explanation(self, *, adapts: bool) -> Explanation | None:
+    def _explanation(self, settings: AnswerSettings | None = None, *, adapts: bool) -> Explanation | None:
         adaptive, drafter = self._drafting.adaptive, self._drafting.drafter
         failure = drafter.failure if isinstance(drafter, Hybrid) else ""
-        return explain(adaptive, adapts=adapts, failure=failure) if adaptive else None
+        return explain(adaptive, settings, adapts=adapts, failure=failure) if adaptive else None
 
     def _tell(self, event: Reading | Round, ending: Ending, answer: list[str]) -> Message:
         if isinstance(event, Reading):

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from app.engine.adaptive import Adaptive
-from app.engine.batching import SharedBatch
 from app.engine.calibrate import QUICK_WIDTHS, VerifyCurve
+from app.engine.control.adaptive_controller import AdaptiveController
+from app.engine.control.controller_state import AnswerSettings
+from app.engine.control.shared_control import SharedBatch
 from app.engine.drafting import Drafting
 from app.engine.load import Loader
 from app.engine.slot import Slot
@@ -59,8 +60,9 @@ def like(loader: Loader, spec: DrafterSpec, target: LanguageModel, drafting: Dra
         return Drafting(NullDrafter())
     model = None if drafting.model is None else DraftModel(_twin(drafting.model.model), target.vocab)
     # The learnt part of a curve depends on how long a text is, and each has its own.
-    cost = adaptive.model and replace(adaptive.model, curve=VerifyCurve(adaptive.model.curve.measured))
-    own = Adaptive(VerifyCurve(adaptive.curve.measured), target.max_rows - 1, cost)
+    state = adaptive.state
+    cost = state.model and replace(state.model, curve=VerifyCurve(state.model.curve.measured))
+    own = AdaptiveController(VerifyCurve(state.curve.measured), AnswerSettings(target.max_rows - 1), cost)
     together = loader.together(spec, target, model, own, drafting.exact_draft or 0)
     return replace(together, exact_branches=drafting.exact_branches)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 
-from app.engine.control import Controller
+from app.engine.decoding.controller import Controller
 from app.engine.disagreement import Disagreement
 from app.engine.ending import Ending, Finish
 from app.engine.guided import possible, with_certain
@@ -25,8 +25,8 @@ from drafters.base import NO_DRAFT, Draft, Drafter
 from models.base import LanguageModel, Logits
 from models.sampling import Sampler
 
-Trim = Callable[[Draft, int], Draft]
-"""Makes of a draft what is checked: at most so many tokens, siblings included."""
+Select = Callable[[Draft, int], Draft]
+"""Returns what is verified of a draft: at most so many tokens, siblings included."""
 
 
 def _whole(draft: Draft, room: int) -> Draft:  # noqa: ARG001
@@ -41,20 +41,20 @@ def speculate(
     limit: int,
     ending: Ending,
     clock: Clock,
-    trim: Trim = _whole,
+    select: Select = _whole,
     certain: Callable[[], int] = int,
 ) -> Generator[Pass, None, Round]:
     """Run one round: guess at most `limit` tokens, check them in one pass, and append what is emitted to `tokens`.
 
-    `trim` has the last word on what is checked, but for what a grammar leaves no choice about: of that `certain` tells
-    how many tokens there is room for. Yields the pass, which is done when it goes on, unless it is done then already;
-    returns the round.
+    `select` has the last word on what is verified, but for what a grammar leaves no choice about: of that `certain`
+    tells how many tokens there is room for. Yields the pass, which is done when it goes on, unless it is done then
+    already; returns the round.
     """
     prefix_length = len(tokens)
     assert target.length in (prefix_length - 1, prefix_length - 2), "I1"
     pending = tokens[target.length :]
     started = clock()
-    draft = trim(possible(drafter.propose(tokens, limit), sampler, tokens), limit) if limit > 0 else NO_DRAFT
+    draft = select(possible(drafter.propose(tokens, limit), sampler, tokens), limit) if limit > 0 else NO_DRAFT
     draft = with_certain(draft, sampler, tokens, certain)
     drafted = clock()
     k = draft.size
@@ -133,9 +133,9 @@ def rounds_and_passes(
     controller.begin()
     try:
         while True:
-            limit = draft_room(target, tokens, ending, controller.limit())
+            limit = draft_room(target, tokens, ending, controller.plan().limit)
             room = partial(_room_for_certain, target, tokens, ending, controller)
-            steps = speculate(target, drafter, sampler, tokens, limit, ending, clock, controller.trim, room)
+            steps = speculate(target, drafter, sampler, tokens, limit, ending, clock, controller.select, room)
             wanted = next(steps)
             wanted.bounds = controller.bounds
             if wanted.bounds is not None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import psutil
 
+from app.engine.control.explain import Explanation
 from app.engine.ending import Finish
-from app.engine.explain import Explanation
 from app.engine.messages import Ended, Ready, Said, Watched
 from app.engine.origins import Origin, origins
 from app.engine.round import Round

@@ -15,7 +15,7 @@ import tiny_gguf
 from fakes import Answer, Case, FakeClock, OracleDrafter, ScriptedDrafter, run, run_in
 
 from app.engine import speculate
-from app.engine.control import FixedLength
+from app.engine.decoding.controller import FixedLength
 from app.engine.ending import Ending, Finish
 from app.engine.load import LoadPlan
 from app.engine.messages import Ended, Ready

@@ -24,7 +24,7 @@ import app.engine.strict
 import models.exact_width
 import models.strict
 from app.engine.calibrate import measure_steady
-from app.engine.control import FixedLength
+from app.engine.decoding.controller import FixedLength
 from app.engine.ending import Ending
 from app.engine.load import Loader, LoadPlan
 from app.engine.round import Round

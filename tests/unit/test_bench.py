@@ -12,7 +12,7 @@ from app.engine.bench import Arm, Bench, BenchPrompt, Skipped, first_fork
 from app.engine.bench_results import Oracle, results
 from app.engine.bench_steady import steady_speed_ups
 from app.engine.calibrate import VerifyCurve, measure
-from app.engine.control import FixedLength
+from app.engine.decoding.controller import FixedLength
 from app.engine.ending import Finish
 from app.engine.transcript import Transcript
 from app.engine.verify import Verdict

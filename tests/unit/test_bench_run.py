@@ -10,10 +10,10 @@ from bench_fakes import COLD, PROMPTS, TimedToy, VirtualClock
 
 import app.engine.bench_run
 import app.engine.load
-from app.engine.adaptive import Adaptive
 from app.engine.bench import Arm, BenchPrompt, Skipped, Turn
 from app.engine.bench_arms import ArmKit, ArmSpec, make_arms, parse_arms
 from app.engine.bench_run import BenchRun, Conditions, measure_curve
+from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.load import Loader, LoadPlan
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
@@ -65,13 +65,13 @@ def test_all_arms_give_the_plain_text_at_every_temperature(monkeypatch: pytest.M
 
 
 def test_auto_knows_how_often_the_models_agree_and_what_fills_a_hole(monkeypatch: pytest.MonkeyPatch) -> None:
-    def auto(draft: str) -> Adaptive:
+    def auto(draft: str) -> AdaptiveController:
         trial = Trial(monkeypatch, draft, model="toy-fim")
         prompts = [PROMPTS[0], BenchPrompt("hole", "fim", prefix="def f():", suffix="return")]
         holes = []
         for turn in trial.run.run(prompts, [COLD], 20, lambda _, __: None):
             assert not isinstance(turn, Skipped)
-            (controller,) = [arm.controller for arm in trial.made[-1] if isinstance(arm.controller, Adaptive)]
+            (controller,) = [arm.controller for arm in trial.made[-1] if isinstance(arm.controller, AdaptiveController)]
             holes.append(controller.fills_hole)
         assert holes == [False, True]
         trial.run.close()
@@ -115,7 +115,7 @@ def test_second_guesses_are_checked_where_a_chat_would(
     monkeypatch.setattr(app.engine.load, "exact_branches", lambda _: exact)
     trial = Trial(monkeypatch, allow_rounding=allow_rounding)
     (auto,) = (arm.controller for arm in trial.made[0] if arm.name == "auto")
-    assert isinstance(auto, Adaptive)
+    assert isinstance(auto, AdaptiveController)
     assert auto.branches == most
     trial.run.close()
 

@@ -21,7 +21,7 @@ from fakes import (
 from numpy.typing import NDArray
 
 from app.engine import speculate
-from app.engine.control import FixedLength
+from app.engine.decoding.controller import FixedLength
 from app.engine.ending import Ending, Finish
 from app.engine.round import Round
 from app.engine.verify import Verdict, verify

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.engine.explain import Explanation, SourceAccount, WidthCost
+from app.engine.control.explain import Explanation, SourceAccount, WidthCost
 from app.engine.question import Question
 from app.engine.stats import Stats
 from app.explanation import explanation_text

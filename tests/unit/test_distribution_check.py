@@ -10,7 +10,7 @@ from rounding import KeepsStaleRow, OffByOne
 from app.engine import distribution_check, speculate, verify
 from app.engine.bench import BenchPrompt
 from app.engine.coins import SeededCoins
-from app.engine.control import Controller, FixedLength
+from app.engine.decoding.controller import Controller, FixedLength
 from app.engine.distribution_check import CheckPlan, DistributionCheck, Progress
 from app.engine.distribution_counts import DEPTH, Said
 from app.engine.distribution_findings import Findings, Found

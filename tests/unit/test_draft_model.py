@@ -10,7 +10,7 @@ from fakes import END, FakeClock, PaddedToy, RaisingDrafter, StoppingModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.engine.control import FixedLength
+from app.engine.decoding.controller import FixedLength, RoundPlan
 from app.engine.ending import Ending
 from app.engine.round import Round
 from app.engine.session import Session
@@ -28,8 +28,8 @@ class Limits(FixedLength):
         super().__init__(limits[0])
         self._limits = list(limits)
 
-    def limit(self) -> int:
-        return self._limits[0]
+    def plan(self) -> RoundPlan:
+        return RoundPlan(self._limits[0])
 
     def observe(self, round_: Round) -> None:  # noqa: ARG002
         if len(self._limits) > 1:

@@ -4,11 +4,12 @@ import json
 from dataclasses import replace
 
 import pytest
+from adapting import controller
 
-from app.engine.adaptive import Adaptive
 from app.engine.calibrate import VerifyCurve
-from app.engine.explain import Explanation, SourceAccount, WidthCost, explain
-from app.engine.model_cost import ModelCost
+from app.engine.control.adaptive_controller import AdaptiveController
+from app.engine.control.draft_model_cost import ModelCost
+from app.engine.control.explain import Explanation, SourceAccount, WidthCost, explain
 from app.explanation import Pause, explanation_record, explanation_text, length_reason, pauses
 from drafters.base import Draft
 from drafters.hybrid import checked_source
@@ -151,9 +152,9 @@ def test_the_record_has_the_same_numbers_and_is_json() -> None:
 # --- from a controller ------------------------------------------------------------------------------------------------
 
 
-def controller(curve: dict[int, float], step: float | None = None, longest: int = 31) -> Adaptive:
+def new(curve: dict[int, float], step: float | None = None, longest: int = 31) -> AdaptiveController:
     model = None if step is None else ModelCost(MODEL, VerifyCurve({1: step, 16: 4 * step}))
-    adaptive = Adaptive(VerifyCurve(curve), longest, model)
+    adaptive = controller(VerifyCurve(curve), longest, model)
     adaptive.begin()
     return adaptive
 
@@ -162,7 +163,7 @@ EVEN = {1: 0.05, 2: 0.06, 16: 0.2, 32: 0.36}
 
 
 def test_a_controller_that_knows_nothing_yet_explains_its_costs() -> None:
-    explanation = explain(controller(EVEN))
+    explanation = explain(new(EVEN))
     assert [cost.width for cost in explanation.widths] == [1, 2, 16, 32]
     assert [round(cost.ratio, 2) for cost in explanation.widths] == [1, 1.2, 4, 7.2]
     assert explanation.plain_rate == explanation.rate == pytest.approx(20)
@@ -171,19 +172,19 @@ def test_a_controller_that_knows_nothing_yet_explains_its_costs() -> None:
 
 
 def test_widths_beyond_the_longest_draft_are_left_out() -> None:
-    assert [cost.width for cost in explain(controller(EVEN, longest=15)).widths] == [1, 2, 16]
+    assert [cost.width for cost in explain(new(EVEN, longest=15)).widths] == [1, 2, 16]
 
 
 def test_what_wide_passes_cost_after_them_is_what_was_seen() -> None:
-    adaptive = controller(EVEN)
+    adaptive = new(EVEN)
     for _ in range(3):
         for width, seconds in ((2, 0.06), (1, 0.10), (1, 0.05), (1, 0.05)):
-            adaptive.curve.observe(width, seconds)
+            adaptive.state.curve.observe(width, seconds)
     assert explain(adaptive).aftermath == pytest.approx(1.0)
 
 
 def test_a_draft_model_needs_more_than_guesses_that_cost_nothing() -> None:
-    adaptive = controller(EVEN, step=0.01)
+    adaptive = new(EVEN, step=0.01)
     for source in ("suffix", MODEL):
         for right in (True, True, False):
             adaptive.acceptance.observe(Draft((1,), confidence=(0.6,), source=source), [1 if right else 2])
@@ -196,13 +197,13 @@ def test_a_draft_model_needs_more_than_guesses_that_cost_nothing() -> None:
 
 
 def test_what_is_only_hoped_for_is_not_told_as_counted() -> None:
-    adaptive = controller(EVEN)
+    adaptive = new(EVEN)
     adaptive.acceptance.observe(Draft((1,), confidence=(0.6,), source="suffix"), [2])
     assert state_of("suffix", explain(adaptive)).startswith("0 of 1 right, 64% expected, ")
 
 
 def test_a_copy_that_a_draft_model_read_needs_as_much_as_its_own_guesses() -> None:
-    adaptive = controller(EVEN, step=0.01)
+    adaptive = new(EVEN, step=0.01)
     for source in (checked_source(MODEL, "suffix"), MODEL):
         adaptive.acceptance.observe(Draft((1,), confidence=(0.6,), source=source), [1])
     read, model = explain(adaptive).sources
@@ -210,7 +211,7 @@ def test_a_copy_that_a_draft_model_read_needs_as_much_as_its_own_guesses() -> No
 
 
 def test_where_every_token_costs_a_whole_pass_the_draft_model_is_off_for_good() -> None:
-    adaptive = controller({1: 0.05, 32: 1.6}, step=0.01)
+    adaptive = new({1: 0.05, 32: 1.6}, step=0.01)
     adaptive.acceptance.observe(Draft((1,), confidence=(0.6,), source=MODEL), [1])
     explanation = explain(adaptive)
     assert (explanation.sources[0].needed, explanation.next_try) == (None, None)
@@ -219,7 +220,7 @@ def test_where_every_token_costs_a_whole_pass_the_draft_model_is_off_for_good() 
 
 
 def test_a_controller_that_is_not_asked_tells_of_no_next_try() -> None:
-    adaptive = controller(EVEN, step=0.01)
+    adaptive = new(EVEN, step=0.01)
     assert explain(adaptive).adapts
     assert explain(adaptive).next_try is not None
     assert (explain(adaptive, adapts=False).adapts, explain(adaptive, adapts=False).next_try) == (False, None)

@@ -12,7 +12,7 @@ from rounding import KeepsStaleRow, OffByOne, RoundingToy, cuts_of, passes_of, w
 
 from app.engine import speculate
 from app.engine.bench import Answer, Arm, Bench, BenchPrompt, Skipped
-from app.engine.control import FixedLength
+from app.engine.decoding.controller import FixedLength
 from app.engine.ending import Finish
 from app.engine.fork import Fork, ForkKind, differs, explain, used_widths
 from app.engine.verify import Verdict, verify

@@ -14,16 +14,19 @@ from statistics import fmean
 from unittest.mock import patch
 
 import pytest
+from adapting import controller
 from checking import caught
 from curves import PUBLISHED
 from replay import Cost, Played, ReplayModel, Trace, class_speedups, load, play
 
-from app.engine.acceptance import Acceptance
-from app.engine.adaptive import Adaptive
 from app.engine.aftermath import Aftermath
 from app.engine.calibrate import QUICK_WIDTHS, VerifyCurve
-from app.engine.control import Controller, FixedLength
-from app.engine.model_cost import ModelCost
+from app.engine.control.acceptance import Acceptance
+from app.engine.control.adaptive_controller import AdaptiveController
+from app.engine.control.controller_state import AnswerSettings
+from app.engine.control.draft_model_cost import ModelCost
+from app.engine.control.loss_budget import LossBudget
+from app.engine.decoding.controller import Controller, FixedLength
 from drafters.base import Draft, Drafter
 from drafters.draft_model import DraftModel
 from drafters.hybrid import Hybrid
@@ -36,7 +39,7 @@ READING = {1: 1.0, 2: 1.3, 4: 1.6, 8: 2.5, 16: 4.0, 64: 14.0}
 """Passes of the draft model, by width, over one step; as measured for the 0.5B in Q4_0."""
 STEPS = (0.3, 0.15)
 """A step of the draft model, over a plain pass."""
-Make = Callable[[VerifyCurve, int, ModelCost | None], Adaptive]
+Make = Callable[[VerifyCurve, int, ModelCost | None], AdaptiveController]
 
 
 @cache
@@ -71,7 +74,7 @@ def automatic(
     return Hybrid([SuffixDrafter(target.vocab.is_end)], model, adaptive), adaptive
 
 
-def played(name: str, step: float | None, make: Make = Adaptive) -> list[Played]:
+def played(name: str, step: float | None, make: Make = controller) -> list[Played]:
     """Answer all traces on a published curve, with a draft model or with the suffix index alone."""
     cost = cost_of(PUBLISHED[name])
     draft_cost = None if step is None else draft_cost_of(step)
@@ -181,11 +184,18 @@ def test_a_pass_that_is_counted_costs_what_a_pass_that_is_played_costs() -> None
         assert really == pytest.approx(fixed_speedups(name, step, kind, length))
 
 
-class Careless(Adaptive):
-    """Stakes whatever a draft costs."""
+class Boundless(LossBudget):
+    """A budget that is never used up."""
 
-    def _stake(self) -> float:
+    def left(self, one: float) -> float:  # noqa: ARG002
         return 1e9
+
+
+def careless(curve: VerifyCurve, longest: int, model: ModelCost | None = None) -> AdaptiveController:
+    """Return a controller that may lose whatever a draft costs."""
+    adaptive = controller(curve, longest, model)
+    adaptive.state.losses = Boundless()
+    return adaptive
 
 
 class Trusting(Acceptance):
@@ -198,12 +208,11 @@ class Trusting(Acceptance):
         return 0.9
 
 
-class Credulous(Adaptive):
-    """Learns nothing from what is rejected."""
-
-    def __init__(self, curve: VerifyCurve, longest: int, model: ModelCost | None = None) -> None:
-        super().__init__(curve, longest, model)
-        self.acceptance = Trusting()
+def credulous(curve: VerifyCurve, longest: int, model: ModelCost | None = None) -> AdaptiveController:
+    """Return a controller that learns nothing from what is rejected."""
+    adaptive = controller(curve, longest, model)
+    adaptive.state.acceptance = Trusting()
+    return adaptive
 
 
 class SeesNoCost(VerifyCurve):
@@ -216,34 +225,36 @@ class SeesNoCost(VerifyCurve):
         return seconds
 
 
-class Cheap(Adaptive):
-    """Drafts as if passes cost nothing."""
-
-    def __init__(self, curve: VerifyCurve, longest: int, model: ModelCost | None = None) -> None:
-        super().__init__(SeesNoCost(curve.measured), longest, model)
+def cheap(curve: VerifyCurve, longest: int, model: ModelCost | None = None) -> AdaptiveController:
+    """Return a controller that drafts as if passes cost nothing."""
+    return controller(SeesNoCost(curve.measured), longest, model)
 
 
 @pytest.mark.parametrize(
     ("broken", "name", "step"),
-    [(Careless, "CUDA 34B", 0.3), (Credulous, "M1 Ultra", None), (Cheap, "M1 Ultra", None)],
+    [(careless, "CUDA 34B", 0.3), (credulous, "M1 Ultra", None), (cheap, "M1 Ultra", None)],
 )
 def test_a_controller_that_risks_too_much_is_noticed(broken: Make, name: str, step: float | None) -> None:
     with caught():
         assert min(class_speedups(played(name, step, broken)).values()) >= LOWEST_CLASS
 
 
-class NeverDrafts(Adaptive):
-    """Plain decoding."""
+class PlainController(AdaptiveController):
+    """Decodes plainly."""
 
-    def trim(self, draft: Draft, room: int) -> Draft:  # noqa: ARG002
+    def select(self, draft: Draft, room: int) -> Draft:  # noqa: ARG002
         return Draft()
+
+
+def never_drafts(curve: VerifyCurve, longest: int, model: ModelCost | None = None) -> AdaptiveController:
+    return PlainController(curve, AnswerSettings(longest), model)
 
 
 def test_a_controller_that_risks_nothing_is_noticed() -> None:
     name = "Xeon AMX 13B"
     best = max(geometric_mean(fixed_speedups(name, 0.3, *choice).values()) for choice in choices(None))
     with caught():
-        assert geometric_mean(class_speedups(played(name, None, NeverDrafts)).values()) >= 0.9 * best
+        assert geometric_mean(class_speedups(played(name, None, never_drafts)).values()) >= 0.9 * best
 
 
 # --- a machine that changes in the middle of an answer ----------------------------------------------------------------
@@ -273,7 +284,7 @@ def changing(name: str, change: Change, step: float | None) -> list[Played]:
         def cost(width: int, depth: int, half: int = half) -> float:
             return (before if depth < half else after)(width, depth)
 
-        answers.append(play(trace, partial(automatic, before, draft_cost, Adaptive), cost, draft_cost or before))
+        answers.append(play(trace, partial(automatic, before, draft_cost, controller), cost, draft_cost or before))
     return answers
 
 
@@ -308,7 +319,7 @@ def misled(change: Change, step: float | None) -> list[Played]:
     cost = cost_of(PUBLISHED["M1 Ultra"])
     draft_cost = None if step is None else draft_cost_of(step)
     curve = VerifyCurve(change(measured(cost, QUICK_WIDTHS).measured))
-    arm = partial(automatic, cost, draft_cost, lambda _, longest, model: Adaptive(curve, longest, model))
+    arm = partial(automatic, cost, draft_cost, lambda _, longest, model: controller(curve, longest, model))
     return [play(trace, arm, cost, draft_cost or cost) for trace in traces()]
 
 
@@ -357,10 +368,10 @@ class Graphs:
 
 
 @cache
-def on_card(card: str, *, counts: bool = True) -> tuple[list[Played], Adaptive]:
+def on_card(card: str, *, counts: bool = True) -> tuple[list[Played], AdaptiveController]:
     """Answer all traces by one controller, with what a first load measures: passes that are launched."""
     cost = Graphs(card)
-    adaptive = Adaptive(measured(cost.launched, QUICK_WIDTHS), 31)
+    adaptive = controller(measured(cost.launched, QUICK_WIDTHS), 31)
     arm = partial(automatic, cost, None, lambda *_: adaptive)
     with patch.object(Aftermath, "observe", Aftermath.observe if counts else lambda *_: None):
         return [play(trace, arm, cost, cost) for trace in traces()], adaptive
@@ -373,7 +384,7 @@ def test_no_class_loses_where_wide_passes_make_those_after_them_dearer(card: str
     assert min(by_class.values()) >= LOWEST_CLASS
     assert geometric_mean(by_class.values()) >= 1.15
     launched, saved = CARDS[card]
-    assert adaptive.curve.seconds(1) == pytest.approx((launched[1] - saved) / 1000, rel=0.02), (
+    assert adaptive.state.curve.seconds(1) == pytest.approx((launched[1] - saved) / 1000, rel=0.02), (
         "what plain decoding costs"
     )
 

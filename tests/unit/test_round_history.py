@@ -9,7 +9,7 @@ import pytest
 from fakes import FakeClock, RaisingDrafter, ScriptedDrafter, StoppingModel
 
 from app.engine import load
-from app.engine.control import Controller, FixedLength
+from app.engine.decoding.controller import Controller, FixedLength
 from app.engine.ending import Ending
 from app.engine.load import LoadPlan
 from app.engine.messages import Ended, Said, Walked

@@ -7,7 +7,7 @@ import pytest
 from fakes import FakeClock, StoppingModel
 from sampling_reference import probabilities
 
-from app.engine.control import FixedLength
+from app.engine.decoding.controller import FixedLength
 from app.engine.ending import Ending
 from app.engine.round import Round
 from app.engine.session import Session

@@ -6,7 +6,7 @@ import pytest
 from bench_fakes import TimedToy, VirtualClock
 from fakes import Answer, Case, FakeClock, OracleDrafter, ScriptedDrafter, StoppingModel, difference, plain, run_in
 
-from app.engine.control import FixedLength
+from app.engine.decoding.controller import FixedLength
 from app.engine.ending import Ending, Finish
 from app.engine.passes import Bounds, Pass
 from app.engine.round import Round

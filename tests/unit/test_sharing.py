@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import pytest
 
+from app.engine.decoding.controller import RoundPlan
 from app.engine.ending import Ending, Finish
 from app.engine.load import Loader, LoadPlan
 from app.engine.messages import Ended, Failed, Message, Said
@@ -125,10 +126,10 @@ class Steady:
     def begin(self) -> None:
         pass
 
-    def limit(self) -> int:
-        return 0
+    def plan(self) -> RoundPlan:
+        return RoundPlan()
 
-    def trim(self, draft: Draft, room: int) -> Draft:  # noqa: ARG002
+    def select(self, draft: Draft, room: int) -> Draft:  # noqa: ARG002
         return draft
 
     def observe(self, round_: Round) -> None:

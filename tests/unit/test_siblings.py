@@ -4,16 +4,17 @@ from dataclasses import replace
 from itertools import combinations, product
 
 import pytest
+from adapting import controller, observe, select
 
-from app.engine.acceptance import Acceptance
-from app.engine.adaptive import Adaptive
 from app.engine.calibrate import VerifyCurve
-from app.engine.control import FixedLength, with_siblings
+from app.engine.control.acceptance import Acceptance
+from app.engine.control.adaptive_controller import AdaptiveController
+from app.engine.control.draft_model_cost import ModelCost
+from app.engine.control.expected_gain import MARGIN, best_siblings
+from app.engine.decoding.controller import FixedLength, with_siblings
 from app.engine.messages import Said
-from app.engine.model_cost import ModelCost
 from app.engine.round import Round
 from app.engine.stats import Stats
-from app.engine.value import MARGIN, best_siblings
 from app.engine.verify import Verdict
 from app.report import round_record
 from drafters.base import Draft
@@ -93,9 +94,9 @@ def test_how_often_a_second_guess_is_right_is_learnt_where_the_first_was_wrong()
     assert acceptance.second("other") == before
 
 
-def new(curve: VerifyCurve, branches: int = 8, longest: int = 31) -> Adaptive:
-    adaptive = Adaptive(curve, longest, ModelCost(MODEL, VerifyCurve({1: 0.05, 32: 0.1})))
-    adaptive.branches = branches
+def new(curve: VerifyCurve, branches: int = 8, longest: int = 31) -> AdaptiveController:
+    adaptive = controller(curve, longest, ModelCost(MODEL, VerifyCurve({1: 0.05, 32: 0.1})))
+    adaptive.use(replace(adaptive.settings, max_siblings=branches))
     adaptive.begin()
     return adaptive
 
@@ -106,43 +107,43 @@ def round_of(draft: Draft, sibling: int | None, width: int) -> Round:
 
 
 def test_a_controller_adds_siblings_where_they_pay() -> None:
-    assert new(FLAT).trim(DRAFT, 31).siblings == ((0, 11), (2, 13))
-    assert new(STEEP).trim(DRAFT, 31).siblings == ()
-    assert new(FLAT, branches=0).trim(DRAFT, 31).siblings == ()
-    assert new(FLAT, branches=1).trim(DRAFT, 31).siblings == ((2, 13),)
+    assert select(new(FLAT), DRAFT, 31).siblings == ((0, 11), (2, 13))
+    assert select(new(STEEP), DRAFT, 31).siblings == ()
+    assert select(new(FLAT, branches=0), DRAFT, 31).siblings == ()
+    assert select(new(FLAT, branches=1), DRAFT, 31).siblings == ((2, 13),)
 
 
 @pytest.mark.parametrize("room", range(1, 7))
 def test_siblings_keep_within_the_room_of_the_pass(room: int) -> None:
     draft = Draft((1, 2, 3), confidence=(0.9, 0.6, 0.5), source=MODEL, runners_up=(11, 12, 13))
-    assert new(FLAT).trim(draft.shortened(room), room).size <= room
+    assert select(new(FLAT), draft.shortened(room), room).size <= room
 
 
 def test_the_token_that_is_read_again_after_a_sibling_takes_its_place_in_the_pass() -> None:
     adaptive = new(FLAT, longest=6)
-    assert adaptive.limit() == 6
-    adaptive.observe(round_of(with_siblings(DRAFT, (0,)), sibling=11, width=5))
-    assert adaptive.limit() == 5
-    adaptive.observe(round_of(DRAFT, sibling=None, width=5))
-    assert adaptive.limit() == 6
-    adaptive.observe(round_of(with_siblings(DRAFT, (0,)), sibling=11, width=5))
+    assert adaptive.plan().limit == 6
+    observe(adaptive, round_of(with_siblings(DRAFT, (0,)), sibling=11, width=5))
+    assert adaptive.plan().limit == 5
+    observe(adaptive, round_of(DRAFT, sibling=None, width=5))
+    assert adaptive.plan().limit == 6
+    observe(adaptive, round_of(with_siblings(DRAFT, (0,)), sibling=11, width=5))
     adaptive.begin()
-    assert adaptive.limit() == 6
+    assert adaptive.plan().limit == 6
 
 
 def test_a_drawn_draft_is_never_shortened_by_what_was_drawn() -> None:
     drawn = replace(DRAFT, confidence=(0.01, 0.01, 0.01), probs=(one_hot(1), one_hot(2), one_hot(3)))
-    assert new(STEEP).trim(drawn, 31).tokens == (1, 2, 3)
-    assert new(STEEP).trim(replace(drawn, probs=None), 31).tokens == ()
+    assert select(new(STEEP), drawn, 31).tokens == (1, 2, 3)
+    assert select(new(STEEP), replace(drawn, probs=None), 31).tokens == ()
 
 
 def test_a_fixed_length_has_as_many_siblings_as_it_was_told() -> None:
     draft = Draft((1, 2, 3, 4, 5), source=MODEL, runners_up=(11, 12, 13, 14, 15))
     control = FixedLength(3, siblings=2)
-    assert control.limit() == 5
-    assert control.trim(draft, 5).checked == (1, 2, 3, 11, 12)
-    assert control.trim(draft, 4).checked == (1, 2, 3, 11)
-    assert FixedLength(3).trim(draft.shortened(3), 3).siblings == ()
+    assert control.plan().limit == 5
+    assert control.select(draft, 5).checked == (1, 2, 3, 11, 12)
+    assert control.select(draft, 4).checked == (1, 2, 3, 11)
+    assert FixedLength(3).select(draft.shortened(3), 3).siblings == ()
 
 
 def test_a_record_of_a_round_accounts_for_all_that_was_drafted_and_accepted() -> None:

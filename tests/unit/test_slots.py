@@ -62,7 +62,7 @@ def test_the_controller_knows_what_fills_a_hole_and_what_is_an_answer() -> None:
         ask(made, question)
         adaptive = made._slots[0].drafting.adaptive
         assert adaptive is not None
-        assert adaptive.fills_hole == adaptive._at_stake._fills_hole == (question.hole is not None)
+        assert adaptive.settings.infill == adaptive.state.losses._infill == (question.hole is not None)
 
 
 QUESTIONS = [chat("the cat sat on the mat. " * 3), fill(), chat("and then? "), fill(Hole("x = ", ""))]

@@ -18,7 +18,7 @@ from fakes import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.engine.control import FixedLength
+from app.engine.decoding.controller import FixedLength
 from app.engine.ending import Ending, Finish
 from app.engine.round import Round
 from app.engine.speculate import conclude, draft_room, generate, speculate

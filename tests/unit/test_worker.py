@@ -367,9 +367,9 @@ def test_each_name_makes_its_drafter(name: str, kinds: list[type]) -> None:
 def test_a_draft_model_has_its_price_and_others_have_none(name: str) -> None:
     adaptive = drafting_for(name, ToyModel())[0].adaptive
     assert adaptive is not None
-    assert adaptive.model is not None
-    assert adaptive.model.name == "model:toy-0"
-    assert list(adaptive.model.curve.measured) == [1, 2, 4, 16, 64]
+    assert adaptive.state.model is not None
+    assert adaptive.state.model.name == "model:toy-0"
+    assert list(adaptive.state.model.curve.measured) == [1, 2, 4, 16, 64]
     free = drafting_for("auto", ToyModel())[0].adaptive
     assert free is not None
     assert free.model is None
@@ -379,7 +379,7 @@ def test_the_curve_covers_what_may_be_drafted_and_the_caches_are_empty_after_it(
     target = ToyModel()
     drafting, _ = drafting_for("toy", target)
     assert drafting.adaptive is not None
-    assert list(drafting.adaptive.curve.measured) == [width for width in QUICK_WIDTHS if width <= target.max_rows]
+    assert list(drafting.adaptive.state.curve.measured) == [width for width in QUICK_WIDTHS if width <= target.max_rows]
     assert drafting.exact_draft == drafting.adaptive.longest == target.max_rows - 1
     assert target.length == 0
 

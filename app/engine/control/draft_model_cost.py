@@ -1,17 +1,17 @@
-"""What a draft model costs: a price to pay before anything is checked."""
+"""What a draft model costs: the seconds of its passes, before anything is verified."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from app.engine.calibrate import VerifyCurve
-from app.engine.value import Seconds, can_pay
-from drafters.hybrid import looks_back
+from app.engine.control.expected_gain import Seconds, can_pay
+from drafters.hybrid import catches_up_first
 
 SMALLEST_WINDOW = 16
 """Unread tokens that are always read, all of them."""
 WINDOWS = (32, 48, 64, 96, 128, 192, 256, 512, 1024)
-"""Tokens at the end of a context that a draft model may read instead of all; fewer leave it guessing at random."""
+"""Tokens at the end of a context that a draft model may read instead of all; with fewer its drafts are random."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,10 @@ class ModelCost:
     curve: VerifyCurve
     """Seconds of its passes by tokens read."""
     tuned: bool = True
-    """Whether it was looked for the fastest way to run it, or there is no other."""
+    """Whether the fastest way to run it was looked for, or there is no other."""
 
     def reading(self, tokens: int) -> float:
-        """Return the seconds to read tokens it has not seen."""
+        """Return the seconds to read tokens that are not in its cache."""
         return self.curve.seconds(max(1, tokens))
 
     def windows(self, unread: int, seconds: float) -> list[int]:
@@ -40,22 +40,22 @@ class ModelCost:
         """Return the seconds expected for a draft of `length` tokens when `unread` ones have to be read first."""
         return self.draft_seconds(unread)(length)
 
-    def trying(self, unread: int, length: int, said: int, verify: VerifyCurve) -> float:
-        """Return what it costs to see how it does now: `length` guesses that come to nothing, `said` tokens on."""
-        if looks_back(unread, said):
-            # It is judged by what it would have said of them, and asked once more before it drafts.
+    def probing(self, unread: int, length: int, emitted: int, verify: VerifyCurve) -> float:
+        """Return the seconds of a probe: `length` draft tokens that are all rejected, `emitted` tokens on."""
+        if catches_up_first(unread, emitted):
+            # What it would have drafted of them is judged, and a second request comes before it drafts.
             return self.reading(unread)
         return self.drafting(unread, length) + verify.extra(length + 1)
 
-    def can_pay(self, longest: int, verify: VerifyCurve, price: float) -> bool:
-        """Tell whether a draft of its that is always right would be worth its time, at so many tokens a second."""
-        return can_pay(longest, verify, price, self.draft_seconds(1))
+    def can_pay(self, longest: int, verify: VerifyCurve, throughput: float) -> bool:
+        """Tell whether a draft that is always right would be worth its time, at so many tokens a second."""
+        return can_pay(longest, verify, throughput, self.draft_seconds(1))
 
     def draft_seconds(self, unread: int, agreed: Sequence[float] = ()) -> Seconds:
-        """Return the same for all lengths, at one price: what a round asks for is the best of many.
+        """Return the seconds of a draft as a function of its length: a request chooses the best of many lengths.
 
         A free draft may be read along: `agreed[i]` is the chance that the model agrees with all of it up to token i.
-        As long as it does, its guesses need no steps of their own.
+        As long as it does, its draft tokens need no steps of their own.
         """
         step, saved = self.curve.seconds(1), [*accumulate(agreed, initial=0.0)]
         # Much to read is read in a pass of its own, which leaves the last token to the next.

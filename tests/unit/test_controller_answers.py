@@ -1,11 +1,11 @@
 """The controller in whole answers: what it can lose at most, in virtual time, whatever happens."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from unittest.mock import patch
 
 import pytest
-from adapting import EVEN, FLAT, MODEL, ROOM, free, model_cost, new, played
+from adapting import EVEN, FLAT, MODEL, ROOM, controller, free, model_cost, new, observe, played, request, select
 from answering import SIZE, Make, cost_of, replayed, replayed_with_loans, trace
 from checking import FIXED, ONCE, caught
 from curves import PUBLISHED
@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay import Played, Trace
 
-from app.engine.adaptive import _PROBE_SHARE, Adaptive
 from app.engine.calibrate import VerifyCurve
-from app.engine.model_cost import ModelCost
+from app.engine.control.adaptive_controller import AdaptiveController
+from app.engine.control.controller_state import PROBE_SHARE
+from app.engine.control.draft_model_cost import ModelCost
+from app.engine.control.loss_budget import BUDGET_TOKENS, LOAN_TOKENS, RUN_TOKENS, TIME_SHARE, LossBudget, run_trust
 from app.engine.round import Round
-from app.engine.stake import LOAN_TOKENS, RUN_TOKENS, STAKE_SHARE, STAKE_TOKENS, Stake, run_trust
 from app.engine.verify import Verdict
 from drafters.base import NO_DRAFT, Draft, Drafter
 from models.sampling import Sampler
@@ -69,10 +70,10 @@ class Situation:
     expected: float | None
     """What the draft model was seen to agree to before the first answer."""
 
-    def played(self, make: Make = Adaptive) -> list[tuple[Played, float]]:
-        def told(curve: VerifyCurve, longest: int, model: ModelCost | None) -> Adaptive:
+    def played(self, make: Make = controller) -> list[tuple[Played, float]]:
+        def told(curve: VerifyCurve, longest: int, model: ModelCost | None) -> AdaptiveController:
             adaptive = make(curve, longest, model)
-            adaptive.fills_hole = self.fills_hole
+            adaptive.use(replace(adaptive.settings, infill=self.fills_hole))
             if model is not None and self.expected is not None:
                 adaptive.acceptance.expect(model.name, self.expected)
             return adaptive
@@ -108,7 +109,7 @@ def situations(draw: st.DrawFn) -> Situation:
 SURE = [(0.99,), (0.9,), (0.9, 0.6, 0.97), (0.4,)]
 
 
-def assert_loses_little(situation: Situation, make: Make = Adaptive) -> None:
+def assert_loses_little(situation: Situation, make: Make = controller) -> None:
     """Check the bound that follows from the stake.
 
     A round may lose at most S = three quarters of a token's time + a share of the answer's time so far + half of what
@@ -120,7 +121,7 @@ def assert_loses_little(situation: Situation, make: Make = Adaptive) -> None:
     one step more.
     """
     for answer, lent in situation.played(make):
-        allowed = answer.plain_seconds + STAKE_TOKENS + RUN_TOKENS + STAKE_SHARE * answer.seconds + lent
+        allowed = answer.plain_seconds + BUDGET_TOKENS + RUN_TOKENS + TIME_SHARE * answer.seconds + lent
         assert answer.seconds <= allowed + (situation.step or 0.0) + 1e-6
 
 
@@ -132,42 +133,44 @@ def test_an_answer_never_takes_longer_than_plain_by_more_than_three_tokens_a_loa
     assert_loses_little(situation)
 
 
-class Careless(Adaptive):
-    """A controller that stakes everything it expects to gain."""
+class Boundless(LossBudget):
+    """A budget that is never used up."""
 
-    def _stake(self) -> float:
+    def left(self, one: float) -> float:  # noqa: ARG002
         return 1e9
 
 
-class ForgetsSteps(Stake):
-    """A stake that forgets what was spent before a draft is checked."""
+class ForgetsSteps(LossBudget):
+    """A budget that forgets what was spent before a draft is verified."""
 
-    def spend_ahead(self) -> None:
-        self.spent = self.ahead = 0.0
-
-
-class CountsNoSteps(Adaptive):
-    """A controller with such a stake."""
-
-    def __init__(self, curve: VerifyCurve, longest: int, model: ModelCost | None = None) -> None:
-        super().__init__(curve, longest, model)
-        self._at_stake = ForgetsSteps()
+    def spend_expected(self) -> None:
+        self.spent = self._expected = 0.0
 
 
-class StakesAllSavings(Adaptive):
-    """A controller that thinks it saved more than it did: it takes a round for its tokens."""
+class CountsAllSaved(LossBudget):
+    """A budget that saves more than it did: it takes a round for its tokens."""
 
-    def observe(self, round_: Round) -> None:
-        super().observe(round_)
-        self._at_stake.saved += round_.verify_seconds
+    def end_round(self, seconds: float, saved: float) -> None:
+        super().end_round(seconds, saved + seconds)
 
 
-@pytest.mark.parametrize("broken", [Careless, CountsNoSteps, StakesAllSavings])
-def test_a_controller_that_stakes_too_much_is_noticed(broken: type[Adaptive]) -> None:
+def with_budget(broken: type[LossBudget]) -> Make:
+    """Return what makes controllers with another loss budget."""
+
+    def make(curve: VerifyCurve, longest: int, model: ModelCost | None = None) -> AdaptiveController:
+        adaptive = controller(curve, longest, model)
+        adaptive.state.losses = broken()
+        return adaptive
+
+    return make
+
+
+@pytest.mark.parametrize("broken", [Boundless, ForgetsSteps, CountsAllSaved])
+def test_a_controller_that_may_lose_too_much_is_noticed(broken: type[LossBudget]) -> None:
     @given(situations())
     @settings(ONCE, max_examples=400)
     def check(situation: Situation) -> None:
-        assert_loses_little(situation, broken)
+        assert_loses_little(situation, with_budget(broken))
 
     with caught():
         check()
@@ -239,7 +242,7 @@ def test_a_draft_model_that_was_paused_is_found_again_after_prose_turned_to_code
 
 def test_trying_a_bad_model_again_takes_no_more_than_its_share_of_the_time() -> None:
     ((answer,), adaptive) = replayed([trace([False] * 3000, sure=(0.5,))], EVEN, step=0.2)
-    assert adaptive.model is not None
+    assert adaptive.state.model is not None
     settled = [round_ for place, _, round_ in accepted_at(answer) if place > 100]
     spent = sum(round_.draft_seconds + round_.verify_seconds - 1 for round_ in settled)
     looks = sum(round_.draft_seconds > 0 for round_ in settled)
@@ -253,19 +256,19 @@ def test_a_draft_model_that_became_slower_is_seen_to_be_also_after_it_had_much_t
         [trace([True] * 400, prompt=100)], EVEN, step=0.1, draft_cost=cost_of(model_cost(0.2).curve)
     )
     assert sum(round_.draft.source == "model:draft" for round_ in answer.rounds) > 30
-    assert adaptive.model is not None
-    assert adaptive.model.curve.seconds(1) == pytest.approx(0.2, rel=0.1)
+    assert adaptive.state.model is not None
+    assert adaptive.state.model.curve.seconds(1) == pytest.approx(0.2, rel=0.1)
 
 
 def test_an_answer_that_was_stopped_inside_a_round_leaves_nothing_to_the_next() -> None:
     adaptive = new(step=0.1)
     adaptive.learn(MODEL, [(0.9, True)] * 50)
     played(adaptive)
-    adaptive.wish(NO_DRAFT, 1, 31)
-    adaptive.trim(Draft((1, 2), confidence=(0.9, 0.9), source=MODEL), ROOM)
+    request(adaptive, NO_DRAFT, 1, 31)
+    select(adaptive, Draft((1, 2), confidence=(0.9, 0.9), source=MODEL), ROOM)
     adaptive.begin()
-    assert adaptive._stake() == adaptive._at_stake.tokens, "nothing is spent"
-    adaptive.observe(Round(NO_DRAFT, Verdict(0, 5, is_bonus=True), (5,), 10, 0.0, 1.0, 0.0, None, 1))
+    assert adaptive.state.losses_left == adaptive.state.losses.tokens, "nothing is spent"
+    observe(adaptive, Round(NO_DRAFT, Verdict(0, 5, is_bonus=True), (5,), 10, 0.0, 1.0, 0.0, None, 1))
     assert MODEL not in adaptive.acceptance.counts, "the draft of the stopped round was never decided"
 
 
@@ -288,23 +291,23 @@ def tokens_before_a_copy_is_made() -> int:
 
 def test_a_copy_that_goes_on_is_made_though_the_answer_has_lost_what_it_may() -> None:
     assert tokens_before_a_copy_is_made() <= 13
-    with patch("app.engine.adaptive.run_trust", lambda *_: 0.0):
+    with patch("app.engine.control.policy.run_trust", lambda *_: 0.0):
         assert tokens_before_a_copy_is_made() > 15
 
 
 def test_the_shares_are_small() -> None:
     assert LOAN_TOKENS == 4.0
-    assert STAKE_SHARE <= 0.03
-    assert (STAKE_TOKENS, Stake().trust(0.0)) == (0.75, 0.375)
+    assert TIME_SHARE <= 0.03
+    assert (BUDGET_TOKENS, LossBudget().trust(0.0)) == (0.75, 0.375)
     assert RUN_TOKENS == max(run_trust(run, VerifyCurve(EVEN)) for run in range(100)) == 2.0
     assert run_trust(4, VerifyCurve(EVEN)) == 0, "four guesses may come true by chance"
-    assert _PROBE_SHARE == 0.01
+    assert PROBE_SHARE == 0.01
 
 
 def test_each_answer_starts_slowly_anew() -> None:
     adaptive = new(FLAT)
-    first = adaptive.limit()
+    first = adaptive.plan().limit
     played(adaptive, free(4), right=4)
-    assert adaptive.limit() > first
+    assert adaptive.plan().limit > first
     adaptive.begin()
-    assert adaptive.limit() == first
+    assert adaptive.plan().limit == first

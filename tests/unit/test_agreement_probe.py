@@ -8,12 +8,12 @@ import pytest
 from checking import caught
 from fakes import StoppingModel
 
-from app.engine import first_look
-from app.engine.adaptive import Adaptive
 from app.engine.bench_arms import ArmKit, ArmSpec, make_arms
 from app.engine.bench_lend import Lender
 from app.engine.calibrate import VerifyCurve
-from app.engine.first_look import agreement
+from app.engine.control import agreement_probe
+from app.engine.control.adaptive_controller import AdaptiveController
+from app.engine.control.agreement_probe import agreement
 from models.base import Logits
 from models.errors import Cancelled
 from models.likeliest import likeliest
@@ -29,7 +29,7 @@ def row_after(model: ToyModel) -> Logits:
 
 def test_it_is_the_share_of_places_where_one_token_at_a_time_both_expect_the_same() -> None:
     target, draft = ToyModel(1), ToyModel(1, unlikeness=UNLIKE)
-    text = target.vocab.tokenize(first_look._TEXT, special=False)[: first_look._TOKENS]
+    text = target.vocab.tokenize(agreement_probe._TEXT, special=False)[: agreement_probe._TOKENS]
     pairs = [(int(target.decode([t], rows=1).argmax()), int(draft.decode([t], rows=1).argmax())) for t in text]
     expected = np.mean([theirs == own for theirs, own in pairs])
     assert 0 < expected < 1
@@ -105,9 +105,9 @@ def test_the_arm_auto_of_a_benchmark_knows_what_was_seen() -> None:
 
     def proved(agreed: float | None) -> float:
         (arm,) = make_arms([ArmSpec("auto")], replace(kit, agreed=agreed))
-        assert isinstance(arm.controller, Adaptive)
-        assert arm.controller.model is not None
-        return arm.controller.acceptance.proved(arm.controller.model.name, 1)[0]
+        assert isinstance(arm.controller, AdaptiveController)
+        assert arm.controller.state.model is not None
+        return arm.controller.acceptance.proven(arm.controller.state.model.name, 1)[0]
 
     assert proved(None) == 0.0
     assert 0.4 < proved(0.7) < 0.7

@@ -10,13 +10,13 @@ from fakes import FakeClock
 from gguf import LlamaFileType
 from tiny_gguf import write_llama
 
-from app.engine import track_record
-from app.engine.acceptance import Acceptance
-from app.engine.adaptive import Adaptive
+from app.engine.control import acceptance_store
+from app.engine.control.acceptance import Acceptance
+from app.engine.control.acceptance_store import RECORD_KEY, TrackRecord
+from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.load import LoadPlan
 from app.engine.messages import Said
 from app.engine.question import Question
-from app.engine.track_record import RECORD_KEY, TrackRecord
 from app.engine.worker import Worker
 from drafters.base import Draft
 from drafters.registry import parse_drafter
@@ -133,7 +133,7 @@ def proved(worker: Worker) -> float:
     drafting = worker._slot.drafting
     assert drafting.adaptive is not None
     assert drafting.model is not None
-    return drafting.adaptive.acceptance.proved(drafting.model.name, 1)[0]
+    return drafting.adaptive.acceptance.proven(drafting.model.name, 1)[0]
 
 
 def test_a_new_pair_is_looked_at_before_its_first_answer_and_once(tmp_path: Path, memory: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_new_pair_is_looked_at_before_its_first_answer_and_once(tmp_path: Path
 
     def again() -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(track_record, "agreement", lambda *_: pytest.fail("it was looked at before"))
+            patch.setattr(acceptance_store, "agreement", lambda *_: pytest.fail("it was looked at before"))
             assert first(model) == pytest.approx(known)
 
     known = first(model)
@@ -181,16 +181,16 @@ def test_a_pair_that_meets_in_a_conversation_is_looked_at_and_the_conversation_s
         worker.close()
 
 
-def shown(adaptive: Adaptive, rounds: int, right: int = 2) -> None:
+def shown(adaptive: AdaptiveController, rounds: int, right: int = 2) -> None:
     for _ in range(rounds):
         played(adaptive, Draft((1, 2), confidence=(0.9, 0.9), source=MODEL), right=right)
 
 
-def new_record(known: Remembered, adaptive: Adaptive) -> TrackRecord:
+def new_record(known: Remembered, adaptive: AdaptiveController) -> TrackRecord:
     return TrackRecord(known, f"{RECORD_KEY}a for b", MODEL, adaptive.acceptance)
 
 
-Make = Callable[[], Adaptive]
+Make = Callable[[], AdaptiveController]
 
 
 @pytest.fixture
@@ -223,13 +223,13 @@ def test_all_that_is_learnt_of_it_comes_back_and_nothing_of_others(known: Rememb
     new_record(known, after)
     guess = Draft((1, 2), confidence=(0.9, 0.9), source=MODEL)
     assert after.acceptance.chances(guess) == pytest.approx(before.acceptance.chances(guess))
-    assert after.acceptance.proved(MODEL, 8) == pytest.approx(before.acceptance.proved(MODEL, 8))
+    assert after.acceptance.proven(MODEL, 8) == pytest.approx(before.acceptance.proven(MODEL, 8))
     for _ in range(20):
         before.acceptance.begin()
         after.acceptance.begin()
-    assert after.acceptance.proved(MODEL, 8) == pytest.approx(before.acceptance.proved(MODEL, 8)), "in the long run too"
-    assert after.acceptance.proved(MODEL, 1)[0] > 0.5
-    assert after.acceptance.proved("suffix", 1) == [0.0]
+    assert after.acceptance.proven(MODEL, 8) == pytest.approx(before.acceptance.proven(MODEL, 8)), "in the long run too"
+    assert after.acceptance.proven(MODEL, 1)[0] > 0.5
+    assert after.acceptance.proven("suffix", 1) == [0.0]
     assert not after.acceptance.counts, "screens tell what was seen since the models were loaded"
 
 
@@ -277,4 +277,4 @@ def test_a_record_that_can_not_be_one_is_no_record(known: Remembered, table: dic
     adaptive = make()
     new_record(known, adaptive)
     assert not adaptive.acceptance.knows(MODEL)
-    assert adaptive.acceptance.proved(MODEL, 1) == [0.0]
+    assert adaptive.acceptance.proven(MODEL, 1) == [0.0]

@@ -1,24 +1,25 @@
 """The time to read a prompt, lent to a draft model that is expected to pay it back."""
 
+from dataclasses import replace
 from unittest.mock import patch
 
-from adapting import EVEN, MODEL, free, model_cost, new, played
+from adapting import EVEN, MODEL, controller, free, model_cost, new, played, request
 from answering import Make, replayed, trace
 from checking import caught
 from replay import Played, Trace
 
-from app.engine.adaptive import Adaptive
 from app.engine.calibrate import VerifyCurve
-from app.engine.model_cost import ModelCost
+from app.engine.control.adaptive_controller import AdaptiveController
+from app.engine.control.draft_model_cost import ModelCost
+from app.engine.control.loss_budget import BUDGET_TOKENS, LOAN_TOKENS, TIME_SHARE, LossBudget
 from app.engine.round import Round
-from app.engine.stake import LOAN_TOKENS, STAKE_SHARE, STAKE_TOKENS, Stake
 from drafters.base import NO_DRAFT
 
 PROMPT = 130
 """Tokens that the draft model below reads in the time of 1.65 passes, which no answer may lose by itself."""
 
 
-def after_good_ones(last: Trace, good: int = 2, make: Make = Adaptive) -> Played:
+def after_good_ones(last: Trace, good: int = 2, make: Make = controller) -> Played:
     """Answer one more prompt after some in which the draft model was right, read in time or not."""
     before = [trace([True] * 120, prompt=10)] * good
     return replayed([*before, last], EVEN, step=0.05, make=make)[0][-1]
@@ -34,7 +35,7 @@ def test_a_draft_model_that_has_proved_itself_is_lent_the_time_to_read_the_whole
     lent = after_good_ones(last)
     assert read_in(lent.rounds[1]) > 1.6
     assert lent.rounds[1].accepted > 1
-    with patch("app.engine.stake._LENT_TO_READ", 0.0):
+    with patch("app.engine.control.loss_budget._LENT_TO_READ", 0.0):
         unlent = after_good_ones(last)
     assert 0 < read_in(unlent.rounds[1]) < 1.6, "the end of it alone, and guesses"
     assert lent.speedup > unlent.speedup
@@ -48,8 +49,8 @@ def test_one_that_has_shown_nothing_is_lent_nothing() -> None:
 def seen_to_agree(share: float) -> Make:
     """Return what makes controllers that were told, before their first answer, how often the models agree."""
 
-    def make(curve: VerifyCurve, longest: int, model: ModelCost | None = None) -> Adaptive:
-        adaptive = Adaptive(curve, longest, model)
+    def make(curve: VerifyCurve, longest: int, model: ModelCost | None = None) -> AdaptiveController:
+        adaptive = controller(curve, longest, model)
         assert model is not None
         adaptive.acceptance.expect(model.name, share)
         return adaptive
@@ -60,7 +61,7 @@ def seen_to_agree(share: float) -> Make:
 def test_one_that_was_seen_to_agree_is_lent_the_time_in_the_first_answer() -> None:
     first = trace([True] * 60, prompt=PROMPT)
     told, strange, unlike = (
-        after_good_ones(first, good=0, make=make) for make in (seen_to_agree(0.7), Adaptive, seen_to_agree(0.1))
+        after_good_ones(first, good=0, make=make) for make in (seen_to_agree(0.7), controller, seen_to_agree(0.1))
     )
     assert read_in(told.rounds[1]) > 1.6
     assert read_in(strange.rounds[1]) < 1
@@ -71,10 +72,10 @@ def test_one_that_was_seen_to_agree_is_lent_the_time_in_the_first_answer() -> No
 def test_what_was_seen_before_the_first_answer_weighs_little_against_answers() -> None:
     adaptive = seen_to_agree(1.0)(VerifyCurve(EVEN), 31, model_cost(0.05))
     assert not adaptive.acceptance.knows(MODEL), "a free draft that is worth something comes first"
-    expected = adaptive.acceptance.proved(MODEL, 1)[0]
+    expected = adaptive.acceptance.proven(MODEL, 1)[0]
     assert 0.7 < expected < 0.8
     adaptive.learn(MODEL, [(0.9, False)] * 12)
-    assert adaptive.acceptance.proved(MODEL, 1)[0] < expected / 3
+    assert adaptive.acceptance.proven(MODEL, 1)[0] < expected / 3
 
 
 def test_one_that_was_right_long_ago_is_lent_the_time_though_the_last_answers_did_without_it() -> None:
@@ -85,10 +86,10 @@ def test_one_that_was_right_long_ago_is_lent_the_time_though_the_last_answers_di
             played(adaptive)
             adaptive.begin()
         played(adaptive)
-        return adaptive._lent(PROMPT, 31) is not None
+        return adaptive.policy.loan(adaptive.state.model, PROMPT, 31) is not None
 
     assert lends()
-    with patch("app.engine.acceptance._LASTING", 0.0), caught():
+    with patch("app.engine.control.acceptance._LASTING", 0.0), caught():
         assert lends()
 
 
@@ -98,14 +99,14 @@ def test_what_one_guesses_that_has_read_the_end_alone_says_nothing_of_what_it_do
         adaptive.learn(MODEL, [(0.9, True)] * 100)
         for _ in range(20):
             played(adaptive)
-            adaptive.wish(NO_DRAFT, 1, 31, skipped=skipped)
+            request(adaptive, NO_DRAFT, 1, 31, skipped=skipped)
             adaptive.learn(MODEL, [(0.6, False)] * 20)
         for _ in range(4):
             for _ in range(60):
                 played(adaptive)
             adaptive.begin()
         played(adaptive)
-        return adaptive._lent(PROMPT, 31) is not None
+        return adaptive.policy.loan(adaptive.state.model, PROMPT, 31) is not None
 
     assert lends_after_bad_guesses(skipped=700)
     assert not lends_after_bad_guesses(skipped=0)
@@ -115,7 +116,7 @@ def test_who_has_a_window_of_the_text_alone_is_known_to_before_it_guesses() -> N
     adaptive = new(step=0.05)
     adaptive.learn(MODEL, [(0.9, True)] * 100)
     played(adaptive)
-    wish = adaptive.wish(NO_DRAFT, 2000, 31)
+    wish = request(adaptive, NO_DRAFT, 2000, 31)
     assert wish.window is not None
     before = adaptive.acceptance.shown(MODEL)["0 lasting"]
     adaptive.learn(MODEL, [(0.6, False)] * 20)
@@ -133,11 +134,11 @@ def test_nothing_is_lent_that_an_answer_like_the_last_ones_is_too_short_to_pay_b
             adaptive.begin()
         adaptive.learn(MODEL, [(0.6, place % 5 < 3) for place in range(50)])
         played(adaptive)
-        return adaptive._lent(PROMPT, 31) is not None
+        return adaptive.policy.loan(adaptive.state.model, PROMPT, 31) is not None
 
     assert lends_after_answers_of(60)
     assert not lends_after_answers_of(4)
-    with patch("app.engine.stake._LEAST_REST", 50.0), caught():
+    with patch("app.engine.control.loss_budget._LEAST_REST", 50.0), caught():
         assert not lends_after_answers_of(4)
 
 
@@ -145,28 +146,28 @@ def test_a_loan_is_given_once_and_what_it_can_lose_is_bounded() -> None:
     def check(make: Make) -> None:
         answer = after_good_ones(trace([False] * 30, prompt=PROMPT), make=make)
         lost = answer.seconds - answer.plain_seconds
-        assert 1.6 < lost <= 1.5 * STAKE_TOKENS + LOAN_TOKENS + STAKE_SHARE * answer.seconds + 0.05
+        assert 1.6 < lost <= 1.5 * BUDGET_TOKENS + LOAN_TOKENS + TIME_SHARE * answer.seconds + 0.05
 
-    class LendsAnew(Stake):
+    class LendsAnew(LossBudget):
         def end_round(self, seconds: float, saved: float) -> None:
             super().end_round(seconds, saved)
             self.tokens += LOAN_TOKENS
 
-    class Generous(Adaptive):
-        def __init__(self, curve: VerifyCurve, longest: int, model: ModelCost | None = None) -> None:
-            super().__init__(curve, longest, model)
-            self._at_stake = LendsAnew()
+    def generous(curve: VerifyCurve, longest: int, model: ModelCost | None = None) -> AdaptiveController:
+        adaptive = controller(curve, longest, model)
+        adaptive.state.losses = LendsAnew()
+        return adaptive
 
-    check(Adaptive)
+    check(controller)
     with caught():
-        check(Generous)
+        check(generous)
 
 
 def test_where_passes_are_shared_nothing_is_lent() -> None:
     adaptive = new(step=0.05)
     adaptive.learn(MODEL, [(0.9, True)] * 50)
     played(adaptive)
-    assert adaptive._lent(PROMPT, 31) is not None
+    assert adaptive.policy.loan(adaptive.state.model, PROMPT, 31) is not None
     adaptive.begin()
-    adaptive.others = 1
-    assert adaptive._lent(PROMPT, 31) is None
+    adaptive.use(replace(adaptive.settings, companions=1))
+    assert adaptive.policy.loan(adaptive.state.model, PROMPT, 31) is None

@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 import pytest
+from adapting import controller, select
 
-from app.engine.adaptive import Adaptive
-from app.engine.batching import BatchingController, SharedBatch
 from app.engine.calibrate import VerifyCurve
+from app.engine.control.adaptive_controller import AdaptiveController
+from app.engine.control.policy import DraftLengthPolicy
+from app.engine.control.shared_control import BatchingController, SharedBatch
 from app.engine.passes import Bounds
 from app.engine.round import Round
 from app.engine.verify import Verdict
@@ -85,33 +87,36 @@ def test_who_is_beyond_a_gap_is_not_counted() -> None:
 # --- drafting in a shared pass ----------------------------------------------------------------------------------------
 
 
-def knowing(curve: dict[int, float], longest: int = 16) -> Adaptive:
+def knowing(curve: dict[int, float], longest: int = 16) -> AdaptiveController:
     """Return a controller whose guesses were right again and again, after the first round of an answer."""
-    adaptive = Adaptive(VerifyCurve(curve), longest)
+    adaptive = controller(VerifyCurve(curve), longest)
     adaptive.begin()
     for _ in range(60):
-        played(adaptive, adaptive.trim(copied(8), 16))
+        played(adaptive, copied(8))
     adaptive.begin()
-    played(adaptive, NO_DRAFT)
+    played(adaptive)
     return adaptive
 
 
-def played(adaptive: Adaptive, checked: Draft) -> None:
+def played(adaptive: AdaptiveController, draft: Draft = NO_DRAFT) -> None:
+    """Let a round happen whose draft is right."""
+    adaptive.plan()
+    checked = adaptive.select(draft, 16) if draft.tokens else NO_DRAFT
     verdict = Verdict(len(checked.tokens), 99, is_bonus=True)
     width = len(checked.tokens) + 1
-    seconds = adaptive.curve.seconds(width)
+    seconds = adaptive.state.curve.seconds(width)
     adaptive.observe(Round(checked, verdict, verdict.emitted(checked), 10, 0.0, seconds, 0.0, None, width))
 
 
 def batching(curve: dict[int, float], others: int, widest: int = 32) -> BatchingController:
     inner = knowing(curve)
     # One round is no short answer, after which less may be lost.
-    inner._said = 0
+    inner.state.progress.emitted = 0
     decides = BatchingController(inner, among(curve, others), ANSWER, TEXTS[-1], widest)
     decides.begin()
     adaptive = decides._inner
-    assert isinstance(adaptive, Adaptive)
-    played(adaptive, NO_DRAFT)
+    assert isinstance(adaptive, AdaptiveController)
+    played(adaptive)
     return decides
 
 
@@ -120,16 +125,22 @@ def copied(length: int, sure: float = 0.95) -> Draft:
 
 
 def decided(decides: BatchingController, draft: Draft) -> tuple[int, Bounds | None]:
-    limit = decides.limit()
-    return len(decides.trim(draft.shortened(limit), limit).tokens), decides.bounds
+    limit = decides.plan().limit
+    return len(decides.select(draft.shortened(limit), limit).tokens), decides.bounds
+
+
+def ended(decides: BatchingController, round_: Round) -> None:
+    """Let a round happen for which no drafter was called."""
+    decides.plan()
+    decides.observe(round_)
 
 
 def test_with_nobody_else_it_drafts_as_ever() -> None:
     for curve in (FLAT, EVEN, STEEP):
         alone = knowing(curve)
-        played(alone, NO_DRAFT)
-        limit = alone.limit()
-        checked = alone.trim(copied(8).shortened(limit), limit)
+        played(alone)
+        limit = alone.plan().limit
+        checked = select(alone, copied(8).shortened(limit), limit)
         assert decided(batching(curve, 0), copied(8)) == (len(checked.tokens), None)
 
 
@@ -164,7 +175,7 @@ def test_who_has_proved_nothing_leaves_nobody(monkeypatch: pytest.MonkeyPatch) -
     length, bounds = decided(batching(cheap, 1), stranger)
     assert (length, bounds is None) == (0, False)
     # Broken on purpose: what it says of itself counts.
-    monkeypatch.setattr(Adaptive, "proved", Adaptive.trusted)
+    monkeypatch.setattr(DraftLengthPolicy, "proven", DraftLengthPolicy.verifiable)
     assert decided(batching(cheap, 1), stranger)[1] is None
 
 
@@ -179,24 +190,24 @@ def test_the_more_there_are_the_less_is_drafted() -> None:
 def test_what_is_learnt_of_a_copy_does_not_depend_on_whether_it_was_checked() -> None:
     decides = batching({1: 1.0, 2: 1.05, 16: 1.9, 32: 2.0}, 1)
     adaptive = decides._inner
-    assert isinstance(adaptive, Adaptive)
-    before = adaptive.acceptance.counts["suffix"].guessed_at[0]
+    assert isinstance(adaptive, AdaptiveController)
+    before = adaptive.acceptance.counts["suffix"].proposed_at[0]
     decided(decides, copied(1))
     decides.observe(Round(NO_DRAFT, Verdict(0, 0, is_bonus=True), (0,), 10, 0.0, 1.05, 0.0, None, 1, others=1))
-    assert adaptive.acceptance.counts["suffix"].guessed_at[0] == before + 1
+    assert adaptive.acceptance.counts["suffix"].proposed_at[0] == before + 1
 
 
 def test_who_copies_in_company_proves_it_and_leaves() -> None:
     """Nothing is checked in a shared pass, and one token of each decides only a draft's first guess."""
     cheap = {1: 1.0, 2: 1.5, 16: 2.0, 32: 2.0}
-    decides = BatchingController(Adaptive(VerifyCurve(cheap), 16), among(cheap, 1), ANSWER, TEXTS[-1], 32)
+    decides = BatchingController(controller(VerifyCurve(cheap), 16), among(cheap, 1), ANSWER, TEXTS[-1], 32)
     decides.begin()
     shared = Round(NO_DRAFT, Verdict(0, 0, is_bonus=True), (0,), 10, 0.0, 1.5, 0.0, None, 1, others=1)
     left = []
     for place in range(60):
-        limit = decides.limit()
+        limit = decides.plan().limit
         ahead = Draft(tuple(range(place, place + limit)), confidence=(0.98,) * limit, source="suffix")
-        left.append(len(decides.trim(ahead, limit).tokens))
+        left.append(len(decides.select(ahead, limit).tokens))
         if left[-1]:
             break
         decides.observe(replace(shared, verdict=Verdict(0, place, is_bonus=True), emitted=(place,)))
@@ -209,35 +220,35 @@ def test_where_even_a_draft_that_is_right_throughout_would_stay_one_guess_is_wat
 ) -> None:
     decides = batching(FLAT, 7)
     asked: list[Draft] = []
-    monkeypatch.setattr(Adaptive, "proved", lambda _, draft: asked.append(draft) or [])
-    assert decides.limit() == 1
-    assert decides.trim(copied(1), 1) == NO_DRAFT
+    monkeypatch.setattr(DraftLengthPolicy, "proven", lambda _, draft: asked.append(draft) or [])
+    assert decides.plan().limit == 1
+    assert decides.select(copied(1), 1) == NO_DRAFT
     assert asked == []
     adaptive = decides._inner
-    assert isinstance(adaptive, Adaptive)
-    before = adaptive.acceptance.counts["suffix"].guessed_at[0]
+    assert isinstance(adaptive, AdaptiveController)
+    before = adaptive.acceptance.counts["suffix"].proposed_at[0]
     decides.observe(Round(NO_DRAFT, Verdict(0, 0, is_bonus=True), (0,), 10, 0.0, 1.0, 0.0, None, 1, others=7))
-    assert adaptive.acceptance.counts["suffix"].guessed_at[0] == before + 1
+    assert adaptive.acceptance.counts["suffix"].proposed_at[0] == before + 1
 
 
 def test_what_was_drawn_is_checked_whole_and_alone() -> None:
     decides = batching(FLAT, 3)
-    limit = decides.limit()
+    limit = decides.plan().limit
     drawn = Draft((1, 2, 3), probs=(None,) * 3, source="model")  # type: ignore[arg-type]
-    assert len(decides.trim(drawn, limit).tokens) == 3
+    assert len(decides.select(drawn, limit).tokens) == 3
     assert decides.bounds is None
 
 
 def test_what_shared_passes_cost_is_learnt_for_their_whole_width() -> None:
     decides = batching(EVEN, 2)
     adaptive = decides._inner
-    assert isinstance(adaptive, Adaptive)
-    before = adaptive.curve.ratio(3), decides._batch.curve.ratio(3)
+    assert isinstance(adaptive, AdaptiveController)
+    before = adaptive.state.curve.ratio(3), decides._batch.curve.ratio(3)
     for _ in range(30):
-        decides.observe(Round(NO_DRAFT, Verdict(0, 0, is_bonus=True), (0,), 10, 0.0, 4.4, 0.0, None, 1, others=2))
-    assert adaptive.curve.ratio(3) > 1.3 * before[0]
+        ended(decides, Round(NO_DRAFT, Verdict(0, 0, is_bonus=True), (0,), 10, 0.0, 4.4, 0.0, None, 1, others=2))
+    assert adaptive.state.curve.ratio(3) > 1.3 * before[0]
     assert decides._batch.curve.ratio(3) > 1.3 * before[1]
-    assert adaptive.price == pytest.approx(3 / 4.4, rel=0.35)
+    assert adaptive.state.rate_among(0) == pytest.approx(3 / 4.4, rel=0.35)
 
 
 def test_a_pass_that_stalls_is_counted_once_and_not_for_each_answer_in_it() -> None:
@@ -245,13 +256,13 @@ def test_a_pass_that_stalls_is_counted_once_and_not_for_each_answer_in_it() -> N
     curve = first._batch.curve
     round_ = Round(NO_DRAFT, Verdict(0, 0, is_bonus=True), (0,), 10, 0.0, curve.seconds(4), 0.0, None, 1, others=3)
     for others in [*range(8)] * 5:
-        first.observe(replace(round_, others=others, verify_seconds=curve.seconds(1 + others)))
-        first.observe(replace(round_, others=0, verify_seconds=curve.seconds(1)))
+        ended(first, replace(round_, others=others, verify_seconds=curve.seconds(1 + others)))
+        ended(first, replace(round_, others=0, verify_seconds=curve.seconds(1)))
     before = curve.seconds(4)
     for counts in (True, False, False, False):
-        first.observe(replace(round_, verify_seconds=20 * before, counts=counts))
+        ended(first, replace(round_, verify_seconds=20 * before, counts=counts))
     assert curve.seconds(4) == pytest.approx(before, rel=0.05)
     # Broken on purpose: counted for each, it is no stall but what the machine takes now.
     for _ in range(4):
-        first.observe(replace(round_, verify_seconds=20 * before))
+        ended(first, replace(round_, verify_seconds=20 * before))
     assert curve.seconds(4) > 1.3 * before

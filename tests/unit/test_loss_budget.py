@@ -1,12 +1,11 @@
 """What an answer may lose: most of a token, and less where answers are short, as a wrong guess is more of those."""
 
 import pytest
-from adapting import played
+from adapting import controller, played
 from checking import caught
 
-from app.engine.adaptive import Adaptive
 from app.engine.calibrate import VerifyCurve
-from app.engine.stake import STAKE_TOKENS, Stake, kept_back
+from app.engine.control.loss_budget import BUDGET_TOKENS, LossBudget, kept_back
 from drafters.base import Draft
 
 DEAR = VerifyCurve({1: 1.0, 2: 1.3, 4: 2.0, 8: 3.8})
@@ -14,9 +13,9 @@ DEAR = VerifyCurve({1: 1.0, 2: 1.3, 4: 2.0, 8: 3.8})
 COPY = Draft((1, 2, 3, 4), confidence=(0.9,) * 4, source="suffix")
 
 
-def after(*answers: int) -> Stake:
+def after(*answers: int) -> LossBudget:
     """Return the stake of the answer that follows some of so many tokens."""
-    stake = Stake()
+    stake = LossBudget()
     for said in answers:
         stake.begin(said)
     return stake
@@ -34,24 +33,24 @@ def test_the_shorter_the_last_answers_the_less_may_be_lost_and_never_nothing(
 
 
 def test_the_last_answer_counts_half() -> None:
-    assert after(*[10] * 9, 400, 400).tokens == STAKE_TOKENS
+    assert after(*[10] * 9, 400, 400).tokens == BUDGET_TOKENS
     assert after(*[10] * 9, 400, 10, 10).tokens < 0.5
     # As 50 tokens and 20.
     assert after(400, 400, 20).tokens == pytest.approx(0.47, abs=0.01)
 
 
 def test_what_fills_a_hole_is_short_and_says_nothing_of_answers_nor_they_of_it() -> None:
-    stake = Stake()
+    stake = LossBudget()
     answer = stake.tokens, stake.rest(0)
     for _ in range(9):
-        stake.begin(0, fills_hole=True)
+        stake.begin(0, infill=True)
         hole = stake.tokens, stake.rest(0)
         assert hole == (0.12, 12), "answers of any length came between"
         stake.begin(0)
         assert (stake.tokens, stake.rest(0)) == answer
-        stake.begin(400, fills_hole=True)
+        stake.begin(400, infill=True)
     for _ in range(9):
-        stake.begin(40, fills_hole=True)
+        stake.begin(40, infill=True)
     assert stake.rest(0) == pytest.approx(40, rel=0.01)
     stake.begin(40)
     assert (stake.tokens, stake.rest(0)) == answer
@@ -67,15 +66,15 @@ def test_half_as_much_may_be_lost_besides_where_it_is_proved_not_to_be_expected(
 
 def test_nothing_is_lent_to_fill_a_hole() -> None:
     def check() -> None:
-        stake = Stake()
-        stake.begin(0, fills_hole=True)
-        assert not stake.lends(1.0, 100.0, 1.0)
+        stake = LossBudget()
+        stake.begin(0, infill=True)
+        assert not stake.can_lend(1.0, 100.0, 1.0)
         assert stake.tokens < 1
 
-    assert Stake().lends(1.0, 100.0, 1.0)
+    assert LossBudget().can_lend(1.0, 100.0, 1.0)
     check()
     with pytest.MonkeyPatch.context() as broken, caught():
-        broken.setattr(Stake, "_fills_hole", property(lambda _: False, lambda *_: None), raising=False)
+        broken.setattr(LossBudget, "_infill", property(lambda _: False, lambda *_: None), raising=False)
         check()
 
 
@@ -88,13 +87,13 @@ def test_an_answer_of_which_nothing_was_said_tells_nothing() -> None:
 
 def guesses_after(answers: int, said: int) -> int:
     """Return how many guesses of a copy that goes on are checked, where answers had so many tokens."""
-    adaptive = Adaptive(DEAR, 31)
+    adaptive = controller(DEAR, 31)
     for _ in range(answers):
         for _ in range(said):
             played(adaptive)
         adaptive.begin()
-    adaptive._rounds, adaptive._looks.run = 1, 4
-    return len(adaptive.trusted(COPY))
+    adaptive.state.progress.rounds, adaptive.state.polling.run = 1, 4
+    return len(adaptive.lengths.verifiable(COPY))
 
 
 def test_where_passes_are_dear_and_answers_short_one_guess_is_all_that_may_be_wrong() -> None:
@@ -104,7 +103,7 @@ def test_where_passes_are_dear_and_answers_short_one_guess_is_all_that_may_be_wr
     assert guesses_after(0, 20) == guesses_after(9, 200) == 2
     check()
     with pytest.MonkeyPatch.context() as broken, caught():
-        broken.setattr("app.engine.stake._LENGTH_SHARE", 1.0)
+        broken.setattr("app.engine.control.loss_budget._LENGTH_SHARE", 1.0)
         check()
 
 

@@ -1,7 +1,7 @@
-"""How often a draft model agrees with its target, seen before their first answer: both read a text that is here.
+"""How often a draft model agrees with its target, measured before their first answer: both read one text.
 
-An answer is short, and to let an unknown draft model read its prompt may cost more than it can bring. What is seen here
-is no answer of the target, and a hint only: see `Acceptance.expect`.
+An answer is short, and to let an unknown draft model read its prompt may cost more than it can bring. The text
+is no answer of the target, and the result a hint only: see `Acceptance.expect`.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ _TEXT = (
 
 
 def agreement(target: LanguageModel, draft: LanguageModel) -> float | None:
-    """Return the share of places in a text where both expect the same token next; None where it can't be seen.
+    """Return the share of places in a text where both expect the same token next; None where it can't be measured.
 
     Takes as long as reading a hundred tokens with both. The caches hold afterwards what they held before.
     """

@@ -1,12 +1,12 @@
-"""What a draft model has shown, kept from one run to the next: how often a target took its guesses, and no text.
+"""Acceptance of a draft model, kept from one run to the next: how often its target accepted its drafts, and no text.
 
-A draft model that has shown nothing is not lent the time to read a prompt (`app.engine.stake`). A script gives one
-answer a process: it would begin each of them as if nobody knew the pair. So a run goes on from what the last one knew,
-as one answer does from another: half of it counts. The very first one begins with a look at a text that comes along.
+A draft model that has shown nothing is not lent the time to read a prompt (see `loss_budget`). A script gives one
+answer a process: it would begin each of them with an unknown pair. So a run goes on from what the last one knew,
+as one answer does from another: half of it counts. The very first run begins with `agreement_probe`.
 """
 
-from app.engine.acceptance import Acceptance
-from app.engine.first_look import agreement
+from app.engine.control.acceptance import Acceptance
+from app.engine.control.agreement_probe import agreement
 from drafters.draft_model import DraftModel
 from models.base import LanguageModel
 from models.errors import LocalspecError
@@ -17,14 +17,14 @@ from models.remembered import Remembered
 RECORD_KEY = "guesses "
 """How the keys of the records begin."""
 _WORTH_WRITING = 32
-"""New guesses after which the record is written before the run ends: who is killed has lost no more."""
+"""New draft tokens after which the record is written before the run ends: a run that is killed loses no more."""
 
 
 class TrackRecord:
     """What one draft model has shown to one target, as a controller learns it."""
 
     def __init__(self, known: Remembered, key: str, source: str, acceptance: Acceptance) -> None:
-        """Take where it is kept and under which key, and who learns about which source; he is told what is known."""
+        """Take where it is kept and under which key; `acceptance` learns about the source, from what is known on."""
         self._known = known
         self._key = key
         self._source = source
@@ -33,15 +33,15 @@ class TrackRecord:
         acceptance.recall(source, known.get_table(key) or {})
 
     def introduce(self, target: LanguageModel, draft: LanguageModel) -> None:
-        """See how often both agree, where nothing is known of them yet."""
+        """Measure how often both agree, where nothing is known of them yet."""
         if self._known.get_table(self._key) is None and (agreed := agreement(target, draft)) is not None:
             self._acceptance.expect(self._source, agreed)
             self._known.put(self._key, self._acceptance.shown(self._source))
 
     def keep(self, least: int = _WORTH_WRITING) -> None:
-        """Write it if at least so many guesses are new."""
+        """Write the record if at least so many draft tokens are new."""
         count = self._acceptance.counts.get(self._source)
-        seen = sum(count.guessed_at) if count else 0
+        seen = sum(count.proposed_at) if count else 0
         if seen - self._written >= least:
             self._known.put(self._key, self._acceptance.shown(self._source))
             self._written = seen

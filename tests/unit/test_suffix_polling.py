@@ -3,15 +3,17 @@
 from itertools import pairwise
 
 import pytest
-from adapting import EVEN, FLAT, MODEL, ROOM, free, model_cost, new, played
+from adapting import EVEN, FLAT, MODEL, ROOM, free, model_cost, new, played, request, select
 from checking import caught
 
-import app.engine.looks
-from app.engine.adaptive import _LOOK_AGAIN, Adaptive
-from app.engine.looks import Looks
+import app.engine.control.suffix_polling
+from app.engine.control.adaptive_controller import AdaptiveController
+from app.engine.control.policy import CHECK_AGAIN
+from app.engine.control.suffix_polling import SuffixPolling
 from app.engine.round import Round
 from app.engine.verify import Verdict
 from drafters.base import NO_DRAFT, Draft
+from drafters.hybrid import Ask, ModelRequest
 
 PRICE = 100.0
 """Tokens a second."""
@@ -19,13 +21,13 @@ CHEAP, DEAR = 0.00009, 0.0002
 """Seconds of a look: .9 and 2 hundredths of a token's time."""
 
 
-def seen(looks: Looks, guess: Draft | None, emitted: tuple[int, ...] = (-1,), seconds: float = DEAR) -> None:
+def seen(looks: SuffixPolling, guess: Draft | None, emitted: tuple[int, ...] = (-1,), seconds: float = DEAR) -> None:
     """Let a round go by in which a guess was made and not checked; None: none was looked for."""
     verdict = Verdict(0, emitted[0], is_bonus=True)
     looks.observe(Round(NO_DRAFT, verdict, emitted, 10, seconds, 0.01, 0.0, None, 1), guess, PRICE)
 
 
-def looked(looks: Looks, rounds: int, seconds: float = DEAR, guess: Draft = NO_DRAFT) -> list[bool]:
+def looked(looks: SuffixPolling, rounds: int, seconds: float = DEAR, guess: Draft = NO_DRAFT) -> list[bool]:
     """Return for each round whether there was a look, all of them in vain."""
     found = []
     for _ in range(rounds):
@@ -36,12 +38,12 @@ def looked(looks: Looks, rounds: int, seconds: float = DEAR, guess: Draft = NO_D
 
 @pytest.mark.parametrize("guess", [NO_DRAFT, free(4)])
 def test_a_look_that_costs_nothing_to_speak_of_is_had_in_every_round(guess: Draft) -> None:
-    assert all(looked(Looks(), 200, CHEAP, guess))
+    assert all(looked(SuffixPolling(), 200, CHEAP, guess))
 
 
 @pytest.mark.parametrize("guess", [NO_DRAFT, free(4)])
 def test_the_longer_dear_looks_are_in_vain_the_longer_the_pause(guess: Draft) -> None:
-    looks = Looks()
+    looks = SuffixPolling()
     looks.begin()
     found = looked(looks, 400, guess=guess)
     places = [place for place, look in enumerate(found) if look]
@@ -54,7 +56,7 @@ def test_the_longer_dear_looks_are_in_vain_the_longer_the_pause(guess: Draft) ->
 
 def test_the_dearer_looks_are_the_sooner_pauses_grow_and_the_longer_they_get() -> None:
     def pauses(seconds: float) -> list[int]:
-        looks = Looks()
+        looks = SuffixPolling()
         places = [place for place, look in enumerate(looked(looks, 400, seconds)) if look]
         return [after - before for before, after in pairwise(places)]
 
@@ -64,15 +66,15 @@ def test_the_dearer_looks_are_the_sooner_pauses_grow_and_the_longer_they_get() -
 
 
 def test_what_looks_in_vain_cost_is_a_small_share_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sum(looked(Looks(), 2000)) * DEAR < 0.004 * 2000 / PRICE
+    assert sum(looked(SuffixPolling(), 2000)) * DEAR < 0.004 * 2000 / PRICE
     # Broken on purpose: nothing is too dear.
-    monkeypatch.setattr(app.engine.looks, "LOOK_SHARE", float("inf"))
-    assert sum(looked(Looks(), 2000)) * DEAR > 0.015 * 2000 / PRICE
+    monkeypatch.setattr(app.engine.control.suffix_polling, "POLL_SHARE", float("inf"))
+    assert sum(looked(SuffixPolling(), 2000)) * DEAR > 0.015 * 2000 / PRICE
 
 
 def test_a_draft_that_was_worth_checking_is_followed_by_looks_in_every_round_and_one_in_vain_is_not() -> None:
     for right in (1, 0):
-        looks, draft = Looks(), free(2)
+        looks, draft = SuffixPolling(), free(2)
         looked(looks, 300)
         verdict, emitted = Verdict(right, 9, is_bonus=False), (*draft.tokens[:right], 9)
         looks.observe(Round(draft, verdict, emitted, 10, DEAR, 0.01, 0.0, None, 3), draft, PRICE)
@@ -80,7 +82,7 @@ def test_a_draft_that_was_worth_checking_is_followed_by_looks_in_every_round_and
 
 
 def test_a_guess_that_comes_true_is_followed_by_a_look_and_a_run_goes_on_over_rounds_without_one() -> None:
-    looks = Looks()
+    looks = SuffixPolling()
     looked(looks, 300)
     while not looks.is_due:
         seen(looks, None)
@@ -95,7 +97,7 @@ def test_a_guess_that_comes_true_is_followed_by_a_look_and_a_run_goes_on_over_ro
 
 
 def test_an_answer_begins_with_a_look() -> None:
-    looks = Looks()
+    looks = SuffixPolling()
     looked(looks, 300)
     seen(looks, NO_DRAFT)
     assert not looks.is_due
@@ -104,7 +106,7 @@ def test_an_answer_begins_with_a_look() -> None:
 
 
 def test_in_the_next_answer_looks_come_twice_as_often_as_in_the_last_and_no_more() -> None:
-    looks = Looks()
+    looks = SuffixPolling()
     looked(looks, 400)
     looks.begin()
     assert [place for place, look in enumerate(looked(looks, 13)) if look] == [0, 4, 8, 12]
@@ -117,23 +119,26 @@ def test_looks_however_dear_do_not_keep_back_what_is_found_in_the_end() -> None:
             played(adaptive, draft_seconds=seconds)
         for _ in range(12):
             seen_to_be_right(adaptive)
-        return len(adaptive.trim(free(4), ROOM).tokens) > 0
+        return len(select(adaptive, free(4), ROOM).tokens) > 0
 
     assert checks_after(100, 0.2)
     with pytest.MonkeyPatch.context() as broken, caught():
-        broken.setattr("app.engine.adaptive.LOOK_SHARE", float("inf"))
+        broken.setattr("app.engine.control.adaptive_controller.POLL_SHARE", float("inf"))
         assert checks_after(100, 0.2)
 
 
-def seen_to_be_right(adaptive: Adaptive) -> None:
+def seen_to_be_right(adaptive: AdaptiveController) -> None:
     """Let a round go by that nobody drafts for, and in which a copy would have come true."""
     adaptive.acceptance.observe(free(4), (0, 1, 2, 3))
     played(adaptive)
 
 
-def limits(adaptive: Adaptive, rounds: int) -> list[int]:
+def limits(adaptive: AdaptiveController, rounds: int) -> list[int]:
     """Return what may be asked for in each round, where looks are dear and find nothing."""
-    return [played(adaptive, draft_seconds=0.011 * (adaptive.limit() > 0)) and adaptive.limit() for _ in range(rounds)]
+    return [
+        played(adaptive, draft_seconds=0.011 * (adaptive.plan().limit > 0)) and adaptive.plan().limit
+        for _ in range(rounds)
+    ]
 
 
 def test_a_controller_asks_for_no_draft_in_a_pause() -> None:
@@ -143,34 +148,34 @@ def test_a_controller_asks_for_no_draft_in_a_pause() -> None:
     assert 8 <= sum(limit > 0 for limit in limits(adaptive, 80)) <= 12
 
 
-def paused(step: float) -> Adaptive:
+def paused(step: float) -> AdaptiveController:
     """Return a controller with a draft model that never pays, and with looks that were long in vain."""
     adaptive = new(FLAT, step)
     adaptive.learn(MODEL, [(sure, False) for sure in (0.3, 0.5, 0.9)] * 30)
     for _ in range(200):
         played(adaptive, draft_seconds=0.011)
-        adaptive.wish(NO_DRAFT, 400, ROOM)
+        request(adaptive, NO_DRAFT, 400, ROOM)
     return adaptive
 
 
 def test_where_a_draft_model_is_paused_too_there_are_pauses_until_it_is_tried_again() -> None:
     adaptive = paused(step=0.1)
-    adaptive.model = model_cost(20.0)
-    assert adaptive.rounds_to_next_try() is None, "it can never pay"
+    adaptive.state.model = model_cost(20.0)
+    assert adaptive.policy.rounds_to_next_probe() is None, "it can never pay"
     assert 8 <= sum(limit > 0 for limit in limits(adaptive, 80)) <= 12
-    adaptive.model = model_cost(0.0001)
-    assert adaptive.rounds_to_next_try() == 0
-    assert all(limit == ROOM for limit in limits(adaptive, 40)[_LOOK_AGAIN:])
+    adaptive.state.model = model_cost(0.0001)
+    assert adaptive.policy.rounds_to_next_probe() == 0
+    assert all(limit == ROOM for limit in limits(adaptive, 40)[CHECK_AGAIN:])
 
 
 def test_a_draft_model_that_is_asked_never_pauses() -> None:
     adaptive = paused(step=0.1)
-    adaptive._asked = True
+    adaptive.state.request = ModelRequest(Ask.DRAFT)
     assert all(limit == ROOM for limit in limits(adaptive, 20))
 
 
 def test_the_time_of_a_draft_model_is_not_that_of_a_look() -> None:
-    looks = Looks()
+    looks = SuffixPolling()
     for _ in range(200):
         verdict = Verdict(0, -1, is_bonus=True)
         looks.observe(Round(NO_DRAFT, verdict, (-1,), 10, 0.005, 0.01, 0.0, None, 1), NO_DRAFT, PRICE, asked=True)

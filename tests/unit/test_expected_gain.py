@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.calibrate import VerifyCurve
-from app.engine.value import MARGIN, Seconds, affordable, best_length, break_even, no_time
+from app.engine.control.expected_gain import MARGIN, Seconds, affordable, best_length, break_even, no_time
 
 Rule = Callable[[Sequence[float], VerifyCurve, float, Seconds], tuple[int, float]]
 FOUR_ARE_CHEAPER_THAN_THREE = VerifyCurve({1: 1, 2: 1.41, 3: 1.8, 4: 1.5, 5: 1.9, 8: 2.7, 16: 3.3})
@@ -202,17 +202,17 @@ def test_break_even_points_by_hand() -> None:
 
 def test_what_is_not_proved_may_cost_no_more_than_the_stake() -> None:
     cost = [0.5, 0.9, 1.4, 1.2, 3.0].__getitem__
-    assert affordable(5, lambda n: cost(n - 1), (), stake=1.2, trust=1.0) == 4
-    assert affordable(5, lambda n: cost(n - 1), (), stake=1.0, trust=1.0) == 2
-    assert affordable(5, lambda n: cost(n - 1), (), stake=0.4, trust=1.0) == 0
+    assert affordable(5, lambda n: cost(n - 1), (), budget=1.2, trust=1.0) == 4
+    assert affordable(5, lambda n: cost(n - 1), (), budget=1.0, trust=1.0) == 2
+    assert affordable(5, lambda n: cost(n - 1), (), budget=0.4, trust=1.0) == 0
 
 
 def test_what_is_proved_may_cost_more_by_what_it_is_worth_and_by_the_trust_at_most() -> None:
-    def longest(floors: Sequence[float], stake: float, trust: float) -> int:
-        return affordable(3, lambda n: 0.9 * n, floors, stake, trust)
+    def longest(floors: Sequence[float], budget: float, trust: float) -> int:
+        return affordable(3, lambda n: 0.9 * n, floors, budget, trust)
 
-    assert longest((0.5, 0.5, 0.5), stake=1.3, trust=9.0) == 2, "1.8 is lost, and .75 of it expected back"
-    assert longest((0.9, 0.9, 0.9), stake=0.3, trust=9.0) == 3, "2.7 is lost, and 2.44 of it expected back"
-    assert longest((0.9, 0.9, 0.9), stake=0.3, trust=1.0) == 1
-    assert longest((0.9, 0.9, 0.9), stake=1.0, trust=1.0) == 2
-    assert longest((1.0,), stake=0.0, trust=1.0) == 1, "guesses nobody has proved are worth nothing"
+    assert longest((0.5, 0.5, 0.5), budget=1.3, trust=9.0) == 2, "1.8 is lost, and .75 of it expected back"
+    assert longest((0.9, 0.9, 0.9), budget=0.3, trust=9.0) == 3, "2.7 is lost, and 2.44 of it expected back"
+    assert longest((0.9, 0.9, 0.9), budget=0.3, trust=1.0) == 1
+    assert longest((0.9, 0.9, 0.9), budget=1.0, trust=1.0) == 2
+    assert longest((1.0,), budget=0.0, trust=1.0) == 1, "guesses nobody has proved are worth nothing"

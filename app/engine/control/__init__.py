@@ -1,0 +1,1 @@
+"""Decides how long each draft is, from measured costs and learnt acceptance; nothing else decides a length."""

@@ -1,0 +1,270 @@
+"""Acceptance probabilities: learnt online, by the source of a draft, its confidence, and the place in the draft.
+
+Two views of one set of observations. `chances` speaks of a draft that was proposed, and starts from the drafter's own
+confidence; `expected` and `at` speak of a place before a draft is made, and start high: a source that never drafts
+can't show what it is worth. `lower_bounds` and `proven` start from 0.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+
+from drafters.base import Draft
+from drafters.draft_model import Hindsight
+from models.base import common_prefix
+from models.remembered import Json
+
+_PRIOR = 4.0
+"""Observations that a drafter's own confidence, or the expectation, counts for."""
+_MEMORY = 0.97
+"""Weight of the past in a cell, an observation: a text changes from prose to code and back within tens of tokens."""
+_BETWEEN_ANSWERS = 0.5
+"""Weight of the past when a new answer begins."""
+_LASTING = 0.995
+"""Weight of the past, an observation, in what no answer ends: how good a source is that has shown little lately."""
+_UNUSED = 0.98
+"""Weight of the past in a cell that a draft of its source did not reach: what was bad once is tried again."""
+_UNSEEN = 0.8
+_CONFIDENCES = (0.15, 0.3, 0.45, 0.6, 0.7, 0.8, 0.88, 0.94, 0.975, 0.99)
+"""Borders between cells: finer near 1, where long drafts are decided."""
+_PLACES = (1, 2, 4, 8)
+"""First places, after place 0, of the groups that share a cell."""
+_HINT = 12.0
+"""Observations that a text counts for which is no answer of the target."""
+_FOLLOWED = 12
+"""Tokens of an unverified draft that are followed: some of each group, in not too many rounds."""
+_NO_OPINION = 0.5
+_SECOND_CHOICE = 0.4
+"""Acceptance probability of a second choice where the first was rejected, before any was seen."""
+
+
+@dataclass(slots=True, eq=False)
+class _Cell:
+    """A running share that forgets."""
+
+    hits: float = 0.0
+    weight: float = 0.0
+    memory: float = _MEMORY
+
+    def observe(self, hit: bool) -> None:
+        self.hits = self.memory * self.hits + hit
+        self.weight = self.memory * self.weight + 1
+
+    def share(self, prior: float) -> float:
+        return (self.hits + _PRIOR * prior) / (self.weight + _PRIOR)
+
+    def fade(self, kept: float) -> None:
+        self.hits *= kept
+        self.weight *= kept
+
+    def recall(self, hits: float, weight: float) -> None:
+        # A comparison with what is no number is false.
+        if 0 <= hits <= weight <= 1 / (1 - self.memory) + 1:
+            self.hits, self.weight = hits, weight
+
+
+_NO_EVIDENCE = _Cell()
+"""Stands for a cell that no observation has made; never written to."""
+
+
+@dataclass(slots=True)
+class SourceCount:
+    """What a source was seen to do since the models were loaded: whole numbers, for screens."""
+
+    proposed_at: list[int] = field(default_factory=list)
+    """Draft tokens at each place whose predecessors were all right: index 0 is a draft's first token."""
+    right_at: list[int] = field(default_factory=list)
+
+    def observe(self, place: int, right: bool) -> None:
+        """Count a draft token."""
+        if place == len(self.proposed_at):
+            self.proposed_at.append(0)
+            self.right_at.append(0)
+        self.proposed_at[place] += 1
+        self.right_at[place] += right
+
+
+class Acceptance:
+    """Probabilities that a draft token is accepted, given that all before it in the draft were.
+
+    `part_reader`, where a method takes it, is the beginning of the sources that have read only part of their text, ""
+    for none: what they draft now is worse, and says nothing of the long run.
+    """
+
+    def __init__(self) -> None:
+        self.counts: defaultdict[str, SourceCount] = defaultdict(SourceCount)
+        """By source; draft tokens that were not verified count too, as far as the text decided them."""
+        self._by_evidence: defaultdict[tuple[str, int, int], _Cell] = defaultdict(_Cell)
+        self._by_place: defaultdict[tuple[str, int], _Cell] = defaultdict(_Cell)
+        self._lasting: defaultdict[tuple[str, int], _Cell] = defaultdict(partial(_Cell, memory=_LASTING))
+        self._second: defaultdict[str, _Cell] = defaultdict(_Cell)
+        self._followed: Draft | None = None
+        self._since: list[int] = []
+
+    def begin(self) -> None:
+        """Start an answer: what earlier ones taught counts half."""
+        self._followed = None
+        for cell in (*self._by_evidence.values(), *self._by_place.values()):
+            cell.fade(_BETWEEN_ANSWERS)
+
+    def chances(self, draft: Draft) -> list[float]:
+        """Return the acceptance probability of each token of a draft."""
+        cells, source, confidence = self._by_evidence.get, draft.source, confidence_of(draft)
+        return [
+            cells((source, bisect_right(_CONFIDENCES, sure), group), _NO_EVIDENCE).share(sure)
+            for sure, group in zip(confidence, _groups_of(len(confidence)), strict=True)
+        ]
+
+    def lower_bounds(self, draft: Draft) -> list[float]:
+        """Return the lower bound of each of these probabilities: that of a source without observations is 0."""
+        length = len(draft.tokens)
+        cells, source, proven = self._by_evidence.get, draft.source, self.proven(draft.source, length)
+        return [
+            cells((source, bisect_right(_CONFIDENCES, sure), group), _NO_EVIDENCE).share(min(sure, least))
+            for sure, least, group in zip(confidence_of(draft), proven, _groups_of(length), strict=True)
+        ]
+
+    def proven(self, source: str, length: int) -> list[float]:
+        """Return the lower bounds of a source's tokens, at the first places of a draft, before they are proposed.
+
+        Where the source has shown little lately, what it showed in the long run counts.
+        """
+        return _spread([self._proven(source, group) for group in _groups(length)], length)
+
+    def expected(self, source: str, length: int, like: str = "") -> list[float]:
+        """Return the acceptance probabilities at the first places of a draft, before it is made.
+
+        A source that has shown little yet is taken to be like the one named.
+        """
+        return _spread([self._expected(source, group, like) for group in _groups(length)], length)
+
+    def at(self, source: str, place: int, like: str = "") -> float:
+        """Return the acceptance probability at `place` (0: the first) before a draft is made; see `expected`."""
+        return self._expected(source, _group(place), like)
+
+    # A query reads its cell by `get`: a lookup of the default dict would add it.
+
+    def _proven(self, source: str, group: int) -> float:
+        key = (source, group)
+        return self._by_place.get(key, _NO_EVIDENCE).share(self._lasting.get(key, _NO_EVIDENCE).share(0.0))
+
+    def _expected(self, source: str, group: int, like: str) -> float:
+        key, prior = (source, group), self._expected(like, group, "") if like else _UNSEEN
+        lasting = self._lasting.get(key, _NO_EVIDENCE).share(0.0)
+        return self._by_place.get(key, _NO_EVIDENCE).share(max(prior, lasting))
+
+    def knows(self, source: str) -> bool:
+        """Tell whether a source has shown more than its prior is worth."""
+        return self._by_place.get((source, 0), _NO_EVIDENCE).weight > _PRIOR
+
+    def second(self, source: str) -> float:
+        """Return the probability that a source's second choice is right where its first is rejected."""
+        return self._second.get(source, _NO_EVIDENCE).share(_SECOND_CHOICE)
+
+    def expect(self, source: str, agreed: float) -> None:
+        """Take the share of tokens that an unproven source was seen to agree with, until it has shown more."""
+        for group in range(len(_PLACES) + 1):
+            self._lasting[source, group].recall(_HINT * agreed, _HINT)
+
+    def shown(self, source: str) -> dict[str, Json]:
+        """Return what a source has shown, lately and in the long run, as a table that `recall` takes."""
+        evidence = {
+            f"{group} {sure}": cell for (name, sure, group), cell in self._by_evidence.items() if name == source
+        }
+        places = {f"{group}": cell for (name, group), cell in self._by_place.items() if name == source}
+        lasting = {f"{group} lasting": cell for (name, group), cell in self._lasting.items() if name == source}
+        return {key: [cell.hits, cell.weight] for key, cell in (evidence | places | lasting).items()}
+
+    def recall(self, source: str, shown: Mapping[str, Json]) -> None:
+        """Go on from what a source has shown in an earlier run; what can't be from there is left out."""
+        for key, value in shown.items():
+            match self._cell_of(source, key), value:
+                case _Cell() as cell, [int() | float() as hits, int() | float() as weight]:
+                    cell.recall(hits, weight)
+
+    def _cell_of(self, source: str, key: str) -> _Cell | None:
+        match key.split():
+            case [group] if group.isdecimal():
+                return self._by_place[source, int(group)]
+            case [group, "lasting"] if group.isdecimal():
+                return self._lasting[source, int(group)]
+            case [group, sure] if group.isdecimal() and sure.isdecimal():
+                return self._by_evidence[source, int(sure), int(group)]
+        return None
+
+    def learn(self, source: str, hindsight: Hindsight, part_reader: str = "") -> None:
+        """Learn from tokens that were never part of a draft: they stand for every place in one."""
+        for sure, right in hindsight:
+            for group in range(len(_PLACES) + 1):
+                for cell in self._cells(source, sure, group, part_reader):
+                    cell.observe(right)
+
+    def follow(self, draft: Draft, emitted: Sequence[int], part_reader: str = "") -> None:
+        """Learn from a draft that was not verified once the text has decided it; until then others are passed over.
+
+        A shared pass emits one token: of the later tokens it says nothing, and they would never be proven.
+        """
+        if self._followed is None and draft.tokens:
+            self._followed, self._since = draft.shortened(_FOLLOWED), []
+        if (followed := self._followed) is not None:
+            self._since += emitted
+            right = common_prefix(followed.tokens, self._since)
+            if right < len(self._since) or right == len(followed.tokens):
+                self.observe(followed, self._since, part_reader)
+
+    def observe(self, draft: Draft, emitted: Sequence[int], part_reader: str = "") -> None:
+        """Learn about every draft token that the emitted tokens decide, whether it was verified or not."""
+        self._followed = None
+        if not draft.tokens:
+            return
+        decided: set[_Cell] = set()
+        for place, (proposed, sure, token) in enumerate(zip(draft.tokens, confidence_of(draft), emitted, strict=False)):
+            right = proposed == token
+            for cell in self._cells(draft.source, sure, _group(place), part_reader):
+                cell.observe(right)
+                decided.add(cell)
+            self.counts[draft.source].observe(place, right)
+            if not right:
+                if draft.runners_up:
+                    self._second[draft.source].observe(draft.runners_up[place] == token)
+                break
+        for (source, *_), cell in chain(self._by_evidence.items(), self._by_place.items()):
+            if source == draft.source and cell not in decided:
+                cell.fade(_UNUSED)
+
+    def _cells(self, source: str, sure: float, group: int, part_reader: str) -> tuple[_Cell, ...]:
+        """Return all that learn from one draft token."""
+        lately = self._by_evidence[source, bisect_right(_CONFIDENCES, sure), group], self._by_place[source, group]
+        read_part = part_reader and source.startswith(part_reader)
+        return lately if read_part else (*lately, self._lasting[source, group])
+
+
+def confidence_of(draft: Draft) -> Sequence[float]:
+    """Return a draft's confidence, or an even one for a drafter that states none."""
+    return draft.confidence or (_NO_OPINION,) * len(draft.tokens)
+
+
+def _group(place: int) -> int:
+    return bisect_right(_PLACES, place)
+
+
+def _groups(length: int) -> range:
+    """Return the groups of the first places of a draft."""
+    return range(_group(length - 1) + 1) if length else range(0)
+
+
+def _spread(shares: Sequence[float], length: int) -> list[float]:
+    """Return the share of each place from that of its group."""
+    return [shares[group] for group in _groups_of(length)]
+
+
+_NEAR_GROUPS = tuple(_group(place) for place in range(64))
+"""The groups of the first places, which are asked for many times a round."""
+
+
+def _groups_of(length: int) -> Sequence[int]:
+    """Return the group of each of the first places of a draft."""
+    return _NEAR_GROUPS[:length] if length <= len(_NEAR_GROUPS) else [_group(place) for place in range(length)]

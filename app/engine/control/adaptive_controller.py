@@ -1,0 +1,143 @@
+"""The controller of `--draft auto`: measured costs, learnt acceptance, one rule. It needs no setting.
+
+It never drafts for long at a loss: see `loss_budget`. The rules are in `policy`, what they depend on in
+`controller_state`; this file applies the one to the other, in order.
+"""
+
+from dataclasses import replace
+
+from app.engine.calibrate import VerifyCurve
+from app.engine.control.acceptance import Acceptance
+from app.engine.control.controller_state import AnswerSettings, ControllerState
+from app.engine.control.draft_model_cost import ModelCost
+from app.engine.control.policy import AdaptiveModelPolicy, DraftLengthPolicy
+from app.engine.control.suffix_polling import POLL_SHARE
+from app.engine.decoding.controller import RoundPlan
+from app.engine.passes import Bounds
+from app.engine.round import Round
+from drafters.base import NO_DRAFT, Draft
+from drafters.draft_model import Hindsight
+from drafters.hybrid import ModelRequest
+
+
+class AdaptiveController:
+    """Plans, selects and observes by the policies; also the `DraftModelControl` of the hybrid drafter.
+
+    Call order: `begin()` once an answer, then in each round `plan()`, `select()` if the plan's limit is above 0,
+    `observe()`. Between `plan()` and `select()` the hybrid drafter asks `policy`, and reports `requested()`, then
+    `learn()` or `read()`, and `stepped()`. `use()` may come between any two calls.
+    """
+
+    bounds: Bounds | None = None
+
+    def __init__(self, curve: VerifyCurve, settings: AnswerSettings, model: ModelCost | None = None) -> None:
+        """Take the target's curve, what answers allow, and the draft model's cost if there is one."""
+        self.state = ControllerState(settings, curve, model)
+        self.lengths = DraftLengthPolicy(self.state)
+        self.policy = AdaptiveModelPolicy(self.state, self.lengths)
+        self._plan: RoundPlan | None = None
+
+    @property
+    def acceptance(self) -> Acceptance:
+        """Return what is learnt about the sources of drafts."""
+        return self.state.acceptance
+
+    @property
+    def settings(self) -> AnswerSettings:
+        """Return what the answer allows."""
+        return self.state.settings
+
+    @property
+    def certain(self) -> int:
+        """Return the most tokens to verify where a grammar leaves no choice."""
+        return self.lengths.certain
+
+    def use(self, settings: AnswerSettings) -> None:
+        """Take the settings for the passes to come."""
+        self.state.use(settings)
+
+    def begin(self) -> None:
+        """Start an answer; the last one may have been stopped inside a round."""
+        self.state.begin()
+        self._plan = None
+
+    def plan(self) -> RoundPlan:
+        """Plan a round: return the most tokens that may be worth drafting."""
+        self._plan = RoundPlan(self._limit())
+        return self._plan
+
+    def _limit(self) -> int:
+        if self.lengths.must_decode_plainly:
+            return 0
+        if not self.state.polling.is_due:
+            may_draft, check_at = self.policy.may_draft()
+            self.state.probes.check_again(check_at)
+            if not may_draft:
+                return 0
+        return self.lengths.limit()
+
+    def requested(self, request: ModelRequest) -> None:
+        """Take the request that the hybrid drafter makes to the draft model now."""
+        self.state.requested(request)
+
+    def learn(self, source: str, hindsight: Hindsight) -> None:
+        """Learn what a draft model would have drafted of a text that is known: its pass is over."""
+        self.state.acceptance.learn(source, hindsight, self.state.part_reader)
+        self.state.losses.spend_expected()
+        if self._plan is not None:
+            self._plan = replace(self._plan, caught_up=True)
+
+    def read(self) -> None:
+        """Charge the pass that was requested: it is done."""
+        self.state.losses.spend_expected()
+
+    def stepped(self) -> None:
+        """Charge one more step of the draft model to the round."""
+        assert self.state.model is not None, "only a draft model takes steps"
+        self.state.losses.spend(self.state.model.curve.seconds(1))
+
+    def select(self, draft: Draft, room: int) -> Draft:
+        """Return the beginning of a draft that is worth verifying; what is cut off is still learnt from."""
+        assert self._plan is not None, "plan() comes before select()"
+        self.state.losses.spend_expected()
+        self._plan = RoundPlan(self._plan.limit, draft, self._plan.caught_up)
+        return self.lengths.select(draft, room)
+
+    def observe(self, round_: Round) -> None:
+        """Learn what the passes cost, what they emit, and which draft tokens were right."""
+        assert self._plan is not None, "plan() comes before observe()"
+        plan, self._plan, state = self._plan, None, self.state
+        aftermath = state.curve.aftermath
+        verify_seconds = state.curve.observe(round_.width + round_.others, round_.verify_seconds)
+        seconds = round_.draft_seconds + verify_seconds + round_.host_seconds
+        asked = state.model_is_asked or plan.caught_up
+        state.progress.observe(round_)
+        state.throughput.observe(len(round_.emitted), round_.others, seconds)
+        state.losses.end_round(seconds, self._saved(round_, seconds, aftermath, asked=asked))
+        state.probes.earn(seconds)
+        state.polling.observe(round_, plan.proposed, state.rate, asked=asked)
+        self._observe_acceptance(plan.proposed or NO_DRAFT, round_)
+        self._observe_draft_seconds(plan, round_.draft_seconds)
+
+    def _saved(self, round_: Round, seconds: float, aftermath: float, *, asked: bool) -> float:
+        """Return the seconds that a round saved against plain decoding; negative when it lost."""
+        one = self.state.curve.seconds(1)
+        if round_.draft.tokens:
+            return len(round_.emitted) * one - seconds - aftermath
+        # A plain round loses nothing but the time to look for a draft. Polls that are had in every round are kept
+        # small: a budget that they had eaten would keep back what they find.
+        return -(round_.draft_seconds if asked else min(round_.draft_seconds, POLL_SHARE * one))
+
+    def _observe_acceptance(self, proposed: Draft, round_: Round) -> None:
+        acceptance, part_reader = self.state.acceptance, self.state.part_reader
+        if self.state.settings.companions and not round_.draft.tokens:
+            acceptance.follow(proposed, round_.emitted, part_reader)
+        else:
+            acceptance.observe(proposed, round_.emitted, part_reader)
+
+    def _observe_draft_seconds(self, plan: RoundPlan, seconds: float) -> None:
+        # A draft model that has failed is asked no more, and an old expectation would be compared with other drafts.
+        expected, model, proposed = self.state.drafting_timed(), self.state.model, plan.proposed or NO_DRAFT
+        if model is not None and expected > 0 and proposed.source == model.name and not plan.caught_up:
+            steps = (len(proposed.tokens) - 1) * model.curve.seconds(1)
+            model.curve.rescale(seconds / (expected + steps))

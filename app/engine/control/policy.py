@@ -1,0 +1,247 @@
+"""The draft rules: how long a draft is, and when a draft model drafts. State in, decision out; nothing here writes.
+
+The suffix index is polled in every round, or as often as a poll is worth its time. A draft that was not verified still
+shows how often it would have been accepted, so nothing has to be lost to learn that. A draft model costs time before
+its draft is verified: its expected gain must pay for its passes and for reading what it has not read. Where it does
+not, the model is probed as often as a hundredth of the time allows.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from operator import mul
+
+from app.engine.control.controller_state import PROBE_SHARE, ControllerState
+from app.engine.control.draft_model_cost import SMALLEST_WINDOW, WINDOWS, ModelCost
+from app.engine.control.expected_gain import (
+    Seconds,
+    affordable,
+    best_length,
+    best_siblings,
+    no_time,
+    worth_of_rest,
+)
+from app.engine.control.loss_budget import TIME_SHARE, first_length, kept_back, run_trust
+from app.engine.decoding.controller import places_of, with_siblings
+from drafters.base import NO_DRAFT, Draft
+from drafters.hybrid import Ask, ModelRequest, checked_source
+
+_PROBE_LENGTH = 2
+"""Tokens of a probe."""
+_MODEL_MARGIN = 0.1
+"""Tokens that a draft model must be expected to gain: its draft is not there yet, and so less certain."""
+_FIRST_DELAY = 0.25
+"""Share of a one-token pass by which the first token of an answer may come later, for the sake of those after it."""
+_GROWTH = 2
+"""Tokens that a copy may have in the next draft for each that was accepted."""
+CHECK_AGAIN = 16
+"""Rounds after which to work out anew when a draft model is probed, at the latest."""
+_HORIZON = 30
+"""Rounds that an answer is expected to go on, at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftLengthPolicy:
+    """Decides how many draft tokens a round may have, and how many of a draft are verified."""
+
+    state: ControllerState
+
+    @property
+    def must_decode_plainly(self) -> bool:
+        """Return whether a pass of one token has to be seen, by which all others are judged."""
+        return self.state.curve.one_is_due and not self.state.settings.companions
+
+    @property
+    def certain(self) -> int:
+        """Return the most tokens to verify where a grammar leaves no choice: cheaper than passes of their own."""
+        return self.state.settings.max_draft - (self.state.progress.pending - 1)
+
+    def limit(self) -> int:
+        """Return the most tokens that may be worth proposing in a round that drafts."""
+        return self.certain if self.state.model else min(self.certain, self._longest_copy())
+
+    def worth(self, draft: Draft) -> float:
+        """Return the expected gain of the best beginning of a draft, in tokens; 0 for one not worth verifying."""
+        return best_length(self.verifiable(draft), self.state.curve, self.state.rate)[1] if draft.tokens else 0.0
+
+    def select(self, draft: Draft, room: int) -> Draft:
+        """Return the beginning of a draft that is worth verifying, and siblings beside it; see `Controller.select`."""
+        if room == 0 or not draft.tokens:
+            return NO_DRAFT if room == 0 else draft
+        state = self.state
+        chances = self.verifiable(draft)[:room]
+        if draft.probs is None:
+            length, _ = best_length(chances, state.curve, state.rate)
+            draft = draft if length == len(draft.tokens) else draft.shortened(length)
+        if not state.settings.max_siblings or not draft.runners_up:
+            return draft
+        chances, room = chances[: len(draft.tokens)], min(state.settings.max_siblings, room - len(draft.tokens))
+        places, second = places_of(draft, len(chances)), state.acceptance.second(draft.source)
+        return with_siblings(draft, best_siblings(chances, places, second, state.curve, state.rate, room))
+
+    def verifiable(self, draft: Draft) -> list[float]:
+        """Return the acceptance probability of each token of a draft, as far as the loss budget lets it be verified."""
+        state, proof, kept = self.state, 0.0, 0.0
+        if state.model is None or not draft.source.startswith(state.model.name):
+            draft, proof = draft.shortened(self._longest_copy()), run_trust(state.polling.run, state.curve)
+            kept = kept_back(state.curve, state.losses.tokens)
+        bounds = state.acceptance.lower_bounds(draft)
+        places = self.affordable_length(len(draft.tokens), no_time, bounds, state.losses_left, proof, kept)
+        return state.acceptance.chances(draft)[:places]
+
+    def proven(self, draft: Draft) -> list[float]:
+        """Return the lower bounds of the probabilities that `verifiable` returns."""
+        return self.state.acceptance.lower_bounds(draft)[: len(self.verifiable(draft))]
+
+    def affordable_length(
+        self,
+        longest: int,
+        draft_seconds: Seconds,
+        lower_bounds: Sequence[float],
+        left: float,
+        proof: float = 0.0,
+        kept: float = 0.0,
+    ) -> int:
+        """Return the longest draft whose expected loss is within the seconds that are left of the loss budget."""
+        curve = self.state.curve
+        one, after, seconds = curve.seconds(1), curve.aftermath, curve.seconds
+        cost: Callable[[int], float] = lambda n: (seconds(n + 1) - one + after + draft_seconds(n)) / one  # noqa: E731
+        # Until the first token is there, the reader of the answer sees nothing.
+        if self.state.progress.rounds == 0:
+            return affordable(longest, cost, (), _FIRST_DELAY, 0.0)
+        return affordable(longest, cost, lower_bounds, left / one + proof - kept, self.state.losses.trust(proof))
+
+    def _longest_copy(self) -> int:
+        # A long copy shows by being copied: what is left of a phrase just met again breaks off together.
+        return max(first_length(self.state.curve), _GROWTH * self.state.polling.run)
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveModelPolicy:
+    """Decides when the draft model drafts, and how far: the `DraftModelPolicy` of the hybrid drafter."""
+
+    state: ControllerState
+    lengths: DraftLengthPolicy
+
+    def worth(self, draft: Draft) -> float:
+        """Return the expected gain of the best beginning of a draft, in tokens; 0 for one not worth verifying."""
+        return self.lengths.worth(draft)
+
+    def request(self, free: Draft, unread: int, limit: int, *, skipped: int = 0) -> ModelRequest:
+        """Return how to use the draft model: its expected gain must pay for its time."""
+        state, model = self.state, self.state.model
+        # The first token of an answer waits for no draft model.
+        if model is None or state.progress.rounds == 0:
+            return ModelRequest(unread=state.request.unread, reads_part=state.request.reads_part)
+        request = self.loan(model, unread, limit) or self._paying(model, free, unread, limit)
+        asks = request.ask is not Ask.NOTHING
+        window = request.unread if asks and request.unread < unread else None
+        given = request.length if request.ask is Ask.CHECK else 0
+        # Reading a prompt goes at another pace than drafting.
+        timed = request.ask is Ask.DRAFT and unread <= SMALLEST_WINDOW
+        return replace(
+            request,
+            window=window,
+            reads_part=bool(skipped or window),
+            reading_seconds=model.reading(request.unread + given) if asks else 0.0,
+            expected_seconds=model.drafting(unread, 1) if timed else 0.0,
+        )
+
+    def goes_on(self, source: str, confidence: tuple[float, ...]) -> bool:
+        """Tell whether one more step of the draft model pays after draft tokens of this confidence."""
+        state, model = self.state, self.state.model
+        assert model is not None, "only a draft model takes steps"
+        so_far = Draft(tokens=(0,) * len(confidence), confidence=confidence, source=source)
+        chances = state.acceptance.chances(so_far)
+        done, step, longest = len(confidence), model.curve.seconds(1), state.settings.max_draft
+        more: Seconds = lambda n: step * max(0, n - done)  # noqa: E731
+        bounds = [*state.acceptance.lower_bounds(so_far), *state.acceptance.proven(source, longest)[done:]]
+        longest = self.lengths.affordable_length(longest, more, bounds, state.losses_left)
+        ahead = state.acceptance.expected(source, longest)[done:]
+        return best_length([*chances, *ahead][:longest], state.curve, state.rate, more)[0] > done
+
+    def rounds_to_next_probe(self) -> int | None:
+        """Return the rounds until a draft model that does not pay is probed; None: it pays, or never can."""
+        state, model = self.state, self.state.model
+        if model is None or state.model_is_asked or not self._can_pay(model):
+            return None
+        rounds, emitted = state.progress.rounds, state.progress.emitted
+        a_round = state.losses.seconds / rounds if rounds else state.curve.seconds(1)
+        cost = model.probing(state.request.unread, _PROBE_LENGTH, emitted, state.curve)
+        # What is set aside for probes and what may be lost grow with the answer, each by its share.
+        waits = (cost - state.probes.seconds) / PROBE_SHARE, (cost - state.losses_left) / TIME_SHARE
+        return max(0, math.ceil(max(waits) / a_round))
+
+    def may_draft(self) -> tuple[bool, int]:
+        """Return whether the draft model may draft in this round, and the round in which to work that out anew."""
+        state, rounds = self.state, self.state.progress.rounds
+        if state.model is None or state.model_is_asked or rounds < state.probes.check_at:
+            return state.model_is_asked, state.probes.check_at
+        # To work that out takes longer than a round without drafts has time for on a quick GPU.
+        wait = self.rounds_to_next_probe()
+        return wait == 0, rounds + min(CHECK_AGAIN, CHECK_AGAIN if wait is None else wait)
+
+    def loan(self, model: ModelCost, unread: int, limit: int) -> ModelRequest | None:
+        """Return the request to read all that is unread on a loan of the loss budget; None where none is due.
+
+        The end of a prompt is read for less, but a model that has read no more is seldom right.
+        """
+        state, losses = self.state, self.state.losses
+        if unread <= SMALLEST_WINDOW or state.settings.companions:
+            return None
+        chances, rest = state.acceptance.proven(model.name, limit), losses.rest(state.progress.emitted)
+        length, worth = worth_of_rest(chances, state.curve, state.rate, model.draft_seconds(1), rest)
+        if not losses.can_lend(model.reading(unread), worth, state.curve.seconds(1)):
+            return None
+        return ModelRequest(Ask.DRAFT, length, unread=unread, is_loan=True)
+
+    def _paying(self, model: ModelCost, free: Draft, unread: int, limit: int) -> ModelRequest:
+        """Return the request that pays; where none does, a probe if one is due."""
+        state = self.state
+        windows, free_worth = model.windows(unread, state.losses_left), self.worth(free)
+        # Skip an unproven draft model while the free draft already has an expected gain.
+        if not windows or (free_worth > 0 and not state.acceptance.knows(model.name)):
+            return ModelRequest(unread=state.request.unread)
+        # A draft model agrees with what is right, and seldom with what is not.
+        agreed = [*accumulate(state.acceptance.chances(free), mul)]
+        # Where reading takes all that may be lost, less to read leaves something to draft with.
+        for read in windows:
+            ways = {0, model.read_along(read, agreed)}
+            valued = [self.valued(model, free.source, agreed[:given], read, limit) for given in sorted(ways)]
+            gain, request = max(valued, key=lambda each: each[0])
+            if request.length and gain > free_worth + _MODEL_MARGIN:
+                return request
+        # The last tokens are enough to see how it does now. To read all that it missed costs more each round.
+        return self._probe(model, min(windows[0], WINDOWS[0]), limit)
+
+    def valued(
+        self, model: ModelCost, free: str, agreed: list[float], unread: int, limit: int
+    ) -> tuple[float, ModelRequest]:
+        """Return the expected gain of a draft by the model, in tokens, and its request; it checks what is `agreed`."""
+        state, name, given = self.state, model.name, len(agreed)
+        source, like = (checked_source(name, free), name) if given else (name, "")
+        chances = state.acceptance.expected(source, limit, like)
+        draft_seconds = model.draft_seconds(1, agreed)
+        length, gain = best_length(chances, state.curve, state.rate, draft_seconds)
+        if length:  # what pays by no length need not be afforded
+            reading, bounds = model.draft_seconds(unread, agreed), state.acceptance.proven(source, limit)
+            if (places := self.lengths.affordable_length(limit, reading, bounds, state.losses_left)) < length:
+                length, gain = best_length(chances[:places], state.curve, state.rate, draft_seconds)
+        # What is unread is read once, now or later, and serves all rounds to come: its cost is spread over them.
+        rounds = max(_HORIZON, state.progress.rounds)
+        gain -= state.rate * (model.reading(unread) - model.reading(1)) / rounds
+        if given and length:
+            return gain, ModelRequest(Ask.CHECK, given, unread=unread)
+        return gain, ModelRequest(Ask.DRAFT, length, unread=unread)
+
+    def _probe(self, model: ModelCost, unread: int, limit: int) -> ModelRequest:
+        """Return the request for a short draft where time enough is set aside for it, else one for nothing."""
+        state, length = self.state, min(_PROBE_LENGTH, limit)
+        cost = model.probing(unread, length, state.progress.emitted, state.curve)
+        if cost > min(state.probes.seconds, state.losses_left) or not self._can_pay(model):
+            return ModelRequest(unread=unread)
+        return ModelRequest(Ask.DRAFT, length, unread=unread, is_probe=True)
+
+    def _can_pay(self, model: ModelCost) -> bool:
+        return model.can_pay(self.state.settings.max_draft, self.state.curve, self.state.rate)

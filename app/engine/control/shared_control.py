@@ -1,0 +1,142 @@
+"""Answers given at once over one cache: how many of them are worth one pass, and which leaves it to draft alone.
+
+A pass over the tokens of g answers takes T(g) and gives g tokens: with T as flat as a graphics card's nearly g times as
+many a second, on a processor less, and none more where T grows as fast as g. The best g is the batch, and it has no
+room for draft tokens: a draft in a pass of its own has to beat the throughput of all together, and the others' pass
+without this answer comes on top. So the more there are at once, the less is drafted; a long copy still pays.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+from app.engine.calibrate import VerifyCurve
+from app.engine.control.adaptive_controller import AdaptiveController
+from app.engine.control.expected_gain import MARGIN, best_length
+from app.engine.decoding.controller import FixedLength, RoundPlan
+from app.engine.passes import Bounds
+from app.engine.round import Round
+from drafters.base import Draft
+from models.base import Companion, LanguageModel
+
+
+class SharedBatch:
+    """The answers that run over one cache, and what passes cost that they share."""
+
+    def __init__(self, curve: VerifyCurve, exact: int) -> None:
+        """Take T(w), and the widest pass that is exact; 1: none is, and any may be used."""
+        self.curve = curve
+        self.exact = exact
+        self._running: dict[LanguageModel, int] = {}
+        self._reached: dict[LanguageModel, int] = {}
+        """By text, answers within its reach: read in every round, and changed only where an answer begins or ends."""
+
+    def enter(self, text: LanguageModel, urgency: int) -> None:
+        """Add an answer over a text of the cache; answers that are equally urgent share their passes."""
+        self._running[text] = urgency
+        self._reached.clear()
+
+    def leave(self, text: LanguageModel) -> None:
+        """Remove the answer over a text, if there is one."""
+        self._running.pop(text, None)
+        self._reached.clear()
+
+    def size(self, text: Companion, widest: int) -> int:
+        """Return how many of the answers that can share a pass with a text do best in one of at most so many tokens."""
+        if (reached := self._reached.get(text)) is None:
+            reached = self._reached[text] = self._within_reach(text)
+        return max(range(1, min(reached, widest) + 1), key=lambda size: size / self.curve.seconds(size), default=1)
+
+    def _within_reach(self, text: Companion) -> int:
+        """Return the length of the chain of running answers, one beside the next: none is shared beyond a gap."""
+        urgency, chain = self._running.get(text), [text]
+        alike = [one for one, its in self._running.items() if its == urgency and one is not text]
+        # It grows while it is gone through.
+        for one in chain:
+            chain += [cast("Companion", other) for other in alike if other not in chain and one.can_join(other)]
+        return len(chain)
+
+
+class BatchingController:
+    """A controller of answers that share passes: another one decides the lengths, this one whether to share.
+
+    Call order: that of `Controller`.
+    """
+
+    def __init__(
+        self, inner: AdaptiveController | FixedLength, batch: SharedBatch, urgency: int, text: Companion, widest: int
+    ) -> None:
+        """Take the controller of the lengths, the answers beside this one, and the widest pass it may be in."""
+        self.bounds: Bounds | None = None
+        self._inner = inner
+        self._batch = batch
+        self._urgency = urgency
+        self._text = text
+        self._widest = widest
+        self._size = 1
+        self._may_leave = False
+
+    def begin(self) -> None:
+        """Start an answer, which runs from now on."""
+        self._batch.enter(self._text, self._urgency)
+        self._inner.begin()
+
+    def plan(self) -> RoundPlan:
+        """Plan a round: the most tokens to verify, alone; a shared pass has no room for any.
+
+        Where not even a draft that is right throughout would be worth a pass of its own, one token of a free draft
+        shows how a copy goes on.
+        """
+        self._size = self._batch.size(self._text, self._widest)
+        # Without a draft nothing is selected.
+        self._join(shares=self._size > 1)
+        plan = self._inner.plan()
+        longest = plan.limit
+        self._may_leave = self._size == 1 or (longest > 0 and self._gain_alone([1.0] * longest) > MARGIN)
+        return plan if self._may_leave else replace(plan, limit=min(longest, 0 if self._has_model else 1))
+
+    def select(self, draft: Draft, room: int) -> Draft:
+        """Return what is worth verifying of a draft in a pass of its own, or nothing in a shared one."""
+        shares = self._size > 1 and not self._leaves(draft)
+        self._join(shares=shares)
+        return self._inner.select(draft, 0 if shares else room)
+
+    @property
+    def certain(self) -> int:
+        """Return the most tokens to verify where a grammar leaves no choice; a shared pass has room for none."""
+        return self._inner.certain if self.bounds is None else 0
+
+    def observe(self, round_: Round) -> None:
+        """Learn from a round that has ended."""
+        if round_.counts:
+            self._batch.curve.observe(round_.width + round_.others, round_.verify_seconds)
+        self._inner.observe(round_)
+
+    def _leaves(self, draft: Draft) -> bool:
+        """Tell whether a draft gains more in a pass of its own: only lower bounds count, as others pay for it."""
+        if not isinstance(self._inner, AdaptiveController) or not draft.tokens:
+            return False
+        # What was drawn must not decide whether it is verified.
+        if draft.probs is not None:
+            return True
+        return self._may_leave and self._gain_alone(self._inner.lengths.proven(draft)) > MARGIN
+
+    def _gain_alone(self, chances: Sequence[float]) -> float:
+        """Return what a draft gains in a pass of its own, in tokens, though that of the others then comes on top."""
+        inner, others, curve = self._inner, self._size - 1, self._batch.curve
+        if not isinstance(inner, AdaptiveController):
+            return 0.0
+        rate = inner.state.rate_among(others)
+        split = rate * (curve.seconds(1) + curve.seconds(others) - curve.seconds(1 + others))
+        return best_length(chances, inner.state.curve, rate)[1] - split
+
+    @property
+    def _has_model(self) -> bool:
+        return isinstance(self._inner, AdaptiveController) and self._inner.state.model is not None
+
+    def _join(self, *, shares: bool) -> None:
+        self.bounds = Bounds(self._text, self._size) if shares else None
+        if isinstance(self._inner, AdaptiveController):
+            companions, settings = self._size - 1 if shares else 0, self._inner.settings
+            if companions != settings.companions:
+                self._inner.use(replace(settings, companions=companions))

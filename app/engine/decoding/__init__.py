@@ -1,0 +1,1 @@
+"""Runs the rounds: draft, verify, accept, rewind; nothing else judges a token."""

@@ -1,0 +1,94 @@
+"""The protocol between the loop and the rule that chooses draft lengths, and the controller of a fixed length."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from app.engine.passes import Bounds
+from app.engine.round import Round
+from drafters.base import Draft
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPlan:
+    """The plan of a round, from `plan()` to `observe()`; what happens in between makes a new value of it."""
+
+    limit: int = 0
+    """Most tokens to verify, siblings included; 0: decode plainly."""
+    proposed: Draft | None = None
+    """The draft that `select()` was given, before it was cut; None: no drafter was called."""
+    caught_up: bool = False
+    """Whether the draft model read, in this round, what it had missed."""
+
+
+class Controller(Protocol):
+    """Chooses the draft length of each round from what earlier rounds showed.
+
+    Call order: `begin()` once an answer; then in each round `plan()`, `select()` if the plan's limit is above 0, and
+    `observe()`. `certain` and `bounds` are read after `select()`. An answer can be stopped after any of these calls;
+    the next one starts with `begin()`.
+    """
+
+    def begin(self) -> None:
+        """Start an answer."""
+
+    def plan(self) -> RoundPlan:
+        """Plan a round: choose how many tokens may be drafted."""
+
+    def select(self, draft: Draft, room: int) -> Draft:
+        """Return what is worth verifying of a draft, at most `room` tokens: its beginning, and siblings beside it.
+
+        Of a draft with `probs` nothing may be left out because of what was drawn, or the rule that accepts it is
+        biased.
+        """
+
+    @property
+    def certain(self) -> int:
+        """Return the most tokens to verify where a grammar leaves no choice, now that the draft was selected."""
+
+    @property
+    def bounds(self) -> Bounds | None:
+        """Return what the pass over the selected draft may be shared with; None: nothing."""
+
+    def observe(self, round_: Round) -> None:
+        """Learn from a round that has ended; the plan ends with it."""
+
+
+class FixedLength:
+    """Plans one draft length for every round, and selects every draft whole."""
+
+    bounds: Bounds | None = None
+
+    def __init__(self, draft_length: int, siblings: int = 0) -> None:
+        """Take the length of the chain, and at how many of its first places a sibling is verified too."""
+        self._draft_length = self.certain = draft_length
+        self._siblings = siblings
+
+    def begin(self) -> None:
+        """Do nothing."""
+
+    def plan(self) -> RoundPlan:
+        """Return the fixed length, with its siblings."""
+        return RoundPlan(self._draft_length + self._siblings)
+
+    def select(self, draft: Draft, room: int) -> Draft:
+        """Return the draft, with siblings as far as there is room."""
+        if not self._siblings:
+            return draft
+        chain = draft.shortened(self._draft_length)
+        return with_siblings(chain, range(min(self._siblings, room - len(chain.tokens))))
+
+    def observe(self, round_: Round) -> None:
+        """Learn nothing."""
+
+
+def places_of(draft: Draft, most: int) -> list[int]:
+    """Return those of the first `most` places at which a draft has a second choice, ascending."""
+    return [place for place, token in enumerate(draft.runners_up[:most]) if token is not None]
+
+
+def with_siblings(draft: Draft, places: Iterable[int]) -> Draft:
+    """Return a draft with its second choices at these places, ascending, where it has them."""
+    known = [place for place in places if place < len(draft.runners_up)]
+    chosen = ((place, token) for place in known if (token := draft.runners_up[place]) is not None)
+    return replace(draft, siblings=tuple(chosen))
