@@ -20,6 +20,7 @@ from app.serve.stream import DONE, event
 from app.serve.thinking import read_divides, read_effort
 from app.serve.tools import Offer, read_tools, tool_call
 from app.serve.turns import read_turns
+from app.serve.warnings_list import with_warnings
 from models.thoughts import Thoughts
 from models.tool_division import Calls, Spoken
 
@@ -36,6 +37,8 @@ class ChatRequest:
     """Whether thoughts have a field of their own."""
     offer: Offer | None = None
     """What may be called; None: nothing."""
+    warnings: tuple[str, ...] = ()
+    """What was changed or left out of the request."""
 
     def reply(self, outcome: Outcome) -> dict[str, Any]:
         """Return the answer to a request that does not stream."""
@@ -48,7 +51,8 @@ class ChatRequest:
             "finish_reason": reader.finish_reason(outcome.finish),
         }
         reply = head("chat.completion", "chatcmpl", self.model)
-        return {**reply, "choices": [choice], "usage": usage([outcome]), "timings": timings(outcome)}
+        reply = {**reply, "choices": [choice], "usage": usage([outcome]), "timings": timings(outcome)}
+        return with_warnings(reply, self.warnings)
 
     async def events(self, speech: AsyncGenerator[Piece | Outcome]) -> AsyncGenerator[bytes]:
         """Yield the answer in pieces."""
@@ -68,7 +72,7 @@ class ChatRequest:
                     yield _chunk(base, {"content": ""}, logprobs=logprobs)
                 if not isinstance(said, Outcome):
                     continue
-                last = {**base, "timings": timings(said)}
+                last = with_warnings({**base, "timings": timings(said)}, self.warnings)
                 yield _chunk(last, {}, reader.finish_reason(said.finish))
                 if self.tells_usage:
                     yield event({**base, "choices": [], "usage": usage([said])})
@@ -102,7 +106,8 @@ def read_chat(fields: Fields, service: Service) -> ChatRequest:
     if offer is not None:
         question = _offering(fields, question, offer, divides=divides)
     asked = Asked(question, Kind.CHAT)
-    return ChatRequest(asked, fields.flag("stream"), wants_usage(fields), service.loaded.name, divides, offer)
+    stream, tells_usage = fields.flag("stream"), wants_usage(fields)
+    return ChatRequest(asked, stream, tells_usage, service.loaded.name, divides, offer, fields.warnings)
 
 
 def _offering(fields: Fields, question: Question, offer: Offer, *, divides: bool) -> Question:

@@ -18,6 +18,7 @@ from app.serve.replies import finish_reason, head, timings, usage
 from app.serve.sampling import read_count, read_sampling, read_stops
 from app.serve.service import Service
 from app.serve.stream import DONE, event
+from app.serve.warnings_list import with_warnings
 from models.fim import Hole
 
 _KIND, _PREFIX = "text_completion", "cmpl"
@@ -31,6 +32,8 @@ class CompletionsRequest:
     stream: bool
     tells_usage: bool
     model: str
+    warnings: tuple[str, ...] = ()
+    """What was changed or left out of the request."""
 
     def reply(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         """Return the answer to a request that does not stream."""
@@ -39,6 +42,7 @@ class CompletionsRequest:
             for place, outcome in enumerate(outcomes)
         ]
         reply = {**head(_KIND, _PREFIX, self.model), "choices": choices, "usage": usage(outcomes)}
+        reply = with_warnings(reply, self.warnings)
         return {**reply, "timings": timings(outcomes[0])} if len(outcomes) == 1 else reply
 
     async def events(self, first: AsyncGenerator[Piece | Outcome], service: Service) -> AsyncGenerator[bytes]:
@@ -54,6 +58,8 @@ class CompletionsRequest:
                     if isinstance(said, Outcome):
                         outcomes.append(said)
                         last = {**base, "timings": timings(said)}
+                        if len(outcomes) == len(self.asked):
+                            last = with_warnings(last, self.warnings)
                         yield event({**last, "choices": [_choice(place, said.rest, finish_reason(said.finish))]})
                     elif said.text or said.places:
                         logprobs = self._logprobs(said.places, start)
@@ -77,7 +83,8 @@ def read_completions(fields: Fields, service: Service, prompts: Sequence[Prompt]
         require_filling(service)
     base = _question(fields, service.settings.filling if suffix else service.settings.completing)
     asked = [Asked(_on(base, prompt, suffix), Kind.COMPLETION) for prompt in prompts]
-    return CompletionsRequest(asked, fields.flag("stream"), wants_usage(fields), service.loaded.name)
+    stream, tells_usage = fields.flag("stream"), wants_usage(fields)
+    return CompletionsRequest(asked, stream, tells_usage, service.loaded.name, fields.warnings)
 
 
 def _question(fields: Fields, base: Question) -> Question:

@@ -5,14 +5,16 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from app.serve.errors import Refused
+from app.serve.warnings_list import Warnings
 
 
 class Fields:
     """A JSON object from a client. A member that is null counts as left out."""
 
-    def __init__(self, members: Mapping[str, object], name: str = "") -> None:
-        """Take the members, and what they are called together in errors."""
+    def __init__(self, members: Mapping[str, object], name: str = "", warnings: Warnings | None = None) -> None:
+        """Take the members, what they are called together in errors, and the warnings of the whole request."""
         self._members = members
+        self._warnings = Warnings() if warnings is None else warnings
         self._prefix = f"{name}." if name else ""
 
     def has(self, name: str) -> bool:
@@ -96,7 +98,16 @@ class Fields:
         """Return a value that has to be an object."""
         if not isinstance(value, dict):
             self.refuse(name, "must be an object")
-        return Fields(value, self._prefix + name)
+        return Fields(value, self._prefix + name, self._warnings)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings of the whole request, up to now."""
+        return self._warnings.texts
+
+    def warn(self, name: str, what: str) -> None:
+        """Warn of what became of a field, as in `'tools' ...`: in the reply and in the log."""
+        self._warnings.add(f"'{self._prefix}{name}' {what}.")
 
     def refuse(self, name: str, why: str) -> NoReturn:
         """Refuse the request for one of its fields."""

@@ -19,6 +19,7 @@ from app.serve.replies import stop_type, timings
 from app.serve.sampling import read_count, read_sampling, read_stops
 from app.serve.service import Loaded, Service
 from app.serve.stream import event
+from app.serve.warnings_list import with_warnings
 from models.fim import Chunk, Hole
 
 _MOST_CHUNKS = 1024
@@ -40,11 +41,13 @@ class NativeRequest:
     """What the client wants to be told; None: everything."""
     index: int = 0
     """Place of the prompt among those of the request."""
+    warnings: tuple[str, ...] = ()
+    """What was changed or left out of the request."""
 
     def reply(self, outcome: Outcome, loaded: Loaded) -> dict[str, Any]:
         """Return the answer to a request that does not stream."""
         told = {**self._end(outcome, loaded), "content": outcome.text, **self._probabilities(outcome.places)}
-        return _chosen(told, self.fields)
+        return with_warnings(_chosen(told, self.fields), self.warnings)
 
     async def events(self, speech: AsyncGenerator[Piece | Outcome], loaded: Loaded) -> AsyncGenerator[bytes]:
         """Yield the answer in pieces, the last with all figures."""
@@ -52,7 +55,7 @@ class NativeRequest:
             async for said in speech:
                 if isinstance(said, Outcome):
                     end = {**self._end(said, loaded), "content": said.rest}
-                    yield event(_chosen(end, self.fields))
+                    yield event(with_warnings(_chosen(end, self.fields), self.warnings))
                 elif said.text or said.places:
                     told = {"index": self.index, "content": said.text, "tokens": [], "stop": False, "id_slot": -1}
                     yield event({**told, **self._probabilities(said.places)})
@@ -174,7 +177,7 @@ def _question(fields: Fields, base: Question) -> Question:
 def _request(fields: Fields, asked: Asked) -> NativeRequest:
     # An empty list wants everything, as in llama.cpp.
     wanted = fields.texts("response_fields", _MOST_FIELDS) or None
-    return NativeRequest(asked, fields.flag("stream"), wanted)
+    return NativeRequest(asked, fields.flag("stream"), wanted, warnings=fields.warnings)
 
 
 def _chunks(fields: Fields) -> tuple[Chunk, ...]:
