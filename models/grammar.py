@@ -12,13 +12,13 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any
 
-from models.deep_stack import call_deep
+from models import form_checker
 from models.errors import UsageError
+from models.form_limits import SCHEMA, TEXT
+from models.schema_walk import rewritten
 
 BLANKS = r"[ \t]{1,8}|\r?\n[ \t]{0,64}"
 """What may stand between two tokens of JSON, once: without a limit, small models write blanks for ever."""
-_PARTS = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
-"""Keys of a schema whose values are schemas by name."""
 _ANY_NAMES = ("propertyNames", {"type": "string"})
 """What Zod says of every record, and is so of all JSON."""
 _LONGEST_CAUSE = 600
@@ -30,6 +30,7 @@ _MULTIPLES = 10_000
 """What tells multiples of a number takes as many states; with a million of them it would be made for a quarter of an
 hour."""
 _SCHEMA_HINT = 'It has to be a JSON object, as in {"type": "boolean"}; {} lets any JSON pass.'
+SMALLER = "Use a simpler one: fewer patterns, choices or properties, or shorter repetitions."
 _LEAVE_OUT = "Leave out or replace what is named there; the answer could otherwise break it."
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|.)", re.DOTALL)
 _ASCII = 128
@@ -53,12 +54,14 @@ class Grammar:
         """
         closed = closed_schema(schema)
         try:
-            source, error = call_deep(lambda: _compiled_schema(closed))
+            source, error = form_checker.compiled(SCHEMA, json.dumps(closed))
+        except form_checker.TooCostlyError as costly:
+            raise _bad_schema(str(costly), hint=SMALLER) from costly
         except (ValueError, RecursionError) as refused:
             # Whole numbers that no other language has, and half of a surrogate pair, which no text can hold.
             raise _bad_schema(f"It can't be read: {refused}.") from refused
         if error:
-            raise _bad_schema(error)
+            raise _bad_schema(f"pattern: {error}" if error.startswith("regex") else error)
         return cls(source)
 
     @property
@@ -73,18 +76,32 @@ class Grammar:
 
         Raises UsageError.
         """
+        hint = "It has to be GBNF, with a rule root, or Lark's form, with a rule start."
         try:
-            source, error = call_deep(lambda: _compiled_text(text))
+            source, error = form_checker.compiled(TEXT, text)
+        except form_checker.TooCostlyError as costly:
+            error, hint = str(costly), SMALLER
         except (ValueError, RecursionError) as refused:
             error = str(refused).removeprefix("Failed to convert the grammar from GBNF to Lark: ")
         if error:
-            hint = "It has to be GBNF, with a rule root, or Lark's form, with a rule start."
             raise UsageError("The grammar can't be used.", cause=error[:_LONGEST_CAUSE], hint=hint)
         return cls(source)
 
 
 ANY_JSON = {"type": "object"}
 """The schema of any JSON object."""
+
+
+def compiled(kind: str, text: str) -> tuple[str, str]:
+    """Return a form as llguidance reads it, and what is wrong with it, in the process that may be ended.
+
+    Raises UsageError and ValueError.
+    """
+    from llguidance import LLMatcher
+
+    if kind == SCHEMA:
+        return _compiled_schema(json.loads(text))
+    return _compiled_text(text) if kind == TEXT else ("", LLMatcher.validate_grammar(text))
 
 
 def _compiled_schema(schema: dict[str, Any]) -> tuple[str, str]:
@@ -167,18 +184,11 @@ def _found(value: object, key: str) -> Iterator[Decimal]:
 
 def _closed(schema: Any) -> Any:
     """Return a schema whose objects have no properties but those that are listed, where it leaves that open."""
-    if isinstance(schema, list):
-        return [_closed(each) for each in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    closed = {key: _closed_part(key, value) for key, value in schema.items() if (key, value) != _ANY_NAMES}
+    return rewritten(schema, _with_what_is_listed)
+
+
+def _with_what_is_listed(part: dict[str, Any]) -> dict[str, Any]:
+    closed = {key: value for key, value in part.items() if (key, value) != _ANY_NAMES}
     if isinstance(closed.get("properties"), Mapping) and "patternProperties" not in closed:
         closed.setdefault("additionalProperties", False)
     return closed
-
-
-def _closed_part(key: str, value: Any) -> Any:
-    if key in _PARTS and isinstance(value, Mapping):
-        return {name: _closed(each) for name, each in value.items()}
-    # Values, and not schemas, whatever they look like.
-    return value if key in ("enum", "const", "default", "examples", "required") else _closed(value)

@@ -13,6 +13,8 @@ _SECONDS = 30.0
 """Time to send a body."""
 _PLAIN = ("", "identity")
 """Content encodings that change nothing."""
+_LARGE = 1 << 16
+"""Bytes of a body that takes longer to read than a thread takes to start."""
 _DEPTH = 128
 """Most lists and objects within each other: a few in a request of any of the protocols, and those of a JSON schema."""
 
@@ -21,12 +23,8 @@ async def read_fields(request: Request, limit: int) -> Fields:
     """Read a JSON object of at most `limit` bytes; raises Refused."""
     if request.headers.get("content-encoding", "").strip().lower() not in _PLAIN:
         raise Refused(415, "The body has a Content-Encoding, which this server does not read. Send it without.")
-    document = _parsed(await _read(request, limit))
-    if not isinstance(document, dict):
-        raise Refused(400, "The body must be a JSON object.")
-    if is_too_deep(document):
-        raise Refused(400, f"The JSON is more than {_DEPTH} levels deep.")
-    return Fields(document)
+    body = await _read(request, limit)
+    return Fields(_document(body) if len(body) < _LARGE else await asyncio.to_thread(_document, body))
 
 
 async def _read(request: Request, limit: int) -> bytes:
@@ -43,6 +41,16 @@ async def _read(request: Request, limit: int) -> bytes:
     except TimeoutError:
         raise Refused(408, f"The body did not arrive within {_SECONDS:g} seconds.") from None
     return bytes(body)
+
+
+def _document(body: bytes) -> dict[str, object]:
+    """Return the JSON object that a body is; raises Refused."""
+    document = _parsed(body)
+    if not isinstance(document, dict):
+        raise Refused(400, "The body must be a JSON object.")
+    if is_too_deep(document):
+        raise Refused(400, f"The JSON is more than {_DEPTH} levels deep.")
+    return document
 
 
 def _parsed(body: bytes) -> object:

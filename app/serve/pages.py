@@ -63,7 +63,7 @@ class Pages:
     async def tokenize(self, request: Request) -> Response:
         """Turn text into tokens."""
         fields = await read_fields(request, self._service.settings.limits.body)
-        return JSONResponse(await tokens.tokenize(fields, self._service))
+        return Response(await tokens.tokenize(fields, self._service), media_type="application/json")
 
     async def detokenize(self, request: Request) -> Response:
         """Turn tokens into text."""
