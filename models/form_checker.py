@@ -2,7 +2,7 @@
 
 The library that compiles forms bounds some constructs and not others: 24 patterns in one `allOf` take seven gigabytes.
 A process that can be ended bounds all of them. It is started for the first form (0.2 s), stays, and is asked through a
-pipe (under a millisecond for a small form); a form that was compiled once is remembered.
+pipe (about a millisecond for a small form); a form that was compiled once is remembered.
 """
 
 import atexit
@@ -20,7 +20,24 @@ from collections.abc import Callable
 import psutil
 
 from models.errors import UsageError
-from models.form_limits import LENGTH, LIMITS, LONGER, OK, REFUSED, SOURCE, TOO_LARGE, TOO_LONG, Answer, Job
+from models.form_limits import (
+    LENGTH,
+    LIMITS,
+    LONGER,
+    NOT_STARTED,
+    OK,
+    READY,
+    REFUSED,
+    SOURCE,
+    TOO_LARGE,
+    TOO_LATE,
+    TOO_LONG,
+    Answer,
+    Job,
+)
+
+ENDED, LATE = "ended", "late"
+"""Answers in place of a process that took too much, and of one that had no time: that says nothing of the form."""
 
 _PROCESSES = 2
 """Children at once; each may take the memory of `LIMITS`."""
@@ -44,8 +61,10 @@ def compiled(kind: str, text: str) -> tuple[str, str]:
     status, first, second, third = _answers.get((kind, text), lambda: _ask((kind, text)))
     if status == REFUSED:
         raise UsageError(first, cause=second, hint=third)
+    if status in (ENDED, LATE) or first == TOO_LARGE:
+        raise TooCostlyError(first)
     if status != OK:
-        raise TooCostlyError(first) if first in (TOO_LONG, TOO_LARGE) else ValueError(first)
+        raise ValueError(first)
     return first, second
 
 
@@ -53,8 +72,8 @@ def fault(source: str) -> str:
     """Return what is wrong with a form that llguidance can read; "" for nothing."""
     try:
         return compiled(SOURCE, source)[1]
-    except TooCostlyError as costly:
-        return str(costly)
+    except ValueError as error:
+        return str(error)
 
 
 class _Answers:
@@ -74,7 +93,7 @@ class _Answers:
                 return known
         answer = ask()
         with self._lock:
-            if key not in self._known:
+            if key not in self._known and answer[0] != LATE:
                 self._known[key] = answer
                 self._size += sum(map(len, answer))
             while self._size > _REMEMBERED:
@@ -92,7 +111,9 @@ class _Child:
         """Return the answer to a job; the process is ended where it takes too much."""
         # One that was ended while it was idle, by the system or with its terminal, says nothing about this form.
         process = self._process if self._process and self._process.poll() is None else self._started()
-        watch = _Watch(process)
+        if process is None:
+            return LATE, NOT_STARTED, "", ""
+        watch = _Watch(process, LIMITS.wall_seconds)
         try:
             message = pickle.dumps(job)
             pipe, answers = process.stdin, process.stdout
@@ -112,7 +133,8 @@ class _Child:
         if body:
             return _read(body)
         self.end()
-        return "ended", watch.why or _why(process.returncode), "", ""
+        why = watch.why or _why(process.returncode)
+        return LATE if why == TOO_LATE else ENDED, why, "", ""
 
     def end(self) -> None:
         """End the process."""
@@ -122,19 +144,29 @@ class _Child:
         self._process.communicate()
         self._process = None
 
-    def _started(self) -> "subprocess.Popen[bytes]":
+    def _started(self) -> "subprocess.Popen[bytes] | None":
+        """Start the process, and wait until it is ready; None where it does not start."""
         self.end()
         # -P: without it a folder "models" in the user's own project would be imported, and run, in place of this one.
         command = (sys.executable, "-P", "-m", "models.form_child")
         pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nothing)
+        try:
+            self._process = process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nothing)
+        except OSError:
+            return None
+        assert process.stdout is not None
+        with _Watch(process, LIMITS.start_seconds):
+            is_ready = process.stdout.read(len(READY)) == READY
+        if not is_ready:
+            self.end()
         return self._process
 
 
 class _Watch:
     """Ends a process that takes too long, or too much memory where the system itself does not see to it."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", seconds: float) -> None:
+        self._until = time.monotonic() + seconds
         self.why = ""
         """Which limit was passed; "" for none."""
         self._process = process
@@ -149,10 +181,9 @@ class _Watch:
         self._thread.join()
 
     def _watch(self) -> None:
-        until = time.monotonic() + LIMITS.wall_seconds
         while not self._over.wait(_POLL):
-            if time.monotonic() > until:
-                self.why = TOO_LONG
+            if time.monotonic() > self._until:
+                self.why = TOO_LATE
             elif _memory(self._process.pid) > LIMITS.memory:
                 self.why = TOO_LARGE
             if self.why:

@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from models.deep_stack import start_deep
 from models.errors import LocalspecError
-from models.form_limits import LENGTH, LIMITS, OK, REFUSED, TOO_LARGE, UNREADABLE, Answer, Job
+from models.form_limits import LENGTH, LIMITS, OK, READY, REFUSED, TOO_LARGE, UNREADABLE, Answer, Job
 
 
 def run(job: Job) -> Answer:
@@ -40,6 +40,8 @@ def run(job: Job) -> Answer:
 
 def _serve(jobs: BinaryIO, answers: BinaryIO) -> None:
     _limit_memory()
+    answers.write(READY)
+    answers.flush()
     while len(head := jobs.read(struct.calcsize(LENGTH))) == struct.calcsize(LENGTH):
         job = pickle.loads(jobs.read(*struct.unpack(LENGTH, head)))
         _limit_time(LIMITS.seconds)
