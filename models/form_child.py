@@ -22,10 +22,13 @@ from models.form_limits import LENGTH, LIMITS, OK, READY, REFUSED, TOO_LARGE, UN
 def run(job: Job) -> Answer:
     """Return what came of a job."""
     from models import grammar
+    from models.form_trial import follow
 
     kind, text = job
     try:
         source, fault = grammar.compiled(kind, text)
+        if not fault:
+            follow(source or text)
     except LocalspecError as refused:
         return REFUSED, refused.title, refused.cause, refused.hint
     except (ValueError, RecursionError) as unreadable:

@@ -20,6 +20,8 @@ class FormLimits:
 
     characters: int = 1 << 20
     """Characters of a form; what is longer holds Python's lock for a tenth of a second by being copied."""
+    values: int = 100_000
+    """Values in a schema, all lists and objects within each other taken together."""
     seconds: float = 1.5
     """Processor time to compile it, in seconds."""
     wall_seconds: float = 4.0

@@ -14,8 +14,8 @@ from typing import Any
 
 from models import form_checker
 from models.errors import UsageError
-from models.form_limits import SCHEMA, TEXT
-from models.schema_walk import rewritten
+from models.form_limits import LIMITS, SCHEMA, TEXT
+from models.schema_walk import has_more_values, rewritten
 
 BLANKS = r"[ \t]{1,8}|\r?\n[ \t]{0,64}"
 """What may stand between two tokens of JSON, once: without a limit, small models write blanks for ever."""
@@ -124,7 +124,9 @@ def _compiled_text(text: str) -> tuple[str, str]:
 
 
 def _check_size(schema: object) -> None:
-    """Refuse what would take llguidance long, or a deeper stack than there is; raises UsageError."""
+    """Refuse what would take long to walk through, or a deeper stack than there is; raises UsageError."""
+    if has_more_values(schema, LIMITS.values):
+        raise _bad_schema(f"It has more than {LIMITS.values:,} values.", hint=SMALLER)
     if sum(_found(schema, "multipleOf"), start=Decimal()) > _MULTIPLES:
         raise _bad_schema(f"multipleOf: all such numbers together may come to {_MULTIPLES:,}.")
     if sum(1 for _ in _under(schema, "$ref")) > _MOST_RULES:

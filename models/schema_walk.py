@@ -1,6 +1,7 @@
 """Walk through a JSON schema: which members are keywords, which are names of properties, and which are plain values."""
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any
 
 SCHEMAS_BY_NAME = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
@@ -17,6 +18,17 @@ def rewritten(schema: Any, change: Change) -> Any:
     if not isinstance(schema, Mapping):
         return schema
     return change({key: _part(key, value, change) for key, value in schema.items()})
+
+
+def has_more_values(document: object, most: int) -> bool:
+    """Tell whether there are more than so many values in parsed JSON, without looking at the rest."""
+    left, level = most, [document]
+    while level and left >= 0:
+        value = level.pop()
+        inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+        left -= 1
+        level += islice(inner, max(0, left + 1))
+    return left < 0
 
 
 def _part(key: str, value: Any, change: Change) -> Any:

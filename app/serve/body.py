@@ -1,7 +1,10 @@
 """The body of a request: how much of it, how fast, how deep."""
 
 import asyncio
+import gc
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 from starlette.requests import Request
@@ -53,7 +56,24 @@ def _document(body: bytes) -> dict[str, object]:
     return document
 
 
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Keep the garbage collector from walking through what is being parsed: it holds Python's lock meanwhile."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def _parsed(body: bytes) -> object:
+    with _without_collector():
+        return _loaded(body)
+
+
+def _loaded(body: bytes) -> object:
     try:
         # Files that Windows' tools write begin with a byte order mark, and are sent as they are.
         return json.loads(body.decode("utf-8-sig"), parse_constant=no_number)

@@ -51,7 +51,7 @@ def calling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def test_a_costly_form_is_refused_by_its_name(server: Served, path: str) -> None:
     status, error = server.refused(path, **NEEDED[path], json_schema=PATTERNS)
     assert (status, error["param"]) == (400, "json_schema")
-    assert "to compile" in error["message"]
+    assert "compile" in error["message"]
     assert server.post(path, **NEEDED[path], json_schema={"type": "null"})
 
 
@@ -59,7 +59,7 @@ def test_costly_parameters_are_refused_by_their_name(calling: Served) -> None:
     tools = [function("f", {"type": "object", "properties": {"a": PATTERNS}})]
     status, error = calling.refused(CHAT, **NEEDED[CHAT], tools=tools)
     assert (status, error["param"]) == (400, "tools[0].function.parameters")
-    assert "to compile" in error["message"]
+    assert "compile" in error["message"]
 
 
 def test_tools_that_are_costly_together_are_refused(calling: Served) -> None:
