@@ -12,9 +12,7 @@ from form_bombs import Attack, attacks
 from httpx2 import Client
 from serving import Running
 
-pytestmark = [pytest.mark.hostile, pytest.mark.starter]
-_NO_KERNELS = "import os; os.environ['LOCALSPEC_KERNELS'] = 'off'"
-"""They take minutes to compile, and follow no form."""
+pytestmark = pytest.mark.hostile
 _SECONDS, _BYTES, _HEALTH = 5.0, 2 << 30, 0.1
 
 
@@ -63,7 +61,7 @@ def _resident(process: psutil.Process) -> int:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    one = Running(tmp_path_factory.mktemp("home"), "starter", "-c", "512", before=_NO_KERNELS)
+    one = Running(tmp_path_factory.mktemp("home"), "toy", "-c", "512")
     yield one
     one.end(15)
 
