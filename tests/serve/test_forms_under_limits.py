@@ -144,7 +144,7 @@ def test_a_long_text_is_tokenised_beside_the_engine(server: Served, monkeypatch:
 # --- forms that are owed ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("asked", [{"json_schema": {"enum": [[], {}]}}, {"grammar": 'root ::= "yes" | "no"'}])
+@pytest.mark.parametrize("asked", [{"json_schema": {"const": False}}, {"grammar": 'root ::= "yes" | "no"'}])
 @pytest.mark.parametrize("seed", range(6))
 def test_a_model_that_thinks_owes_the_form_or_is_cut(tmp_path: Any, asked: dict[str, Any], seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -153,7 +153,7 @@ def test_a_model_that_thinks_owes_the_form_or_is_cut(tmp_path: Any, asked: dict[
             for limit in (3, 60):
                 body = {**NEEDED[CHAT], **asked, "temperature": 1.5, "seed": seed, "max_tokens": limit}
                 (choice,) = one.post(CHAT, **body)["choices"]
-                whole = choice["message"]["content"] in ("[]", "{}", "yes", "no")
+                whole = choice["message"]["content"] in ("false", "yes", "no")
                 assert whole is (choice["finish_reason"] == "stop"), choice
 
 
