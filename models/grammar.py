@@ -11,16 +11,16 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any
 
-from models.deep_stack import call_deep
+from models import form_checker
 from models.errors import UsageError
+from models.form_limits import LIMITS, SCHEMA, TEXT
 from models.gbnf import read_gbnf
 from models.gbnf_lark import LarkGrammar, lark_of
 from models.gbnf_rules import Token
+from models.schema_walk import has_more_values, rewritten
 
 BLANKS = r"[ \t]{1,8}|\r?\n[ \t]{0,64}"
 """What may stand between two tokens of JSON, once: without a limit, small models write blanks for ever."""
-_PARTS = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
-"""Keys of a schema whose values are schemas by name."""
 _ANY_NAMES = ("propertyNames", {"type": "string"})
 """What Zod says of every record, and is so of all JSON."""
 _LONGEST_CAUSE = 600
@@ -30,6 +30,7 @@ _MULTIPLES = 10_000
 """What tells multiples of a number takes as many states; with a million of them it would be made for a quarter of an
 hour."""
 _SCHEMA_HINT = 'It has to be a JSON object, as in {"type": "boolean"}; {} lets any JSON pass.'
+SMALLER = "Use a simpler one: fewer patterns, choices or properties, or shorter repetitions."
 _LEAVE_OUT = "Leave out or replace what is named there; the answer could otherwise break it."
 _GBNF = re.compile(r"^[ \t]*[a-zA-Z0-9-]+[ \t]*::=", re.MULTILINE)
 _LARK = re.compile(r"^[ \t]*[a-z_][a-z_0-9.]*[ \t]*:(?!:)", re.MULTILINE)
@@ -56,12 +57,14 @@ class Grammar:
         """
         closed = closed_schema(schema)
         try:
-            source, error = call_deep(lambda: _compiled_schema(closed))
+            source, error, _ = form_checker.compiled(SCHEMA, json.dumps(closed))
+        except form_checker.TooCostlyError as costly:
+            raise _bad_schema(str(costly), hint=SMALLER) from costly
         except (ValueError, RecursionError) as refused:
             # Whole numbers that no other language has, and half of a surrogate pair, which no text can hold.
             raise _bad_schema(f"It can't be read: {refused}.") from refused
         if error:
-            raise _bad_schema(error)
+            raise _bad_schema(f"pattern: {error}" if error.startswith("regex") else error)
         return cls(source)
 
     @property
@@ -76,18 +79,36 @@ class Grammar:
 
         Raises UsageError.
         """
+        hint = "It has to be GBNF, with a rule root, or Lark's form, with a rule start."
         try:
-            compiled, error = call_deep(lambda: _compiled_text(text))
+            source, error, tokens = form_checker.compiled(TEXT, text)
+        except form_checker.TooCostlyError as costly:
+            error, hint = str(costly), SMALLER
         except (ValueError, RecursionError) as refused:
             error = str(refused)
         if error:
-            hint = "It has to be GBNF, with a rule root, or Lark's form, with a rule start."
             raise UsageError("The grammar can't be used.", cause=error[:_LONGEST_CAUSE], hint=hint)
-        return cls(compiled.source, tokens=compiled.tokens)
+        return cls(source, tokens=tuple(Token(*each) for each in json.loads(tokens or "[]")))
 
 
 ANY_JSON = {"type": "object"}
 """The schema of any JSON object."""
+
+
+def compiled(kind: str, text: str) -> tuple[str, str, str]:
+    """Return a form as llguidance reads it, what is wrong with it, and the tokens it names as JSON ("" for none).
+
+    It runs in the process that may be ended. Raises UsageError and ValueError.
+    """
+    from llguidance import LLMatcher
+
+    if kind == SCHEMA:
+        return (*_compiled_schema(json.loads(text)), "")
+    if kind != TEXT:
+        return "", LLMatcher.validate_grammar(text), ""
+    made, fault = _compiled_text(text)
+    tokens = [(token.name, token.number, token.negated) for token in made.tokens]
+    return made.source, fault, json.dumps(tokens) if tokens else ""
 
 
 def _compiled_schema(schema: dict[str, Any]) -> tuple[str, str]:
@@ -113,7 +134,9 @@ def _compiled_text(text: str) -> tuple[LarkGrammar, str]:
 
 
 def _check_size(schema: object) -> None:
-    """Refuse what would take llguidance long, or a deeper stack than there is; raises UsageError."""
+    """Refuse what would take long to walk through, or a deeper stack than there is; raises UsageError."""
+    if has_more_values(schema, LIMITS.values):
+        raise _bad_schema(f"It has more than {LIMITS.values:,} values.", hint=SMALLER)
     if sum(_found(schema, "multipleOf"), start=Decimal()) > _MULTIPLES:
         raise _bad_schema(f"multipleOf: all such numbers together may come to {_MULTIPLES:,}.")
     if sum(1 for _ in _under(schema, "$ref")) > _MOST_RULES:
@@ -166,18 +189,11 @@ def _found(value: object, key: str) -> Iterator[Decimal]:
 
 def _closed(schema: Any) -> Any:
     """Return a schema whose objects have no properties but those that are listed, where it leaves that open."""
-    if isinstance(schema, list):
-        return [_closed(each) for each in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    closed = {key: _closed_part(key, value) for key, value in schema.items() if (key, value) != _ANY_NAMES}
+    return rewritten(schema, _with_what_is_listed)
+
+
+def _with_what_is_listed(part: dict[str, Any]) -> dict[str, Any]:
+    closed = {key: value for key, value in part.items() if (key, value) != _ANY_NAMES}
     if isinstance(closed.get("properties"), Mapping) and "patternProperties" not in closed:
         closed.setdefault("additionalProperties", False)
     return closed
-
-
-def _closed_part(key: str, value: Any) -> Any:
-    if key in _PARTS and isinstance(value, Mapping):
-        return {name: _closed(each) for name, each in value.items()}
-    # Values, and not schemas, whatever they look like.
-    return value if key in ("enum", "const", "default", "examples", "required") else _closed(value)

@@ -4,7 +4,10 @@ What is asked is a function of the tokens said so far, and of nothing else: draf
 models in turns. So each call names the whole text, and what differs from the last one is taken back first.
 """
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import TypeVar
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -24,29 +27,36 @@ Allowed = NDArray[np.bool_]
 """Whether each token may come next, shape (vocabulary,)."""
 _MARKS = frozenset(mark.encode() for mark in (*CONTROL_MARKS, *TOOL_MARKS))
 # The words of a grammar that failed may be those of somebody's text.
+T = TypeVar("T")
+_LONGEST_PIECE = 1000
+"""Bytes of a token that a grammar may choose; the library's index of tokens ends the thread at 1,024."""
 _LIMITS = LLParserLimits(verbose_errors=False)
 
 
 class GrammarState:
-    """Follows one answer; its grammar begins after the thoughts that may come first."""
+    """Follows one answer; its grammar begins after the thoughts that may come first.
+
+    An answer can't end within its thoughts where the grammar wants something after them.
+    """
 
     def __init__(self, vocab: Vocab, grammar: Grammar, begins: int, preface: Preface = NO_PREFACE) -> None:
         """Take the tokens before the answer, and what may come before the grammar begins.
 
         Raises UsageError for a grammar that is too large.
         """
-        tokenizer, source = _tokenizer(vocab), _with_numbers(grammar, vocab)
-        self._matcher = call_deep(lambda: LLMatcher(tokenizer, source, log_level=0, limits=_LIMITS))
+        compiles = compiler(vocab)
+        self._matcher, self._no_end = compiles.matcher(grammar, vocab), compiles.no_end
+        # An answer without a call fits where one may be called, and so does an end within thoughts.
+        self._is_owed = not self._matcher.is_accepting()
         self._vocab, self._begins = vocab, begins
         self._before = preface.reader(vocab)
         self._said: list[int] = []
-        self._check()
 
     def allowed(self, tokens: Sequence[int], drafted: Sequence[int] = ()) -> Allowed | None:
         """Return which tokens may come after `tokens` + `drafted`; None: any may."""
         self._follow([*tokens[self._begins :], *drafted])
         if self._before.goes_on:
-            return None
+            return self._no_end.copy() if self._is_owed else None
         bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
         self._check()
         may = np.unpackbits(bits, count=self._vocab.size, bitorder="little").view(np.bool_)
@@ -56,7 +66,9 @@ class GrammarState:
     def allows(self, token: int, tokens: Sequence[int], drafted: Sequence[int] = ()) -> bool:
         """Tell whether one token may come after `tokens` + `drafted`: a hundredth of the work of `allowed`."""
         self._follow([*tokens[self._begins :], *drafted])
-        if self._before.goes_on or token in self._before.openings:
+        if self._before.goes_on:
+            return not (self._is_owed and self._vocab.is_end(token))
+        if token in self._before.openings:
             return True
         if self._vocab.is_end(token):
             return self._matcher.is_accepting()
@@ -110,9 +122,13 @@ class GrammarState:
         self._said.append(token)
 
     def _check(self) -> None:
-        if self._matcher.is_error():
-            hint = "Its vocabulary may lack what is wanted there; else use a simpler grammar, or shorter repetitions."
-            raise UsageError("This model can't follow the grammar.", cause=self._matcher.get_error(), hint=hint)
+        _check(self._matcher)
+
+
+def _check(matcher: LLMatcher) -> None:
+    if matcher.is_error():
+        hint = "Its vocabulary may lack what is wanted there; else use a simpler grammar, or shorter repetitions."
+        raise UsageError("This model can't follow the grammar.", cause=matcher.get_error(), hint=hint)
 
 
 def _with_numbers(grammar: Grammar, vocab: Vocab) -> str:
@@ -132,16 +148,67 @@ def _with_numbers(grammar: Grammar, vocab: Vocab) -> str:
     return source
 
 
-_tokenizers: "WeakKeyDictionary[Vocab, LLTokenizer]" = WeakKeyDictionary()
-"""By the vocabulary that each was made of: that takes half a second."""
+class Compiler:
+    """Compiles grammars for one vocabulary; it may be used on several threads."""
+
+    def __init__(self, vocab: Vocab) -> None:
+        """Read a vocabulary, which holds Python's lock for half a second; raises UsageError where that can't be."""
+        self._tokenizer = _guarded(lambda: _tokenizer(vocab))
+        self.no_end = np.array([not vocab.is_end(token) for token in range(vocab.size)])
+        """All tokens but those that end an answer."""
+        self._known: OrderedDict[str, LLMatcher] = OrderedDict()
+        self._lock = Lock()
+
+    def matcher(self, grammar: Grammar, vocab: Vocab) -> LLMatcher:
+        """Return what follows a grammar from its beginning; compiled anew only where it is none of the last ones.
+
+        Compiling takes up to seconds, without Python's lock: a server has it done before the engine's thread asks.
+        `vocab` is the one that was read. Raises UsageError for a grammar that is too large for this vocabulary.
+        """
+        source = _with_numbers(grammar, vocab)
+        with self._lock:
+            made = self._known.get(source)
+        if made is None:
+            made = call_deep(lambda: _guarded(lambda: self._compiled(source)))
+            _check(made)
+        with self._lock:
+            self._known[source] = made
+            self._known.move_to_end(source)
+            while len(self._known) > _MOST_MATCHERS:
+                self._known.popitem(last=False)
+            return made.deep_copy()
+
+    def _compiled(self, source: str) -> LLMatcher:
+        return LLMatcher(self._tokenizer, source, log_level=0, limits=_LIMITS)
+
+
+_MOST_MATCHERS = 4
+"""Compiled grammars that are kept for each vocabulary; one takes at most what `models.form_limits` allows."""
+_compilers: "WeakKeyDictionary[Vocab, Compiler]" = WeakKeyDictionary()
+
+
+def compiler(vocab: Vocab) -> Compiler:
+    """Return what compiles grammars for a vocabulary, made once; raises UsageError where the library can't take it."""
+    if vocab not in _compilers:
+        _compilers[vocab] = Compiler(vocab)
+    return _compilers[vocab]
 
 
 def _tokenizer(vocab: Vocab) -> LLTokenizer:
-    if vocab not in _tokenizers:
-        ends = [token for token in range(vocab.size) if vocab.is_end(token)]
-        spelling = TokenizerWrapper(_Spelling(vocab, ends))
-        _tokenizers[vocab] = LLTokenizer(spelling, n_vocab=vocab.size, eos_token=ends or [0])
-    return _tokenizers[vocab]
+    ends = [token for token in range(vocab.size) if vocab.is_end(token)]
+    spelling = TokenizerWrapper(_Spelling(vocab, ends))
+    return LLTokenizer(spelling, n_vocab=vocab.size, eos_token=ends or [0])
+
+
+def _guarded(call: Callable[[], T]) -> T:
+    """Return what a call of the library gives; raises UsageError for its panic, which is no Exception."""
+    try:
+        return call()
+    except (Exception, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as panic:
+        title, hint = "This model can't follow a grammar or schema.", "Ask without one, or use another model."
+        raise UsageError(title, cause=f"The library that follows them failed: {panic}", hint=hint) from panic
 
 
 class _Spelling:
@@ -154,10 +221,15 @@ class _Spelling:
         self.bos_token_id = vocab.bos
         self.eos_token_id = next(iter(ends), 0)
         self.special_token_ids = [
-            token for token, piece in enumerate(pieces) if not piece or piece in _MARKS or vocab.is_end(token)
+            token
+            for token, piece in enumerate(pieces)
+            if not 0 < len(piece) <= _LONGEST_PIECE or piece in _MARKS or vocab.is_end(token)
         ]
         # A name keeps them apart; a grammar may ask for one by it.
-        self.tokens = [piece or vocab.text(token).encode() or b"?" for token, piece in enumerate(pieces)]
+        names = (vocab.text(token).encode()[:_LONGEST_PIECE] or b"?" for token in range(vocab.size))
+        self.tokens = [
+            piece if 0 < len(piece) <= _LONGEST_PIECE else name for piece, name in zip(pieces, names, strict=True)
+        ]
         self._by_byte = {piece[0]: token for token, piece in enumerate(pieces) if len(piece) == 1}
 
     def __call__(self, text: bytes | str) -> list[int]:

@@ -10,6 +10,8 @@ from models.thoughts import CONTROL_MARKS
 from models.tool_calls import TOOL_MARKS, tokens_of_marks
 
 _KINDS = {1: "spm", 2: "bpe", 3: "wpm", 4: "ugm", 5: "rwkv", 6: "plamo2"}
+_USUAL_PIECE = 256
+"""Bytes of room for the text of a token, enough for nearly all."""
 
 
 class LlamaVocab:
@@ -22,7 +24,6 @@ class LlamaVocab:
         self.kind = _KINDS.get(self._api.llama_vocab_type(self._vocab), "none")
         adds_bos = self._api.llama_vocab_get_add_bos(self._vocab)
         self.bos: int | None = self._api.llama_vocab_bos(self._vocab) if adds_bos else None
-        self._piece_buffer = ctypes.create_string_buffer(256)
         self._ends: dict[int, bool] = {}
         self._added: tuple[AddedToken, ...] | None = None
         self._pieces = self._marks()
@@ -89,15 +90,11 @@ class LlamaVocab:
         return {token: mark.encode() for token, mark in marks.items()}
 
     def _read_piece(self, token: int) -> bytes:
-        size = self._to_piece(token)
+        # A buffer for each call: a server reads pieces on several threads.
+        buffer = ctypes.create_string_buffer(_USUAL_PIECE)
+        size = self._api.llama_token_to_piece(self._vocab, token, buffer, len(buffer), 0, False)
         if size < 0:
             # A negative size is what it needs: tokens of 128 spaces exist, and none may be lost.
-            self._piece_buffer = ctypes.create_string_buffer(-size)
-            size = self._to_piece(token)
-        return self._piece_buffer.raw[: max(size, 0)]
-
-    def _to_piece(self, token: int) -> int:
-        size: int = self._api.llama_token_to_piece(
-            self._vocab, token, self._piece_buffer, len(self._piece_buffer), 0, False
-        )
-        return size
+            buffer = ctypes.create_string_buffer(-size)
+            size = self._api.llama_token_to_piece(self._vocab, token, buffer, len(buffer), 0, False)
+        return buffer.raw[: max(size, 0)]

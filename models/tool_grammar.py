@@ -3,13 +3,14 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from dataclasses import replace
 from typing import Any
 
-from models.deep_stack import call_deep
 from models.errors import UsageError
+from models.form_checker import fault
 from models.grammar import Grammar, closed_schema
 from models.loose_calls import AFTER_ARGUMENTS, before_arguments
+from models.relaxed_schema import relaxed
 from models.tool_calls import CallFormat, Tool
 
 _MOST_CALLS = 32
@@ -60,10 +61,28 @@ def tool_grammar(
 def check_tool(form: CallFormat, tool: Tool) -> None:
     """Raise UsageError for a tool whose parameters can't be kept in this format."""
     # By itself first: what is wrong with a schema is then told without the grammar around it.
-    if error := _fault(json.dumps({"grammars": [{"json_schema": tool.schema}]})):
+    if error := fault(json.dumps({"grammars": [{"json_schema": tool.schema}]})):
         raise _unusable(error)
-    if error := _fault(tool_grammar(form, [tool], must_call=True, several=False).source):
+    if error := fault(tool_grammar(form, [tool], must_call=True, several=False).source):
         raise _unusable(error)
+
+
+def usable_tool(form: CallFormat, tool: Tool) -> tuple[Tool, list[str]]:
+    """Return a tool as it can be called in this format, and the keywords of its schema that are not enforced then.
+
+    Raises UsageError where more is wrong with it.
+    """
+    schema, names = dict(tool.schema), []
+    if form.around is not None:
+        names = sorted(schema.keys() - _KEPT_APART - {*_SHARED, "x-guidance"})
+        schema = {key: value for key, value in schema.items() if key not in names}
+    loose, further = relaxed(schema, lambda one: fault(json.dumps({"grammars": [{"json_schema": one}]})))
+    if not names and not further:
+        check_tool(form, tool)
+        return tool, []
+    tool = replace(tool, schema=loose)
+    check_tool(form, tool)
+    return tool, [*names, *(name for name in further if name not in names)]
 
 
 class _Rules:
@@ -188,14 +207,6 @@ class _ChannelRules(_Rules):
         for place, tool in enumerate(tools):
             named = self._literal(self._form.opens + tool.name)
             yield f"call_{place}: {named} json {message} %json {json.dumps(tool.schema)}"
-
-
-@lru_cache(1024)
-def _fault(source: str) -> str:
-    """Return what is wrong with a grammar, "" for nothing; an agent sends the same tools with each of its turns."""
-    from llguidance import LLMatcher
-
-    return call_deep(lambda: LLMatcher.validate_grammar(source))
 
 
 def _unusable(cause: str) -> UsageError:

@@ -1,15 +1,17 @@
 """What clients say an answer has to look like, in the fields of OpenAI's servers and of llama.cpp's."""
 
 from app.serve.fields import Fields
+from app.serve.service import Service
 from models.errors import UsageError
 from models.grammar import ANY_JSON, Grammar
 
+_FIELDS = ("response_format", "json_schema", "grammar")
 _FORMATS = ("text", "json_object", "json_schema")
 
 
 def read_form(fields: Fields) -> Grammar | None:
     """Read the form of the answer; None where it may be any. Raises Refused."""
-    asked = [name for name in ("response_format", "json_schema", "grammar") if _is_asked(fields, name)]
+    asked = [name for name in _FIELDS if _is_asked(fields, name)]
     if len(asked) > 1:
         fields.refuse(asked[1], f"says what the answer looks like, as '{asked[0]}' does")
     if not asked:
@@ -21,6 +23,20 @@ def read_form(fields: Fields) -> Grammar | None:
         return Grammar.of_schema(_schema(fields, name))
     except UsageError as error:
         fields.refuse(name, f"can't be used: {error.cause.removesuffix('.')}")
+
+
+def has_form(fields: Fields) -> bool:
+    """Tell whether a request may ask for a form."""
+    return any(fields.has(name) for name in _FIELDS)
+
+
+async def form_aside(fields: Fields, service: Service) -> Grammar | None:
+    """Read the form of the answer and compile it, beside event loop and engine; raises Refused, LocalspecError."""
+    if not has_form(fields):
+        return None
+    form = await service.aside.form(lambda: read_form(fields))
+    await service.prepare(form)
+    return form
 
 
 def _is_asked(fields: Fields, name: str) -> bool:

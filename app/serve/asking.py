@@ -8,6 +8,7 @@ from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from app.serve.answer_form import form_aside, has_form
 from app.serve.asked import Asked, Outcome, Piece
 from app.serve.body import read_fields
 from app.serve.chat import read_chat
@@ -34,8 +35,11 @@ class Asking:
 
     async def chat(self, request: Request) -> Response:
         """Answer a conversation."""
+        fields, service = await self._fields(request, Route.CHAT), self._service
         # Many tools take a tenth of a second to be checked, in which nobody else's answer would go on.
-        chat = await asyncio.to_thread(read_chat, await self._fields(request, Route.CHAT), self._service)
+        aside = service.aside.form if has_form(fields) or fields.has("tools") else service.aside.text
+        chat = await aside(lambda: read_chat(fields, service))
+        await service.prepare(chat.asked.question.grammar)
         if chat.stream:
             return await self._stream(request, chat.asked, chat.events)
         return JSONResponse(chat.reply(await self._attend(request, self._service.whole(chat.asked))))
@@ -44,7 +48,8 @@ class Asking:
         """Go on with texts, or fill holes, as OpenAI's servers do."""
         fields = await self._fields(request, Route.COMPLETIONS)
         read = read_prefixes if fields.text("suffix") else read_prompts
-        wanted = read_completions(fields, self._service, await read(fields, self._service))
+        prompts, form = await read(fields, self._service), await form_aside(fields, self._service)
+        wanted = read_completions(fields, self._service, prompts, form)
         if wanted.stream:
             return await self._stream(request, wanted.asked[0], lambda speech: wanted.events(speech, self._service))
         return JSONResponse(wanted.reply(await self._attend(request, self._all(wanted.asked))))
@@ -52,13 +57,15 @@ class Asking:
     async def infill(self, request: Request) -> Response:
         """Fill a hole, as llama.cpp's server does."""
         fields = await self._fields(request, Route.INFILL)
-        return await self._native(request, [read_infill(fields, self._service, _client(request))])
+        form = await form_aside(fields, self._service)
+        return await self._native(request, [read_infill(fields, self._service, _client(request), form)])
 
     async def completion(self, request: Request) -> Response:
         """Go on with texts, as llama.cpp's server does."""
         fields = await self._fields(request, Route.COMPLETION)
         prompts = await read_prompts(fields, self._service)
-        return await self._native(request, read_completion(fields, self._service, prompts))
+        form = await form_aside(fields, self._service)
+        return await self._native(request, read_completion(fields, self._service, prompts, form))
 
     async def _native(self, request: Request, wanted: Sequence[NativeRequest]) -> Response:
         service, asked = self._service, [one.asked for one in wanted]

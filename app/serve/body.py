@@ -1,7 +1,10 @@
 """The body of a request: how much of it, how fast, how deep."""
 
 import asyncio
+import gc
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 from starlette.requests import Request
@@ -13,6 +16,8 @@ _SECONDS = 30.0
 """Time to send a body."""
 _PLAIN = ("", "identity")
 """Content encodings that change nothing."""
+_LARGE = 1 << 16
+"""Bytes of a body that takes longer to read than a thread takes to start."""
 _DEPTH = 128
 """Most lists and objects within each other: a few in a request of any of the protocols, and those of a JSON schema."""
 
@@ -21,12 +26,8 @@ async def read_fields(request: Request, limit: int) -> Fields:
     """Read a JSON object of at most `limit` bytes; raises Refused."""
     if request.headers.get("content-encoding", "").strip().lower() not in _PLAIN:
         raise Refused(415, "The body has a Content-Encoding, which this server does not read. Send it without.")
-    document = _parsed(await _read(request, limit))
-    if not isinstance(document, dict):
-        raise Refused(400, "The body must be a JSON object.")
-    if is_too_deep(document):
-        raise Refused(400, f"The JSON is more than {_DEPTH} levels deep.")
-    return Fields(document)
+    body = await _read(request, limit)
+    return Fields(_document(body) if len(body) < _LARGE else await asyncio.to_thread(_document, body))
 
 
 async def _read(request: Request, limit: int) -> bytes:
@@ -45,7 +46,34 @@ async def _read(request: Request, limit: int) -> bytes:
     return bytes(body)
 
 
+def _document(body: bytes) -> dict[str, object]:
+    """Return the JSON object that a body is; raises Refused."""
+    document = _parsed(body)
+    if not isinstance(document, dict):
+        raise Refused(400, "The body must be a JSON object.")
+    if is_too_deep(document):
+        raise Refused(400, f"The JSON is more than {_DEPTH} levels deep.")
+    return document
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Keep the garbage collector from walking through what is being parsed: it holds Python's lock meanwhile."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def _parsed(body: bytes) -> object:
+    with _without_collector():
+        return _loaded(body)
+
+
+def _loaded(body: bytes) -> object:
     try:
         # Files that Windows' tools write begin with a byte order mark, and are sent as they are.
         return json.loads(body.decode("utf-8-sig"), parse_constant=no_number)

@@ -7,7 +7,6 @@ from typing import Any
 
 from app.engine.likelihood import Place
 from app.engine.question import Question
-from app.serve.answer_form import read_form
 from app.serve.asked import Asked, Kind, Outcome, Piece
 from app.serve.fields import Fields
 from app.serve.logprobs import characters, read_listed, text_logprobs
@@ -20,6 +19,7 @@ from app.serve.service import Service
 from app.serve.stream import DONE, event
 from app.serve.warnings_list import with_warnings
 from models.fim import Hole
+from models.grammar import Grammar
 
 _KIND, _PREFIX = "text_completion", "cmpl"
 
@@ -73,21 +73,23 @@ class CompletionsRequest:
         return None if self.asked[0].question.listed is None else text_logprobs(places, start)
 
 
-def read_completions(fields: Fields, service: Service, prompts: Sequence[Prompt]) -> CompletionsRequest:
-    """Read what to do with prompts that are read already; raises Refused."""
+def read_completions(
+    fields: Fields, service: Service, prompts: Sequence[Prompt], form: Grammar | None
+) -> CompletionsRequest:
+    """Read what to do with prompts, and a form of the answers, that are read already; raises Refused."""
     refuse_unsupported(fields)
     refuse_for_chats(fields)
     fields.text("model")
     suffix = fields.text("suffix")
     if suffix:
         require_filling(service)
-    base = _question(fields, service.settings.filling if suffix else service.settings.completing)
+    base = _question(fields, service.settings.filling if suffix else service.settings.completing, form)
     asked = [Asked(_on(base, prompt, suffix), Kind.COMPLETION) for prompt in prompts]
     stream, tells_usage = fields.flag("stream"), wants_usage(fields)
     return CompletionsRequest(asked, stream, tells_usage, service.loaded.name, fields.warnings)
 
 
-def _question(fields: Fields, base: Question) -> Question:
+def _question(fields: Fields, base: Question, form: Grammar | None) -> Question:
     return replace(
         base,
         sampling=read_sampling(fields, base.sampling),
@@ -95,7 +97,7 @@ def _question(fields: Fields, base: Question) -> Question:
         max_tokens=read_count(fields, "max_tokens", "n_predict", default=base.max_tokens),
         prediction=read_prediction(fields),
         listed=read_listed(fields, "logprobs"),
-        grammar=read_form(fields),
+        grammar=form,
     )
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from app.engine.ending import Finish
 from app.engine.likelihood import Place
 from app.engine.question import Question
-from app.serve.answer_form import read_form
 from app.serve.asked import Asked, Kind, Outcome, Piece
 from app.serve.errors import Refused
 from app.serve.fields import Fields
@@ -21,6 +20,7 @@ from app.serve.service import Loaded, Service
 from app.serve.stream import event
 from app.serve.warnings_list import with_warnings
 from models.fim import Chunk, Hole
+from models.grammar import Grammar
 
 _MOST_CHUNKS = 1024
 _MOST_FIELDS = 256
@@ -95,8 +95,8 @@ class NativeRequest:
         return stops[0] if stop_type(outcome.finish) == "word" and len(stops) == 1 else ""
 
 
-def read_infill(fields: Fields, service: Service, client: Hashable) -> NativeRequest:
-    """Read a hole to be filled, for a client whose last ones are remembered; raises Refused."""
+def read_infill(fields: Fields, service: Service, client: Hashable, form: Grammar | None) -> NativeRequest:
+    """Read a hole to be filled in a form, for a client whose last ones are remembered; raises Refused."""
     require_filling(service)
     prefix, suffix = fields.text("input_prefix"), fields.text("input_suffix")
     if prefix is None or suffix is None:
@@ -107,16 +107,18 @@ def read_infill(fields: Fields, service: Service, client: Hashable) -> NativeReq
         prefix, begun = prefix + begun, ""
     hole, keeps = Hole(prefix, suffix, chunks=_chunks(fields), begun=begun), fields.flag("cache_prompt")
     refuse_probabilities(fields, "n_probs")
-    wanted = _request(fields, Asked(_question(fields, service.settings.filling), Kind.INFILL, _indent(fields)))
+    wanted = _request(fields, Asked(_question(fields, service.settings.filling, form), Kind.INFILL, _indent(fields)))
     # Last: what is refused is not remembered.
     hole = service.prompt_reuse.hole(client, hole, most) if keeps else hole
     return replace(wanted, asked=replace(wanted.asked, question=replace(wanted.asked.question, hole=hole)))
 
 
-def read_completion(fields: Fields, service: Service, prompts: Sequence[Prompt]) -> list[NativeRequest]:
-    """Read what to do with prompts that are read already; raises Refused."""
+def read_completion(
+    fields: Fields, service: Service, prompts: Sequence[Prompt], form: Grammar | None
+) -> list[NativeRequest]:
+    """Read what to do with prompts, and a form of the answers, that are read already; raises Refused."""
     refuse_several(fields)
-    base = _question(fields, service.settings.completing)
+    base = _question(fields, service.settings.completing, form)
     # 0 asks for none there, not for the tokens' own.
     base = replace(base, listed=read_listed(fields, "n_probs") or None)
     asked = [Asked(prompt.to(base), Kind.COMPLETION, _indent(fields)) for prompt in prompts]
@@ -160,7 +162,7 @@ def sampling_settings(question: Question) -> dict[str, Any]:
     }
 
 
-def _question(fields: Fields, base: Question) -> Question:
+def _question(fields: Fields, base: Question, form: Grammar | None) -> Question:
     refuse_native(fields)
     # Read, and not followed, as in llama.cpp: llama.vim sends it with each request, and would keep an empty answer.
     _seconds(fields, "t_max_prompt_ms")
@@ -170,7 +172,7 @@ def _question(fields: Fields, base: Question) -> Question:
         stops=read_stops(fields),
         max_tokens=read_count(fields, "n_predict", "max_completion_tokens", "max_tokens", default=base.max_tokens),
         seconds=_seconds(fields, "t_max_predict_ms"),
-        grammar=read_form(fields),
+        grammar=form,
     )
 
 

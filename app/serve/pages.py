@@ -67,7 +67,7 @@ class Pages:
     async def tokenize(self, request: Request) -> Response:
         """Turn text into tokens."""
         fields = await self._fields(request, Route.TOKENIZE)
-        return JSONResponse(with_warnings(await tokens.tokenize(fields, self._service), fields.warnings))
+        return Response(await tokens.tokenize(fields, self._service), media_type="application/json")
 
     async def detokenize(self, request: Request) -> Response:
         """Turn tokens into text."""

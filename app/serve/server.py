@@ -52,6 +52,7 @@ async def serve(plan: ServePlan, terminal: Terminal) -> None:
     finally:
         loading.cancel()
         await asyncio.wait([loading])
+        await asyncio.to_thread(service.close)
         await asyncio.to_thread(desk.close)
     if not loading.cancelled():
         loading.result()

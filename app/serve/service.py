@@ -3,25 +3,32 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import ExitStack, aclosing, contextmanager
+from contextlib import ExitStack, aclosing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from app.desk import Desk
 from app.engine.ending import Finish
 from app.engine.load import Progress
 from app.engine.messages import Ready, Said
 from app.engine.stats import Stats
+from app.engine.worker import Worker
 from app.serve.answer import Answer
+from app.serve.aside import Aside
 from app.serve.asked import Asked, Outcome, Piece
 from app.serve.errors import Refused, refusal
 from app.serve.metrics import Metrics
 from app.serve.prompt_reuse import PromptReuse
 from app.serve.settings import ServePlan
 from models.base import Vocab
-from models.errors import BusyError, Cancelled, LocalspecError
+from models.deep_stack import call_deep
+from models.errors import BusyError, Cancelled, LocalspecError, UsageError
 from models.fim import FimFormat, Hole
+from models.grammar import Grammar
 from models.tool_calls import CallFormat
+
+if TYPE_CHECKING:
+    from models.grammar_state import Compiler
 
 T = TypeVar("T")
 _LONGEST_TOKEN = 64
@@ -55,6 +62,8 @@ class Service:
         """What editors asked last."""
         self.stop = asyncio.Event()
         """Set when what still runs must end."""
+        self.aside = Aside()
+        """Threads for what clients send."""
         self._desk = desk
         self._loaded: Loaded | None = None
         self._admitted = 0
@@ -76,13 +85,32 @@ class Service:
         fills = await self._desk.look(lambda worker: FimFormat.of(worker.vocab) is not None)
         name = _writable(self.settings.alias) or ready.model
         calls = await self._desk.look(lambda worker: worker.calls)
+        with suppress(UsageError):
+            # It holds Python's lock for half a second: later every client would wait for the first form.
+            await self._desk.look(_compiler)
         self._loaded = Loaded(ready, name, size, fills, calls, int(time.time()))
         return ready
 
     async def look(self, job: Callable[[Vocab], T]) -> T:
-        """Return what the vocabulary tells; raises Refused as long as it loads."""
+        """Return what the vocabulary tells, which the engine does not wait for; raises Refused as long as it loads."""
         _ = self.loaded
-        return await self._desk.look(lambda worker: job(worker.vocab))
+        vocab = await self._desk.look(lambda worker: worker.vocab)
+        return await self.aside.text(lambda: call_deep(lambda: job(vocab)))
+
+    async def prepare(self, grammar: Grammar | None) -> None:
+        """Compile the form of an answer for the vocabulary, before the engine asks for it.
+
+        Raises UsageError for one that this model can't follow.
+        """
+        if grammar is None:
+            return
+        vocab = await self._desk.look(lambda worker: worker.vocab)
+        compiles = await self._desk.look(_compiler)
+        await self.aside.form(lambda: compiles.matcher(grammar, vocab))
+
+    def close(self) -> None:
+        """Wait for work on what clients sent; the model may be freed after it."""
+        self.aside.close()
 
     async def speak(self, asked: Asked, *, further: bool = False) -> AsyncGenerator[Piece | Outcome]:
         """Yield an answer as it becomes certain, empty pieces while its prompt is read, and last how it ended.
@@ -142,6 +170,12 @@ class Service:
         finally:
             self._warming -= asked.warms
             self._admitted -= not asked.warms
+
+
+def _compiler(worker: Worker) -> "Compiler":
+    from models.grammar_state import compiler
+
+    return compiler(worker.vocab)
 
 
 def _writable(name: str) -> str:

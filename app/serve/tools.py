@@ -10,12 +10,14 @@ from typing import Any
 from app.serve.fields import Fields
 from app.serve.openai_fields import refuse
 from models.errors import UsageError
+from models.form_checker import fault
 from models.grammar import Grammar
 from models.tool_calls import CallFormat, Tool
 from models.tool_division import CallPiece
-from models.tool_grammar import arguments_schema, check_tool, tool_grammar
+from models.tool_grammar import arguments_schema, check_tool, tool_grammar, usable_tool
 
 _MOST_TOOLS = 256
+_LONGEST_CAUSE = 600
 _NAME = re.compile(r"[\w.:/-]{1,128}", re.ASCII)
 _CHOICES = ("none", "auto", "required")
 _UNKNOWN = "this model has no way to call tools, or none that is known here"
@@ -59,6 +61,9 @@ def read_tools(fields: Fields, form: CallFormat | None, answer: Grammar | None =
     if answer is not None and called:
         rule, form = _rule(fields, answer, form), replace(form, comes_first=True, may_be_loose=False)
     grammar = tool_grammar(form, called, must_call=choice not in ("none", "auto"), several=several, answer=rule)
+    if error := fault(grammar.source):
+        # Each of them can be small enough, and all together too large.
+        fields.refuse("tools", f"can't be used together: {error[:_LONGEST_CAUSE].removesuffix('.')}")
     return Offer(form, tools, grammar, called)
 
 
@@ -117,9 +122,15 @@ def _tool(part: Fields, form: CallFormat) -> Tool:
     try:
         json.dumps(parameters, ensure_ascii=False).encode()
         tool = Tool(name, {"type": "function", "function": about}, arguments_schema(parameters))
-        check_tool(form, tool)
+        if function.flag("strict"):
+            check_tool(form, tool)
+            return tool
+        tool, loose = usable_tool(form, tool)
     except UnicodeEncodeError:
         function.refuse("parameters", "has half of a surrogate pair in it")
     except UsageError as error:
         function.refuse("parameters", f"can't be used: {error.cause}")
+    if loose:
+        named = ", ".join(f"'{key}'" for key in loose)
+        function.warn("parameters", f"has {named}, which this server does not enforce: arguments may break it")
     return tool

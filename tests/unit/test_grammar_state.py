@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
-from byte_vocab import ByteVocab
+from byte_vocab import MARKS, ByteVocab
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.guided import state_of
+from models import grammar_state
+from models.errors import UsageError
 from models.grammar import Grammar
 from models.grammar_state import GrammarState
 from models.preface import NO_PREFACE, Preface
@@ -130,7 +132,7 @@ def test_thoughts_may_come_first_and_are_free() -> None:
     assert begins is not None
     assert possible(one, []) == begins | {*VOCAB.tokenize("<think>"), *VOCAB.tokenize("<|channel|>")}
     for length in range(1, len(THOUGHT)):
-        assert possible(one, THOUGHT[:length]) is None
+        assert possible(one, THOUGHT[:length]) == {*range(VOCAB.size)} - {*VOCAB.ends}
         assert one.allows(ord("x"), PROMPT, THOUGHT[:length])
         assert one.forced(PROMPT, THOUGHT[:length]) == []
     assert not one.is_complete(THOUGHT)
@@ -167,16 +169,68 @@ def test_blanks_between_thoughts_and_answer_are_free_but_few() -> None:
 @pytest.mark.parametrize(("opening", "thought"), [("<think>", "so </think>"), ("<think>\n", "</think>\n\n")])
 def test_thoughts_that_the_prompt_begins_are_free_too(opening: str, thought: str) -> None:
     one, said = state(Preface(may_think=True, opening=opening)), VOCAB.tokenize(thought)
-    assert possible(one, []) is None
-    assert possible(one, said) is not None
+    assert possible(one, []) == {*range(VOCAB.size)} - {*VOCAB.ends}
+    assert possible(one, said) != possible(one, [])
     assert one.is_complete([*said, *ANSWER])
+
+
+@pytest.mark.parametrize("end", VOCAB.ends)
+def test_an_answer_that_owes_a_form_does_not_end_within_its_thoughts(end: int) -> None:
+    one = state(THINKS)
+    for length in range(len(THOUGHT) + 1):
+        assert not one.allows(end, PROMPT, THOUGHT[:length])
+        assert one.fitting([*THOUGHT[:length], end], PROMPT) == length
+    assert one.allows(end, PROMPT, [*THOUGHT, *ANSWER])
+
+
+@pytest.mark.parametrize("end", VOCAB.ends)
+def test_an_answer_that_owes_nothing_may_end_within_its_thoughts(end: int) -> None:
+    one = state_of(Grammar.of_text('root ::= "a"*'), VOCAB, len(PROMPT), THINKS)
+    assert one is not None
+    assert possible(one, THOUGHT[:2]) is None
+    assert one.allows(end, PROMPT, THOUGHT[:2])
+
+
+def test_a_token_that_the_library_has_no_room_for_can_not_be_chosen() -> None:
+    vocab = ByteVocab()
+    long = vocab.size - len(MARKS) - 3
+    vocab.pieces[long] = b"x" * 1100
+    one = state_of(Grammar.of_text("start: /x+/"), vocab, 0, NO_PREFACE)
+    assert one is not None
+    may = one.allowed([])
+    assert may is not None
+    assert not may[long]
+    assert may[ord("x")]
+
+
+def test_a_panic_of_the_library_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grammar_state, "_LONGEST_PIECE", 1 << 20)
+    vocab = ByteVocab()
+    vocab.pieces[vocab.size - len(MARKS) - 3] = b"x" * 1100
+    with pytest.raises(UsageError, match="can't follow") as refused:
+        state_of(Grammar.of_text("start: /x+/"), vocab, 0, NO_PREFACE)
+    assert "PARENT_BITS" in refused.value.cause
+
+
+def test_a_grammar_is_compiled_once_for_answers_that_go_their_own_ways() -> None:
+    one, other = state(), state()
+    assert one.is_complete(ANSWER)
+    assert possible(other, []) == possible(state(), []) != possible(one, ANSWER)
+    compiles = grammar_state.compiler(VOCAB)
+    first = Grammar.of_text('root ::= "a"')
+    for text in ("b", "c", "d", "e"):
+        compiles.matcher(Grammar.of_text(f'root ::= "{text}"'), VOCAB)
+    compiles.matcher(first, VOCAB)
+    assert len(compiles._known) == grammar_state._MOST_MATCHERS
+    assert first.source in compiles._known
 
 
 @pytest.mark.parametrize("header", ["final", "final <|constrain|>json"])
 def test_the_answer_of_channels_begins_in_the_last_of_them(header: str) -> None:
     one = state(THINKS)
     thought = "<|channel|>analysis<|message|>final {<|end|><|start|>assistant<|channel|>"
-    assert possible(one, VOCAB.tokenize(f"{thought}{header}")) is None
+    free = {*range(VOCAB.size)} - {*VOCAB.ends}
+    assert possible(one, VOCAB.tokenize(f"{thought}{header}")) == free
     said = VOCAB.tokenize(f"{thought}{header}<|message|>")
-    assert possible(one, said) is not None
+    assert possible(one, said) != free
     assert one.is_complete([*said, *ANSWER])
