@@ -15,6 +15,7 @@ from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.errors import Cancelled, LocalspecError
 from models.llama_load import LlamaOptions
+from models.sealed import SEAL
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +42,7 @@ class Loading:
 
     @property
     def copies(self) -> list[Path]:
-        return sorted((self.plan.memory.parent / "drafts").glob("*"))
+        return sorted(each for each in (self.plan.memory.parent / "drafts").glob("*") if each.suffix != SEAL)
 
     def draft_name(self) -> str:
         target = self.loader.target()
