@@ -262,7 +262,7 @@ def test_a_file_at_which_alone_a_child_dies_is_at_fault(model: Path, memory: Pat
 
 @posix_only
 @pytest.mark.parametrize("number", ["SIGTERM", "SIGKILL"])
-def test_a_child_ends_with_a_process_that_is_ended(model: Path, memory: Path, tmp_path: Path, number: str) -> None:
+def test_a_child_ends_with_a_process_that_is_ended(model: Path, tmp_path: Path, number: str) -> None:
     pid = tmp_path / "pid"
     writes = child(f"open({str(pid)!r}, 'w').write(f'{{os.getpid()}}.'); time.sleep(60)")
     code = (
