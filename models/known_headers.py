@@ -8,8 +8,8 @@ from typing import Any
 
 from models.gguf_strings import KnownStrings
 from models.model_info import ModelInfo, glance
-from models.shape import Shape
 from models.sealed import UntrustedError, read_trusted, remove_sealed
+from models.shape import Shape
 from models.whole_file import write_whole
 
 _MOST_BYTES = 64 << 20

@@ -119,7 +119,9 @@ def test_fifty_of_each(tmp_path: Path, file: str) -> None:
     for name in DAMAGE:
         for seed in range(50):
             attacked(tmp_path / "own", file, name, seed)
-    print(f"damaged {file}: {50 * len(DAMAGE)} of {len(DAMAGE)} kinds, all repaired, {time.monotonic() - started:.0f} s")
+    print(
+        f"damaged {file}: {50 * len(DAMAGE)} of {len(DAMAGE)} kinds, all repaired, {time.monotonic() - started:.0f} s"
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in DAMAGE if name not in KIND])

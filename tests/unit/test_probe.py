@@ -229,10 +229,10 @@ def test_a_child_that_fails_at_a_good_file_too_says_nothing_of_the_file(model: P
 def test_a_child_that_takes_too_long_did_not_pass_and_is_ended(
     model: Path, memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(models.probe_watch, "_STARTING", 0.3)
-    monkeypatch.setattr(models.probe_watch, "_LONGEST_WAIT", 1)
+    monkeypatch.setattr(models.probe, "_SECONDS", 0.3)
     pid = tmp_path / "pid"
-    code = f"(open({str(pid)!r}, 'w').write(str(os.getpid())), time.sleep(60))"
+    says = "open(os.environ['LOCALSPEC_PROBE_REPORT'], 'a').write('{\"ready\": %d}\\n' % os.getpid())"
+    code = f"(open({str(pid)!r}, 'w').write(str(os.getpid())), {says}, time.sleep(60))"
     with pytest.raises(ModelFileError, match=r"tiny\.gguf can't be used") as failure:
         choose_extra_buffers(model, memory, only(model, code))
     assert "did not end within" in failure.value.cause
