@@ -13,6 +13,8 @@ from models.errors import Cancelled, LocalspecError
 _MOST_SAID = 400
 _POLL = 0.02
 _NOT_RUN = 127
+_BUSY = 1.5
+"""Processes that want each core from which on a machine is busy: the compilers alone are one for each."""
 _NO_ROOM = ("no space left", "quota exceeded", "read-only file system", "file too large")
 """What a compiler, or the system through it, says of a place that can't be written."""
 _PASSING = (
@@ -57,7 +59,13 @@ def _check_time(seconds: float, until: float, abort: AbortFlag) -> None:
     if abort.is_set:
         raise Cancelled("Compiling the kernels was stopped.")
     if time.monotonic() > until:
-        raise CompilerError(f"That took over {seconds:g} seconds.", lasting=True)
+        # Beside other programs that hold the cores it may take any time, and says nothing of the next start.
+        raise CompilerError(f"That took over {seconds:g} seconds.", lasting=not _is_busy())
+
+
+def _is_busy() -> bool:
+    """Tell whether many more processes wanted a core, in the last minutes, than there are cores."""
+    return hasattr(os, "getloadavg") and os.getloadavg()[1] > _BUSY * (os.cpu_count() or 1)
 
 
 class _Compiler:
