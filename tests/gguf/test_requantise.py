@@ -146,7 +146,7 @@ def test_an_older_copy_stays_when_a_new_one_fails(source: Path, tmp_path: Path) 
     assert copy.read_text() == "older"
 
 
-# --- what a killed process leaves ---------------------------------------------------------------------------------------
+# --- what a killed process leaves -----------------------------------------------------------------------------------
 
 
 def test_what_a_killed_process_left_is_removed_and_what_another_writes_stays(source: Path, tmp_path: Path) -> None:
