@@ -4,20 +4,20 @@ from enum import Enum, IntEnum
 
 
 class Urgency(IntEnum):
-    """Whose turn it is, when several want one."""
+    """Order of jobs that want a turn: the lower number comes first."""
 
     COMPLETION = 0
-    """Somebody is typing."""
+    """A completion at a cursor, while the text is typed."""
     ANSWER = 1
     IDLE = 2
-    """Nobody waits for it: it is called off when its place is wanted."""
+    """Work that is not waited for: it is called off when its place is wanted."""
 
 
 class Claim(Enum):
     """What of the engine a job needs."""
 
     ALL = "all"
-    """Everything: nobody else has a slot meanwhile."""
+    """Everything: no other job has a slot meanwhile."""
     SLOT = "slot"
     """One slot of the worker."""
     NOTHING = "nothing"
