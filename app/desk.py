@@ -12,7 +12,9 @@ from app.engine.question import Question
 from app.engine.round import Clock
 from app.engine.session import Reading
 from app.engine.thread import Claim, Engine, Job, Urgency
+from app.engine.unexpected import log_unexpected, unexpected
 from app.engine.worker import Worker
+from models.errors import LocalspecError
 
 T = TypeVar("T")
 AnswerMessage = Reading | Said | Watched | Ended
@@ -74,6 +76,10 @@ class Desk:
                 found.append(job(worker))
             except Exception as error:  # it is the asker's, and raised there
                 wrong.append(error)
+            except BaseException as error:
+                # Raised in the loop, the panic of a library would end more than this request.
+                log_unexpected(error)
+                wrong.append(unexpected(error))
             yield from ()
 
         async with aclosing(self._messages(looking, Claim.NOTHING, Urgency.COMPLETION, None)) as messages:
@@ -82,6 +88,11 @@ class Desk:
         if wrong:
             raise wrong[0]
         return found[0]
+
+    @property
+    def failure(self) -> LocalspecError | None:
+        """Why the engine's thread has died; None while it runs."""
+        return self._engine.failure
 
     def close(self) -> None:
         """Stop everything and free the models."""

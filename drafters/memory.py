@@ -27,6 +27,7 @@ from drafters.text_file import (
 )
 from models.base import Vocab, common_prefix
 from models.file_lock import locked
+from models.sealed import UntrustedError, open_trusted, remove_sealed
 
 MOST_BYTES = 128 << 10
 """Most bytes of a file: 32 thousand tokens, which the suffix index takes in .15 seconds at start."""
@@ -126,9 +127,11 @@ class TextMemory:
     def _read(self) -> list[bytes]:
         """Return the texts; raises OSError."""
         try:
-            with self._path.open("rb") as file:
-                header, texts, rest = parse(file.read(2 * self._most_bytes))
+            header, texts, rest = parse(_read(self._path, 2 * self._most_bytes))
         except FileNotFoundError:
+            return []
+        except UntrustedError as error:
+            _log.warning("%s is left out, and written anew: %s", self._path, error)
             return []
         if rest:
             _log.warning("%s is damaged: %d bytes are left out", self._path, rest)
@@ -149,7 +152,7 @@ def forget(folder: Path, project: Path | None) -> list[Account]:
     with locked(folder / _LOCK):
         gone = [account for account in accounts(folder) if account.path.name.startswith(key)]
         for path in (*(account.path for account in gone), *folder.glob(f"{key}*{_PARTIAL}")):
-            path.unlink()
+            remove_sealed(path)
     return gone
 
 
@@ -158,8 +161,11 @@ def _project_key(project: Path) -> str:
 
 
 def _account(path: Path) -> Account:
-    status = path.stat()
-    header, texts, _ = parse(path.read_bytes())
+    status = path.lstat()
+    try:
+        header, texts, _ = parse(_read(path, 2 * MOST_BYTES))
+    except (UntrustedError, OSError):
+        header, texts = None, []
     tokens = sum(len(text) for text in texts) // TOKEN_BYTES
     return Account(path, header, len(texts), tokens, status.st_size, status.st_mtime)
 
@@ -174,18 +180,29 @@ def _latest(texts: Sequence[bytes], room: int) -> Iterable[bytes]:
 
 def _make_room(folder: Path) -> None:
     """Remove the files unchanged for longest, so that one more is not too many."""
-    files = sorted(folder.glob(f"*{_ENDING}"), key=lambda path: path.stat().st_mtime)
+    files = sorted(folder.glob(f"*{_ENDING}"), key=lambda path: path.lstat().st_mtime)
     for path in files[: max(0, len(files) - MOST_FILES + 1)]:
-        path.unlink()
+        remove_sealed(path)
+
+
+def _read(path: Path, most: int) -> bytes:
+    """Return the first bytes of a plain file of this user; raises UntrustedError and OSError."""
+    with os.fdopen(open_trusted(path), "rb") as file:
+        return file.read(most)
 
 
 def _replace(path: Path, data: bytes) -> None:
     """Put a file in the place of another, for its owner alone; whoever does so holds the lock."""
     partial = path.with_suffix(_PARTIAL)
+    # One name for all: what a killed process left behind goes with the next. It is not written: it may be a link.
+    remove_sealed(partial)
+    if path.is_dir() and not path.is_symlink():
+        remove_sealed(path)
     try:
-        # One name for all: what a killed process left behind is overwritten by the next.
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
         partial.replace(path)
     except BaseException:
         partial.unlink(missing_ok=True)

@@ -18,6 +18,8 @@ from models.kernels.takeover import Kernels, open_kernels
 
 VERSION = "0.3.36"
 """The one release of llama-cpp-python whose structs this code was checked against."""
+NO_BACKTRACE = "GGML_NO_BACKTRACE"
+"""The variable that keeps llama.cpp from starting a debugger when an assertion fails."""
 _STRUCT_SIZES = {
     "llama_model_params": 80,
     "llama_context_params": 160,
@@ -46,6 +48,8 @@ def llama_cpp() -> ModuleType:
     # Once its library is in the process, it can't be given other kernels, nor another way to wait.
     open_kernels()
     _wait_briefly()
+    # Two threads that fail together would wait for each other's debugger for ever, and that prints on standard output.
+    os.environ.setdefault(NO_BACKTRACE, "1")
     try:
         # The package imports its high-level classes too; none of them is used.
         from llama_cpp import __version__

@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import IntEnum
@@ -18,6 +19,7 @@ from typing import Any
 
 from models.abort import AbortFlag
 from models.bindings import VERSION, ggml_function, kernels, library_folder, llama_cpp
+from models.children import end, start
 from models.errors import LocalspecError
 from models.installing import rebuild_command
 from models.kernels.takeover import compile_kernels
@@ -116,20 +118,31 @@ def ask_child(command: Sequence[str] | None = None, seconds: float = _SECONDS) -
     compile_kernels(AbortFlag())
     # -P: without it a folder "models" in the user's own project would be imported, and run, in place of this one.
     command = command or (sys.executable, "-P", "-m", "models.devices")
-    try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        raise _broken(
-            f"It did not answer within {seconds:.0f} seconds.", "Restart the machine: a driver seems to hang."
-        ) from None
+    code, said = _ran(command, seconds)
     # A library may print before: the last line is the child's own.
-    line = (done.stdout.decode("utf-8", errors="replace").splitlines() or [""])[-1]
-    if done.returncode == 0:
+    line = (said.decode("utf-8", errors="replace").splitlines() or [""])[-1]
+    if code == 0:
         return build_of(json.loads(line))
     try:
         raise LocalspecError(**json.loads(line))
     except (ValueError, TypeError):
-        raise _broken(f"Loading it ended a process: code {done.returncode} (-4 is an illegal instruction).") from None
+        raise _broken(f"Loading it ended a process: code {code} (-4 is an illegal instruction).") from None
+
+
+def _ran(command: Sequence[str], seconds: float) -> tuple[int, bytes]:
+    """Run a child that ends with this process; return its exit code and what it said. Raises LocalspecError."""
+    with tempfile.TemporaryFile() as out:
+        child = start(command, out=out, err=subprocess.DEVNULL)
+        try:
+            code = child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise _broken(
+                f"It did not answer within {seconds:.0f} seconds.", "Restart the machine: a driver seems to hang."
+            ) from None
+        finally:
+            end(child)
+        out.seek(0)
+        return code, out.read()
 
 
 def build_of(said: dict[str, Any]) -> Build:

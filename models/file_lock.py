@@ -29,6 +29,9 @@ def locked(path: Path, patience: float = 2.0) -> Iterator[None]:
 
     The file must stay where it is: a second one of its name would be a second lock.
     """
+    if path.is_dir():
+        # A folder of that name can't be locked as a file is, now or ever.
+        path.rmdir()
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _wait(handle, path, time.monotonic() + patience)

@@ -64,6 +64,11 @@ class HeaderVocab:
                 return other, token
         return None
 
+    def missing_bytes(self) -> list[int]:
+        """Return the bytes that no token of a SentencePiece vocabulary stands for, by its number or as it is."""
+        there = set(self._spellings)
+        return [byte for byte in range(256) if b"<0x%02X>" % byte not in there and bytes([byte]) not in there]
+
     def find(self, spelling: str) -> int | None:
         """Return the token that is spelled so; None for none."""
         found = self._place.found

@@ -6,15 +6,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from models.bounded_read import read_json
 from models.gguf_strings import KnownStrings
 from models.model_info import ModelInfo, glance
+from models.sealed import UntrustedError, read_trusted, remove_sealed
 from models.shape import Shape
 from models.whole_file import write_whole
 
-_LARGEST = 1 << 28
-"""Bytes of the file."""
-_FORMAT = 3
+_MOST_BYTES = 64 << 20
+_FORMAT = 4
 """Raised when what is told of a model changes."""
 
 
@@ -50,12 +49,14 @@ class KnownHeaders:
         text = json.dumps({"format": _FORMAT, "headers": self._asked})
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
+            if self._file.is_dir() and not self._file.is_symlink():
+                remove_sealed(self._file)
             write_whole(self._file, text)
 
 
 def _read(file: Path | None) -> dict[str, Any]:
-    with suppress(OSError, ValueError):
-        said = read_json(file, _LARGEST) if file else None
+    with suppress(OSError, RuntimeError, ValueError, RecursionError, UntrustedError):
+        said = json.loads(read_trusted(file.resolve(), _MOST_BYTES)) if file else None
         if isinstance(said, dict) and said.get("format") == _FORMAT and isinstance(said.get("headers"), dict):
             headers: dict[str, Any] = said["headers"]
             return headers

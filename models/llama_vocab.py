@@ -31,7 +31,10 @@ class LlamaVocab:
     def tokenize(self, text: str, *, special: bool = True) -> list[int]:
         """Turn text into ids; with `special`, the spelling of a control token becomes that token."""
         # A command line can carry bytes that are no text; they come as lone surrogates.
-        data = text.encode("utf-8", errors="replace")
+        return self.tokenize_bytes(text.encode("utf-8", errors="replace"), special=special)
+
+    def tokenize_bytes(self, data: bytes, *, special: bool = True) -> list[int]:
+        """Turn the bytes of a text, which may break off within a character, into ids."""
         # No tokenizer makes more tokens than bytes, but some add a leading one of their own.
         room = len(data) + 8
         ids = (ctypes.c_int32 * room)()

@@ -8,6 +8,7 @@ from models.errors import FormatError, ModelFileError
 from models.gguf_header import Header, read_model
 from models.gguf_strings import KnownStrings
 from models.gguf_vocab import HeaderVocab
+from models.header_faults import check_bytes, check_layers, check_tokenizer
 from models.quantisation import mixture_name
 from models.shape import Shape, shape_of
 from models.template_names import KEY, usual_template
@@ -76,6 +77,7 @@ def info_of(header: Header, vocab: HeaderVocab | None = None) -> ModelInfo:
     architecture = _writes_text(header)
     vocab = vocab or HeaderVocab(header)
     _check_spellings(header.path, vocab)
+    check_bytes(header, vocab)
     return _info(header, architecture, vocab)
 
 
@@ -145,6 +147,8 @@ def _writes_text(header: Header) -> str:
             cause=cause,
             hint="As a draft use a small model of the same family: `localspec models suggest TARGET` names one.",
         )
+    check_layers(header, architecture)
+    check_tokenizer(header, architecture)
     return architecture
 
 

@@ -5,13 +5,16 @@ that a minute of tuning found. Each writes a file of its own and renames it, so 
 """
 
 import json
+import logging
 from contextlib import suppress
 from pathlib import Path
 
-from models.bounded_read import read_json
 from models.file_lock import locked
+from models.sealed import UntrustedError, read_trusted, remove_sealed
 from models.whole_file import write_whole
 
+_MOST_BYTES = 16 << 20
+_log = logging.getLogger("localspec.remembered")
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 """What a value may be."""
 
@@ -39,12 +42,19 @@ class Remembered:
         """Keep a value; a file that can't be written costs a measurement at the next start, and nothing else."""
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
+            if self._path.is_dir() and not self._path.is_symlink():
+                # What is no file under this name can't be replaced by one.
+                remove_sealed(self._path)
             with locked(self._path.with_name(f"{self._path.name}.lock")):
                 write_whole(self._path, json.dumps({**self._all(), key: value}, indent=1))
 
     def _all(self) -> dict[str, Json]:
         try:
-            known = read_json(self._path)
-        except (OSError, ValueError):
+            # A link that a person has made leads to the file; what that is, is checked there.
+            known = json.loads(read_trusted(self._path.resolve(), _MOST_BYTES))
+        except FileNotFoundError:
+            return {}
+        except (OSError, RuntimeError, ValueError, RecursionError, UntrustedError) as error:
+            _log.warning("%s is damaged, and measured anew: %s", self._path, error)
             return {}
         return known if isinstance(known, dict) else {}

@@ -11,11 +11,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from models.abort import AbortFlag
 from models.bindings import llama_cpp, recent_errors
+from models.children import end, start
 from models.errors import Cancelled, LocalspecError
 from models.gguf import check_file
 from models.machine import physical_cores
@@ -35,6 +37,10 @@ _Q4_0, _IQ4_NL = 2, 20
 KINDS = {"Q4_K_M": Kind(15, _Q4_0), "IQ4_NL": Kind(25, _IQ4_NL), "Q4_0": Kind(2, _Q4_0)}
 """Quantisations by name, the one that loses least first. No output matrix is too narrow for the types chosen here."""
 _POLL = 0.05
+_HOUR = 3600
+_LOCKS = sys.platform != "win32"
+UNFINISHED = ".partial"
+"""Ending of a copy that is being written."""
 Progress = Callable[[float], None]
 """Receives the share that was written, an estimate."""
 
@@ -47,29 +53,59 @@ def requantise(
     abort: AbortFlag | None = None,
     on_progress: Progress | None = None,
     command: Sequence[str] | None = None,
+    finish: Callable[[Path, Path], object] = Path.replace,
 ) -> None:
     """Write `source` in quantisation `kind` (see KINDS) to `destination`, which appears when it is whole.
 
     Where a matrix is too narrow for a K quantisation llama.cpp takes another for it. `command` starts the child; by
-    default it is this module. Raises LocalspecError when it can't be done, ModelFileError for a source that is none,
-    Cancelled when the abort flag is raised; nothing is left behind then.
+    default it is this module. `finish` puts what was written in its place. Raises LocalspecError when it can't be done,
+    ModelFileError for a source that is none, Cancelled when the abort flag is raised; nothing is left behind then.
     """
     check_file(source)
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=destination.stem, suffix=".partial", dir=destination.parent)
+        remove_unfinished(destination.parent)
+        handle, name = tempfile.mkstemp(prefix=destination.stem, suffix=UNFINISHED, dir=destination.parent)
     except OSError as error:
         raise _failed(source, kind, f"{destination.parent} can't be written: {error.strerror}") from error
-    os.close(handle)
     partial = Path(name)
     try:
+        # Held as long as this process lives, the lock tells others that the file is no leftover.
+        _lock(handle)
         _check_room(source, destination.parent)
         # -P: without it a folder "models" in the user's own project would be imported, and run, in place of this one.
         command = command or (sys.executable, "-P", "-m", "models.requantise")
         _run([*command, str(source), str(partial), kind], source, partial, abort or AbortFlag(), on_progress)
-        partial.replace(destination)
+        os.fsync(handle)
+        finish(partial, destination)
     finally:
+        os.close(handle)
         partial.unlink(missing_ok=True)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what a process that was killed left of its copies; what another one writes stays."""
+    for partial in folder.glob(f"*{UNFINISHED}"):
+        with suppress(OSError):
+            handle = os.open(partial, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+            try:
+                stale = _lock(handle) if _LOCKS else time.time() - partial.stat().st_mtime > _HOUR
+                if stale:
+                    partial.unlink()
+            finally:
+                os.close(handle)
+
+
+def _lock(handle: int) -> bool:
+    """Take the lock of a file; False where another process has it. Where locks bar its own child, none is taken."""
+    if _LOCKS:
+        import fcntl
+
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+    return True
 
 
 def _check_room(source: Path, folder: Path) -> None:
@@ -88,7 +124,7 @@ def _run(command: Sequence[str], source: Path, partial: Path, abort: AbortFlag, 
     size, kind = source.stat().st_size, command[-1]
     # A file takes what the child says: a pipe that nobody reads would fill up and stop it.
     with tempfile.TemporaryFile() as complaint:
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=complaint)
+        child = start(command, out=subprocess.DEVNULL, err=complaint)
         try:
             while child.poll() is None:
                 if abort.is_set:
@@ -97,9 +133,7 @@ def _run(command: Sequence[str], source: Path, partial: Path, abort: AbortFlag, 
                     on_progress(min(1.0, partial.stat().st_size / size))
                 time.sleep(_POLL)
         finally:
-            if child.poll() is None:
-                child.kill()
-            child.wait()
+            end(child)
         if child.returncode != 0:
             if abort.is_set:
                 # Ctrl-C reaches the child too: it may be gone before the flag was looked at.

@@ -20,6 +20,9 @@ def write_whole(path: Path, text: str, mode: int = PRIVATE) -> None:
         # The mode goes to `open`, which alone knows the umask; asking for that would change it for other threads.
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
             file.write(text)
+            file.flush()
+            # Without it a machine that goes down may keep the new name, and none of the bytes.
+            os.fsync(file.fileno())
         partial.replace(path)
     except BaseException:
         partial.unlink(missing_ok=True)

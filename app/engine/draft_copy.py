@@ -8,13 +8,16 @@ import hashlib
 import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from models.abort import AbortFlag
 from models.bytes_read import read_a_token
-from models.errors import Cancelled, LocalspecError
+from models.errors import Cancelled, LocalspecError, ModelFileError
 from models.gguf_header import read_model
-from models.requantise import requantise
+from models.requantise import remove_unfinished, requantise
+from models.sealed import is_sealed, private_folder, remove_sealed, seal
 
 _KIND = "Q4_0"
 """It is written twenty times as quickly as IQ4_NL, which loses a little less."""
@@ -27,6 +30,7 @@ _COPIED = (
     "the file itself."
 )
 _log = logging.getLogger("localspec.draft_copy")
+Opened = TypeVar("Opened")
 Tell = Callable[[str, float | None], None]
 """Receives what is done, in words, and None; see `app.engine.load`."""
 
@@ -36,6 +40,37 @@ def place_of_copy(folder: Path, path: Path, kind: str) -> Path:
     state = path.stat()
     text = f"{path.resolve()} {state.st_size} {state.st_mtime_ns}"
     return folder / f"{path.stem}-{kind}-{hashlib.sha256(os.fsencode(text)).hexdigest()[:8]}.gguf"
+
+
+def is_whole_copy(copy: Path) -> bool:
+    """Tell whether a copy may be used: a plain file of this user that is as it was when it was written."""
+    if is_sealed(copy):
+        return True
+    if os.path.lexists(copy):
+        _log.warning("%s is damaged, or was put there by another program: it is written anew", copy)
+    return False
+
+
+def keep_copy(made: Path, copy: Path) -> None:
+    """Put a copy that is written in its place; raises OSError, and ModelFileError for one that can't be read."""
+    read_model(made)
+    seal(made, copy)
+
+
+def open_copy(copy: Path, path: Path, open_file: Callable[[Path], Opened]) -> Opened:
+    """Open a copy of a file, or the file itself where the copy did not load; the copy is then removed.
+
+    Raises what opening raises, of the file itself alone.
+    """
+    if copy == path:
+        return open_file(path)
+    try:
+        return open_file(copy)
+    except ModelFileError as error:
+        _log.warning("%s is removed, and %s used: %s", copy, path, error)
+    with suppress(OSError):
+        remove_sealed(copy)
+    return open_file(path)
 
 
 class DraftCopies:
@@ -54,7 +89,8 @@ class DraftCopies:
         Raises Cancelled when the abort flag is raised meanwhile, and ModelFileError for a file that is no model.
         """
         copy = place_of_copy(self._folder, path, _KIND)
-        if copy.is_file():
+        remove_unfinished(self._folder)
+        if is_whole_copy(copy):
             return copy
         if not _is_worth_it(path):
             return path
@@ -71,8 +107,15 @@ class DraftCopies:
     def _write(self, path: Path, copy: Path) -> None:
         words = f"{path.stem}: writing a copy in {_KIND}, once"
         self._tell(words, None)
+        private_folder(copy.parent)
+        remove_sealed(copy)
         requantise(
-            path, copy, _KIND, abort=self._abort, on_progress=lambda done: self._tell(f"{words}: {done:.0%}", None)
+            path,
+            copy,
+            _KIND,
+            abort=self._abort,
+            on_progress=lambda done: self._tell(f"{words}: {done:.0%}", None),
+            finish=keep_copy,
         )
         size = copy.stat().st_size / 2**20
         self._note(_COPIED.format(path.stem, f"{size:,.0f} MiB, in {copy.parent}"))

@@ -14,7 +14,7 @@ from app.engine.control.acceptance_store import track_record
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.controller_state import AnswerSettings
 from app.engine.control.draft_model_cost import ModelCost
-from app.engine.draft_copy import DraftCopies
+from app.engine.draft_copy import DraftCopies, open_copy
 from app.engine.drafting import Drafting
 from app.engine.known_costs import CURVE_KEY, EXACT_KEY
 from app.engine.round import Clock
@@ -49,10 +49,8 @@ from models.screen_check import settle_screen
 from models.strict import Checked
 from models.toy import ToyModel
 
-TOY = "toy"
-"""Name of the model that needs no file, for a first look and for tests."""
-TOY_FIM = "toy-fim"
-"""The same, and it can be asked for what is missing in a text."""
+TOY, TOY_FIM = "toy", "toy-fim"
+"""Names of the model that needs no file, for a first look and for tests; the second one fills in the middle too."""
 _SLOW_PATH = (
     "This build of llama.cpp crashes on this processor's fast path (a known bug of AMX under GCC 12), so the slow "
     "one is used. To fix it: uv sync --reinstall-package llama-cpp-python"
@@ -263,7 +261,10 @@ class Loader:
             raise
 
     def _load_draft(self, name: str, options: LlamaOptions) -> LanguageModel:
-        return self._toy(options) if name == TOY else self._open(*self._draft_file(name, options))
+        if name == TOY:
+            return self._toy(options)
+        file, options = self._draft_file(name, options)
+        return open_copy(file, self._found(name), lambda each: self._open(each, options))
 
     def _draft_file(self, name: str, options: LlamaOptions) -> tuple[Path, LlamaOptions]:
         """Return the file of a draft model, and how it runs best."""

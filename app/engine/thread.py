@@ -7,17 +7,17 @@ Jobs that share the engine take turns, message by message: an answer, round by r
 that can be shared waits until the others' have come as far, for one turn of each, and is done with theirs.
 """
 
-import logging
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator
-from enum import Enum, IntEnum
 from itertools import count
 from queue import SimpleQueue
 
 from app.engine.messages import Failed, Message
 from app.engine.passes import Pass, gathered, together
+from app.engine.unexpected import is_heard, log_unexpected, unexpected
+from app.engine.urgency import Claim as Claim
+from app.engine.urgency import Urgency as Urgency
 from app.engine.worker import Worker
 from models.abort import AbortFlag
 from models.deep_stack import start_deep
@@ -28,28 +28,6 @@ Steps = Iterator[Message | Pass]
 Job = Callable[[Worker], Steps]
 """Work for the engine: uses the worker, yields what it has to tell."""
 Listener = Callable[[Message | None], None]
-_log = logging.getLogger("localspec.engine")
-
-
-class Urgency(IntEnum):
-    """Whose turn it is, when several want one."""
-
-    COMPLETION = 0
-    """Somebody is typing."""
-    ANSWER = 1
-    IDLE = 2
-    """Nobody waits for it: it is called off when its place is wanted."""
-
-
-class Claim(Enum):
-    """What of the engine a job needs."""
-
-    ALL = "all"
-    """Everything: nobody else has a slot meanwhile."""
-    SLOT = "slot"
-    """One slot of the worker."""
-    NOTHING = "nothing"
-    """A moment between two rounds of others."""
 
 
 class Ticket:
@@ -88,8 +66,14 @@ class Engine:
         self._active: list[Ticket] = []
         self._current: Ticket | None = None
         self._closing = False
+        self._failure: LocalspecError | None = None
         self._thread = threading.Thread(target=self._run, args=(make_worker,), name="engine", daemon=True)
         start_deep(self._thread)
+
+    @property
+    def failure(self) -> LocalspecError | None:
+        """Why the thread has ended though it was not closed; None while it runs. Every job then fails with it."""
+        return self._failure
 
     def submit(
         self,
@@ -102,12 +86,15 @@ class Engine:
     ) -> Ticket:
         """Queue a job; the listener receives its messages, then None when it is over.
 
-        One that has not begun after `wait` seconds fails with BusyError.
+        One that has not begun after `wait` seconds fails with BusyError; each one fails when the thread has died.
         """
         ticket = Ticket(job, listener, claim, urgency, None if wait is None else time.monotonic() + wait)
         with self._changed:
             if self._closing:
                 raise RuntimeError("the engine is closed")
+            if self._failure is not None:
+                self._refuse(ticket, self._failure)
+                return ticket
             ticket.turn = next(self._turns)
             self._waiting.append(ticket)
             if urgency < Urgency.IDLE and claim is not Claim.NOTHING:
@@ -141,6 +128,27 @@ class Engine:
         self._thread.join(timeout)
 
     def _run(self, make_worker: Callable[[AbortFlag], Worker]) -> None:
+        try:
+            self._work(make_worker)
+        except BaseException as error:
+            # A thread that ends in silence would leave every request waiting for ever.
+            self._die(error)
+
+    def _die(self, error: BaseException) -> None:
+        """Fail what runs and what waits; later jobs fail as they are submitted."""
+        log_unexpected(error)
+        with self._changed:
+            self._failure = unexpected(error)
+            tickets = [*self._active, *self._waiting]
+            self._active, self._waiting, self._current = [], [], None
+        for ticket in tickets:
+            self._refuse(ticket, self._failure)
+
+    def _refuse(self, ticket: Ticket, error: LocalspecError) -> None:
+        self._tell(ticket, Failed(error))
+        self._tell(ticket, None)
+
+    def _work(self, make_worker: Callable[[AbortFlag], Worker]) -> None:
         worker = make_worker(self._abort)
         while (ticket := self._next(worker)) is not None:
             if ticket.messages is None and ticket.claim is Claim.SLOT and (late := _too_late(ticket)):
@@ -220,10 +228,10 @@ class Engine:
                 together(passes, worker.clock)
             except LocalspecError:
                 pass  # what can't be done together is done alone, and fails where it fails
-            except Exception as error:
-                # Each tells it as if its own pass had failed: what is decoded of it nobody knows.
+            except BaseException as error:
+                # Each tells it as if its own pass had failed: how much of it was decoded is unknown.
                 for one in passes:
-                    one.fail(error)
+                    one.fail(error if isinstance(error, Exception) else unexpected(error))
         for ticket in [waiting[one] for one in passes]:
             with self._changed:
                 self._turn_of(ticket)
@@ -245,25 +253,29 @@ class Engine:
             message = next(ticket.messages, None)
         except LocalspecError as error:
             self._end(ticket, error)
-        except Exception as error:  # the one place where the unexpected is caught, told and survived
-            # Without its message, which may hold what was asked.
-            _log.error("%s%s", "".join(traceback.format_tb(error.__traceback__)), type(error).__name__)
-            self._end(ticket, _unexpected(error))
+        except BaseException as error:
+            # The panic of a library in Rust is no Exception; it ends its job and not the thread.
+            log_unexpected(error)
+            self._end(ticket, unexpected(error))
         else:
             if message is None:
                 self._end(ticket)
             elif isinstance(message, Pass):
                 ticket.wanted = message
             else:
-                ticket.listener(message)
+                self._tell(ticket, message)
 
     def _end(self, ticket: Ticket, error: LocalspecError | None = None) -> None:
         if error is not None:
-            ticket.listener(Failed(error))
+            self._tell(ticket, Failed(error))
         with self._changed:
             self._active.remove(ticket)
             self._current = None
-        ticket.listener(None)
+        self._tell(ticket, None)
+
+    def _tell(self, ticket: Ticket, message: Message | None) -> None:
+        """Pass a message on; a listener that fails costs its own job and no other."""
+        ticket.cancelled |= not is_heard(ticket.listener, message)
 
 
 def _too_late(ticket: Ticket) -> LocalspecError | None:
@@ -277,11 +289,3 @@ def _too_late(ticket: Ticket) -> LocalspecError | None:
 def _seconds_left(tickets: list[Ticket]) -> float | None:
     deadlines = [ticket.deadline for ticket in tickets if ticket.deadline is not None]
     return max(0.0, min(deadlines) - time.monotonic()) + 0.001 if deadlines else None
-
-
-def _unexpected(error: Exception) -> LocalspecError:
-    return LocalspecError(
-        "Internal error in localspec.",
-        cause=f"{type(error).__name__}: {error}",
-        hint="See the log file for details (localspec --version prints its path), and please report it.",
-    )

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
 
-from app.engine.draft_copy import is_written_at_load, place_of_copy
+from app.engine.draft_copy import is_whole_copy, is_written_at_load, keep_copy, place_of_copy
 from app.engine.tune import SHALLOW, Open, Tell, default_setting, label, plain_attention, tuning_options
 from app.engine.tune_threads import quickest_threads, starved, thread_counts, thread_prices
 from app.engine.tune_timer import Timer, Tunable
 from app.engine.tuned import Setting, TunedDraft
 from models.errors import Cancelled, LocalspecError
 from models.llama_load import LlamaOptions
+from models.sealed import remove_sealed
 
 KINDS = {"Q4_K_M": "Q4_K - Medium", "IQ4_NL": "IQ4_NL", "Q4_0": "Q4_0"}
 """Quantisations to try, the one that loses least first, with the words by which llama.cpp describes a file that has one
@@ -131,7 +132,7 @@ class DraftTuner:
     def _copy(self, path: Path, kind: str, options: LlamaOptions, quickest: DraftMeasure) -> DraftMeasure | None:
         """Measure a copy in another quantisation; None when there is no time, or it can't be made."""
         kept = self._kept(path, kind)
-        if kept.is_file():
+        if is_whole_copy(kept):
             return self._measure_copy(kept, kind, options, quickest)
         if not self._keep and path.stat().st_size / _BYTES_A_SECOND[kind] > self._timer.left:
             self.findings.notes.append(f"There was no time for a copy of it in {kind}: give more --seconds, or --keep.")
@@ -155,7 +156,7 @@ class DraftTuner:
             row = self._measure_copy(copy, kind, options, quickest)
             wanted = self._keep and not self.findings.starved
             if wanted and quickest_row([quickest, row], _GAIN_OF_A_COPY) is row:
-                copy.replace(self._kept(path, kind))
+                keep_copy(copy, self._kept(path, kind))
         return row
 
     def _measure_copy(self, copy: Path, kind: str, options: LlamaOptions, quickest: DraftMeasure) -> DraftMeasure:
@@ -175,7 +176,7 @@ class DraftTuner:
         """
         for place in self._replaced if self._keep else []:
             if place != used:
-                place.unlink(missing_ok=True)
+                remove_sealed(place)
 
 
 def quickest_row(rows: Sequence[DraftMeasure], gain: float) -> DraftMeasure:

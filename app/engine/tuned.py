@@ -18,6 +18,7 @@ from models.llama_load import LlamaOptions, has_gpu, threads_of
 from models.machine import physical_cores
 from models.probe import identity
 from models.remembered import Json, Remembered
+from models.sealed import is_trusted
 
 _MOST_THREADS = 1024
 _WIDEST = 1 << 16
@@ -136,7 +137,7 @@ def load_tuned_draft(memory: Path, path: Path, options: LlamaOptions) -> TunedDr
 
 
 def _is_there(copy: Path, known: Json) -> bool:
-    return copy.is_file() and identity(copy) == known
+    return is_trusted(copy) and identity(copy) == known
 
 
 def store_tuned_draft(memory: Path, path: Path, options: LlamaOptions, tuned: TunedDraft) -> None:

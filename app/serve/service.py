@@ -72,7 +72,9 @@ class Service:
 
     @property
     def loaded(self) -> Loaded:
-        """What is served; raises Refused as long as it loads."""
+        """What is served; raises Refused as long as it loads, and when the engine's thread has died."""
+        if self._desk.failure is not None:
+            raise Refused(503, "The engine has ended after an internal error: restart the server.", code="engine_ended")
         if self._loaded is None:
             raise Refused(503, "The model is loading.", code="loading")
         return self._loaded

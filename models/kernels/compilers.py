@@ -1,19 +1,27 @@
-"""Compilers side by side, one for each unit: ended together where one fails, takes too long, or nobody waits."""
+"""Compilers side by side, one for each unit: ended together where one fails, takes too long, or this process ends."""
 
+import errno
 import os
-import signal
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from models.abort import AbortFlag
+from models.children import end, release, start
 from models.errors import Cancelled, LocalspecError
 
 _MOST_SAID = 400
 _POLL = 0.02
-_GRACE_SECONDS = 1
+_NOT_RUN = 127
+_BUSY = 1.5
+"""Processes that want each core from which on a machine is busy: the compilers alone are one for each."""
+_NO_ROOM = ("no space left", "quota exceeded", "read-only file system", "file too large")
+"""What a compiler, or the system through it, says of a place that can't be written."""
+_PASSING = (
+    "input/output error", "out of memory", "cannot allocate", "memory exhausted", "killed", "terminated signal",
+    "too many open files", "resource temporarily unavailable", "text file busy",
+)  # fmt: skip
+"""What it says of a lack that may be over at the next start."""
 _OTHER = "Name another compiler: CXX=g++ or CXX=clang++."
 
 
@@ -51,37 +59,45 @@ def _check_time(seconds: float, until: float, abort: AbortFlag) -> None:
     if abort.is_set:
         raise Cancelled("Compiling the kernels was stopped.")
     if time.monotonic() > until:
-        raise CompilerError(f"That took over {seconds:g} seconds.", lasting=True)
+        # Beside other programs that hold the cores it may take any time, and says nothing of the next start.
+        raise CompilerError(f"That took over {seconds:g} seconds.", lasting=not _is_busy())
+
+
+def _is_busy() -> bool:
+    """Tell whether many more processes wanted a core, in the last minutes, than there are cores."""
+    return hasattr(os, "getloadavg") and os.getloadavg()[1] > _BUSY * (os.cpu_count() or 1)
 
 
 class _Compiler:
-    """A compiler that runs, in a group of its own: it starts others, which do not end with it."""
+    """A compiler that runs, with what it starts, until its own end or that of this process."""
 
     def __init__(self, command: Sequence[str], said: Path) -> None:
         self._name, self._said = command[0], said
-        try:
-            # No pipe, which nobody would read before the end.
-            with said.open("wb") as out:
-                self._process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, process_group=0
-                )
-        except OSError as error:
-            # Not to be taken for a place that can't be written.
-            raise CompilerError(f"{command[0]} can't be run: {error.strerror}.") from error
+        # In English, whatever the language of the user: some of what it says is looked for.
+        environment = {**os.environ, "LC_ALL": "C"}
+        # No pipe, which would fill up unread.
+        with said.open("wb") as out:
+            try:
+                self._process = start(command, out=out, err=out, environment=environment)
+            except OSError as error:
+                # Not to be taken for a place that can't be written.
+                raise CompilerError(f"{command[0]} can't be run: {error.strerror}.") from error
 
     def is_done(self) -> bool:
-        """Tell whether it did what it should; raises CompilerError where it ended otherwise."""
+        """Tell whether it did what it should; raises CompilerError, and OSError for a full disk, where it did not."""
         if code := self._process.poll():
             # It may name a folder whose name is no text.
             said = self._said.read_bytes().decode(errors="replace").strip()
-            # Ended by a signal it was by somebody: by hand, or by a system without memory.
-            raise CompilerError(f"{self._name}: {said[:_MOST_SAID]}", lasting=code > 0)
+            words = said.lower()
+            if any(sign in words for sign in _NO_ROOM):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._said.parent))
+            # A signal says nothing of a compiler: it was sent by hand, or by a system without memory.
+            lasting = 0 < code != _NOT_RUN and bool(said) and not any(sign in words for sign in _PASSING)
+            raise CompilerError(f"{self._name}: {said[:_MOST_SAID]}", lasting=lasting)
+        if code == 0:
+            release(self._process)
         return code == 0
 
     def end(self) -> None:
         """End it and whatever it started; it removes its own files first, if that takes no time."""
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            with suppress(OSError):
-                os.killpg(self._process.pid, number)
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_GRACE_SECONDS)
+        end(self._process, gently=True)

@@ -4,7 +4,9 @@ What comes of it lies beside Python's own bytecode of this package, since it is 
 sources, made again when they change, and never shipped. A compiler that can't is remembered there as well.
 """
 
+import errno
 import hashlib
+import logging
 import os
 import platform
 import secrets
@@ -14,6 +16,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from importlib.util import cache_from_source
 from pathlib import Path
 
@@ -23,6 +26,7 @@ from models.abort import AbortFlag
 from models.errors import LocalspecError
 from models.kernels.compilers import CompilerError, run_together
 from models.machine import machine_id, physical_cores, processor_flags
+from models.sealed import SEAL, UntrustedError, open_sealed, private_folder, read_trusted, remove_sealed, seal
 from models.whole_file import write_whole
 
 _SOURCES = tuple(
@@ -70,8 +74,11 @@ _RETRY_SECONDS = _DAY
 """Time after which a compiler that could not is tried again: what it lacked may be there by now."""
 _UNUSED_SECONDS = 30 * _DAY
 """Time after which what nobody used is removed: other versions of localspec may share the folder."""
+_LONGEST_FAILURE = 1 << 14
+"""Bytes of what a compiler said, as it is remembered."""
 OFF = "LOCALSPEC_KERNELS"
 """The variable that keeps llama.cpp's own kernels in use, when it is "off"."""
+_log = logging.getLogger("localspec.kernels")
 
 
 def compiled(extra: tuple[str, ...] = (), folder: Path | None = None, abort: AbortFlag | None = None) -> Path:
@@ -83,23 +90,74 @@ def compiled(extra: tuple[str, ...] = (), folder: Path | None = None, abort: Abo
     check_possible()
     places = _places(extra, [folder] if folder else None)
     for library in places:
-        if library.is_file():
+        if _is_sound(library):
             _keep(library)
             _remove_unused(library.parent)
             return library
+    fault: OSError | None = None
     for library in places:
-        # An installation that belongs to somebody else can't be written.
-        with suppress(OSError):
-            library.parent.mkdir(parents=True, exist_ok=True)
+        # An installation that belongs to somebody else, or a full disk, can't be written.
+        try:
+            _make_place(library)
             return _compile(library, extra, abort or AbortFlag())
-    cause = f"{places[-1].parent} can't be written."
-    raise LocalspecError("The kernels can't be kept.", cause=cause, hint="Make room there.")
+        except OSError as error:
+            fault = error
+    why = fault.strerror if fault is not None and fault.errno == errno.ENOSPC else "It can't be written"
+    raise LocalspecError("The kernels can't be kept.", cause=f"{places[-1].parent}: {why}.", hint="Make room there.")
+
+
+def open_library(library: Path) -> int:
+    """Open a library that was compiled here for reading, checked; the descriptor shows what was checked.
+
+    Raises LocalspecError for one that is damaged, or that another user could have written.
+    """
+    try:
+        return open_sealed(library)
+    except (UntrustedError, OSError) as error:
+        raise LocalspecError("The compiled kernels can't be trusted.", cause=f"{library}: {error}.") from error
+
+
+def discard(library: Path) -> None:
+    """Remove a library, so that it is compiled anew; one that can't be removed is passed over."""
+    _whole.cache_clear()
+    with suppress(OSError):
+        remove_sealed(library)
 
 
 def is_compiled() -> bool:
     """Tell whether the library is there; raises LocalspecError where there can be none."""
     check_possible()
-    return any(library.is_file() for library in _places())
+    return any(map(_is_sound, _places()))
+
+
+def _is_sound(library: Path) -> bool:
+    """Tell whether a library may be loaded; why one that is there may not be is logged."""
+    try:
+        state, seal = library.lstat(), library.with_name(library.name + SEAL).lstat()
+        key = tuple((one.st_ino, one.st_mode, one.st_uid, one.st_size, one.st_mtime_ns) for one in (state, seal))
+    except OSError:
+        key = ()
+    return _whole(library, key)
+
+
+@cache
+def _whole(library: Path, _: tuple[tuple[int, ...], ...]) -> bool:
+    """Check a library once for what the system says of it: its name is asked for with each figure remembered."""
+    try:
+        os.close(open_sealed(library))
+    except FileNotFoundError:
+        return False
+    except (UntrustedError, OSError) as error:
+        _log.warning("%s is not used, and compiled anew: %s", library, error)
+        return False
+    return True
+
+
+def _make_place(library: Path) -> None:
+    """Make the folder of a library, for this user alone, and clear its name of what can't be used; raises OSError."""
+    private_folder(library.parent)
+    if not _is_sound(library):
+        remove_sealed(library)
 
 
 def _keep(library: Path) -> None:
@@ -122,7 +180,7 @@ def state() -> str:
     except LocalspecError:
         return "no kernels"
     # One that could not be compiled must not pass for one that could: what is exact differs.
-    return next((library.stem for library in _places() if library.is_file()), "no kernels")
+    return next((library.stem for library in _places() if _is_sound(library)), "no kernels")
 
 
 def check_possible(flags: frozenset[str] | None = None) -> None:
@@ -156,7 +214,7 @@ def _compile(library: Path, extra: tuple[str, ...], abort: AbortFlag) -> Path:
         # A folder that is there need not be one that can be written, and a compiler would say so only at its end.
         partial.mkdir()
         units = compile_units(compiler, _SOURCES, (*_FLAGS, *extra), partial, abort)
-        link(compiler, units, partial / library.name, abort).replace(library)
+        seal(link(compiler, units, partial / library.name, abort), library)
     except CompilerError as error:
         if error.lasting:
             _remember(failure, error.cause)
@@ -200,10 +258,10 @@ def _stamp(compiler: list[str]) -> str:
 def _check_untried(failure: Path) -> None:
     """Raise CompilerError where this compiler failed at these sources not long ago: it would take as long again."""
     try:
-        if time.time() - failure.stat().st_mtime > _RETRY_SECONDS:
+        if time.time() - failure.lstat().st_mtime > _RETRY_SECONDS:
             return
-        said = failure.read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        said = read_trusted(failure, _LONGEST_FAILURE).decode("utf-8", errors="replace")
+    except (UntrustedError, OSError):
         return
     hint = f"To try again at once: rm {shlex.quote(str(failure))}. Or name another compiler: CXX=g++ or CXX=clang++."
     raise CompilerError(f"That was tried before, and is not again within a day: {said}", hint=hint)
@@ -211,6 +269,7 @@ def _check_untried(failure: Path) -> None:
 
 def _remember(failure: Path, cause: str) -> None:
     with suppress(OSError):
+        remove_sealed(failure)
         write_whole(failure, cause)
 
 
@@ -218,10 +277,12 @@ def _remove_unused(folder: Path) -> None:
     """Remove what nobody has used for long, and what a process left that was killed; who has it open keeps it."""
     for other in folder.glob("kernels-*"):
         with suppress(OSError):
-            age = time.time() - other.stat().st_mtime
+            age = time.time() - other.lstat().st_mtime
             if other.suffix == ".partial" and age > _HOUR:
                 shutil.rmtree(other)
             elif other.suffix in (".so", ".failed") and age > _UNUSED_SECONDS:
+                remove_sealed(other)
+            elif other.suffix == SEAL and age > _HOUR and not other.with_suffix("").exists():
                 other.unlink()
 
 

@@ -19,7 +19,7 @@ from models.abort import AbortFlag
 from models.bytes_read import read_a_token
 from models.errors import Cancelled, LocalspecError
 from models.gguf_header import Header
-from models.kernels.compiling import check_possible, compiled, is_compiled
+from models.kernels.compiling import check_possible, compiled, discard, is_compiled, open_library
 
 _WORTH = 0.5
 """Share of what a token reads from which on the kernels are worth leaving the rest as it is in the file."""
@@ -90,11 +90,30 @@ def open_kernels() -> Kernels:
     """Bring the kernels into this process, before the library that will call them; never raises."""
     try:
         check_engine(engine_folder())
-        return Kernels(ctypes.CDLL(str(compiled()), mode=ctypes.RTLD_GLOBAL))
+        return Kernels(_loaded())
     except LocalspecError as error:
         return _without(error)
     except OSError as error:
-        return _without(LocalspecError("The kernels can't be loaded.", cause=str(error)))
+        hint = "Name another compiler: CXX=g++ or CXX=clang++."
+        return _without(LocalspecError("The kernels can't be loaded.", cause=str(error), hint=hint))
+
+
+def _loaded() -> ctypes.CDLL:
+    """Load the compiled library, compiled once more where it is whole and yet can't be loaded; raises OSError."""
+    library = compiled()
+    try:
+        return _load_checked(library)
+    except (OSError, LocalspecError) as error:
+        _log.warning("%s is compiled anew: %s", library, error)
+        discard(library)
+        return _load_checked(compiled())
+
+
+def _load_checked(library: Path) -> ctypes.CDLL:
+    """Load the very file that was checked, whatever its name leads to by now."""
+    handle = open_library(library)
+    # Left open: the linker takes a library of a known name for loaded, and the number would be given to another file.
+    return ctypes.CDLL(f"/proc/self/fd/{handle}", mode=ctypes.RTLD_GLOBAL)
 
 
 def compile_kernels(abort: AbortFlag, on_begin: Callable[[], object] = lambda: None) -> None:

@@ -65,7 +65,7 @@ def test_a_good_pair_is_good_to_use(tmp_path: Path) -> None:
         ),
         ({"tokenizer.ggml.tokens": Array([*TOKENS, "more"])}, "token 4 ('more') exists only in the draft"),
         ({"tokenizer.ggml.tokens": Array(TOKENS[:3])}, "token 3 ('<end>') exists only in the target"),
-        ({"tokenizer.ggml.model": "llama"}, "the target's tokenizer is bpe, the draft's spm"),
+        ({"tokenizer.ggml.model": "bert"}, "the target's tokenizer is bpe, the draft's wpm"),
         (
             {"tokenizer.ggml.add_bos_token": True, "tokenizer.ggml.bos_token_id": 1},
             "the first token added to a prompt differs: None and 1",
@@ -171,7 +171,7 @@ def test_nothing_heavy_is_imported_also_where_something_was_measured(tmp_path: P
 
 
 def test_no_pair_and_one_model_have_no_prediction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    names = pair(tmp_path, **{"tokenizer.ggml.model": "llama"})
+    names = pair(tmp_path, **{"tokenizer.ggml.model": "bert"})
     assert "Predicted" not in checked(capsys, *names)[1]
     assert json.loads(checked(capsys, *names, as_json=True)[1])["predicted"] is None
     assert json.loads(checked(capsys, names[0], as_json=True)[1])["predicted"] is None
@@ -252,7 +252,7 @@ def test_no_pair_comes_before_no_room(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checking, "available_memory", lambda: 5)
-    assert checked(capsys, *pair(tmp_path, **{"tokenizer.ggml.model": "llama"}))[0] == 4
+    assert checked(capsys, *pair(tmp_path, **{"tokenizer.ggml.model": "bert"}))[0] == 4
 
 
 def test_the_draft_has_the_targets_context(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -221,7 +221,7 @@ def test_nor_has_it_where_a_model_was_named(
     def crash() -> FirstDecode:
         raise LocalspecError("It crashes.", cause="sekretmodel.gguf died on sekrethost")
 
-    results = (lambda: FirstDecode(True), lambda: FirstDecode(False), lambda: FirstDecode(True, code=3), crash)
+    results = (lambda: FirstDecode(True), lambda: FirstDecode(False), crash)
     for result in results:
         decoding(monkeypatch, result)
         assert not any(secret in run("--json", named).out for secret in SECRETS)
@@ -346,7 +346,6 @@ def test_a_gpu_is_used_or_it_is_told_what_is_missing(
     [
         (FirstDecode(True), Mark.OK, "works"),
         (FirstDecode(False), Mark.NOTE, "AMX under GCC 12"),
-        (FirstDecode(True, code=1), Mark.PROBLEM, "failed"),
         (LocalspecError("It crashes.", hint="Build it."), Mark.PROBLEM, "It crashes."),
     ],
 )

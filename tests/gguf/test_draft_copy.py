@@ -1,9 +1,12 @@
 """Copies of draft models: written at first use where they are much quicker, and in nobody's way where they are not."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
+from damaged_files import DAMAGE
 from fakes import FakeClock
 from gguf import LlamaFileType
 from tiny_gguf import write_llama
@@ -15,6 +18,7 @@ from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.errors import Cancelled, LocalspecError
 from models.llama_load import LlamaOptions
+from models.sealed import SEAL, seal
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +45,7 @@ class Loading:
 
     @property
     def copies(self) -> list[Path]:
-        return sorted((self.plan.memory.parent / "drafts").glob("*"))
+        return sorted(each for each in (self.plan.memory.parent / "drafts").glob("*") if each.suffix != SEAL)
 
     def draft_name(self) -> str:
         target = self.loader.target()
@@ -126,3 +130,29 @@ def test_with_a_fitting_context_the_copy_is_what_counts(wide: Path, tmp_path: Pa
     loading = Loading(wide, tmp_path)
     loading.loader.plan = replace(loading.plan, fit_context=True, drafter=parse_drafter(str(wide)))
     assert loading.draft_name() == f"model:{loading.copies[0].stem}"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes, owners and modes are POSIX")
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_copy_that_is_damaged_or_not_ours_is_written_anew(wide: Path, tmp_path: Path, name: str) -> None:
+    first = Loading(wide, tmp_path)
+    drafter = first.draft_name()
+    copy = next(each for each in first.copies if each.suffix == ".gguf")
+    written = copy.read_bytes()
+    DAMAGE[name](copy, Random(0))
+    assert Loading(wide, tmp_path).draft_name() == drafter
+    assert copy.is_file()
+    assert not copy.is_symlink()
+    assert copy.read_bytes() == written
+
+
+def test_a_sealed_copy_that_does_not_load_is_removed_and_the_file_itself_drafts(wide: Path, tmp_path: Path) -> None:
+    first = Loading(wide, tmp_path)
+    first.draft_name()
+    (copy,) = first.copies
+    made = tmp_path / "made"
+    made.write_bytes(b"GGUF" + bytes(1000))
+    seal(made, copy)
+    assert Loading(wide, tmp_path).draft_name() == "model:wide"
+    assert not copy.exists()
+    assert Loading(wide, tmp_path).draft_name() == f"model:{copy.stem}"

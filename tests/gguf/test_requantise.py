@@ -1,14 +1,17 @@
 """Re-quantised copies: whole or not there at all, made by a child that may crash, and readable by llama.cpp."""
 
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from tiny_gguf import LlamaFileType, write_llama, write_truncated
 
+import models.requantise as requantising
 from models.abort import AbortFlag
 from models.errors import Cancelled, LocalspecError, ModelFileError
 from models.gguf_header import read_header
@@ -141,3 +144,50 @@ def test_an_older_copy_stays_when_a_new_one_fails(source: Path, tmp_path: Path) 
     with pytest.raises(LocalspecError):
         requantise(source, copy, "Q4_0", command=child("sys.exit(1)"))
     assert copy.read_text() == "older"
+
+
+# --- what a killed process leaves -----------------------------------------------------------------------------------
+
+
+def test_what_a_killed_process_left_is_removed_and_what_another_writes_stays(source: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copies"
+    folder.mkdir()
+    left, held = folder / "left1234.partial", folder / "held1234.partial"
+    for each in (left, held):
+        each.write_bytes(bytes(100))
+    with held.open("r+b") as file:
+        assert requantising._lock(file.fileno())
+        requantise(source, folder / "copy.gguf", "Q4_0")
+        assert {each.name for each in folder.iterdir()} == {"copy.gguf", held.name}
+    requantising.remove_unfinished(folder)
+    assert [each.name for each in folder.iterdir()] == ["copy.gguf"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there a leftover is known by its age")
+def test_a_child_that_writes_a_copy_ends_with_the_process_that_asked(source: Path, tmp_path: Path) -> None:
+    pid, folder = tmp_path / "pid", tmp_path / "copies"
+    writes = child(f"open({str(pid)!r}, 'w').write(f'{{os.getpid()}}.'); time.sleep(60)")
+    code = (
+        "from pathlib import Path; from models.requantise import requantise\n"
+        f"requantise(Path({str(source)!r}), Path({str(folder / 'copy.gguf')!r}), 'Q4_0', command={writes!r})"
+    )
+    asker = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
+    until = time.monotonic() + 60
+    while not (pid.exists() and pid.read_text().endswith(".")) and time.monotonic() < until:
+        time.sleep(0.02)
+    asker.kill()
+    asker.wait()
+    process, until = int(pid.read_text().removesuffix(".")), time.monotonic() + 20
+    while lives(process) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not lives(process)
+    assert len(list(folder.glob("*.partial"))) == 1
+    requantising.remove_unfinished(folder)
+    assert list(folder.iterdir()) == []
+
+
+def lives(process: int) -> bool:
+    try:
+        return psutil.Process(process).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

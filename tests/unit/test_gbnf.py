@@ -31,7 +31,7 @@ def takes(grammar: Grammar, text: str) -> bool:
         ("root ::= *", "Line 1, column 10: an item is expected before *; empty text is none."),
         ('root ::= ""+', "Line 1, column 12: an item is expected before +"),
         ('root ::= "a"{x}', "Line 1, column 14: a number of repetitions is expected, not x}."),
-        ('root ::= "a"{2', "Line 1, column 15: } is expected after the number of repetitions."),
+        ('root ::= "a"{2', "Line 1, column 15: } is expected after the number of repetitions"),
         ('root ::= "a"{1000000}', "Line 1, column 14: 1,000,000 repetitions are too many; there may be 2,000."),
         ('root ::= ("a"?){1999} ("b"?){2000}', "Line 1, column 16: this repeats more than 2,000 rules"),
         ('root ::= "a"{3,2}', "Line 1, column 14: at most 2 repetitions are fewer than at least 3."),

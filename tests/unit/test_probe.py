@@ -1,7 +1,7 @@
 """A child process decodes first: what kills it becomes an answer or a sentence, and is remembered."""
 
 import json
-import os
+import signal
 import subprocess
 import sys
 import time
@@ -10,22 +10,32 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 
+import psutil
 import pytest
 from tiny_gguf import write_llama
 
 import app.engine.load
 import models.probe
+import models.probe_watch
 from app.engine.load import Loader, LoadPlan
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.errors import Cancelled, LocalspecError, MemoryLimitError, ModelFileError
 from models.llama_load import LlamaOptions
 from models.probe import choose_extra_buffers, identity
+from models.probe_watch import Outcome
+
+ROOT = Path(__file__).parents[2]
 
 ARGUMENTS = "import os, resource, signal, sys, time; path, extra = sys.argv[1:]; "
 # A crash on purpose need not leave a core file behind.
 DIE = "(resource.setrlimit(resource.RLIMIT_CORE, (0, 0)), os.kill(os.getpid(), signal.{}))"
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="signals and resource limits are POSIX")
+
+
+def only(model: Path, code: str) -> tuple[str, ...]:
+    """Return the command of a child that does `code` with this model, and nothing with another one."""
+    return child(f"path == {str(model)!r} and ({code})")
 
 
 def child(code: str) -> tuple[str, ...]:
@@ -70,7 +80,7 @@ def test_a_command_that_can_not_run_is_noticed(model: Path, memory: Path) -> Non
 
 
 def test_the_child_says_nothing(model: Path) -> None:
-    command = [sys.executable, "-P", "-m", "models.probe", str(model), "0"]
+    command = [sys.executable, "-P", "-m", "models.probe_child", str(model), "0"]
     done = subprocess.run(command, capture_output=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
@@ -79,13 +89,13 @@ def test_a_folder_of_the_users_named_models_is_never_run(
     model: Path, memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "models").mkdir()
-    for name in ("__init__.py", "probe.py"):
+    for name in ("__init__.py", "probe_child.py"):
         (tmp_path / "models" / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     monkeypatch.chdir(tmp_path)
     assert choose_extra_buffers(model, memory) is True
     assert not (tmp_path / "ran").exists()
     # Without the flag it would have been.
-    subprocess.run([sys.executable, "-m", "models.probe", str(model), "1"], timeout=120)
+    subprocess.run([sys.executable, "-m", "models.probe_child", str(model), "1"], timeout=120)
     assert (tmp_path / "ran").exists()
 
 
@@ -126,12 +136,12 @@ def test_other_kernels_or_none_are_another_build(model: Path, monkeypatch: pytes
 
 
 @posix_only
-@pytest.mark.parametrize(("signal", "number"), [("SIGILL", 4), ("SIGSEGV", 11), ("SIGABRT", 6)])
+@pytest.mark.parametrize(("name", "number"), [("SIGILL", 4), ("SIGSEGV", 11), ("SIGABRT", 6)])
 def test_a_crash_either_way_is_told_with_its_signal_and_the_remedy(
-    model: Path, memory: Path, signal: str, number: int
+    model: Path, memory: Path, name: str, number: int
 ) -> None:
     with pytest.raises(LocalspecError) as failure:
-        choose_extra_buffers(model, memory, child(DIE.format(signal)))
+        choose_extra_buffers(model, memory, child(DIE.format(name)))
     assert failure.value.exit_code == 1
     assert "crashes on this processor" in failure.value.title
     assert f"signal {number} " in failure.value.cause
@@ -140,10 +150,10 @@ def test_a_crash_either_way_is_told_with_its_signal_and_the_remedy(
 
 
 @posix_only
-@pytest.mark.parametrize("signal", ["SIGINT", "SIGTERM", "SIGHUP"])
-def test_a_child_that_somebody_stops_has_not_crashed(model: Path, memory: Path, signal: str) -> None:
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_child_that_somebody_stops_has_not_crashed(model: Path, memory: Path, name: str) -> None:
     with pytest.raises(Cancelled):
-        choose_extra_buffers(model, memory, child(DIE.format(signal)))
+        choose_extra_buffers(model, memory, child(DIE.format(name)))
     assert not memory.exists()
     assert choose_extra_buffers(model, memory, GOOD) is True
 
@@ -160,8 +170,7 @@ def test_a_stop_ends_the_child_while_it_still_reads_the_model(model: Path, memor
     reads_long = child(f"open({str(pid)!r}, 'w').write(f'{{os.getpid()}}.'); time.sleep(60)")
     with pytest.raises(Cancelled):
         choose_extra_buffers(model, memory, reads_long, abort=RaisedWhenItRuns())
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(pid.read_text().removesuffix(".")), 0)
+    assert_gone(int(pid.read_text().removesuffix(".")))
     assert not memory.exists()
 
 
@@ -189,7 +198,7 @@ def test_ctrl_c_on_windows_has_a_code_among_those_of_crashes(
 ) -> None:
     # An illegal instruction with extra buffers leaves them out; Ctrl-C says nothing about them.
     codes = iter([code, 0])
-    monkeypatch.setattr(models.probe, "_run", lambda *_: next(codes))
+    monkeypatch.setattr(models.probe, "watch", lambda *_: Outcome(next(codes)))
     with pytest.raises(Cancelled) if stopped else nullcontext():
         assert choose_extra_buffers(model, memory) is False
     assert memory.exists() is not stopped
@@ -202,13 +211,86 @@ def test_a_crash_is_not_remembered_since_a_new_build_may_mend_it(model: Path, me
     assert choose_extra_buffers(model, memory, GOOD) is True
 
 
-def test_a_child_that_only_complains_lets_the_real_load_tell(model: Path, memory: Path) -> None:
-    assert choose_extra_buffers(model, memory, child("sys.exit(3)")) is True
+@pytest.mark.parametrize("code", ["sys.exit(3)", "sys.exit('no reason')", "1 / 0"])
+def test_a_file_at_which_a_child_fails_in_order_did_not_pass(model: Path, memory: Path, code: str) -> None:
+    with pytest.raises(ModelFileError, match=r"tiny\.gguf can't be used") as failure:
+        choose_extra_buffers(model, memory, only(model, code))
+    assert failure.value.exit_code == 3
+    assert "ended with code" in failure.value.cause
+    assert not memory.exists()
 
 
-def test_a_child_that_takes_too_long_lives(model: Path, memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_fails_at_a_good_file_too_says_nothing_of_the_file(model: Path, memory: Path) -> None:
+    with pytest.raises(LocalspecError, match="can't be tried in a child process") as failure:
+        choose_extra_buffers(model, memory, child("sys.exit(3)"))
+    assert failure.value.exit_code == 1
+
+
+def test_a_child_that_takes_too_long_did_not_pass_and_is_ended(
+    model: Path, memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(models.probe, "_SECONDS", 0.3)
-    assert choose_extra_buffers(model, memory, child("time.sleep(60)")) is True
+    pid = tmp_path / "pid"
+    says = "open(os.environ['LOCALSPEC_PROBE_REPORT'], 'a').write('{\"ready\": %d}\\n' % os.getpid())"
+    code = f"(open({str(pid)!r}, 'w').write(str(os.getpid())), {says}, time.sleep(60))"
+    with pytest.raises(ModelFileError, match=r"tiny\.gguf can't be used") as failure:
+        choose_extra_buffers(model, memory, only(model, code))
+    assert "did not end within" in failure.value.cause
+    assert not memory.exists()
+    assert_gone(int(pid.read_text()))
+
+
+def test_where_a_good_file_takes_too_long_too_the_file_is_not_blamed(
+    model: Path, memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models.probe_watch, "_STARTING", 0.2)
+    with pytest.raises(LocalspecError, match="does not come to an end") as failure:
+        choose_extra_buffers(model, memory, child("time.sleep(60)"))
+    assert failure.value.exit_code == 1
+
+
+@posix_only
+@pytest.mark.parametrize("name", ["SIGILL", "SIGSEGV", "SIGABRT"])
+def test_a_file_at_which_alone_a_child_dies_is_at_fault(model: Path, memory: Path, name: str) -> None:
+    dies = f"(os.write(2, b'GGML_ASSERT(false) failed'), {DIE.format(name)})"
+    with pytest.raises(ModelFileError, match=r"tiny\.gguf can't be used") as failure:
+        choose_extra_buffers(model, memory, only(model, dies))
+    assert failure.value.exit_code == 3
+    assert "GGML_ASSERT(false) failed" in failure.value.cause
+    assert "Rebuild" not in str(failure.value)
+
+
+@posix_only
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGKILL"])
+def test_a_child_ends_with_a_process_that_is_ended(model: Path, tmp_path: Path, number: str) -> None:
+    pid = tmp_path / "pid"
+    writes = child(f"open({str(pid)!r}, 'w').write(f'{{os.getpid()}}.'); time.sleep(60)")
+    code = (
+        "from pathlib import Path; from models.abort import AbortFlag; from models.probe_watch import watch\n"
+        f"watch({[*writes, str(model), '1']!r}, 60, {{}}, AbortFlag())"
+    )
+    asker = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
+    until = time.monotonic() + 60
+    while not (pid.exists() and pid.read_text().endswith(".")) and time.monotonic() < until:
+        time.sleep(0.02)
+    asker.send_signal(getattr(signal, number))
+    asker.wait()
+    assert_gone(int(pid.read_text().removesuffix(".")))
+
+
+def assert_gone(process: int) -> None:
+    """Assert that a process is gone, or is so in a moment: a signal takes one to arrive."""
+    until = time.monotonic() + 20
+    while lives(process) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not lives(process)
+
+
+def lives(process: int) -> bool:
+    try:
+        return psutil.Process(process).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @posix_only
@@ -260,18 +342,11 @@ def test_what_others_remembered_is_kept(model: Path, memory: Path) -> None:
 
 
 def test_a_memory_that_can_not_be_written_costs_only_another_try(model: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "folder"
-    folder.mkdir()
     (tmp_path / "file").touch()
-    for memory in (folder, tmp_path / "file" / "probes.json"):
-        assert choose_extra_buffers(model, memory, GOOD) is True
-        with pytest.raises(FileNotFoundError):
-            choose_extra_buffers(model, memory, MUST_NOT_RUN)
-
-
-def test_a_child_that_failed_in_order_is_asked_again(model: Path, memory: Path) -> None:
-    assert choose_extra_buffers(model, memory, child("sys.exit(3)")) is True
-    assert choose_extra_buffers(model, memory, DIES_WITH_EXTRA_BUFFERS) is False
+    memory = tmp_path / "file" / "probes.json"
+    assert choose_extra_buffers(model, memory, GOOD) is True
+    with pytest.raises(FileNotFoundError):
+        choose_extra_buffers(model, memory, MUST_NOT_RUN)
 
 
 def test_a_model_whose_file_is_gone_is_told(tmp_path: Path) -> None:
