@@ -127,7 +127,7 @@ class DraftModel:
     def extend(self, context: Sequence[int], given: Sequence[int], limit: int, goes_on: GoesOn) -> Draft:
         """Return the `given` guesses as far as this model agrees, read in one pass, and its own ones after them.
 
-        `goes_on` hears the sureness of all guesses so far before each further pass.
+        `goes_on` hears the confidence of all guesses so far before each further pass.
         """
         view = self._view(context)
         limit = min(limit, self.model.context_size - len(view))
@@ -141,7 +141,7 @@ class DraftModel:
         if not said.tokens:
             return NO_DRAFT
         # Whether another is drawn is decided before it is drawn; dropping what came out would bend its distribution.
-        while len(said.tokens) < limit and not self._is_end(said.tokens[-1]) and goes_on(tuple(said.sureness)):
+        while len(said.tokens) < limit and not self._is_end(said.tokens[-1]) and goes_on(tuple(said.confidence)):
             said.force(self._sampler, context, limit - 1)
             row = self.model.decode(said.tokens[self.model.length - len(view) :], rows=1)[0, : self._shared]
             if not said.guess(self._sampler, row, context):
@@ -216,7 +216,7 @@ class _Said:
 
     def __init__(self) -> None:
         self.tokens: list[int] = []
-        self.sureness: list[float] = []
+        self.confidence: list[float] = []
         self._runners_up: list[int | None] = []
         self._drawn_from: list[Distribution] = []
 
@@ -227,7 +227,7 @@ class _Said:
             return False
         guess = sampler.guess(row, context, self.tokens)
         self.tokens.append(guess.token)
-        self.sureness.append(share(row, guess.token))
+        self.confidence.append(share(row, guess.token))
         self._runners_up.append(guess.runner_up)
         if guess.drawn_from is not None:
             self._drawn_from.append(guess.drawn_from)
@@ -239,7 +239,7 @@ class _Said:
             return
         for token in sampler.grammar.forced(context, self.tokens)[: max(0, most - len(self.tokens))]:
             self.tokens.append(token)
-            self.sureness.append(1.0)
+            self.confidence.append(1.0)
             self._runners_up.append(None)
             if sampler.accept.draws_drafts:
                 self._drawn_from.append(one_hot(token))
@@ -248,7 +248,7 @@ class _Said:
         return Draft(
             tuple(self.tokens),
             probs=tuple(self._drawn_from) or None,
-            confidence=tuple(self.sureness),
+            confidence=tuple(self.confidence),
             source=source,
             runners_up=tuple(self._runners_up),
         )

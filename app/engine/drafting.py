@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from app.engine.control.acceptance_store import TrackRecord
+from app.engine.control.acceptance_store import AcceptanceStore
 from app.engine.control.adaptive_controller import AdaptiveController
 from drafters.base import Drafter
 from drafters.draft_model import DraftModel
@@ -26,7 +26,7 @@ class Drafting:
     """Who copies from what is kept; with no texts yet."""
     model: DraftModel | None = None
     """The draft model among those who guess; None: there is none."""
-    record: TrackRecord | None = None
+    record: AcceptanceStore | None = None
     """What that has shown in earlier runs; None: nothing is kept of it."""
     exact_branches: bool = False
     """Whether second guesses beside a draft are checked as exactly as the draft."""

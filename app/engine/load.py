@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from app.engine.calibrate import DRAFT_WIDTHS, QUICK_WIDTHS, READ_WIDTHS, VerifyCurve, is_steady, measure_steady
-from app.engine.control.acceptance_store import track_record
+from app.engine.control.acceptance_store import stored_acceptance
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.controller_state import AnswerSettings
 from app.engine.control.draft_model_cost import ModelCost
@@ -163,7 +163,7 @@ class Loader:
         memory = TextMemory(texts, target.vocab, target.name) if texts is not None and copies else None
         recall = Recall(target.vocab.is_end) if memory is not None else None
         hybrid = Hybrid([*free, *([recall] if recall else [])], model, adaptive, order)
-        record = track_record(self._known, target, model, adaptive.acceptance)
+        record = stored_acceptance(self._known, target, model, adaptive.acceptance)
         return Drafting(hybrid, adaptive, exact_draft, memory, recall, model, record)
 
     def exact_width(self, target: LanguageModel) -> int:

@@ -12,7 +12,7 @@ from tiny_gguf import write_llama
 
 from app.engine.control import acceptance_store
 from app.engine.control.acceptance import Acceptance
-from app.engine.control.acceptance_store import RECORD_KEY, TrackRecord
+from app.engine.control.acceptance_store import RECORD_KEY, AcceptanceStore
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.load import LoadPlan
 from app.engine.messages import Said
@@ -157,7 +157,7 @@ def test_a_new_pair_is_looked_at_before_its_first_answer_and_once(tmp_path: Path
     assert len(records(memory)) == 1
     again()
     with caught(), pytest.MonkeyPatch.context() as broken:
-        broken.setattr(TrackRecord, "introduce", lambda *_: None)
+        broken.setattr(AcceptanceStore, "introduce", lambda *_: None)
         assert first(other) > 0
     assert first(other) == pytest.approx(known)
     assert len(records(memory)) == 2
@@ -186,8 +186,8 @@ def shown(adaptive: AdaptiveController, rounds: int, right: int = 2) -> None:
         played(adaptive, Draft((1, 2), confidence=(0.9, 0.9), source=MODEL), right=right)
 
 
-def new_record(known: Remembered, adaptive: AdaptiveController) -> TrackRecord:
-    return TrackRecord(known, f"{RECORD_KEY}a for b", MODEL, adaptive.acceptance)
+def new_record(known: Remembered, adaptive: AdaptiveController) -> AcceptanceStore:
+    return AcceptanceStore(known, f"{RECORD_KEY}a for b", MODEL, adaptive.acceptance)
 
 
 Make = Callable[[], AdaptiveController]

@@ -72,7 +72,7 @@ def test_auto_knows_how_often_the_models_agree_and_what_fills_a_hole(monkeypatch
         for turn in trial.run.run(prompts, [COLD], 20, lambda _, __: None):
             assert not isinstance(turn, Skipped)
             (controller,) = [arm.controller for arm in trial.made[-1] if isinstance(arm.controller, AdaptiveController)]
-            holes.append(controller.fills_hole)
+            holes.append(controller.settings.infill)
         assert holes == [False, True]
         trial.run.close()
         return controller
@@ -116,7 +116,7 @@ def test_second_guesses_are_checked_where_a_chat_would(
     trial = Trial(monkeypatch, allow_rounding=allow_rounding)
     (auto,) = (arm.controller for arm in trial.made[0] if arm.name == "auto")
     assert isinstance(auto, AdaptiveController)
-    assert auto.branches == most
+    assert auto.settings.max_siblings == most
     trial.run.close()
 
 

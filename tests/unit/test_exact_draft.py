@@ -64,7 +64,7 @@ def test_second_guesses_are_checked_where_that_is_as_exact_as_the_draft_and_the_
     adaptive = worker._slot.drafting.adaptive
     worker.close()
     assert adaptive is not None
-    assert adaptive.branches == branches
+    assert adaptive.settings.max_siblings == branches
 
 
 def test_every_lane_of_a_server_keeps_to_the_longest_draft(monkeypatch: pytest.MonkeyPatch) -> None:

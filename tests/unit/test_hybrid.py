@@ -311,3 +311,11 @@ def test_for_fixed_lengths_free_drafts_come_first_and_the_model_fills_the_gaps()
     assert eager.request(NO_DRAFT, 0, 4) == ModelRequest(Ask.DRAFT, 4)
     assert eager.worth(Draft((1, 2, 3))) > eager.worth(Draft((1,))) > eager.worth(NO_DRAFT)
     assert eager.goes_on("model:x", ())
+
+
+def test_what_the_drafter_does_is_reported_in_order() -> None:
+    parts = begun([ModelRequest(Ask.DRAFT, 4)] * 3, context=LONG, most=2)
+    context = [*LONG, *own(LONG, 2)]
+    parts.hybrid.propose(context, 4)
+    caught_up = ["requested draft", "learn", "requested draft"]
+    assert parts.control.reports == [*caught_up, "read", "stepped", "read"]

@@ -134,9 +134,9 @@ def test_what_a_lane_learns_of_its_passes_stays_with_it() -> None:
     one, other = (slot.drafting.adaptive for slot in shared._slots)
     assert one is not None
     assert other is not None
-    assert one.model is not None
-    assert other.model is not None
-    for curve, twin in ((one.curve, other.curve), (one.model.curve, other.model.curve)):
+    assert one.state.model is not None
+    assert other.state.model is not None
+    for curve, twin in ((one.state.curve, other.state.curve), (one.state.model.curve, other.state.model.curve)):
         assert curve.measured == twin.measured
         before = twin.seconds(2)
         curve.observe(2, 10 * curve.seconds(2))

@@ -284,9 +284,9 @@ def test_second_guesses_are_checked_only_where_branches_are_exact(
     list(worker.answer(Question(turns, SamplingParams(), max_tokens=4)))
     adaptive = worker._slot.drafting.adaptive
     assert adaptive is not None
-    assert adaptive.branches == allowed
+    assert adaptive.settings.max_siblings == allowed
     list(worker.answer(Question(turns, SamplingParams(), max_tokens=4, allow_rounding=True)))
-    assert adaptive.branches == 8, "who allows rounding has them all"
+    assert adaptive.settings.max_siblings == 8, "who allows rounding has them all"
     worker.close()
 
 

@@ -380,7 +380,7 @@ def test_the_curve_covers_what_may_be_drafted_and_the_caches_are_empty_after_it(
     drafting, _ = drafting_for("toy", target)
     assert drafting.adaptive is not None
     assert list(drafting.adaptive.state.curve.measured) == [width for width in QUICK_WIDTHS if width <= target.max_rows]
-    assert drafting.exact_draft == drafting.adaptive.longest == target.max_rows - 1
+    assert drafting.exact_draft == drafting.adaptive.settings.max_draft == target.max_rows - 1
     assert target.length == 0
 
 

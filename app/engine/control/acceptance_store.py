@@ -20,7 +20,7 @@ _WORTH_WRITING = 32
 """New draft tokens after which the record is written before the run ends: a run that is killed loses no more."""
 
 
-class TrackRecord:
+class AcceptanceStore:
     """What one draft model has shown to one target, as a controller learns it."""
 
     def __init__(self, known: Remembered, key: str, source: str, acceptance: Acceptance) -> None:
@@ -47,9 +47,9 @@ class TrackRecord:
             self._written = seen
 
 
-def track_record(
+def stored_acceptance(
     known: Remembered, target: LanguageModel, model: DraftModel | None, acceptance: Acceptance
-) -> TrackRecord | None:
+) -> AcceptanceStore | None:
     """Return the record of a pair of files, of which `acceptance` then knows; None where there is no such pair."""
     if model is None or not isinstance(target, LlamaModel) or not isinstance(model.model, LlamaModel):
         return None
@@ -58,4 +58,4 @@ def track_record(
     except LocalspecError:
         # A file that is gone by now, from under a model that works.
         return None
-    return TrackRecord(known, key, model.name, acceptance)
+    return AcceptanceStore(known, key, model.name, acceptance)

@@ -82,17 +82,22 @@ class DraftLengthPolicy:
 
     def verifiable(self, draft: Draft) -> list[float]:
         """Return the acceptance probability of each token of a draft, as far as the loss budget lets it be verified."""
+        draft, bounds = self._within_budget(draft)
+        return self.state.acceptance.chances(draft)[: len(bounds)]
+
+    def proven(self, draft: Draft) -> list[float]:
+        """Return the lower bounds of the probabilities that `verifiable` returns."""
+        return self._within_budget(draft)[1]
+
+    def _within_budget(self, draft: Draft) -> tuple[Draft, list[float]]:
+        """Return a draft, a copy cut to its longest, and the lower bounds of what the loss budget allows of it."""
         state, proof, kept = self.state, 0.0, 0.0
         if state.model is None or not draft.source.startswith(state.model.name):
             draft, proof = draft.shortened(self._longest_copy()), run_trust(state.polling.run, state.curve)
             kept = kept_back(state.curve, state.losses.tokens)
         bounds = state.acceptance.lower_bounds(draft)
         places = self.affordable_length(len(draft.tokens), no_time, bounds, state.losses_left, proof, kept)
-        return state.acceptance.chances(draft)[:places]
-
-    def proven(self, draft: Draft) -> list[float]:
-        """Return the lower bounds of the probabilities that `verifiable` returns."""
-        return self.state.acceptance.lower_bounds(draft)[: len(self.verifiable(draft))]
+        return draft, bounds[:places]
 
     def affordable_length(
         self,
@@ -135,8 +140,9 @@ class AdaptiveModelPolicy:
         if model is None or state.progress.rounds == 0:
             return ModelRequest(unread=state.request.unread, reads_part=state.request.reads_part)
         request = self.loan(model, unread, limit) or self._paying(model, free, unread, limit)
-        asks = request.ask is not Ask.NOTHING
-        window = request.unread if asks and request.unread < unread else None
+        if request.ask is Ask.NOTHING:
+            return replace(request, reads_part=True) if skipped else request
+        window = request.unread if request.unread < unread else None
         given = request.length if request.ask is Ask.CHECK else 0
         # Reading a prompt goes at another pace than drafting.
         timed = request.ask is Ask.DRAFT and unread <= SMALLEST_WINDOW
@@ -144,7 +150,7 @@ class AdaptiveModelPolicy:
             request,
             window=window,
             reads_part=bool(skipped or window),
-            reading_seconds=model.reading(request.unread + given) if asks else 0.0,
+            reading_seconds=model.reading(request.unread + given),
             expected_seconds=model.drafting(unread, 1) if timed else 0.0,
         )
 

@@ -93,7 +93,7 @@ class BatchingController:
         plan = self._inner.plan()
         longest = plan.limit
         self._may_leave = self._size == 1 or (longest > 0 and self._gain_alone([1.0] * longest) > MARGIN)
-        return plan if self._may_leave else replace(plan, limit=min(longest, 0 if self._has_model else 1))
+        return plan if self._may_leave else RoundPlan(min(longest, 0 if self._has_model else 1))
 
     def select(self, draft: Draft, room: int) -> Draft:
         """Return what is worth verifying of a draft in a pass of its own, or nothing in a shared one."""
