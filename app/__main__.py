@@ -4,7 +4,7 @@ import importlib.util
 import sys
 from pathlib import Path
 
-from app.exit_codes import INTERRUPTED
+from app.shell.exit_codes import INTERRUPTED
 
 _PACKAGES = ("models", "drafters")
 
@@ -13,7 +13,7 @@ def main() -> None:
     """Run the command line, unless another package of the same name stands in our way."""
     try:
         _be_sure_of_packages()
-        from app.cli import run_command_line
+        from app.command_line.cli import run_command_line
 
         run_command_line()
     except KeyboardInterrupt:

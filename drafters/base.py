@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from models.distribution import Distribution, one_hot
-from models.sampling import Sampler
+from models.sampling.distribution import Distribution, one_hot
+from models.sampling.sampler import Sampler
 
 
 @dataclass(frozen=True, slots=True)

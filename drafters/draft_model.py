@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from drafters.base import NO_DRAFT, Draft
 from models.base import LanguageModel, Logits, Vocab, common_prefix
-from models.distribution import Distribution, one_hot
 from models.errors import PairError
-from models.fim import text_order
 from models.pair import check_pair
-from models.sampling import Sampler, SamplingParams
-from models.sureness import share
+from models.sampling.confidence import share
+from models.sampling.distribution import Distribution, one_hot
+from models.sampling.sampler import Sampler, SamplingParams
+from models.text.fim import text_order
 
 FEWEST_SEEN = 32
 """Tokens of a prompt that are worth reading it anew for, where most of it was skipped."""

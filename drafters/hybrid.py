@@ -20,7 +20,7 @@ from drafters.base import NO_DRAFT, Draft, Drafter
 from drafters.draft_model import DraftModel, Hindsight
 from drafters.suffix import SuffixDrafter
 from models.errors import Cancelled, LocalspecError
-from models.sampling import Sampler
+from models.sampling.sampler import Sampler
 
 _log = logging.getLogger("localspec.drafters")
 
@@ -157,7 +157,7 @@ class Hybrid:
     ) -> None:
         """Take the drafters, the control of the draft model, and the order of a prompt for drafters that copy.
 
-        The end of a prompt that asks for an infill is not what the answer goes on from; see `models.fim`.
+        The end of a prompt that asks for an infill is not what the answer goes on from; see `models.text.fim`.
         """
         self.name = "+".join([*(drafter.name for drafter in free), *([model.name] if model else [])])
         self._free = tuple(free)

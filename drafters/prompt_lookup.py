@@ -8,7 +8,7 @@ The longest stretch that ends the text and also occurs earlier is found; what ca
 from collections.abc import Callable, Sequence
 
 from drafters.base import NO_DRAFT, Draft
-from models.sampling import Sampler
+from models.sampling.sampler import Sampler
 
 _RECENT = 64
 """Earlier occurrences that are compared: in a long run of blank lines there would be thousands."""

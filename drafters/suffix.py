@@ -14,7 +14,7 @@ from drafters.automaton import BORDER, SuffixAutomaton
 from drafters.base import NO_DRAFT, Draft
 from drafters.source_pointer import Resumption, SourcePointer
 from models.base import common_prefix
-from models.sampling import Sampler
+from models.sampling.sampler import Sampler
 
 _LENGTHS = (1, 2, 3, 4, 5, 8, 12)
 _MISSED = (0.68, 0.52, 0.38, 0.32, 0.21, 0.14, 0.02)

@@ -4,7 +4,7 @@ from typing import Protocol
 
 
 class Spellings(Protocol):
-    """What of a vocabulary decides it: see `models.base.Vocab`, and `models.gguf_vocab` for one that is in a file."""
+    """What of a vocabulary decides it: see `models.base.Vocab`, and `models.gguf.vocab` for one that is in a file."""
 
     size: int
     kind: str

@@ -1,11 +1,11 @@
 """Controllers on crafted curves, and rounds played on them, for the tests of the controller."""
 
-from app.engine.calibrate import VerifyCurve
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.controller_state import AnswerSettings
 from app.engine.control.draft_model_cost import ModelCost
-from app.engine.round import Round
-from app.engine.verify import Verdict
+from app.engine.costs.pass_cost import VerifyCurve
+from app.engine.decoding.round import Round
+from app.engine.decoding.verify import Verdict
 from drafters.base import NO_DRAFT, Draft
 from drafters.hybrid import ModelRequest
 

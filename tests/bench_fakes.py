@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from fakes import ScriptedDrafter
 
-from app.engine.bench import PLAIN, Answer, Arm, Bench, BenchPrompt, OnAnswer, Skipped, Turn
+from app.bench.measuring.arms import PLAIN, Answer, Arm, Bench, BenchPrompt, OnAnswer, Skipped, Turn
 from app.engine.decoding.controller import FixedLength
-from app.engine.ending import Finish
-from app.engine.stats import Stats
+from app.engine.decoding.ending import Finish
+from app.engine.decoding.stats import Stats
 from drafters.base import NullDrafter
 from models.base import Logits
-from models.sampling import SamplingParams
+from models.sampling.sampler import SamplingParams
 from models.toy import ToyModel
 
 COLD = SamplingParams(temperature=0, seed=3)

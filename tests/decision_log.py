@@ -28,24 +28,24 @@ from curves import PUBLISHED
 from replay import Cost, ReplayModel, Trace, VirtualClock, load
 
 import drafters.draft_model
-from app.engine.calibrate import QUICK_WIDTHS, VerifyCurve
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.controller_state import AnswerSettings
 from app.engine.control.draft_model_cost import ModelCost
 from app.engine.control.explain import explain
 from app.engine.control.policy import AdaptiveModelPolicy
 from app.engine.control.shared_control import BatchingController, SharedBatch
+from app.engine.conversation.session import Session
+from app.engine.costs.pass_cost import QUICK_WIDTHS, VerifyCurve
 from app.engine.decoding.controller import Controller, RoundPlan
-from app.engine.ending import Ending
-from app.engine.passes import Bounds, Pass
-from app.engine.round import Round
-from app.engine.session import Session
+from app.engine.decoding.ending import Ending
+from app.engine.decoding.round import Round
+from app.engine.decoding.shared_pass import Bounds, Pass
 from drafters.base import Draft
 from drafters.draft_model import DraftModel, Hindsight
 from drafters.hybrid import Hybrid, ModelRequest
 from drafters.suffix import SuffixDrafter
 from models.base import LanguageModel, Logits
-from models.sampling import Sampler, SamplingParams
+from models.sampling.sampler import Sampler, SamplingParams
 
 DATA = Path(__file__).parent / "data"
 GOLDEN = DATA / "decisions.json"

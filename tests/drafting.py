@@ -6,7 +6,7 @@ from fakes import END
 from hypothesis import strategies as st
 
 from drafters.draft_model import DraftModel, GoesOn
-from models.sampling import Sampler, SamplingParams
+from models.sampling.sampler import Sampler, SamplingParams
 from models.toy import ToyModel, ToyVocab
 
 VOCAB = ToyVocab()

@@ -1,6 +1,6 @@
 """Every way that chance can go: accept rules proved on a vocabulary of a few tokens, on fractions, with no statistics.
 
-`app.engine.verify.verify` itself is run. Its coins, and those of drafts, are a `Fate`: it follows a script of choices,
+`app.engine.decoding.verify.verify` itself is run. Its coins, and those of drafts, are a `Fate`: it follows a script of choices,
 and the script is changed until every path was taken once. The weights of all paths are summed, so the chance of every
 text is a fraction, and what a rule gets wrong is a number other than 0.
 """
@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from app.engine.verify import verify
+from app.engine.decoding.verify import verify
 from drafters.base import NO_DRAFT, Draft
-from models.accept import Accept
-from models.distribution import Distribution
-from models.sampling import SamplingParams
+from models.sampling.accept import Accept
+from models.sampling.distribution import Distribution
+from models.sampling.sampler import SamplingParams
 
 T = TypeVar("T")
 Text = tuple[int, ...]

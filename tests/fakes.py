@@ -9,17 +9,17 @@ from random import Random
 
 import numpy as np
 
+from app.engine.conversation.session import Session
 from app.engine.decoding.controller import Controller, FixedLength
-from app.engine.ending import Ending, Finish
-from app.engine.round import Round
-from app.engine.session import Session
-from app.engine.stats import Stats
+from app.engine.decoding.ending import Ending, Finish
+from app.engine.decoding.round import Round
+from app.engine.decoding.stats import Stats
 from drafters.base import NO_DRAFT, Draft, Drafter, NullDrafter
 from drafters.draft_model import Hindsight
 from drafters.hybrid import Ask, ModelRequest
 from models.base import LanguageModel, Logits, Vocab
 from models.errors import Cancelled, LocalspecError
-from models.sampling import Sampler, SamplingParams
+from models.sampling.sampler import Sampler, SamplingParams
 from models.toy import ToyModel, ToyVocab
 
 LETTERS = 28

@@ -24,24 +24,24 @@ from typing import Any
 
 import numpy as np
 
+from app.bench.measuring.arm_names import parse_arms
+from app.bench.measuring.arms import Answer, BenchPrompt, Skipped
+from app.bench.measuring.benchmark import BenchRun
 from app.complete.completer import WHOLE, Completer
 from app.complete.place import Place, Windows, window
 from app.complete.settings import Limits
 from app.complete.tidy import Around, tidy
-from app.desk import AnswerMessage, Desk
-from app.engine.bench import Answer, BenchPrompt, Skipped
-from app.engine.bench_arms import parse_arms
-from app.engine.bench_run import BenchRun
-from app.engine.load import Loader, LoadPlan
-from app.engine.messages import Said
-from app.engine.provenance import processor_name
-from app.engine.question import Question
-from app.engine.thread import Urgency
-from app.paths import machine_memory
+from app.engine.conversation.messages import Said
+from app.engine.costs.provenance import processor_name
+from app.engine.decoding.request import Question
+from app.engine.runtime.async_engine import AnswerMessage, Desk
+from app.engine.runtime.load import Loader, LoadPlan
+from app.engine.runtime.thread import Urgency
+from app.shell.paths import machine_memory
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
-from models.llama_load import LlamaOptions
-from models.sampling import SamplingParams
+from models.llama.load import LlamaOptions
+from models.sampling.sampler import SamplingParams
 
 _ENOUGH = 3
 """Passes that a median is taken of, at least."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from tiny_gguf import TOKENS
 
-from models.bindings import llama_cpp
-from models.llama import LlamaModel
+from models.llama.bindings import llama_cpp
+from models.llama.model import LlamaModel
 
 _SMILE = "\U0001f600"
 _LETTERS = TOKENS[:256]

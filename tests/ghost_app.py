@@ -2,7 +2,7 @@
 
 from textual.app import App, ComposeResult
 
-from app.ui.ghost_area import GhostArea
+from app.ui.editor.ghost_area import GhostArea
 
 TEXT = "def f(a):\n    return a\n\nx = f(1)\n"
 

@@ -159,7 +159,7 @@ ALL = ENDLESS | LARGE | INSIDES
 def outcome_of(source: str) -> dict[str, object]:
     """Render a template; return the error it ended in, and how long that took."""
     from models.errors import LocalspecError
-    from models.prompts import ChatTemplate, Message
+    from models.text.prompts import ChatTemplate, Message
 
     started = perf_counter()
     try:
@@ -176,7 +176,7 @@ def main() -> None:
     """Print the outcome of each template as a line of JSON, and at last the memory that all of them took."""
     from peak_memory import peak_bytes
 
-    from models import template_limits
+    from models.text import template_limits
 
     for name, source in ALL.items():
         # What ends for its size must not end for its time, and what takes long should not take long here.

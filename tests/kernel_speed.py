@@ -19,9 +19,9 @@ from gguf import LlamaFileType
 from tiny_gguf import write_experts, write_llama
 
 from models.kernels.compiling import OFF
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
-from models.requantise import requantise
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
+from models.llama.requantise import requantise
 
 _WIDTHS = (1, 2, 4, 8, 16, 32)
 _TYPES = {name: LlamaFileType[f"MOSTLY_{name}"] for name in ("IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S")}

@@ -65,8 +65,8 @@ def mutated(seed: int, good: list[bytes]) -> bytes:
 def outcome_of(path: Path) -> str:
     """Return "read" or "refused"; a refusal must help, and be the same for a list as for the model alone."""
     from models.errors import ModelFileError
-    from models.gguf_strings import KnownStrings
-    from models.model_info import glance, model_info
+    from models.gguf.model_info import glance, model_info
+    from models.gguf.strings import KnownStrings
 
     refused, at_a_glance = refusal_of(lambda: model_info(path)), refusal_of(lambda: glance(path, KnownStrings()))
     if refused is None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from models.bindings import kernels
 from models.errors import LocalspecError
-from models.file_lock import locked
 from models.kernels.compiling import check_possible, compiled
+from models.llama.bindings import kernels
+from models.system.file_lock import locked
 
 
 @contextmanager

@@ -6,8 +6,8 @@ import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 from numpy.typing import NDArray
 
-from models.bindings import ggml_function
 from models.kernels.check import GRIDS, blocks_of_bits
+from models.llama.bindings import ggml_function
 
 
 def packed(weights: NDArray[np.float32], kind: int) -> NDArray[np.uint8]:

@@ -11,10 +11,10 @@ from textual.containers import Vertical
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from app.ui.completion_popup import CompletionPopup
-from app.ui.prompt import Prompt
-from app.ui.prompt_area import PromptArea
-from app.ui.prompt_history import PromptHistory
+from app.ui.prompt.completion_popup import CompletionPopup
+from app.ui.prompt.prompt import Prompt
+from app.ui.prompt.prompt_area import PromptArea
+from app.ui.prompt.prompt_history import PromptHistory
 
 COMMANDS = {"help": "these lines", "draft": "who guesses", "undo": "forget the last turn", "quit": "leave"}
 DRAFTERS = ("off", "lookup", "suffix")

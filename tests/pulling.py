@@ -36,7 +36,7 @@ def hub_with_models(patch: pytest.MonkeyPatch) -> Iterator[HubState]:
     for name in ("HF_HUB_CACHE", "HF_HOME", "HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "OLLAMA_MODELS"):
         patch.delenv(name, raising=False)
     patch.setenv("NO_PROXY", "127.0.0.1")
-    patch.setattr("models.hub.time.sleep", lambda _: None)
+    patch.setattr("models.library.hub.time.sleep", lambda _: None)
     with hub_server() as state:
         for quant, size in QUANTS.items():
             state.add(REPO, f"m-{quant}.gguf", model(size))

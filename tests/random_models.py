@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from models.abort import AbortFlag
-    from models.probe_watch import Outcome
+    from models.llama.probe_watch import Outcome
 
 ARCHITECTURES = (
     "llama", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi2", "phi3", "gpt2", "gptneox", "falcon", "mpt", "bloom",
@@ -120,7 +120,7 @@ def vocabulary(random: Random) -> dict[str, Any]:
 
 
 def _type(random: Random, model: Model) -> None:
-    from models.quantisation import TENSOR_TYPES
+    from models.gguf.quantisation import TENSOR_TYPES
 
     name = random.choice([*model.tensors])
     shape, _ = model.tensors[name]
@@ -134,7 +134,7 @@ def _types(random: Random, model: Model) -> None:
 
 
 def _shape(random: Random, model: Model) -> None:
-    from models.quantisation import TENSOR_TYPES
+    from models.gguf.quantisation import TENSOR_TYPES
 
     name = random.choice([*model.tensors])
     shape, kind = model.tensors[name]
@@ -221,7 +221,7 @@ def written(path: Path, seed: int) -> Path:
 
 def write_model(path: Path, model: Model, random: Random) -> Path:
     """Write a file with weights that are 0, or begin at random; return `path`."""
-    from models.quantisation import TENSOR_TYPES
+    from models.gguf.quantisation import TENSOR_TYPES
 
     described, offset = b"", 0
     for name, (shape, code) in model.tensors.items():
@@ -260,8 +260,8 @@ def _value(value: Any) -> bytes:
 
 
 def watch_fork(command: Sequence[str], seconds: float, variables: Mapping[str, str], _: "AbortFlag") -> "Outcome":
-    """Do as `models.probe_watch.watch` does, with a child that is forked from this process."""
-    from models import probe_watch
+    """Do as `models.llama.probe_watch.watch` does, with a child that is forked from this process."""
+    from models.llama import probe_watch
 
     with tempfile.TemporaryDirectory() as folder:
         report, said = Path(folder) / "report", Path(folder) / "said"
@@ -286,9 +286,9 @@ def watch_fork(command: Sequence[str], seconds: float, variables: Mapping[str, s
 
 def _be_child(command: Sequence[str], variables: Mapping[str, str], said: Path) -> None:
     """Be the child of a probe; never returns."""
-    from models.bindings import leave_kernels_out
     from models.kernels.compiling import OFF
-    from models.probe_child import main
+    from models.llama.bindings import leave_kernels_out
+    from models.llama.probe_child import main
 
     try:
         handle = os.open(said, os.O_WRONLY | os.O_CREAT)
@@ -306,7 +306,7 @@ def _be_child(command: Sequence[str], variables: Mapping[str, str], said: Path) 
 def outcome_of(path: Path, memory: Path) -> str:
     """Return in a word how a first load of a file ends; "wrong: ..." for what must not be."""
     from models.errors import LocalspecError
-    from models.probe import try_decode
+    from models.llama.probe import try_decode
 
     try:
         try_decode(path, memory)
@@ -323,11 +323,11 @@ def outcome_of(path: Path, memory: Path) -> str:
 
 def main(first: int, count: int) -> None:
     """Try so many files; print how they ended, the slowest, and what did not end as it should."""
-    import models.probe
-    from models.bindings import llama_cpp
+    import models.llama.probe
+    from models.llama.bindings import llama_cpp
 
     llama_cpp()
-    models.probe.watch = watch_fork  # type: ignore[assignment]
+    models.llama.probe.watch = watch_fork  # type: ignore[assignment]
     outcomes: Counter[str] = Counter()
     wrong, slowest, which = [], 0.0, 0
     with tempfile.TemporaryDirectory() as folder:
@@ -345,7 +345,7 @@ def main(first: int, count: int) -> None:
 
 
 def _waited_here() -> float:
-    from models.probe_watch import _waited
+    from models.llama.probe_watch import _waited
 
     return _waited(os.getpid())
 

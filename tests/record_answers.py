@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 from recorded import Recorded, write
 
-from app.engine.load import LoadPlan
-from app.engine.messages import Message, Said
-from app.engine.question import Question
-from app.engine.worker import Worker
+from app.engine.conversation.messages import Message, Said
+from app.engine.decoding.request import Question
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.worker import Worker
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
-from models.exact_width import WIDEST
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
-from models.prompts import Message as Turn
-from models.sampling import SamplingParams
+from models.llama.exact_width import WIDEST
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
+from models.sampling.sampler import SamplingParams
+from models.text.prompts import Message as Turn
 
 _TARGET, _DRAFT = "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
 _WIDTHS, _RATIOS = (1, 2, 3, 4, 5, 6, 8, 16, 32, 512), (1, 1.41, 1.8, 1.5, 1.9, 2.3, 2.7, 3.3, 5.8, 80)

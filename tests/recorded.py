@@ -14,8 +14,8 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from app.engine.messages import Ended, Message, Ready, Said, Watched
-from app.engine.session import Reading
+from app.engine.conversation.messages import Ended, Message, Ready, Said, Watched
+from app.engine.conversation.session import Reading
 
 FILE = Path(__file__).parent / "data" / "answers.jsonl.gz"
 _KINDS: dict[str, type] = {kind.__name__: kind for kind in (Ready, Reading, Said, Watched, Ended)}

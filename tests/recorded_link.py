@@ -15,21 +15,21 @@ from textual.app import App
 from textual.widgets import Input, TextArea
 from ui_chat import Chat, overhear, request
 
-from app.engine.load import LoadPlan
-from app.engine.messages import Message
-from app.engine.question import Question
-from app.ui.app import ChatApp
-from app.ui.chat_screen import ChatScreen
-from app.ui.flow import Flow
-from app.ui.link import Post
-from app.ui.messages import Heard, LoadProgress, Mail
+from app.engine.conversation.messages import Message
+from app.engine.decoding.request import Question
+from app.engine.runtime.load import LoadPlan
+from app.ui.chat.app import ChatApp
+from app.ui.chat.chat_screen import ChatScreen
+from app.ui.chat.link import Post
+from app.ui.chat.messages import Heard, LoadProgress, Mail
+from app.ui.panel.flow import Flow
 from drafters.registry import DrafterSpec
 
 _MEMORY = 1_912_602_624
 
 
 class RecordedLink:
-    """A `app.ui.link.Link` that does nothing by itself but count the jobs."""
+    """A `app.ui.chat.link.Link` that does nothing by itself but count the jobs."""
 
     def __init__(self, _: LoadPlan, post: Post) -> None:
         self._post = post
@@ -166,8 +166,8 @@ def _blanks_apart(part: Segment) -> Iterator[Segment]:
 
 def stand_still(monkeypatch: Any) -> None:
     """Let nothing on the screen depend on the moment or the machine: cursors don't blink, memory is always the same."""
-    monkeypatch.setattr("app.ui.mailbox._LONGEST", 0.001)
-    monkeypatch.setattr("app.ui.mailbox._SHORTEST", 0.001)
+    monkeypatch.setattr("app.ui.chat.mailbox._LONGEST", 0.001)
+    monkeypatch.setattr("app.ui.chat.mailbox._SHORTEST", 0.001)
     monkeypatch.setattr(TextArea, "_toggle_cursor_blink_visible", lambda _: None)
     monkeypatch.setattr(Input, "_toggle_cursor", lambda _: None)
-    monkeypatch.setattr("app.ui.chat_screen.Flow", partial(Flow, lambda: _MEMORY))
+    monkeypatch.setattr("app.ui.chat.chat_screen.Flow", partial(Flow, lambda: _MEMORY))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from drafters.memory import MOST_BYTES, Place, TextMemory
+from drafters.history.store import MOST_BYTES, Place, TextMemory
 from models.toy import ToyVocab
 
 

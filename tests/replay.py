@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
+from app.engine.conversation.session import Session
 from app.engine.decoding.controller import Controller
-from app.engine.ending import Ending
-from app.engine.round import Round
-from app.engine.session import Session
-from app.engine.stats import Snapshot
+from app.engine.decoding.ending import Ending
+from app.engine.decoding.round import Round
+from app.engine.decoding.stats import Snapshot
 from drafters.base import Drafter
 from models.base import AddedToken, Logits, RewindSupport
-from models.sampling import Sampler, SamplingParams
+from models.sampling.sampler import Sampler, SamplingParams
 
 _WINDOWS, _LEFT = (9, 17, 33, 65), (0.35, 0.57, 0.75, 0.87, 0.95)
 """Share of a draft model's right guesses that are left with so many of the last tokens: under 9, 17, ..."""
@@ -30,7 +30,7 @@ _COPIED = {"code": 0.2, "edit": 0.25, "rag": 0.28, "summarize": 0.65}
 Both measured on Qwen2.5-Coder 0.5B (IQ4_NL) for 1.5B, 108 greedy answers of nine classes, windows of 1 to 128 tokens.
 """
 _GRID, _RIVALS = 64, 63
-"""Rivals of a guess have ids of their own, which `models.sampling.share` counts one by one: it sees what was sure."""
+"""Rivals of a guess have ids of their own, which `models.sampling.sampler.share` counts one by one: it sees what was sure."""
 _NEVER = -1e4
 Cost = Callable[[int, int], float]
 """Seconds of a pass over (width, depth) tokens."""

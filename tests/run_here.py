@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from run_localspec import environment
 
-from app.cli import run_command_line
+from app.command_line.cli import run_command_line
 
 
 @dataclass(frozen=True, slots=True)

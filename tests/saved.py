@@ -6,20 +6,20 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from app.engine.ending import Finish
-from app.engine.messages import Ended, Said
-from app.engine.question import Question
-from app.engine.round import Round
-from app.engine.stats import Stats
-from app.engine.verify import Verdict
+from app.engine.conversation.messages import Ended, Said
+from app.engine.decoding.ending import Finish
+from app.engine.decoding.request import Question
+from app.engine.decoding.round import Round
+from app.engine.decoding.stats import Stats
+from app.engine.decoding.verify import Verdict
 from app.history.branch import current_branch, other_branches
 from app.history.recorder import Recorder
 from app.history.records import Answer, Conversation, Entry
 from app.history.store import Store
 from drafters.base import NO_DRAFT
-from models.accept import Accept
-from models.prompts import Message
-from models.sampling import SamplingParams
+from models.sampling.accept import Accept
+from models.sampling.sampler import SamplingParams
+from models.text.prompts import Message
 
 ANSWER = Answer("big", "/models/big.gguf", "suffix", "coupled", "end", {"seed": 7}, {"emitted": 3}, (1, 2, 3))
 

@@ -26,10 +26,10 @@ from pseudo_terminal import PseudoTerminal
 from textual._compositor import CompositorUpdate
 from textual.app import App, ComposeResult
 
-from app.engine.provenance import processor_name
+from app.engine.costs.provenance import processor_name
 from app.history.export import to_record
 from app.history.store import Store
-from app.ui.transcript import Transcript
+from app.ui.transcript.transcript import Transcript
 
 QUESTION = "Write a long tutorial about binary search trees in Python, with code for each step."
 SIZE = (120, 36)

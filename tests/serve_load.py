@@ -30,7 +30,7 @@ from typing import Any
 import httpx2
 from serve_load_clients import Asked, Known, Tally, alone, headers, questions, turns, window
 
-from app.engine.bench_stats import geometric_mean, interval
+from app.bench.measuring.arithmetic import geometric_mean, interval
 
 _LOADING = 300
 """Seconds that a server has to load its model."""

@@ -19,19 +19,19 @@ from httpx2 import Response
 from run_localspec import ROOT, environment
 from starlette.testclient import TestClient
 
-from app.desk import Desk
+from app.engine.runtime.async_engine import Desk
 from app.serve.command import read_serve
 from app.serve.options import serve
-from app.serve.server import serve as serve_until_ended
 from app.serve.service import Service
 from app.serve.settings import ServePlan
-from app.serve.web import make_app
-from app.terminal import Terminal
+from app.serve.web.routes import make_app
+from app.serve.web.server import serve as serve_until_ended
+from app.shell.terminal import Terminal
 
 T = TypeVar("T")
 URL = "http://127.0.0.1:8080"
 _START = (
-    "from app.cli import command_line, run_command_line; from app.serve.options import serve; "
+    "from app.command_line.cli import command_line, run_command_line; from app.serve.options import serve; "
     "command_line.add_command(serve); run_command_line()"
 )
 

@@ -19,22 +19,22 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from numpy.typing import NDArray
 
-from app.engine import load
-from app.engine.ending import Finish
-from app.engine.load import LoadPlan
-from app.engine.messages import Ended, Message, Ready, Said
-from app.engine.question import Question
-from app.engine.session import Reading
-from app.engine.worker import Worker
+from app.engine.conversation.messages import Ended, Message, Ready, Said
+from app.engine.conversation.session import Reading
+from app.engine.decoding.ending import Finish
+from app.engine.decoding.request import Question
+from app.engine.runtime import load
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.worker import Worker
 from drafters.draft_model import DraftModel
 from drafters.hybrid import Hybrid
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.base import common_prefix
 from models.errors import Cancelled, ContextFullError, ModelFileError
-from models.llama_load import LlamaOptions
-from models.prompts import Message as Turn
-from models.sampling import SamplingParams
+from models.llama.load import LlamaOptions
+from models.sampling.sampler import SamplingParams
+from models.text.prompts import Message as Turn
 from models.toy import ToyModel, ToyVocab
 
 WORD = END + 1

@@ -11,8 +11,8 @@ from statistics import fmean, median
 
 import numpy as np
 
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
 
 _BEFORE, _STEPS = 256, 512
 """Tokens of the text that are read first, and those that are stepped through."""

@@ -12,10 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from drafters.base import Draft, Drafter, NullDrafter
 from drafters.draft_model import DraftModel
+from drafters.history.drafter import Recall
 from drafters.prompt_lookup import PromptLookup
-from drafters.recall import Recall
 from drafters.suffix import SuffixDrafter
-from models.sampling import Sampler, SamplingParams
+from models.sampling.sampler import Sampler, SamplingParams
 from models.toy import ToyModel, ToyVocab
 
 VOCAB = ToyVocab()

@@ -14,8 +14,8 @@ from tiny_gguf import write_hybrid, write_llama, write_recurrent, write_swa
 from models.abort import AbortFlag
 from models.base import LanguageModel, Logits
 from models.errors import Cancelled, ContextFullError, LocalspecError
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
 from models.toy import ToyModel
 
 

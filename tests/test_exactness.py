@@ -31,10 +31,10 @@ from fakes import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.engine.calibrate import VerifyCurve
 from app.engine.control.draft_model_cost import ModelCost
-from app.engine.ending import Finish
-from app.engine.session import Session
+from app.engine.conversation.session import Session
+from app.engine.costs.pass_cost import VerifyCurve
+from app.engine.decoding.ending import Finish
 from drafters.base import Drafter, NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.hybrid import Eager, Hybrid
@@ -42,7 +42,7 @@ from drafters.prompt_lookup import PromptLookup
 from drafters.suffix import SuffixDrafter
 from models.base import LanguageModel
 from models.errors import Cancelled
-from models.sampling import SamplingParams
+from models.sampling.sampler import SamplingParams
 from models.toy import ToyModel, ToyVocab
 
 DRAFT_LENGTHS = (1, 3, 4, 8, 16)

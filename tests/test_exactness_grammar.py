@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from toy_answers import rounds_of, toy_messages
 
-from app.engine.guided import possible
-from app.engine.messages import Ended
+from app.engine.conversation.messages import Ended
+from app.engine.decoding.grammar import possible
 from drafters.draft_model import DraftModel
-from models.accept import Accept
 from models.base import Logits
-from models.grammar import Grammar
-from models.grammar_state import GrammarState
-from models.sampling import Sampler, SamplingParams
+from models.forms.grammar import Grammar
+from models.forms.grammar_state import GrammarState
+from models.sampling.accept import Accept
+from models.sampling.sampler import Sampler, SamplingParams
 from models.toy import ToyModel, ToyVocab
 
 RHYME = Grammar.of_text('root ::= "the " ("cat" | "hat" | [a-m]+) (" sat on " [a-z ]+ "." | "." "\\n" root)')
@@ -53,9 +53,9 @@ def test_a_draft_is_checked_only_as_far_as_it_fits(tmp_path: Path, monkeypatch: 
     twisted = {"grammar": Grammar.of_text('root ::= ("the cat sat on the hut. ")+'), "adapt": False}
     for drafter in ("lookup", "suffix"):
         whole = answer(tmp_path, drafter, **twisted)
-        monkeypatch.setattr("app.engine.speculate.possible", lambda draft, *_: draft)
+        monkeypatch.setattr("app.engine.decoding.speculate.possible", lambda draft, *_: draft)
         uncut = answer(tmp_path, drafter, **twisted)
-        monkeypatch.setattr("app.engine.speculate.possible", possible)
+        monkeypatch.setattr("app.engine.decoding.speculate.possible", possible)
         assert uncut.answer == whole.answer, "what can't come is rejected anyway"
         assert rejected(uncut) > rejected(whole)
 
@@ -133,7 +133,7 @@ def test_a_grammar_that_is_followed_wrongly_shows(
     broken: type[GrammarState], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = answer(tmp_path, "off", temperature=0.8)
-    monkeypatch.setattr("models.grammar_state.GrammarState", broken)
+    monkeypatch.setattr("models.forms.grammar_state.GrammarState", broken)
     try:
         drafted = answer(tmp_path, "toy", temperature=0.8, adapt=False, draft_length=5).answer
     except Exception as error:

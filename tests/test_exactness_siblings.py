@@ -28,18 +28,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from two_guesses import BRANCHES, TwoGuesses, came_true, toy_draft, two_guesses, with_second_guesses
 
-from app.engine.calibrate import VerifyCurve
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.draft_model_cost import ModelCost
-from app.engine.ending import Finish
-from app.engine.session import Session
+from app.engine.conversation.session import Session
+from app.engine.costs.pass_cost import VerifyCurve
+from app.engine.decoding.ending import Finish
 from drafters.base import Draft, Drafter
 from drafters.draft_model import DraftModel
 from drafters.hybrid import Eager, Hybrid
 from drafters.suffix import SuffixDrafter
 from models.base import LanguageModel
 from models.errors import Cancelled
-from models.sampling import SamplingParams
+from models.sampling.sampler import SamplingParams
 from models.toy import ToyVocab
 
 SIZES = ((1, 1), (2, BRANCHES), (4, 2), (8, 4))

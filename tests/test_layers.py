@@ -7,12 +7,12 @@ import pytest
 from run_localspec import ROOT
 
 FORBIDDEN = {
-    "models.sampling": ["llama_cpp", "drafters", "app", "click"],
+    "models.sampling.sampler": ["llama_cpp", "drafters", "app", "click"],
     "models.toy": ["llama_cpp", "drafters", "app", "click"],
     "drafters.prompt_lookup": ["llama_cpp", "app", "click"],
     "drafters.draft_model": ["llama_cpp", "app", "click"],
-    "app.engine.speculate": ["llama_cpp", "click", "textual", "huggingface_hub"],
-    "app.engine.thread": ["llama_cpp", "click", "textual", "huggingface_hub"],
+    "app.engine.decoding.speculate": ["llama_cpp", "click", "textual", "huggingface_hub"],
+    "app.engine.runtime.thread": ["llama_cpp", "click", "textual", "huggingface_hub"],
 }
 
 

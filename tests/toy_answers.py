@@ -7,18 +7,18 @@ from tempfile import TemporaryDirectory
 
 from fakes import FakeClock
 
-from app.engine.load import LoadPlan
-from app.engine.messages import Ended, Message, Ready, Said, Watched
-from app.engine.question import Question
-from app.engine.round import Clock
-from app.engine.worker import Worker
-from app.ui.flow import Flow
+from app.engine.conversation.messages import Ended, Message, Ready, Said, Watched
+from app.engine.decoding.request import Question
+from app.engine.decoding.round import Clock
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.worker import Worker
+from app.ui.panel.flow import Flow
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
-from models.accept import Accept
-from models.llama_load import LlamaOptions
-from models.prompts import Message as Turn
-from models.sampling import SamplingParams
+from models.llama.load import LlamaOptions
+from models.sampling.accept import Accept
+from models.sampling.sampler import SamplingParams
+from models.text.prompts import Message as Turn
 
 PROMPT = "the cat sat on the mat. the cat sat on the hat. the cat"
 

@@ -8,7 +8,7 @@ from textual.app import App, ComposeResult
 from textual.message import Message
 from textual.pilot import Pilot
 
-from app.ui.transcript import Transcript
+from app.ui.transcript.transcript import Transcript
 
 CODE = "```python\nx = 1\n```"
 

@@ -10,13 +10,13 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from app.engine.load import Loader, LoadPlan
-from app.request import Request, read_request
-from app.ui import actions
-from app.ui.app import ChatApp
-from app.ui.chat_screen import ChatScreen
-from app.ui.link import EngineLink, Link, Post
-from app.ui.messages import Heard, Mail
+from app.engine.runtime.load import Loader, LoadPlan
+from app.flags.request import Request, read_request
+from app.ui.chat import actions
+from app.ui.chat.app import ChatApp
+from app.ui.chat.chat_screen import ChatScreen
+from app.ui.chat.link import EngineLink, Link, Post
+from app.ui.chat.messages import Heard, Mail
 from models.base import LanguageModel
 from models.toy import ToyModel
 
@@ -25,7 +25,7 @@ WIDE = (140, 40)
 
 def request(**changes: Any) -> Request:
     """Return what `localspec run toy` asks for, with some flags changed."""
-    from app.cli import command_line
+    from app.command_line.cli import command_line
 
     command = command_line.commands["run"]
     context = command.make_context("run", ["toy", "-n", "40", "--seed", "1", "--draft", "lookup", "-c", "2000"])

@@ -14,25 +14,25 @@ from textual.pilot import Pilot
 
 from app.complete.completer import Completer
 from app.complete.settings import CompletionSettings
-from app.desk import AnswerMessage, Desk
-from app.engine.ending import Finish
-from app.engine.load import LoadPlan
-from app.engine.messages import Ended, Ready, Said, Watched
-from app.engine.question import Question
-from app.engine.session import Reading
-from app.engine.thread import Urgency
-from app.engine.worker import Worker
-from app.request import Request, ScreenSettings
-from app.ui.edit_app import EditApp, engine_for
-from app.ui.edit_desk import WatchedDesk
-from app.ui.edit_file import open_file
-from app.ui.edit_screen import EditScreen, MakeEngine
-from app.ui.flow import Flow
-from app.ui.ghost_area import GhostArea
+from app.engine.conversation.messages import Ended, Ready, Said, Watched
+from app.engine.conversation.session import Reading
+from app.engine.decoding.ending import Finish
+from app.engine.decoding.request import Question
+from app.engine.runtime.async_engine import AnswerMessage, Desk
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.thread import Urgency
+from app.engine.runtime.worker import Worker
+from app.flags.request import Request, ScreenSettings
+from app.ui.editor.app import EditApp, engine_for
+from app.ui.editor.file import open_file
+from app.ui.editor.ghost_area import GhostArea
+from app.ui.editor.screen import EditScreen, MakeEngine
+from app.ui.editor.watched_engine import WatchedDesk
+from app.ui.panel.flow import Flow
 from drafters.registry import parse_drafter
 from models.errors import LocalspecError
-from models.llama_load import LlamaOptions
-from models.sampling import SamplingParams
+from models.llama.load import LlamaOptions
+from models.sampling.sampler import SamplingParams
 
 CODE = '''"""Two shapes."""
 

@@ -4,13 +4,13 @@ from typing import Any
 
 from bench_fakes import answer
 
-from app.engine.bench_run import Conditions
-from app.engine.certify import Compared
-from app.engine.fork import Fork, ForkKind
-from app.engine.provenance import ModelRecord, Provenance, Settings
-from app.engine.stats import Stats
-from app.verify.findings import Findings
-from app.verify.request import read_verify
+from app.bench.measuring.benchmark import Conditions
+from app.engine.costs.provenance import ModelRecord, Provenance, Settings
+from app.engine.decoding.stats import Stats
+from app.verify.tokens.certify import Compared
+from app.verify.tokens.findings import Findings
+from app.verify.tokens.fork import Fork, ForkKind
+from app.verify.tokens.request import read_verify
 
 DEFAULTS: dict[str, Any] = {
     "model_option": None, "draft": None, "vs": (), "prompts": None, "classes": ("chat",), "limit": None, "predict": 40,

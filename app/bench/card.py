@@ -5,13 +5,13 @@ from pathlib import Path
 
 from app.bench.findings import Findings
 from app.catalog.pairs import card_files, store_card
-from app.engine.load import TOY
-from models.catalog import find_model
+from app.engine.runtime.load import TOY
 from models.errors import LocalspecError
-from models.fingerprint import fingerprint
-from models.llama_load import LlamaOptions
-from models.machine import machine_id
-from models.pair_card import read_card
+from models.gguf.fingerprint import fingerprint
+from models.library.catalog import find_model
+from models.library.pair_card import read_card
+from models.llama.load import LlamaOptions
+from models.system.machine import machine_id
 
 _ARM = "auto"
 """What `run` does."""

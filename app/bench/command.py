@@ -4,16 +4,16 @@ import time
 
 from app.bench.card import note_in_cards
 from app.bench.findings import Findings
+from app.bench.measuring.arms import Skipped
+from app.bench.measuring.benchmark import BenchRun
 from app.bench.progress import AnswerProgress, tell_nothing
 from app.bench.record import record
 from app.bench.report import report
 from app.bench.request import BenchRequest
-from app.engine.bench import Skipped
-from app.engine.bench_run import BenchRun
-from app.engine.load import Loader
-from app.exit_codes import INTERRUPTED
-from app.interrupt import run_interruptible
-from app.terminal import Terminal
+from app.engine.runtime.load import Loader
+from app.shell.exit_codes import INTERRUPTED
+from app.shell.interrupt import run_interruptible
+from app.shell.terminal import Terminal
 from models.abort import AbortFlag
 from models.errors import Cancelled
 

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from app.bench.measuring.arms import PLAIN, Answer, Skipped
+from app.bench.measuring.benchmark import Conditions
+from app.bench.measuring.results import Oracle, Overall, Result, overall, results
 from app.bench.request import BenchRequest
-from app.engine.bench import PLAIN, Answer, Skipped
-from app.engine.bench_results import Oracle, Overall, Result, overall, results
-from app.engine.bench_run import Conditions
 from models.errors import DivergedError
 
 

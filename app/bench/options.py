@@ -5,7 +5,7 @@ from collections.abc import Callable
 import click
 from click.core import ParameterSource
 
-from app.options import MODEL_OPTIONS, NO_DRAFT_COPY, SHAPING_OPTIONS, Command, ModelName, add_options, option
+from app.flags.options import MODEL_OPTIONS, NO_DRAFT_COPY, SHAPING_OPTIONS, Command, ModelName, add_options, option
 from drafters.registry import WITHOUT_MODEL
 
 _WHAT, _DRAFT, _SAMPLING, _OUTPUT = "What to measure", "Speculation", "Sampling", "Output"

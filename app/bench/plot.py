@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from app.bench.findings import Findings
-from app.engine.bench_results import Result
-from app.engine.bench_stats import geometric_mean
-from app.engine.calibrate import VerifyCurve
+from app.bench.measuring.arithmetic import geometric_mean
+from app.bench.measuring.results import Result
+from app.engine.costs.pass_cost import VerifyCurve
 from models.errors import LocalspecError
 
 _INCHES = (9.0, 3.2)

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Sequence
 
-from app.engine.bench import BenchPrompt, Skipped
-from app.terminal import Terminal, bar, time_left
+from app.bench.measuring.arms import BenchPrompt, Skipped
+from app.shell.terminal import Terminal, bar, time_left
 from models.errors import LocalspecError
 
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from importlib import resources
 from typing import Any
 
-from app.engine.bench import BenchPrompt
-from app.input_bytes import read_input
-from app.text_encoding import decoded
+from app.bench.measuring.arms import BenchPrompt
+from app.shell.input_bytes import read_input
+from app.shell.text_encoding import decoded
 from models.errors import UsageError
-from models.grammar import Grammar
-from models.home import at_home
+from models.forms.grammar import Grammar
+from models.system.home import at_home
 
 _BUILT_IN = "prompts.jsonl"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from app import __version__
 from app.bench.findings import Findings
-from app.engine.bench import Answer
+from app.bench.measuring.arms import Answer
 
 SCHEMA = 1
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from app.bench.findings import Findings
-from app.engine.bench_results import Overall, Result, milliseconds
-from app.engine.bench_run import Conditions
-from models.counted import counted
+from app.bench.measuring.benchmark import Conditions
+from app.bench.measuring.results import Overall, Result, milliseconds
+from models.system.counted import counted
 
 _WIDTH = 100
 _A_TENTH = 0.0995

@@ -6,18 +6,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from app.bench.measuring.arm_names import ArmSpec, parse_arms
+from app.bench.measuring.arms import BenchPrompt
 from app.bench.prompts import choose, names_in, read_prompts
-from app.engine.bench import BenchPrompt
-from app.engine.bench_arms import ArmSpec, parse_arms
-from app.engine.calibrate import QUICK_WIDTHS
-from app.engine.load import LoadPlan
-from app.extras import install_command
-from app.request import read_plan, read_sampling
+from app.engine.costs.pass_cost import QUICK_WIDTHS
+from app.engine.runtime.load import LoadPlan
+from app.flags.request import read_plan, read_sampling
+from app.shell.extras import install_command
 from drafters.registry import DrafterSpec
-from models.catalog import STARTER
 from models.errors import UsageError
-from models.home import at_home
-from models.sampling import SamplingParams
+from models.library.catalog import STARTER
+from models.sampling.sampler import SamplingParams
+from models.system.home import at_home
 
 _PLOTS = (".svg", ".png")
 

@@ -4,16 +4,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.engine.known_costs import KnownCosts, known_target
-from app.engine.predict_files import Foreseen, foresee, foresee_file
+from app.engine.costs.known_costs import KnownCosts, known_target
+from app.engine.costs.speedup_for_files import Foreseen, foresee, foresee_file
 from models.errors import ModelFileError
-from models.families import Sibling, is_sibling, sibling_of
-from models.gguf_header import read_model
-from models.gguf_pair import ReadModel, check_read, read
-from models.gguf_strings import KnownStrings
-from models.local import LocalModel
-from models.memory import Room, default_context, plan_memory
-from models.model_info import ModelInfo
+from models.gguf.header import read_model
+from models.gguf.model_info import ModelInfo
+from models.gguf.pair import ReadModel, check_read, read
+from models.gguf.strings import KnownStrings
+from models.library.families import Sibling, is_sibling, sibling_of
+from models.library.local import LocalModel
+from models.llama.memory import Room, default_context, plan_memory
 
 _PADDING = 4096
 """Tokens by which vocabularies of one family may differ: ids that only round the size up."""

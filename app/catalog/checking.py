@@ -9,20 +9,20 @@ from app.catalog.foreseen import prediction_lines, prediction_record
 from app.catalog.pairs import taken_apart
 from app.catalog.templates import broken_templates, template_words
 from app.catalog.words import in_a_line, memory_row, plain, size
-from app.columns import table, wrapped
-from app.engine.known_costs import known_target
-from app.engine.predict_files import Foreseen, foresee_file
-from app.paths import machine_memory
-from app.terminal import Terminal
-from models.cache_types import CacheTypes
-from models.catalog import find_model
-from models.devices import gpus
+from app.engine.costs.known_costs import known_target
+from app.engine.costs.speedup_for_files import Foreseen, foresee_file
+from app.shell.columns import table, wrapped
+from app.shell.paths import machine_memory
+from app.shell.terminal import Terminal
 from models.errors import MemoryLimitError, PairError
-from models.gguf_header import read_model
-from models.gguf_pair import PairFindings, ReadModel, check_read, has_end, read, token_words
-from models.machine import available_memory
-from models.memory import MemoryPlan, Need, Room, beyond_training, default_context, largest_context, room_for
-from models.model_info import ModelInfo
+from models.gguf.header import read_model
+from models.gguf.model_info import ModelInfo
+from models.gguf.pair import PairFindings, ReadModel, check_read, has_end, read, token_words
+from models.library.catalog import find_model
+from models.llama.cache_types import CacheTypes
+from models.llama.devices import gpus
+from models.llama.memory import MemoryPlan, Need, Room, beyond_training, default_context, largest_context, room_for
+from models.system.machine import available_memory
 
 _HEAD = ("", "weights", "cache", "buffers", "together")
 _ROLES = ("target", "draft")

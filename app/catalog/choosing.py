@@ -7,15 +7,15 @@ from pathlib import Path
 
 from app.catalog.words import free_in, size
 from models.errors import MemoryLimitError, ModelFileError
-from models.gguf import part_names
-from models.gguf_header import Header
-from models.hub_files import HubFile, Repository
-from models.hub_header import HubHeaders
-from models.memory import MemoryPlan, Room, plan_memory
-from models.model_info import ModelInfo, info_of
-from models.names import MAIN, HubName
-from models.quantisation_names import ambiguous, has_label, is_head, label_of, labelled
-from models.whole_model import is_whole_model
+from models.gguf.file import part_names
+from models.gguf.header import Header
+from models.gguf.model_info import ModelInfo, info_of
+from models.gguf.quantisation_names import ambiguous, has_label, is_head, label_of, labelled
+from models.library.hub_files import HubFile, Repository
+from models.library.hub_header import HubHeaders
+from models.library.names import MAIN, HubName
+from models.library.whole_model import is_whole_model
+from models.llama.memory import MemoryPlan, Room, plan_memory
 
 USUAL = "Q4_K_M"
 _FOR_DRAFTS = ("Q4_0", "Q8_0", USUAL)

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 
 from app.catalog.words import plain, size
-from app.terminal import Terminal
+from app.shell.terminal import Terminal
 
 _WINDOW = 5.0
 """Seconds whose speed is shown: a connection changes, and the mean of an hour would not."""

@@ -3,9 +3,9 @@
 from typing import Any
 
 from app.catalog.words import size
-from app.columns import table, wrapped
-from app.engine.predict import ACCEPTANCE, Case, Gain
-from app.engine.predict_files import Foreseen
+from app.engine.costs.speedup_for_files import Foreseen
+from app.engine.costs.speedup_model import ACCEPTANCE, Case, Gain
+from app.shell.columns import table, wrapped
 
 _HEAD = ("", "right", "guesses", "speed-up")
 _SHOWN_WIDTHS = 6

@@ -8,21 +8,21 @@ from dataclasses import asdict
 from app.catalog.pairs import taken_apart
 from app.catalog.templates import template_words
 from app.catalog.words import free_in, in_a_line, memory_row, plain
-from app.columns import table
-from app.context_size import AUTO, Asked
-from app.terminal import Terminal
-from models.cache_types import CacheTypes
-from models.catalog import find_model
-from models.devices import gpus
+from app.flags.context_size import AUTO, Asked
+from app.shell.columns import table
+from app.shell.terminal import Terminal
 from models.errors import LocalspecError, MemoryLimitError
-from models.gguf import check_file
-from models.gguf_header import read_model
-from models.gguf_pair import ReadModel, read
-from models.machine import available_memory
-from models.memory import MemoryPlan, Need, Room, fit_context, largest_context, room_for
-from models.model_info import ModelInfo, model_info
-from models.parameter_count import parameter_count
-from models.thoughts import Effort
+from models.gguf.file import check_file
+from models.gguf.header import read_model
+from models.gguf.model_info import ModelInfo, model_info
+from models.gguf.pair import ReadModel, read
+from models.gguf.parameter_count import parameter_count
+from models.library.catalog import find_model
+from models.llama.cache_types import CacheTypes
+from models.llama.devices import gpus
+from models.llama.memory import MemoryPlan, Need, Room, fit_context, largest_context, room_for
+from models.system.machine import available_memory
+from models.text.thoughts import Effort
 
 _MEMORY = ("context", "weights", "cache", "buffers", "together")
 _SHORTEST = 256
@@ -89,7 +89,7 @@ def print_path(name: str) -> None:
 def _efforts(template: str) -> Sequence[Effort]:
     """Return how much a model can be asked to think; nothing where it has no chat template, or a broken one."""
     # Templates are compiled, which needs more than reading a header does.
-    from models.prompts import ChatTemplate
+    from models.text.prompts import ChatTemplate
 
     with suppress(LocalspecError):
         return ChatTemplate(template).efforts if template else ()

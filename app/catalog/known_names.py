@@ -1,8 +1,8 @@
 """Names that the user may be about to type."""
 
 from app.catalog.pairs import card_files
-from models.local import local_names
-from models.names import PAIR
+from models.library.local import local_names
+from models.library.names import PAIR
 
 
 def known_names() -> list[str]:

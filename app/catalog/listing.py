@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from app.catalog.words import plain, size
-from app.columns import table
-from app.paths import cache_folder
-from app.terminal import Terminal
-from models.local import LocalModel, local_models
-from models.machine import available_memory
-from models.parameter_count import parameter_count
-from models.stores import own_folders
+from app.shell.columns import table
+from app.shell.paths import cache_folder
+from app.shell.terminal import Terminal
+from models.gguf.parameter_count import parameter_count
+from models.library.local import LocalModel, local_models
+from models.library.stores import own_folders
+from models.system.machine import available_memory
 
 _HEAD = ("NAME", "ARCHITECTURE", "PARAMETERS", "QUANT", "SIZE", "CONTEXT", "FIM", "MEMORY", "FITS")
 _FLUSH_LEFT = {0, 1, 3, 6, 7, 8}

@@ -7,12 +7,12 @@ from typing import Any
 
 from app.catalog.pairs import card_files, open_pair
 from app.catalog.words import plain
-from app.columns import table
-from app.paths import pairs_folder
-from app.terminal import Terminal
+from app.shell.columns import table
+from app.shell.paths import pairs_folder
+from app.shell.terminal import Terminal
 from models.errors import LocalspecError, ModelFileError
-from models.names import PAIR
-from models.pair_card import PairCard, read_card
+from models.library.names import PAIR
+from models.library.pair_card import PairCard, read_card
 
 _HEAD = ("NAME", "TARGET", "DRAFT", "PREDICTED", "MEASURED", "MADE", "HERE")
 _FLUSH_LEFT = {0, 1, 2, 5, 6}

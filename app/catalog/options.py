@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from app.context_size import CONTEXT_HELP, Asked, ContextSize
-from app.options import ModelName
-from models.cache_types import CACHE_TYPES
+from app.flags.context_size import CONTEXT_HELP, Asked, ContextSize
+from app.flags.options import ModelName
+from models.llama.cache_types import CACHE_TYPES
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 _YES = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")

@@ -8,18 +8,18 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from app.catalog.listing import headers_file
-from app.paths import machine_memory, pairs_folder
-from models.catalog import STARTER, find_model
+from app.shell.paths import machine_memory, pairs_folder
 from models.errors import LocalspecError, ModelFileError, UsageError
-from models.fingerprint import fingerprint
-from models.gguf import parts_of
-from models.home import at_home
-from models.local import local_models
-from models.machine import machine_id
-from models.names import PAIR, find_named, hub_name
-from models.pair_card import CardModel, PairCard, card_text, read_card
-from models.remembered import Remembered
-from models.whole_file import SHARED, write_whole
+from models.gguf.file import parts_of
+from models.gguf.fingerprint import fingerprint
+from models.library.catalog import STARTER, find_model
+from models.library.local import local_models
+from models.library.names import PAIR, find_named, hub_name
+from models.library.pair_card import CardModel, PairCard, card_text, read_card
+from models.system.home import at_home
+from models.system.machine import machine_id
+from models.system.remembered import Remembered
+from models.system.whole_file import SHARED, write_whole
 
 _ENDING = ".toml"
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)

@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from app.paths import state_folder
-from models.bounded_read import read_json
-from models.hub_files import HubFile, is_checksum, is_commit, is_safe
-from models.stores import hub_folder
-from models.whole_file import write_whole
+from app.shell.paths import state_folder
+from models.library.hub_files import HubFile, is_checksum, is_commit, is_safe
+from models.library.stores import hub_folder
+from models.system.bounded_read import read_json
+from models.system.whole_file import write_whole
 
 _FORMAT = 1
 

@@ -16,21 +16,21 @@ from app.catalog.choosing import Choice, choose_draft, choose_model
 from app.catalog.fetch_progress import FetchProgress, duration
 from app.catalog.pulled import remember
 from app.catalog.words import free_in, in_a_line, plain, size
-from app.columns import wrapped
-from app.terminal import Terminal
-from models.catalog import find_model
-from models.devices import gpus
+from app.shell.columns import wrapped
+from app.shell.terminal import Terminal
 from models.errors import Cancelled, LocalspecError, ModelFileError, UsageError
-from models.families import small_sibling
-from models.gguf import check_file, is_there
-from models.gguf_pair import check_headers
-from models.hub import Hub, is_offline, switched_on
-from models.hub_files import HubFile
-from models.hub_header import HubHeaders
-from models.machine import available_memory
-from models.memory import Room, room_for
-from models.names import MAIN, HubName, hub_name
-from models.stores import hub_folder
+from models.gguf.file import check_file, is_there
+from models.gguf.pair import check_headers
+from models.library.catalog import find_model
+from models.library.families import small_sibling
+from models.library.hub import Hub, is_offline, switched_on
+from models.library.hub_files import HubFile
+from models.library.hub_header import HubHeaders
+from models.library.names import MAIN, HubName, hub_name
+from models.library.stores import hub_folder
+from models.llama.devices import gpus
+from models.llama.memory import Room, room_for
+from models.system.machine import available_memory
 
 _KEPT = 1
 _KEY = 8

@@ -10,17 +10,17 @@ from app.catalog.candidates import Candidate, Candidates, Suggestion
 from app.catalog.foreseen import acceptance_words, passes_words, prediction_record, range_words
 from app.catalog.listing import headers_file, tell_missing_folders
 from app.catalog.words import in_a_line, plain, size
-from app.columns import table, wrapped
-from app.engine.predict import WORTH
-from app.paths import machine_memory
-from app.terminal import Terminal
-from models.catalog import STARTER, find_model
-from models.devices import gpus
-from models.local import LocalModel, local_models
-from models.machine import available_memory
-from models.memory import room_for
-from models.model_info import model_info
-from models.parameter_count import parameter_count
+from app.engine.costs.speedup_model import WORTH
+from app.shell.columns import table, wrapped
+from app.shell.paths import machine_memory
+from app.shell.terminal import Terminal
+from models.gguf.model_info import model_info
+from models.gguf.parameter_count import parameter_count
+from models.library.catalog import STARTER, find_model
+from models.library.local import LocalModel, local_models
+from models.llama.devices import gpus
+from models.llama.memory import room_for
+from models.system.machine import available_memory
 
 _HEAD = ("DRAFT", "PARAMETERS", "QUANT", "STEP", "SPEED-UP", "TOGETHER", "FITS")
 _FLUSH_LEFT = {0, 2, 3, 6}

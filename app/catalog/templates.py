@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from app.catalog.words import plain
 from models.errors import LocalspecError
-from models.gguf_pair import ReadModel
-from models.template_names import FOR_TOOLS
+from models.gguf.pair import ReadModel
+from models.text.template_names import FOR_TOOLS
 
 
 def template_words(model: ReadModel) -> str:
@@ -28,7 +28,7 @@ def broken_templates(model: ReadModel) -> Sequence[str]:
 def is_broken(template: str) -> bool:
     """Tell whether a chat template can't be compiled."""
     # That needs more than reading a header does.
-    from models.prompts import ChatTemplate
+    from models.text.prompts import ChatTemplate
 
     try:
         ChatTemplate(template)

@@ -1,9 +1,9 @@
 """Figures of models in words: sizes, and names that may come from anywhere."""
 
-from app.history.safe_text import visible
-from models.memory import MemoryPlan, Room
-from models.model_info import ModelInfo
-from models.parameter_count import parameter_count
+from app.shell.safe_text import visible
+from models.gguf.model_info import ModelInfo
+from models.gguf.parameter_count import parameter_count
+from models.llama.memory import MemoryPlan, Room
 
 
 def size(count: float) -> str:

@@ -15,8 +15,8 @@ from app.complete.place import Place, Window, window
 from app.complete.ring import Ring
 from app.complete.settings import CompletionSettings, Limits
 from app.complete.tidy import Around
-from app.engine.question import Question
-from models.fim import Chunk, Hole
+from app.engine.decoding.request import Question
+from models.text.fim import Chunk, Hole
 
 _MOST_WRITTEN = 4_000
 """Characters that may be written before the prefix moves on."""

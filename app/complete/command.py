@@ -13,21 +13,21 @@ from app.complete.place import NAMED, Place
 from app.complete.ring import chunks_of
 from app.complete.settings import CompletionSettings
 from app.complete.tidy import Around, shown
-from app.engine.ending import Finish
-from app.engine.messages import Ended
-from app.engine.question import Question
-from app.error_lines import errors_told
-from app.exit_codes import INTERRUPTED
-from app.input_bytes import read_input, read_pipe
-from app.line_engine import LineEngine
-from app.report import end_record, ending_note, summary
-from app.request import read_plan, read_sampling
-from app.terminal import Terminal
-from app.text_encoding import decoded
-from models.accept import Accept
-from models.catalog import STARTER
+from app.engine.conversation.messages import Ended
+from app.engine.decoding.ending import Finish
+from app.engine.decoding.request import Question
+from app.engine.runtime.blocking_engine import LineEngine
+from app.flags.request import read_plan, read_sampling
+from app.shell.error_lines import errors_told
+from app.shell.exit_codes import INTERRUPTED
+from app.shell.input_bytes import read_input, read_pipe
+from app.shell.terminal import Terminal
+from app.shell.text_encoding import decoded
+from app.wording.report import end_record, ending_note, summary
 from models.errors import UsageError
-from models.fim import Chunk, Hole
+from models.library.catalog import STARTER
+from models.sampling.accept import Accept
+from models.text.fim import Chunk, Hole
 
 _RECORDED = ("finish", "usage", "timings", "speculation")
 

@@ -13,10 +13,10 @@ from app.complete.results import Results
 from app.complete.ring import Ring
 from app.complete.settings import CompletionSettings, Limits
 from app.complete.tidy import shown
-from app.desk import Desk
-from app.engine.ending import Finish
-from app.engine.messages import Ended, Said
-from app.engine.thread import Urgency
+from app.engine.conversation.messages import Ended, Said
+from app.engine.decoding.ending import Finish
+from app.engine.runtime.async_engine import Desk
+from app.engine.runtime.thread import Urgency
 from models.errors import Cancelled, LocalspecError
 
 DEFAULT = Limits()

@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from app.number_types import FiniteRange, TokenLimit
-from app.options import (
+from app.flags.number_types import FiniteRange, TokenLimit
+from app.flags.options import (
     ALLOW_ROUNDING,
     DRAFT_MAX,
     DRAFTER,
@@ -93,7 +93,7 @@ A model that was not trained to fill in code is refused (exit code 1). Ctrl-C pr
 @click.pass_context
 def _complete(context: click.Context, /, at: str | None, **flags: Any) -> None:
     from app.complete.command import run_complete
-    from app.log import open_log
+    from app.shell.log import open_log
 
     open_log()
     context.exit(run_complete(at, flags))

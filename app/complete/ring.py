@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from models.fim import Chunk
+from models.text.fim import Chunk
 
 
 @dataclass(frozen=True, slots=True)

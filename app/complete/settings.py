@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from app.complete.place import Windows
 from app.complete.ring import RingSize
-from models.accept import Accept
-from models.sampling import SamplingParams
+from models.sampling.accept import Accept
+from models.sampling.sampler import SamplingParams
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from app.config.files import Inspected, inspect, read, sources_there, together
 from app.config.schema import commands_of, settings_of
 from app.config.trust import trusted_files
 from app.config.words import value_text
-from app.history.safe_text import one_line
-from app.terminal import Terminal
+from app.shell.safe_text import one_line
+from app.shell.terminal import Terminal
 from models.errors import UsageError
 
 _BUILT_IN = "built-in"

@@ -15,10 +15,10 @@ import platformdirs
 from app.config.relative import seen_from
 from app.config.schema import KEYS_PARAMETER, checked
 from app.config.trust import Trust, is_users_own, needs_trust, trust_of
-from app.paths import project_folder
-from models.bounded_read import UnfitFile, read_regular, read_stream
+from app.shell.paths import project_folder
 from models.errors import UsageError
-from models.home import at_home
+from models.system.bounded_read import UnfitFile, read_regular, read_stream
+from models.system.home import at_home
 
 _VARIABLE = "LOCALSPEC_CONFIG"
 _PROJECT_FILE = ".localspec.toml"

@@ -11,10 +11,10 @@ import click
 from app.config.files import Inspected, Source, inspect, project_source, sources_there, user_file
 from app.config.trust import Trust, decide
 from app.config.words import setting_text
-from app.history.safe_text import one_line
-from app.terminal import Terminal
+from app.shell.safe_text import one_line
+from app.shell.terminal import Terminal
 from models.errors import LocalspecError, UsageError
-from models.home import at_home
+from models.system.home import at_home
 
 _WITHOUT_QUESTION = "lsp"
 """The command whose standard input is a protocol."""

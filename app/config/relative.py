@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from drafters.registry import WITHOUT_MODEL
-from models.catalog import STARTER
-from models.gguf import is_there
-from models.names import hub_name
+from models.gguf.file import is_there
+from models.library.catalog import STARTER
+from models.library.names import hub_name
 
 _MODELS = frozenset({"model", "model_option", "draft"})
 _FILES = frozenset({"prompts", "prediction"})

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from app.options import SectionedOption
+from app.flags.options import SectionedOption
 from models.errors import UsageError
 
 _NEVER = frozenset(

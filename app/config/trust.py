@@ -13,11 +13,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from app.paths import state_folder
+from app.shell.paths import state_folder
 from drafters.registry import WITHOUT_MODEL
-from models.bounded_read import parse_json, read_regular
-from models.catalog import STARTER
-from models.whole_file import write_whole
+from models.library.catalog import STARTER
+from models.system.bounded_read import parse_json, read_regular
+from models.system.whole_file import write_whole
 
 USERS = frozenset({"host", "api_key", "allow_host", "allow_origin", "card", "plot"})
 """Parameters that open a server, or name files to write: a project's file never sets them, trusted or not."""

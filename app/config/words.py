@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from app.history.safe_text import one_line
+from app.shell.safe_text import one_line
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?")
 

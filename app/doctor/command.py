@@ -16,10 +16,10 @@ from app.doctor.report import lines, record
 from app.doctor.settings import setting_findings
 from app.doctor.terminals import terminal_findings
 from app.doctor.versions import version_findings
-from app.paths import machine_memory
-from app.terminal import Terminal
-from models.devices import ask_child
+from app.shell.paths import machine_memory
+from app.shell.terminal import Terminal
 from models.errors import LocalspecError
+from models.llama.devices import ask_child
 
 _log = logging.getLogger("localspec.doctor")
 

@@ -7,14 +7,14 @@ from functools import partial
 from pathlib import Path
 
 from app.doctor.findings import Finding, Mark, size
-from models.bindings import VERSION
-from models.catalog import STARTER, find_model
-from models.devices import Build, Device, Kind, in_use
 from models.errors import LocalspecError
-from models.gguf import check_file
-from models.installing import rebuild_command
-from models.machine import processor_flags
-from models.probe import FirstDecode, try_decode
+from models.gguf.file import check_file
+from models.library.catalog import STARTER, find_model
+from models.llama.bindings import VERSION
+from models.llama.devices import Build, Device, Kind, in_use
+from models.llama.probe import FirstDecode, try_decode
+from models.system.installing import rebuild_command
+from models.system.machine import processor_flags
 
 _engine = partial(Finding, "engine")
 _FLAG_OF = {

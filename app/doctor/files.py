@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.doctor.findings import Finding, Mark, size
 from app.doctor.sizes import is_there, measure
-from app.paths import (
+from app.shell.paths import (
     cache_folder,
     conversations_file,
     draft_copies,
@@ -20,8 +20,8 @@ from app.paths import (
     state_folder,
     texts_folder,
 )
-from models.counted import counted
-from models.stores import hub_folder, llama_cpp_folder, lm_studio_folders, ollama_folders, own_folders
+from models.library.stores import hub_folder, llama_cpp_folder, lm_studio_folders, ollama_folders, own_folders
+from models.system.counted import counted
 
 _files = partial(Finding, "files")
 _LITTLE = 2 << 30

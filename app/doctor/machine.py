@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 
 from app.doctor.findings import Finding, Mark, size
-from models.cgroup import spare_in_group
-from models.counted import counted
-from models.machine import physical_cores
+from models.system.cgroup import spare_in_group
+from models.system.counted import counted
+from models.system.machine import physical_cores
 
 _machine = partial(Finding, "machine")
 _LITTLE = 1 << 30

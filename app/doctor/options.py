@@ -2,7 +2,7 @@
 
 import click
 
-from app.options import ModelName
+from app.flags.options import ModelName
 
 _HELP = """Diagnose engine, devices, memory, files, terminal and settings.
 
@@ -23,7 +23,7 @@ Every line is marked ok, note (it works, but is slower or does less than it coul
 def doctor(context: click.Context, /, *, name: str, as_json: bool) -> None:
     """Diagnose this machine."""
     from app.doctor.command import run_doctor
-    from app.log import open_log
+    from app.shell.log import open_log
 
     open_log()
     group = context.find_root().command

@@ -5,10 +5,10 @@ from itertools import groupby
 from typing import Any
 
 from app.catalog.words import plain
-from app.columns import columns, wrapped
 from app.doctor.findings import Finding, Mark
 from app.doctor.private import Private
-from models.counted import counted
+from app.shell.columns import columns, wrapped
+from models.system.counted import counted
 
 _MARK = max(map(len, Mark)) + 2
 

@@ -8,9 +8,9 @@ from importlib import metadata
 
 from app import __version__
 from app.doctor.findings import Finding, Mark
-from app.extras import extras, install_command
-from models.bindings import VERSION
-from models.installing import rebuild_command
+from app.shell.extras import extras, install_command
+from models.llama.bindings import VERSION
+from models.system.installing import rebuild_command
 
 _version = partial(Finding, "versions")
 _NAME = re.compile(r"[\w.-]+")

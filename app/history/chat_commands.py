@@ -10,7 +10,7 @@ from app.history.recorder import Recorder
 from app.history.report import hits, listing
 from app.history.search import search
 from app.history.store import Store
-from app.paths import conversations_file
+from app.shell.paths import conversations_file
 from models.errors import LocalspecError, UsageError
 
 _SHOWN = 10

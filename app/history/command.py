@@ -15,8 +15,8 @@ from app.history.report import hits, hits_record, listing, listing_record, whole
 from app.history.search import search
 from app.history.store import Store
 from app.history.typed import copied_file, remove_kept, typed_files
-from app.paths import conversations_file, texts_folder
-from app.terminal import Terminal
+from app.shell.paths import conversations_file, texts_folder
+from app.shell.terminal import Terminal
 from models.errors import UsageError
 
 _KEPT = 1
@@ -121,7 +121,7 @@ def _named(chosen: Sequence[Conversation]) -> str:
 def _tell_what_is_left(path: Path, terminal: Terminal) -> None:
     """Name what else holds something of what was said; `path` is the file of conversations."""
     # Imported here: listing and searching can do without.
-    from drafters.memory import accounts
+    from drafters.history.store import accounts
 
     for damaged in damaged_files(path):
         terminal.warn(f"what was in a damaged file is still there: {damaged}")

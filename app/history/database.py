@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from app.history.schema import migrate
-from models.file_lock import locked
+from models.system.file_lock import locked
 
 _PATIENCE = 5.0
 """Seconds to wait for another program's write."""

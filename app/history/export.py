@@ -9,7 +9,7 @@ from app.history.branch import current_branch
 from app.history.figures import figures
 from app.history.records import Conversation, Entry
 from app.history.rounds import unpack
-from models.thoughts import Parts
+from models.text.thoughts import Parts
 
 SCHEMA = 1
 """Version of the JSON; it changes when a field changes its meaning or goes away."""

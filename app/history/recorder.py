@@ -14,21 +14,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from app.engine.ending import Finish
-from app.engine.load import TOY
-from app.engine.messages import Ended, Said
-from app.engine.question import Question
+from app.engine.conversation.messages import Ended, Said
+from app.engine.decoding.ending import Finish
+from app.engine.decoding.request import Question
+from app.engine.runtime.load import TOY
 from app.history.branch import answered, current_branch, newest_leaf, open_branch
 from app.history.pace import Pace
 from app.history.records import FAILED, Answer, Conversation, Entry, Record, new_conversation_id, new_entry_id
 from app.history.resume import Resumed
 from app.history.rounds import pack
-from app.history.safe_text import one_line, title_of
 from app.history.scribe import Scribe
-from app.paths import conversations_file
-from models.catalog import STARTER, find_model
+from app.shell.paths import conversations_file
+from app.shell.safe_text import one_line, title_of
 from models.errors import LocalspecError
-from models.prompts import Message
+from models.library.catalog import STARTER, find_model
+from models.text.prompts import Message
 
 
 @dataclass(slots=True)

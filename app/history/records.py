@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from models.thoughts import Parts, divided
+from models.text.thoughts import Parts, divided
 
 Role = Literal["user", "assistant"]
 FAILED = "failed"
@@ -46,7 +46,7 @@ class Answer:
     settings: Mapping[str, Any]
     """Sampling with its seed, limits, and all else that was asked for."""
     statistics: Mapping[str, Any]
-    """The counters and rates of `app.engine.stats.Snapshot`; empty until it ends."""
+    """The counters and rates of `app.engine.decoding.stats.Snapshot`; empty until it ends."""
     tokens: tuple[int, ...]
     """The token ids it was emitted in, an end token included."""
     rounds: bytes = b""

@@ -8,8 +8,8 @@ from app.history.branch import current_branch, other_branches
 from app.history.export import head, utc
 from app.history.figures import figures
 from app.history.records import Conversation, Entry, Hit, Summary
-from app.history.safe_text import one_line, visible
-from models.counted import counted
+from app.shell.safe_text import one_line, visible
+from models.system.counted import counted
 
 _LAST_TURNS = 2
 _MOST_LINES = 20

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from app.history.branch import current_branch, open_branch
 from app.history.records import Answer, Conversation, Entry
 from app.history.store import Store
-from app.paths import conversations_file
-from app.terminal import Terminal
+from app.shell.paths import conversations_file
+from app.shell.terminal import Terminal
 
 
 @dataclass(frozen=True, slots=True)

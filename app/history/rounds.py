@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from app.engine.disagreement import Disagreement
-from app.engine.origins import Origin, origins
-from app.history.safe_text import storable
+from app.engine.decoding.disagreement import Disagreement
+from app.engine.decoding.origins import Origin, origins
+from app.shell.safe_text import storable
 
 if TYPE_CHECKING:
     # Saved rounds are listed and exported without any of the engine.
-    from app.engine.messages import Said
+    from app.engine.conversation.messages import Said
 
 _VERSION = 1
 _LARGEST = 1 << 26

@@ -10,11 +10,11 @@ from typing import Any
 
 from app.history.plain_text import without_signs
 from app.history.records import Conversation, Hit, divides
-from app.history.safe_text import storable
 from app.history.schema import TOKENIZE
 from app.history.store import Store
+from app.shell.safe_text import storable
 from models.errors import UsageError
-from models.thoughts import MARK_WORDS, divided
+from models.text.thoughts import MARK_WORDS, divided
 
 _OPEN, _CLOSE = "\x02", "\x03"
 _AROUND = 16

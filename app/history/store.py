@@ -11,8 +11,8 @@ from typing import Any
 
 from app.history.database import is_damage, is_full, move_aside, open_database
 from app.history.records import Answer, Conversation, Entry, Record, Summary
-from app.history.safe_text import storable
 from app.history.schema import transaction
+from app.shell.safe_text import storable
 from models.errors import LocalspecError, UsageError
 
 _TITLE = "The saved conversations can't be used."

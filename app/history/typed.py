@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.paths import history_file, prompts_file, state_folder
+from app.shell.paths import history_file, prompts_file, state_folder
 from models.errors import LocalspecError
-from models.file_lock import locked
+from models.system.file_lock import locked
 
 _PATIENCE = 5.0
 """Seconds to wait for a chat that is writing."""

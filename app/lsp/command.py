@@ -4,11 +4,11 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from app.extras import install_command
+from app.flags.request import read_plan
 from app.lsp.settings import Settings
-from app.request import read_plan
-from models.catalog import STARTER
+from app.shell.extras import install_command
 from models.errors import LocalspecError
+from models.library.catalog import STARTER
 
 _LIBRARIES = ("pygls", "asyncio")
 """Loggers of others whose lines go to the log file: without a handler they would go to the editor as errors."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 import psutil
 from pygls.io_ import run_async
 
-from app.engine.load import LoadPlan
+from app.engine.runtime.load import LoadPlan
 from app.lsp.loaded import Models
 from app.lsp.server import Server
 from app.lsp.settings import Settings

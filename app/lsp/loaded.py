@@ -6,15 +6,15 @@ from dataclasses import replace
 from app.complete.completer import Completer
 from app.complete.place import Windows
 from app.complete.settings import CompletionSettings
-from app.desk import Desk
-from app.engine.load import LoadPlan
+from app.engine.runtime.async_engine import Desk
+from app.engine.runtime.load import LoadPlan
 from app.lsp.documents import Document, Documents
 from app.lsp.editor import Editor
 from app.lsp.own_files import check_outside_project
 from app.lsp.settings import Settings
 from drafters.registry import parse_drafter
 from models.errors import LocalspecError
-from models.fim import FimFormat, no_fim
+from models.text.fim import FimFormat, no_fim
 
 
 class Models:

@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from app.number_types import FiniteRange
-from app.options import (
+from app.flags.number_types import FiniteRange
+from app.flags.options import (
     ALLOW_ROUNDING,
     DRAFTER,
     MODEL_OPTIONS,
@@ -74,8 +74,8 @@ def _with_options(command: Command) -> Command:
 @click.pass_context
 def lsp(context: click.Context, /, model: str | None, **flags: Any) -> None:
     """Run a language server for completion at the cursor."""
-    from app.log import open_log
     from app.lsp.command import start_lsp
+    from app.shell.log import open_log
 
     open_log()
     context.exit(start_lsp(model, flags))

@@ -5,9 +5,9 @@ Editors read settings from the project's folder, too, so a repository from elsew
 
 from pathlib import Path
 
-from app.paths import project_folder
-from models.catalog import find_model
+from app.shell.paths import project_folder
 from models.errors import ModelFileError, UsageError
+from models.library.catalog import find_model
 
 _ALONE = "model:"
 

@@ -1,1 +1,1 @@
-"""Everything that speaks HTTP, apart from downloads (`models.hub`). Nothing below it may open a connection."""
+"""Everything that speaks HTTP, apart from downloads (`models.library.hub`). Nothing below it may open a connection."""

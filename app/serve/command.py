@@ -6,15 +6,15 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
-from app.engine.question import Question
-from app.extras import install_command
-from app.number_types import UNLIMITED
-from app.request import read_plan, read_sampling
+from app.engine.decoding.request import Question
+from app.flags.number_types import UNLIMITED
+from app.flags.request import read_plan, read_sampling
 from app.serve.settings import Door, Limits, ServePlan
-from app.terminal import Terminal
-from models.catalog import STARTER
+from app.shell.extras import install_command
+from app.shell.terminal import Terminal
 from models.errors import LocalspecError, UsageError
-from models.thoughts import Effort
+from models.library.catalog import STARTER
+from models.text.thoughts import Effort
 
 _LIBRARIES = ("starlette", "uvicorn", "prometheus_client")
 _PORT, _FILLING_PORT = 8080, 8012
@@ -44,7 +44,7 @@ def run_serve(plan: ServePlan) -> int:
             cause=f"Missing: {', '.join(missing)}.",
             hint=f"Install them: {install_command('serve')}",
         )
-    from app.serve.server import serve
+    from app.serve.web.server import serve
 
     terminal = Terminal(quiet=plan.quiet)
     try:
@@ -76,7 +76,7 @@ def _questions(flags: dict[str, Any]) -> tuple[Question, Question, Question]:
 
 
 def _door(flags: dict[str, Any]) -> Door:
-    from app.serve.hosts import is_loopback
+    from app.serve.web.hosts import is_loopback
 
     host, key = flags["host"], _key(flags["api_key"])
     if not key and not is_loopback(host):

@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from app.number_types import UNLIMITED, FiniteRange, TokenLimit
-from app.options import (
+from app.flags.number_types import UNLIMITED, FiniteRange, TokenLimit
+from app.flags.options import (
     ALLOW_ROUNDING,
     DRAFT_MAX,
     DRAFTER,
@@ -107,8 +107,8 @@ def _serve_options(command: Command) -> Command:
 @click.pass_context
 def serve(context: click.Context, /, model: str | None, **flags: Any) -> None:
     """Serve a model over HTTP."""
-    from app.log import open_log
     from app.serve.command import read_serve, run_serve
+    from app.shell.log import open_log
 
     open_log()
     context.exit(run_serve(read_serve(model, flags)))

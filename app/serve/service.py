@@ -7,28 +7,28 @@ from contextlib import ExitStack, aclosing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from app.desk import Desk
-from app.engine.ending import Finish
-from app.engine.load import Progress
-from app.engine.messages import Ready, Said
-from app.engine.stats import Stats
-from app.engine.worker import Worker
-from app.serve.answer import Answer
+from app.engine.conversation.messages import Ready, Said
+from app.engine.decoding.ending import Finish
+from app.engine.decoding.stats import Stats
+from app.engine.runtime.async_engine import Desk
+from app.engine.runtime.load import Progress
+from app.engine.runtime.worker import Worker
 from app.serve.aside import Aside
-from app.serve.asked import Asked, Outcome, Piece
-from app.serve.errors import Refused, refusal
-from app.serve.metrics import Metrics
-from app.serve.prompt_reuse import PromptReuse
+from app.serve.replies.answer import Answer
+from app.serve.replies.errors import Refused, refusal
+from app.serve.replies.metrics import Metrics
+from app.serve.requests.asked import Asked, Outcome, Piece
+from app.serve.requests.prompt_reuse import PromptReuse
 from app.serve.settings import ServePlan
 from models.base import Vocab
-from models.deep_stack import call_deep
 from models.errors import BusyError, Cancelled, LocalspecError, UsageError
-from models.fim import FimFormat, Hole
-from models.grammar import Grammar
-from models.tool_calls import CallFormat
+from models.forms.grammar import Grammar
+from models.system.deep_stack import call_deep
+from models.text.fim import FimFormat, Hole
+from models.text.tool_calls import CallFormat
 
 if TYPE_CHECKING:
-    from models.grammar_state import Compiler
+    from models.forms.grammar_state import Compiler
 
 T = TypeVar("T")
 _LONGEST_TOKEN = 64
@@ -175,7 +175,7 @@ class Service:
 
 
 def _compiler(worker: Worker) -> "Compiler":
-    from models.grammar_state import compiler
+    from models.forms.grammar_state import compiler
 
     return compiler(worker.vocab)
 

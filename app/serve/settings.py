@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from app.engine.load import LoadPlan
-from app.engine.question import Question
+from app.engine.decoding.request import Question
+from app.engine.runtime.load import LoadPlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,20 +9,20 @@ from pathlib import Path
 
 from app import __version__
 from app.catalog.pairs import is_card_name, name_in_card, remember_place, store_card
-from app.engine.known_costs import KnownCosts
-from app.engine.predict import Prediction, predict
-from app.engine.provenance import processor_name
-from app.engine.tuned import Setting, Tuned, TunedDraft
-from app.paths import pairs_folder
-from models.bindings import VERSION
-from models.counted import counted
+from app.engine.costs.known_costs import KnownCosts
+from app.engine.costs.provenance import processor_name
+from app.engine.costs.speedup_model import Prediction, predict
+from app.engine.costs.tuned import Setting, Tuned, TunedDraft
+from app.shell.paths import pairs_folder
 from models.errors import LocalspecError, UsageError
-from models.fingerprint import fingerprint
-from models.home import at_home
-from models.machine import machine_id, physical_cores
-from models.model_info import model_info
-from models.pair_card import CardModel, CardSettings, Made, PairCard, read_card
-from models.parameter_count import parameter_count
+from models.gguf.fingerprint import fingerprint
+from models.gguf.model_info import model_info
+from models.gguf.parameter_count import parameter_count
+from models.library.pair_card import CardModel, CardSettings, Made, PairCard, read_card
+from models.llama.bindings import VERSION
+from models.system.counted import counted
+from models.system.home import at_home
+from models.system.machine import machine_id, physical_cores
 
 _ATTENTION: Mapping[bool | None, str] = {None: "auto", True: "on", False: "off"}
 _LONGEST = 45

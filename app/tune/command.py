@@ -8,30 +8,30 @@ from pathlib import Path
 from typing import Any
 
 from app.catalog.pairs import taken_apart
-from app.engine.load import TOY
-from app.engine.predict import Prediction
-from app.engine.tune import DEEPEST, Findings, Tuner, as_tuned, measure_curve
-from app.engine.tune_choice import DEEP, Measure
-from app.engine.tune_draft import DraftFindings, DraftTuner
-from app.engine.tune_timer import Timer, Tunable
-from app.engine.tuned import Setting, load_tuned, load_tuned_draft, store_tuned, store_tuned_draft
-from app.exit_codes import INTERRUPTED
-from app.interrupt import run_interruptible
-from app.paths import draft_copies, machine_memory
-from app.request import tell_excess
-from app.terminal import Terminal
+from app.engine.costs.speedup_model import Prediction
+from app.engine.costs.timer import Timer, Tunable
+from app.engine.costs.tuned import Setting, load_tuned, load_tuned_draft, store_tuned, store_tuned_draft
+from app.engine.runtime.load import TOY
+from app.flags.request import tell_excess
+from app.shell.exit_codes import INTERRUPTED
+from app.shell.interrupt import run_interruptible
+from app.shell.paths import draft_copies, machine_memory
+from app.shell.terminal import Terminal
 from app.tune.card import CardWanted, Written, check_place, foreseen_gain, write_card
+from app.tune.measuring.choice import DEEP, Measure
+from app.tune.measuring.draft_model import DraftFindings, DraftTuner
+from app.tune.measuring.target import DEEPEST, Findings, Tuner, as_tuned, measure_curve
 from app.tune.report import Outcome, progress_line, record, report
 from drafters.registry import DrafterSpec, parse_drafter
 from models.abort import AbortFlag
-from models.catalog import STARTER, find_model
 from models.errors import Cancelled, LocalspecError, UsageError
-from models.gguf import check_file
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
-from models.probe import choose_extra_buffers
-from models.requantise import requantise
-from models.screen_check import settle_screen
+from models.gguf.file import check_file
+from models.library.catalog import STARTER, find_model
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
+from models.llama.probe import choose_extra_buffers
+from models.llama.requantise import requantise
+from models.llama.screen_check import settle_screen
 from models.toy import ToyModel
 
 _TARGET = 0.6

@@ -1,7 +1,7 @@
 """The flags of `tune`."""
 
-from app.number_types import FiniteRange
-from app.options import GPU_HELP, GPU_LAYERS, THREADS, Command, ModelName, add_options, option
+from app.flags.number_types import FiniteRange
+from app.flags.options import GPU_HELP, GPU_LAYERS, THREADS, Command, ModelName, add_options, option
 
 _WHAT, _CHOICE, _OUTPUT = "What to measure", "What to choose", "Output"
 _SECONDS_HELP = "Seconds to spend; measurements that do not fit are skipped, and listed."

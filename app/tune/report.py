@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from app.engine.predict import Prediction
-from app.engine.tune import Findings
-from app.engine.tune_choice import Measure, verdict
-from app.engine.tune_draft import DraftFindings, DraftMeasure
-from app.engine.tune_threads import WIDE
-from app.terminal import bar
+from app.engine.costs.speedup_model import Prediction
+from app.shell.terminal import bar
 from app.tune.card import Written
+from app.tune.measuring.choice import Measure, verdict
+from app.tune.measuring.draft_model import DraftFindings, DraftMeasure
+from app.tune.measuring.target import Findings
+from app.tune.measuring.threads import WIDE
 
 _WIDTH = 80
 _PLOT = 56

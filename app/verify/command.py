@@ -2,17 +2,17 @@
 
 import time
 
+from app.bench.measuring.arms import Skipped
 from app.bench.progress import AnswerProgress, tell_nothing
-from app.engine.bench import Skipped
-from app.engine.certify import Certification, Outcome
-from app.engine.load import Loader
-from app.exit_codes import FAILURE, INTERRUPTED
-from app.interrupt import run_interruptible
-from app.terminal import Terminal
-from app.verify.findings import Findings
-from app.verify.record import record
-from app.verify.report import report
-from app.verify.request import VerifyRequest
+from app.engine.runtime.load import Loader
+from app.shell.exit_codes import FAILURE, INTERRUPTED
+from app.shell.interrupt import run_interruptible
+from app.shell.terminal import Terminal
+from app.verify.tokens.certify import Certification, Outcome
+from app.verify.tokens.findings import Findings
+from app.verify.tokens.record import record
+from app.verify.tokens.report import report
+from app.verify.tokens.request import VerifyRequest
 from models.abort import AbortFlag
 from models.errors import Cancelled
 

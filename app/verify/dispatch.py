@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from models.errors import UsageError
-from models.names import PAIR
+from models.library.names import PAIR
 
 _FEW = 1
 """Built-in prompts of each class that are asked without --limit: there are many classes."""
@@ -30,15 +30,15 @@ def start_verify(
     urls = read_urls(model, flags, named=named)
     _check_apply(given, audits=bool(urls), counts=flags["statistics"])
     if urls:
-        from app.verify.audit_command import run_audit
+        from app.verify.servers.command import run_audit
 
         return run_audit(urls, {**flags, "limit": read_limit(flags)})
     if flags["statistics"]:
-        from app.verify.statistics_command import run_statistics
+        from app.verify.distribution.command import run_statistics
 
         return run_statistics(model, {**flags, "limit": flags["limit"] or _FEW})
     from app.verify.command import run_verify
-    from app.verify.request import read_verify
+    from app.verify.tokens.request import read_verify
 
     return run_verify(read_verify(model, flags))
 

@@ -3,9 +3,9 @@
 import click
 
 from app.bench.options import DRAFT_FILE, NUMBERS, PREDICT_HELP, PREDICT_NAMES, SEED, prompt_options
-from app.number_types import FiniteRange
-from app.options import MODEL_OPTIONS, NO_DRAFT_COPY, SECRET, SHAPING_OPTIONS, Command, add_options, option
-from models.accept import Accept
+from app.flags.number_types import FiniteRange
+from app.flags.options import MODEL_OPTIONS, NO_DRAFT_COPY, SECRET, SHAPING_OPTIONS, Command, add_options, option
+from models.sampling.accept import Accept
 
 _WHAT, _DRAFT, _SAMPLING = "What to compare", "Speculation", "Sampling"
 _STATISTICS, _AUDIT, _OUTPUT = "Statistics", "Servers", "Output"

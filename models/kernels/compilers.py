@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from models.abort import AbortFlag
-from models.children import end, release, start
 from models.errors import Cancelled, LocalspecError
+from models.system.children import end, release, start
 
 _MOST_SAID = 400
 _POLL = 0.02

@@ -25,9 +25,9 @@ import platformdirs
 from models.abort import AbortFlag
 from models.errors import LocalspecError
 from models.kernels.compilers import CompilerError, run_together
-from models.machine import machine_id, physical_cores, processor_flags
-from models.sealed import SEAL, UntrustedError, open_sealed, private_folder, read_trusted, remove_sealed, seal
-from models.whole_file import write_whole
+from models.system.machine import machine_id, physical_cores, processor_flags
+from models.system.sealed import SEAL, UntrustedError, open_sealed, private_folder, read_trusted, remove_sealed, seal
+from models.system.whole_file import write_whole
 
 _SOURCES = tuple(
     Path(__file__).with_name(name)

@@ -16,9 +16,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from models.abort import AbortFlag
-from models.bytes_read import read_a_token
 from models.errors import Cancelled, LocalspecError
-from models.gguf_header import Header
+from models.gguf.bytes_read import read_a_token
+from models.gguf.header import Header
 from models.kernels.compiling import check_possible, compiled, discard, is_compiled, open_library
 
 _WORTH = 0.5

@@ -16,7 +16,7 @@ from checking import caught
 from openai_server import CHAT, RAW, Answer, Body, Plan, Reply, Said, Served, asked_text, script, serve, toy
 from run_localspec import ROOT, environment, localspec
 
-from app.verify.audit_command import run_audit
+from app.verify.servers.command import run_audit
 from models.errors import DivergedError, LocalspecError, UsageError
 
 FLAGS: dict[str, Any] = {
@@ -407,7 +407,7 @@ def test_ctrl_c_prints_what_is_done_and_leaves_with_130(tmp_path: Path, started:
     code = f"""
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from app.verify.audit_command import run_audit
+from app.verify.servers.command import run_audit
 raise SystemExit(run_audit(({one.url!r}, {other.url!r}), {flags!r}))
 """
     command = [sys.executable, "-c", code]

@@ -15,8 +15,8 @@ from checking import caught
 from run_here import Done, localspec_here
 from run_localspec import ROOT, environment, localspec, shared_folder
 
-from app.engine import speculate
-from app.engine.verify import Verdict
+from app.engine.decoding import speculate
+from app.engine.decoding.verify import Verdict
 from models.errors import LocalspecError
 
 FULL = Path("/dev/full")

@@ -13,8 +13,8 @@ import pytest
 from run_here import Done, localspec_here
 from run_localspec import ROOT, environment
 
-from app import input_bytes
-from models.bounded_read import UnfitFile, open_regular, parse_json, read_json, read_regular
+from app.shell import input_bytes
+from models.system.bounded_read import UnfitFile, open_regular, parse_json, read_json, read_regular
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
 

@@ -12,8 +12,8 @@ from run_localspec import ROOT, localspec
 
 from app.catalog import checking
 from app.catalog.checking import run_check
-from models.probe import identity
-from models.remembered import Remembered
+from models.llama.probe import identity
+from models.system.remembered import Remembered
 
 TOKENS = ["a", "b", "ab", "<end>"]
 AUTO = ("auto", "auto")
@@ -160,7 +160,7 @@ def test_nothing_heavy_is_imported_also_where_something_was_measured(tmp_path: P
     target, draft = uneven(tmp_path)
     Remembered(cache / "localspec" / "machine.json").put(f"curve x {identity(Path(target))}", {"1": 1.0, "2": 1.1})
     code = (
-        "import sys; from app.cli import command_line\n"
+        "import sys; from app.command_line.cli import command_line\n"
         f"try: command_line(['check', {target!r}, {draft!r}])\n"
         "except SystemExit: pass\n"
         "print([name for name in ('llama_cpp', 'numpy', 'textual') if name in sys.modules])"

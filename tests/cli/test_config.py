@@ -10,9 +10,9 @@ from run_here import Done, localspec_here
 from run_localspec import localspec
 from tiny_gguf import write_llama
 
-from app.cli import command_line
+from app.command_line.cli import command_line
 from app.config.schema import commands_of
-from app.options import SectionedOption
+from app.flags.options import SectionedOption
 
 Finished = Done | CompletedProcess[str]
 USER = Path(".config") / "localspec" / "config.toml"

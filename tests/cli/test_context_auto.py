@@ -11,17 +11,17 @@ from run_here import localspec_here
 from tiny_gguf import write_hybrid, write_llama
 
 import app.catalog.inspection
-import app.engine.load
-from app.engine.load import Loader, LoadPlan
-from app.request import read_plan
+import app.engine.runtime.load
+from app.engine.runtime.load import Loader, LoadPlan
+from app.flags.request import read_plan
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
-from models.devices import Device, Kind
 from models.errors import MemoryLimitError
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
-from models.memory import Need, plan_memory
-from models.model_info import model_info
+from models.gguf.model_info import model_info
+from models.llama.devices import Device, Kind
+from models.llama.load import LlamaOptions
+from models.llama.memory import Need, plan_memory
+from models.llama.model import LlamaModel
 
 MIB = 1 << 20
 LEFT = 64 * MIB
@@ -47,7 +47,7 @@ def room(monkeypatch: pytest.MonkeyPatch) -> Room:
     """Set what is free in main memory, where it is asked how long a context may be."""
 
     def free(count: int) -> None:
-        for module in (app.engine.load, app.catalog.inspection):
+        for module in (app.engine.runtime.load, app.catalog.inspection):
             monkeypatch.setattr(module, "available_memory", lambda: count)
 
     return free
@@ -130,7 +130,7 @@ def test_what_was_measured_is_remembered_for_every_context_that_fits(
     target: Path, tmp_path: Path, room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured: list[int] = []
-    monkeypatch.setattr(app.engine.load, "exact_width", lambda model: measured.append(model.context_size) or 4)
+    monkeypatch.setattr(app.engine.runtime.load, "exact_width", lambda model: measured.append(model.context_size) or 4)
     for context in (1024, 2048):
         room(need(target, context) + LEFT)
         asked = loader(plan_of(target, tmp_path / "memory.json"))
@@ -146,7 +146,7 @@ def test_layers_without_a_cache_do_not_stand_in_its_way(
     hybrid = write_hybrid(tmp_path / "hybrid.gguf", n_ctx=1 << 20)
     plan = plan_memory(model_info(hybrid).shape, 1 << 19)
     room(plan.total + LEFT)
-    monkeypatch.setattr("models.llama_context.available_memory", lambda: plan.total)
+    monkeypatch.setattr("models.llama.context.available_memory", lambda: plan.total)
     assert loaded(plan_of(hybrid, tmp_path / "memory.json"))[0] == 1 << 19
 
 
@@ -155,7 +155,7 @@ def test_the_gpus_memory_counts_where_all_layers_go_there(
 ) -> None:
     free = need(target, 2048, on_gpu=True) + LEFT
     card = Device("CUDA", "CUDA0", "a card", Kind.GPU, free, free)
-    monkeypatch.setattr(app.engine.load, "gpus", lambda: (card,))
+    monkeypatch.setattr(app.engine.runtime.load, "gpus", lambda: (card,))
     room(0)
     context, notes = loaded(plan_of(target, tmp_path / "memory.json"))
     assert (context, "on the GPU" in notes[0]) == (2048, True)

@@ -16,15 +16,15 @@ from run_localspec import ROOT
 
 import app.doctor.command
 import app.doctor.engine
-from app.cli import command_line
+from app.command_line.cli import command_line
 from app.doctor import machine
 from app.doctor.findings import Finding, Mark
 from app.doctor.options import doctor
 from app.doctor.private import Private
 from app.doctor.report import lines
-from models.devices import Build, Device, Kind, ask_child
 from models.errors import LocalspecError
-from models.probe import FirstDecode
+from models.llama.devices import Build, Device, Kind, ask_child
+from models.llama.probe import FirstDecode
 
 GIB = 1 << 30
 GROUP = click.Group("localspec", commands=[*command_line.commands.values(), doctor])
@@ -374,7 +374,7 @@ def test_without_the_starter_model_it_is_told_how_to_try_another(
     home: Path, run: Callable[..., Seen], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app.doctor.command, "ask_child", lambda: replace(BUILD, features={}))
-    monkeypatch.setattr("models.catalog._STARTER_PACKAGE", "not-there")
+    monkeypatch.setattr("models.library.catalog._STARTER_PACKAGE", "not-there")
     seen = run("--json")
     found = seen.named("engine", "decode")[0]
     assert (found["mark"], seen.code) == ("note", 0)

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from run_here import localspec_here as localspec
 
-from app.chat import Chat
-from app.commands import run_command
-from app.engine.load import LoadPlan
-from app.engine.question import Question
-from app.line_engine import LineEngine
-from app.terminal import Terminal
+from app.engine.decoding.request import Question
+from app.engine.runtime.blocking_engine import LineEngine
+from app.engine.runtime.load import LoadPlan
+from app.line_chat.chat import Chat
+from app.line_chat.commands import run_command
+from app.shell.terminal import Terminal
 from drafters.registry import parse_drafter
-from models.accept import Accept
 from models.errors import UsageError
-from models.llama_load import LlamaOptions
-from models.sampling import SamplingParams
+from models.llama.load import LlamaOptions
+from models.sampling.accept import Accept
+from models.sampling.sampler import SamplingParams
 
 ASKED = ("run", "toy", "the sea the sea the sea", "--seed", "5", "--temp", "0.7", "-n", "30", "--no-memory")
 GUESSING = ("--draft", "lookup", "--no-adapt", "--draft-max", "4")

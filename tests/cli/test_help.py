@@ -11,8 +11,8 @@ import pytest
 from run_here import localspec_here
 from run_localspec import ROOT, environment, localspec
 
-from app.cli import command_line, run
-from app.options import ModelName
+from app.command_line.cli import command_line, run
+from app.flags.options import ModelName
 
 FLAGS = "-m -p -f -c -t -tb -ngl -n -sys --temp --top-k --top-p --min-p --seed --draft --draft-max"
 HEAVY = ("llama_cpp", "textual", "numpy", "jinja2", "huggingface_hub")
@@ -38,7 +38,7 @@ HEAVY = ("llama_cpp", "textual", "numpy", "jinja2", "huggingface_hub")
 )
 def test_help_imports_nothing_heavy(tmp_path: Path, command: list[str]) -> None:
     code = (
-        "import sys; from app.cli import command_line\n"
+        "import sys; from app.command_line.cli import command_line\n"
         f"try: command_line({command!r})\n"
         "except SystemExit: pass\n"
         f"print('HEAVY', [name for name in {HEAVY!r} if name in sys.modules])"
@@ -181,7 +181,7 @@ def test_pair_cards_are_completed_and_a_store_that_fails_is_not_told(
     context = click.Context(run)
     names = [item.value for item in ModelName().shell_complete(context, run.params[0], "pair:")]
     assert names == ["pair:big", "pair:"]
-    monkeypatch.setattr("models.local.own_folders", lambda: 1 // 0)
+    monkeypatch.setattr("models.library.local.own_folders", lambda: 1 // 0)
     names = [item.value for item in ModelName("starter").shell_complete(context, run.params[0], "s")]
     assert names == ["starter", "s"]
 

@@ -19,9 +19,9 @@ from run_localspec import ROOT, environment
 from saved import said
 from tiny_gguf import write_llama
 
-from app.engine.messages import Said
-from app.engine.transcript import Transcript
-from app.line_engine import LineEngine
+from app.engine.conversation.messages import Said
+from app.engine.conversation.transcript import Transcript
+from app.engine.runtime.blocking_engine import LineEngine
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a data folder is given by HOME alone")
 
@@ -467,7 +467,7 @@ def test_only_its_owner_can_read_it(tmp_path: Path) -> None:
 def test_listing_and_searching_load_no_model_code(tmp_path: Path) -> None:
     localspec("run", *TOY, "one", home=tmp_path)
     code = (
-        "import sys; from app.cli import command_line\n"
+        "import sys; from app.command_line.cli import command_line\n"
         "for arguments in (['ls'], ['show'], ['search', 'one'], ['export']):\n"
         "    try: command_line(['history', *arguments])\n"
         "    except SystemExit: pass\n"

@@ -8,7 +8,7 @@ import pytest
 from run_here import localspec_here as localspec
 from tiny_gguf import write_llama
 
-from app.ui.prompt_history import PromptHistory
+from app.ui.prompt.prompt_history import PromptHistory
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a data folder is given by HOME alone")
 

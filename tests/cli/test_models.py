@@ -127,7 +127,7 @@ def test_a_model_that_is_not_here_is_told_with_what_to_do(tmp_path: Path, comman
 @pytest.mark.parametrize("command", [["models"], ["models", "ls"], ["models", "info"], ["models", "path"], ["check"]])
 def test_help_imports_nothing_heavy(tmp_path: Path, command: list[str]) -> None:
     code = (
-        "import sys; from app.cli import command_line\n"
+        "import sys; from app.command_line.cli import command_line\n"
         f"try: command_line({[*command, '--help']!r})\n"
         "except SystemExit: pass\n"
         f"print('HEAVY', [name for name in {HEAVY!r} if name in sys.modules])"
@@ -141,7 +141,7 @@ def test_help_imports_nothing_heavy(tmp_path: Path, command: list[str]) -> None:
 
 def test_reading_headers_imports_no_engine_either() -> None:
     code = (
-        "import sys, models.local, app.catalog.checking, app.catalog.listing, app.catalog.inspection\n"
+        "import sys, models.library.local, app.catalog.checking, app.catalog.listing, app.catalog.inspection\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

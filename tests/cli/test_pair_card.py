@@ -14,19 +14,19 @@ from run_localspec import localspec
 from tiny_gguf import write_llama
 
 from app.catalog.pairs import open_pair, remember_place, store_card, taken_apart
-from app.cli import tune
-from app.engine.predict import predict
-from app.engine.tune import Findings
-from app.engine.tuned import Setting, Tuned, TunedDraft
-from app.paths import pairs_folder
+from app.command_line.cli import tune
+from app.engine.costs.speedup_model import predict
+from app.engine.costs.tuned import Setting, Tuned, TunedDraft
+from app.shell.paths import pairs_folder
 from app.tune.card import CardWanted, Written, write_card
 from app.tune.command import read_tune
+from app.tune.measuring.target import Findings
 from app.tune.report import Outcome, report
-from models.catalog import find_model
 from models.errors import ModelFileError, UsageError
-from models.fingerprint import fingerprint
-from models.machine import machine_id
-from models.pair_card import CardModel, CardSettings, Made, PairCard, card_text, read_card
+from models.gguf.fingerprint import fingerprint
+from models.library.catalog import find_model
+from models.library.pair_card import CardModel, CardSettings, Made, PairCard, card_text, read_card
+from models.system.machine import machine_id
 
 DIGITS = "0123456789abcdef"
 SETTINGS = CardSettings(2, 4, "off", "f16", "q8_0")

@@ -16,17 +16,17 @@ from app.bench.card import note_in_cards
 from app.bench.findings import Findings
 from app.bench.request import read_bench
 from app.catalog.pairs import store_card, taken_apart
-from app.cli import bench, run, tune, verify
+from app.command_line.cli import bench, run, tune, verify
 from app.complete.options import complete
+from app.flags.request import read_plan
 from app.lsp.options import lsp
-from app.paths import pairs_folder
-from app.request import read_plan
 from app.serve.options import serve
-from app.verify.request import read_verify
-from app.verify.statistics_request import read_statistics
-from models.fingerprint import fingerprint
-from models.machine import machine_id
-from models.pair_card import CardModel, Made, PairCard, read_card
+from app.shell.paths import pairs_folder
+from app.verify.distribution.request import read_statistics
+from app.verify.tokens.request import read_verify
+from models.gguf.fingerprint import fingerprint
+from models.library.pair_card import CardModel, Made, PairCard, read_card
+from models.system.machine import machine_id
 
 MADE = Made(date(2026, 1, 31), "a processor", machine_id(), "0.1.0", "0.3.36")
 

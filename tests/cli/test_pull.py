@@ -21,10 +21,10 @@ from run_here import localspec_here
 from run_localspec import ROOT, environment, localspec
 
 from app.catalog.fetch_progress import FetchProgress, duration
-from app.terminal import Terminal
-from models.devices import Device, Kind
-from models.hub import Hub
-from models.hub_files import HubFile
+from app.shell.terminal import Terminal
+from models.library.hub import Hub
+from models.library.hub_files import HubFile
+from models.llama.devices import Device, Kind
 
 SIBLING = "Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF"
 
@@ -447,7 +447,7 @@ def test_variables_that_the_hubs_own_library_can_not_read_are_told(tmp_path: Pat
 @pytest.mark.parametrize("command", ["pull", "rm"])
 def test_help_has_examples_or_rules_and_imports_nothing_of_the_hub(tmp_path: Path, command: str) -> None:
     code = (
-        "import sys; from app.cli import command_line\n"
+        "import sys; from app.command_line.cli import command_line\n"
         f"try: command_line(['models', {command!r}, '--help'])\n"
         "except SystemExit: pass\n"
         "print([name for name in ('huggingface_hub', 'httpx2', 'numpy', 'llama_cpp') if name in sys.modules])"

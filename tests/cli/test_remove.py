@@ -9,8 +9,8 @@ from hub_server import HubState
 from pulling import REPO, cached, hub_with_models, model, path_of, pull, remove, split_part
 from raw_gguf import write_raw
 
-from models.hub import Hub
-from models.hub_files import HubFile
+from models.library.hub import Hub
+from models.library.hub_files import HubFile
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ from run_localspec import localspec
 
 from app.catalog import candidates, suggesting
 from app.catalog.suggesting import suggest
-from models.devices import Device, Kind
 from models.errors import ModelFileError
-from models.memory import plan_memory
-from models.model_info import model_info
-from models.probe import identity
-from models.remembered import Remembered
+from models.gguf.model_info import model_info
+from models.llama.devices import Device, Kind
+from models.llama.memory import plan_memory
+from models.llama.probe import identity
+from models.system.remembered import Remembered
 
 CURVE = {"1": 1.0, "2": 1.1, "4": 1.3, "8": 2.0}
 

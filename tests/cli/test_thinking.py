@@ -8,8 +8,8 @@ import pytest
 from run_here import localspec_here
 from thinking_toy import MarkingToy, ThinkingToy
 
-from app.engine import load
-from models.thoughts import divided
+from app.engine.runtime import load
+from models.text.thoughts import divided
 
 
 def records(text: str) -> list[dict[str, Any]]:

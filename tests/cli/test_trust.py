@@ -11,7 +11,7 @@ from run_here import Done, localspec_here
 from run_localspec import ROOT
 from tiny_gguf import write_llama
 
-from app.cli import command_line
+from app.command_line.cli import command_line
 from app.config.schema import commands_of, settings_of
 from app.config.trust import USERS, needs_trust
 
@@ -31,7 +31,7 @@ import os, sys
 sys.path.insert(0, sys.argv[1])
 os.chdir(sys.argv[2])
 sys.argv[1:] = ["run", "toy", "-p", "hi", "-n", "2"]
-from app.cli import run_command_line
+from app.command_line.cli import run_command_line
 run_command_line()
 """
 """A program that runs localspec in a folder; its arguments are the checkout and that folder."""

@@ -13,8 +13,8 @@ from run_here import localspec_here
 from run_localspec import ROOT, environment, localspec
 from tiny_gguf import write_llama
 
-from app.engine.tune_draft import KINDS
-from models.remembered import Remembered
+from app.tune.measuring.draft_model import KINDS
+from models.system.remembered import Remembered
 
 QUICK = ("-t", "1", "--seconds", "2")
 

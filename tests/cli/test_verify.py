@@ -18,8 +18,9 @@ from run_here import Done, localspec_here
 from run_localspec import ROOT, environment, localspec, shared_folder
 from tiny_gguf import CHATML_TEMPLATE, write_llama
 
-from app.engine import load, speculate
-from app.engine.verify import Verdict
+from app.engine.decoding import speculate
+from app.engine.decoding.verify import Verdict
+from app.engine.runtime import load
 from models.errors import LocalspecError
 
 SHORT = ("verify", "toy", "-c", "2048", "-n", "24", "--class", "chat,math", "--draft", "toy")

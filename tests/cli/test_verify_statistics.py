@@ -14,10 +14,10 @@ import pytest
 from run_here import Done, localspec_here
 from run_localspec import ROOT, environment, localspec
 
-from app.engine import verify
-from app.engine.bench import BenchPrompt
-from app.engine.distribution_check import DistributionCheck, Progress
-from app.verify.statistics_command import TimeLeft
+from app.bench.measuring.arms import BenchPrompt
+from app.engine.decoding import verify
+from app.verify.distribution.check import DistributionCheck, Progress
+from app.verify.distribution.command import TimeLeft
 from models.errors import ContextFullError
 
 SHORT = ("verify", "toy", "--statistics", "-c", "2048", "--samples", "300", "--class", "chat,qa")

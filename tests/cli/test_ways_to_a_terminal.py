@@ -14,8 +14,8 @@ from run_localspec import localspec
 FEW = ["\x1b]0;t\x07", "\x1b[31;1m", "\x9b2J", "\x7f\x08\x08", "\x1bP1$r\x1b\\", "\u202eab", "\u2066x", "\x0e"]
 OWN = re.compile(rb"\r\x1b\[K|\x1b\[(?:0|2|31)m")
 """What localspec has a terminal do: empty a line, dim and red letters, and their end."""
-START = "import app.cli, os, sys; os.chdir(sys.argv.pop(1)); app.cli.run_command_line()"
-SAY = "import sys; from app.streams import mend_streams; mend_streams(); text = os.environ['TEXT']; "
+START = "import app.command_line.cli, os, sys; os.chdir(sys.argv.pop(1)); app.command_line.cli.run_command_line()"
+SAY = "import sys; from app.shell.streams import mend_streams; mend_streams(); text = os.environ['TEXT']; "
 Way = Callable[[Path, str], Sequence[str]]
 
 
@@ -137,7 +137,7 @@ def test_a_hundred_escapes_on_every_way_to_a_terminal(tmp_path: Path, way: str) 
         "raise ValueError(text)",
         "import threading; threading.Thread(target=lambda: 1 / 0, name=text).start()",
         "sys.exit(text)",
-        "from app.terminal import Terminal; t = Terminal(); t.say(text); t.think(text); t.progress(text); t.warn(text)",
+        "from app.shell.terminal import Terminal; t = Terminal(); t.say(text); t.think(text); t.progress(text); t.warn(text)",
         "[print(character, end='', flush=True) for character in text]",
     ],
 )

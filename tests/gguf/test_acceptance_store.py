@@ -14,17 +14,17 @@ from app.engine.control import acceptance_store
 from app.engine.control.acceptance import Acceptance
 from app.engine.control.acceptance_store import RECORD_KEY, AcceptanceStore
 from app.engine.control.adaptive_controller import AdaptiveController
-from app.engine.load import LoadPlan
-from app.engine.messages import Said
-from app.engine.question import Question
-from app.engine.worker import Worker
+from app.engine.conversation.messages import Said
+from app.engine.decoding.request import Question
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.worker import Worker
 from drafters.base import Draft
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
-from models.llama_load import LlamaOptions
-from models.prompts import Message as Turn
-from models.remembered import Json, Remembered
-from models.sampling import SamplingParams
+from models.llama.load import LlamaOptions
+from models.sampling.sampler import SamplingParams
+from models.system.remembered import Json, Remembered
+from models.text.prompts import Message as Turn
 
 
 @pytest.fixture

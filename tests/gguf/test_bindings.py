@@ -10,11 +10,11 @@ from types import ModuleType
 import pytest
 from tiny_gguf import write_llama, write_truncated
 
-import models.bindings
-from models.bindings import _log_callback, llama_cpp, recent_errors
+import models.llama.bindings
 from models.errors import LocalspecError, ModelFileError
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
+from models.llama.bindings import _log_callback, llama_cpp, recent_errors
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
 
 LOG = "localspec.llama_cpp"
 open_door = llama_cpp.__wrapped__
@@ -66,7 +66,7 @@ def test_a_library_that_can_not_be_imported_is_told_with_the_reason(
 def test_a_refusal_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     llama_cpp.cache_clear()
     with monkeypatch.context() as patch:
-        patch.setattr(models.bindings, "VERSION", "0.0.1")
+        patch.setattr(models.llama.bindings, "VERSION", "0.0.1")
         with pytest.raises(LocalspecError):
             llama_cpp()
     assert llama_cpp() is open_door()

@@ -11,14 +11,14 @@ from fakes import FakeClock
 from gguf import LlamaFileType
 from tiny_gguf import write_llama
 
-import app.engine.draft_copy as draft_copy
-from app.engine.load import Loader, LoadPlan
-from app.engine.tuned import Setting, TunedDraft, store_tuned_draft
+import app.engine.costs.draft_copy as draft_copy
+from app.engine.costs.tuned import Setting, TunedDraft, store_tuned_draft
+from app.engine.runtime.load import Loader, LoadPlan
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.errors import Cancelled, LocalspecError
-from models.llama_load import LlamaOptions
-from models.sealed import SEAL, seal
+from models.llama.load import LlamaOptions
+from models.system.sealed import SEAL, seal
 
 
 @pytest.fixture(autouse=True)

@@ -14,16 +14,16 @@ import pytest
 import tiny_gguf
 from fakes import Answer, Case, FakeClock, OracleDrafter, ScriptedDrafter, run, run_in
 
-from app.engine import speculate
+from app.engine.conversation.messages import Ended, Ready
+from app.engine.conversation.session import Session
+from app.engine.conversation.transcript import Transcript
+from app.engine.decoding import speculate
 from app.engine.decoding.controller import FixedLength
-from app.engine.ending import Ending, Finish
-from app.engine.load import LoadPlan
-from app.engine.messages import Ended, Ready
-from app.engine.question import Question
-from app.engine.session import Session
-from app.engine.transcript import Transcript
-from app.engine.verify import verify
-from app.engine.worker import Worker
+from app.engine.decoding.ending import Ending, Finish
+from app.engine.decoding.request import Question
+from app.engine.decoding.verify import verify
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.worker import Worker
 from drafters.base import Drafter, NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.prompt_lookup import PromptLookup
@@ -31,10 +31,10 @@ from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.base import common_prefix
 from models.errors import Cancelled, PairError
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
-from models.prompts import Message as Turn
-from models.sampling import Sampler, SamplingParams
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
+from models.sampling.sampler import Sampler, SamplingParams
+from models.text.prompts import Message as Turn
 
 NEAR_TIE = 0.05
 """Gap of the two best keys that rounding may close; a wrong row moves them by whole units."""

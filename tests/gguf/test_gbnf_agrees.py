@@ -10,10 +10,10 @@ from llguidance import LLMatcher, LLTokenizer
 from tiny_gguf import write_llama
 
 from models.errors import UsageError
-from models.grammar import Grammar
-from models.grammar_state import GrammarState
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
+from models.forms.grammar import Grammar
+from models.forms.grammar_state import GrammarState
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
 
 TOKENIZER = LLTokenizer("byte")
 BY_TOKEN = {token: letter for letter, token in ALPHABET.items()}

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from tiny_gguf import write_llama
 
-from models.grammar import Grammar
-from models.grammar_state import GrammarState
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
-from models.sampling import Sampler, SamplingParams
+from models.forms.grammar import Grammar
+from models.forms.grammar_state import GrammarState
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
+from models.sampling.sampler import Sampler, SamplingParams
 
 SCHEMA = {
     "type": "object",

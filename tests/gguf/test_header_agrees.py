@@ -10,15 +10,15 @@ import pytest
 from tiny_gguf import TOKENS, write_compressed, write_hybrid, write_llama, write_recurrent, write_swa
 
 from drafters.draft_model import DraftModel
-from models.catalog import find_model
 from models.errors import PairError
-from models.gguf_header import read_model
-from models.gguf_pair import check_files, pair_reasons
-from models.gguf_vocab import HeaderVocab
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
-from models.memory import default_context, plan_memory
-from models.model_info import model_info
+from models.gguf.header import read_model
+from models.gguf.model_info import model_info
+from models.gguf.pair import check_files, pair_reasons
+from models.gguf.vocab import HeaderVocab
+from models.library.catalog import find_model
+from models.llama.load import LlamaOptions
+from models.llama.memory import default_context, plan_memory
+from models.llama.model import LlamaModel
 from models.pair import check_pair
 
 SIZE = re.compile(r"(model|KV|RS|compute|output) buffer size = +([\d.]+) MiB")

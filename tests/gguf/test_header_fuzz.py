@@ -10,7 +10,7 @@ import pytest
 from mutated_headers import mutated, refusal_of, seeds
 from run_here import localspec_here
 
-from models.model_info import model_info
+from models.gguf.model_info import model_info
 
 SCRIPT = Path(__file__).parents[1] / "mutated_headers.py"
 COUNT = int(os.environ.get("LOCALSPEC_FUZZ", "3000"))

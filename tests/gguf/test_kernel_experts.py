@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from own_kernels import built, llama_cpps_own, skip_where_impossible
 from tiny_gguf import write_experts
 
-from models.exact_width import WIDEST, exact_width
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
-from models.requantise import requantise
+from models.llama.exact_width import WIDEST, exact_width
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
+from models.llama.requantise import requantise
 
 BUILDS = {"as it is": (), "AVX2, no VNNI": ("-DLOCALSPEC_NO_AVX512", "-DLOCALSPEC_NO_VNNI")}
 Products = dict[str, NDArray[Any]]

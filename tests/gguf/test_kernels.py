@@ -37,11 +37,11 @@ from packed import packed
 
 import models.kernels.compiling as compiling
 from models.abort import AbortFlag
-from models.bindings import kernels
 from models.errors import LocalspecError
 from models.kernels.compiling import compiled
 from models.kernels.takeover import check_engine, engine_folder
-from models.machine import processor_flags
+from models.llama.bindings import kernels
+from models.system.machine import processor_flags
 
 NO_VNNI, NO_AVX512 = "-DLOCALSPEC_NO_VNNI", "-DLOCALSPEC_NO_AVX512"
 Products = dict[str, NDArray[np.float32]]

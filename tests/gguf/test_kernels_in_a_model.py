@@ -12,14 +12,14 @@ from own_kernels import llama_cpps_own, skip_where_impossible
 from run_localspec import ROOT
 from tiny_gguf import write_llama
 
-import models.llama_load
-from models.bindings import kernels
-from models.exact_width import WIDEST, exact_width
-from models.gguf_header import read_model
+import models.llama.load
+from models.gguf.header import read_model
 from models.kernels.takeover import Kernels, suits
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
-from models.requantise import requantise
+from models.llama.bindings import kernels
+from models.llama.exact_width import WIDEST, exact_width
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
+from models.llama.requantise import requantise
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -74,8 +74,8 @@ def test_a_flag_decides_about_the_layout_before_the_file_does(blocks_of_k: Path)
 
 
 def test_without_kernels_weights_are_rearranged(blocks_of_k: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models.llama_load, "kernels", lambda: Kernels(None, "none here"))
-    assert models.llama_load.with_layout(blocks_of_k, LlamaOptions()).extra_buffers is True
+    monkeypatch.setattr(models.llama.load, "kernels", lambda: Kernels(None, "none here"))
+    assert models.llama.load.with_layout(blocks_of_k, LlamaOptions()).extra_buffers is True
 
 
 @pytest.mark.parametrize("amx", [True, False])
@@ -83,16 +83,16 @@ def test_amx_keeps_the_types_that_it_is_quicker_in(
     blocks_of_k: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, amx: bool
 ) -> None:
     small = write_llama(tmp_path / "small.gguf", file_type=LlamaFileType.MOSTLY_Q8_0)
-    monkeypatch.setattr(models.llama_load, "_built_with_amx", lambda: amx)
-    assert models.llama_load.with_layout(small, LlamaOptions()).extra_buffers is amx
-    assert models.llama_load.with_layout(blocks_of_k, LlamaOptions()).extra_buffers is False
+    monkeypatch.setattr(models.llama.load, "_built_with_amx", lambda: amx)
+    assert models.llama.load.with_layout(small, LlamaOptions()).extra_buffers is amx
+    assert models.llama.load.with_layout(blocks_of_k, LlamaOptions()).extra_buffers is False
 
 
 def test_a_model_in_other_blocks_is_rearranged(blocks_of_k: Path, tmp_path: Path) -> None:
     assert suits(read_model(blocks_of_k), kernels().types)
     other = write_llama(tmp_path / "other.gguf", file_type=LlamaFileType.ALL_F32)
     assert not suits(read_model(other), kernels().types)
-    assert models.llama_load.with_layout(other, LlamaOptions()).extra_buffers is True
+    assert models.llama.load.with_layout(other, LlamaOptions()).extra_buffers is True
 
 
 @pytest.mark.parametrize("file_type", ["MOSTLY_F16", "MOSTLY_BF16", "MOSTLY_IQ2_XXS", "MOSTLY_IQ3_S"])
@@ -110,10 +110,10 @@ def test_kernels_that_crashed_in_a_child_are_not_tried_here(blocks_of_k: Path) -
     # In a process of its own, which would die as the child did if it tried them all the same.
     code = (
         "import sys; from pathlib import Path; import models.kernels.check as check\n"
-        "from models.bindings import kernels, leave_kernels_out, llama_cpp\n"
+        "from models.llama.bindings import kernels, leave_kernels_out, llama_cpp\n"
         "check.check_kernels = lambda *_: sys.exit(9)\n"
         "llama_cpp(); leave_kernels_out(); assert 'is off' in kernels().reason\n"
-        "from models.llama import LlamaModel; from models.llama_load import LlamaOptions\n"
+        "from models.llama.model import LlamaModel; from models.llama.load import LlamaOptions\n"
         "LlamaModel(Path(sys.argv[1]), LlamaOptions(context_size=256)).decode([1] * 9, rows=1)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(blocks_of_k)], cwd=ROOT, capture_output=True, text=True)

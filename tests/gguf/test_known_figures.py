@@ -9,14 +9,14 @@ import psutil
 import pytest
 from tiny_gguf import write_llama
 
-import models.llama_context
-from app.engine.load import Loader, LoadPlan
-from app.engine.tune import default_setting
-from app.engine.tuned import Tuned, store_tuned
+import models.llama.context
+from app.engine.costs.tuned import Tuned, store_tuned
+from app.engine.runtime.load import Loader, LoadPlan
+from app.tune.measuring.target import default_setting
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
 
 UNLIKELY = 77
 """A width that nobody looks at."""
@@ -40,7 +40,7 @@ def test_figures_of_another_cache_are_not_those_of_this_one(tmp_path: Path, monk
     before = remembered(path, memory)
     assert remembered(path, memory) == before
     # As it was in an earlier version, or will be in a later one.
-    monkeypatch.setattr(models.llama_context, "resolved", lambda *_, **__: ("q8_0", "q8_0"))
+    monkeypatch.setattr(models.llama.context, "resolved", lambda *_, **__: ("q8_0", "q8_0"))
     after = remembered(path, memory)
     assert len(after) == 2 * len(before) > 0
 

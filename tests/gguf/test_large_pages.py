@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from models.bindings import ggml_function, kernels, llama_cpp
+from models.llama.bindings import ggml_function, kernels, llama_cpp
 
 _STATE = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 pytestmark = pytest.mark.skipif(not _STATE.exists(), reason="this system has no large pages to ask for")

@@ -22,16 +22,16 @@ from tiny_gguf import (
     write_unknown_architecture,
 )
 
-import models.llama_context
-import models.llama_load
+import models.llama.context
+import models.llama.load
 from models.abort import AbortFlag
 from models.base import RewindSupport
-from models.bindings import _log_callback, llama_cpp
 from models.errors import Cancelled, LocalspecError, MemoryLimitError, ModelFileError
-from models.llama import LlamaModel
-from models.llama_context import cache_bytes, takes_guests
-from models.llama_load import LlamaOptions, load_weights
-from models.parameter_count import parameter_count
+from models.gguf.parameter_count import parameter_count
+from models.llama.bindings import _log_callback, llama_cpp
+from models.llama.context import cache_bytes, takes_guests
+from models.llama.load import LlamaOptions, load_weights
+from models.llama.model import LlamaModel
 
 ONE_THREAD = LlamaOptions(threads=1)
 
@@ -187,7 +187,7 @@ def test_sparse_attention_that_needs_a_cache_of_its_own_gets_one(path: Path, mon
     # llama.cpp would attend to everything, and only log that it does.
     model = LlamaModel(path, ONE_THREAD)
     assert takes_guests(model._model, 1)
-    monkeypatch.setattr(models.llama_context, "_architecture", lambda _: "minimax-m3")
+    monkeypatch.setattr(models.llama.context, "_architecture", lambda _: "minimax-m3")
     assert not takes_guests(model._model, 1)
     model.reopen(LlamaOptions(texts=3, threads=1))
     assert (model.max_branches, model.rewind_support.limit) == (0, None)
@@ -304,8 +304,8 @@ def test_a_refusal_tells_nothing_of_an_earlier_complaint(path: Path) -> None:
 def test_a_context_that_does_not_fit_is_refused_before_it_is_allocated(
     path: Path, freed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(models.llama_load, "_check_weights_fit", lambda _: None)
-    monkeypatch.setattr(models.llama_context, "available_memory", lambda: 100_000)
+    monkeypatch.setattr(models.llama.load, "_check_weights_fit", lambda _: None)
+    monkeypatch.setattr(models.llama.context, "available_memory", lambda: 100_000)
     monkeypatch.setattr(llama_cpp(), "llama_init_from_model", lambda *_: pytest.fail("it was allocated"))
     with pytest.raises(MemoryLimitError) as failure:
         LlamaModel(path, LlamaOptions(context_size=65_536, threads=1))
@@ -318,7 +318,7 @@ def test_a_context_that_does_not_fit_is_refused_before_it_is_allocated(
 
 def test_weights_that_do_not_fit_are_refused_before_they_are_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     size = path.stat().st_size
-    monkeypatch.setattr(models.llama_load, "available_memory", lambda: size - 1)
+    monkeypatch.setattr(models.llama.load, "available_memory", lambda: size - 1)
     monkeypatch.setattr(llama_cpp(), "llama_model_load_from_file", lambda *_: pytest.fail("it was read"))
     with pytest.raises(MemoryLimitError) as failure:
         LlamaModel(path, ONE_THREAD)
@@ -329,17 +329,17 @@ def test_weights_that_do_not_fit_are_refused_before_they_are_read(path: Path, mo
 def test_a_context_that_fits_is_not_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Two layers of two heads of 16, keys and values, two bytes each: 256 bytes a token.
     options = LlamaOptions(context_size=512, cache_type_k="f16", cache_type_v="f16", threads=1)
-    monkeypatch.setattr(models.llama_load, "_check_weights_fit", lambda _: None)
-    monkeypatch.setattr(models.llama_context, "available_memory", lambda: 256 * 512)
+    monkeypatch.setattr(models.llama.load, "_check_weights_fit", lambda _: None)
+    monkeypatch.setattr(models.llama.context, "available_memory", lambda: 256 * 512)
     LlamaModel(path, options).close()
-    monkeypatch.setattr(models.llama_context, "available_memory", lambda: 256 * 512 - 1)
+    monkeypatch.setattr(models.llama.context, "available_memory", lambda: 256 * 512 - 1)
     with pytest.raises(MemoryLimitError):
         LlamaModel(path, options)
 
 
 def test_a_proposed_context_fits(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models.llama_load, "_check_weights_fit", lambda _: None)
-    monkeypatch.setattr(models.llama_context, "available_memory", lambda: 256 * 10_000)
+    monkeypatch.setattr(models.llama.load, "_check_weights_fit", lambda _: None)
+    monkeypatch.setattr(models.llama.context, "available_memory", lambda: 256 * 10_000)
     with pytest.raises(MemoryLimitError) as failure:
         LlamaModel(path, LlamaOptions(context_size=100_000, threads=1))
     proposed = int(failure.value.hint.split("-c ")[1].split(")")[0])

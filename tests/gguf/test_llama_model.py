@@ -16,10 +16,10 @@ from tiny_gguf import WINDOW, write_compressed, write_hybrid, write_llama, write
 
 from models.abort import AbortFlag
 from models.base import Logits
-from models.bindings import llama_cpp
 from models.errors import Cancelled, LocalspecError
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
+from models.llama.bindings import llama_cpp
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
 
 SAME = 0.05
 """Rounding moves logits by less than this, a wrong cache by more than `WRONG`."""

@@ -11,8 +11,8 @@ from checking import caught
 from numpy.typing import NDArray
 from sampling_reference import probabilities
 
-from models.bindings import llama_cpp
-from models.sampling import Sampler, SamplingParams
+from models.llama.bindings import llama_cpp
+from models.sampling.sampler import Sampler, SamplingParams
 
 Row = NDArray[np.float32]
 Served = dict[int, float]

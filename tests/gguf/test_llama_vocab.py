@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_gguf import CHATML_TEMPLATE, END_OF_TEXT, IM_END, IM_START, TOKENS, write_llama
 
-from models.bindings import llama_cpp
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
-from models.llama_vocab import LlamaVocab
+from models.llama.bindings import llama_cpp
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
+from models.llama.vocab import LlamaVocab
 from models.pair import check_pair
-from models.prompts import ChatTemplate, Message
+from models.text.prompts import ChatTemplate, Message
 
 SPACE = TOKENS[0x20]
 LONG = "x" * 700

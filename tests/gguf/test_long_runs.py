@@ -8,8 +8,8 @@ import pytest
 from run_localspec import localspec
 from tiny_gguf import CHATML_TEMPLATE, write_llama
 
-from app.serve.tokens import MOST_CHARACTERS
-from models.deep_stack import start_deep
+from app.serve.requests.tokens import MOST_CHARACTERS
+from models.system.deep_stack import start_deep
 
 
 @pytest.mark.parametrize("length", [100_000, MOST_CHARACTERS])

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_gguf import CHATML_TEMPLATE, IM_END, IM_START, TOKENS, write_llama
 
-from app.engine.transcript import Transcript
-from models.fim import FimFormat, Hole
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
-from models.llama_vocab import LlamaVocab
-from models.marked_text import TextReader
-from models.marks import Marks
-from models.prompts import Message
-from models.tool_calls import Tool
+from app.engine.conversation.transcript import Transcript
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
+from models.llama.vocab import LlamaVocab
+from models.text.fim import FimFormat, Hole
+from models.text.marked_text import TextReader
+from models.text.marks import Marks
+from models.text.prompts import Message
+from models.text.tool_calls import Tool
 
 HOLES = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<think>", "</think>", "<b>")
 TOOL = Tool("weather", {"type": "function", "function": {"name": "weather"}}, {"type": "object"})

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from models.catalog import find_model
-from models.machine import available_memory
+from models.library.catalog import find_model
+from models.system.machine import available_memory
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps to a limit of addresses")
 
@@ -16,19 +16,19 @@ LIMITED = """
 import json, resource, sys
 from pathlib import Path
 import psutil
-import models.llama_load
-from models.bindings import llama_cpp
+import models.llama.load
+from models.llama.bindings import llama_cpp
 from models.errors import LocalspecError
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
-from models.machine import available_memory
+from models.llama.model import LlamaModel
+from models.llama.load import LlamaOptions
+from models.system.machine import available_memory
 
 llama_cpp()
 limit = psutil.Process().memory_info().vms + (88 << 20)
 resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
 told = {"free": available_memory()}
 if sys.argv[2] == "unseen":
-    models.llama_load.available_memory = lambda: 1 << 40
+    models.llama.load.available_memory = lambda: 1 << 40
 try:
     if sys.argv[1]:
         LlamaModel(Path(sys.argv[1]), LlamaOptions(threads=1, context_size=256)).close()

@@ -17,14 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_gguf import write_hybrid, write_llama, write_swa
 
-from models.bindings import llama_cpp
-from models.catalog import find_model
 from models.errors import Cancelled
-from models.exact_width import exact_width
-from models.llama import LlamaModel
-from models.llama_batch import SEQUENCES, Guests, padding
-from models.llama_cache import Cache
-from models.llama_load import LlamaOptions
+from models.library.catalog import find_model
+from models.llama.batch import SEQUENCES, Guests, padding
+from models.llama.bindings import llama_cpp
+from models.llama.cache import Cache
+from models.llama.exact_width import exact_width
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
 
 SAME = 0.05
 

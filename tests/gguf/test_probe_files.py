@@ -11,15 +11,15 @@ import pytest
 from random_models import Array, Model, base, write_model
 from tiny_gguf import write_llama
 
-import models.model_info
-from models.bindings import NO_BACKTRACE, llama_cpp
+import models.gguf.model_info
 from models.errors import MemoryLimitError, ModelFileError
-from models.known_good import MULTIPLIED, main_types, write_known_good
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
-from models.model_info import model_info
-from models.probe import try_decode
-from models.probe_child import spell
+from models.gguf.model_info import model_info
+from models.llama.bindings import NO_BACKTRACE, llama_cpp
+from models.llama.known_good import MULTIPLIED, main_types, write_known_good
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
+from models.llama.probe import try_decode
+from models.llama.probe_child import spell
 
 TOKENS = "tokenizer.ggml.tokens"
 Change = dict[str, Any]
@@ -82,7 +82,7 @@ def test_what_a_header_does_not_show_the_child_dies_of_and_the_file_is_at_fault(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for check in ("check_layers", "check_tokenizer", "check_bytes"):
-        monkeypatch.setattr(models.model_info, check, lambda *_: None)
+        monkeypatch.setattr(models.gguf.model_info, check, lambda *_: None)
     # The child's own look at the header would find it too: of that only the parent's is left out here.
     path = changed(tmp_path / "bad.gguf", name)
     with pytest.raises(ModelFileError) as failure:
@@ -95,8 +95,8 @@ def test_what_a_header_does_not_show_the_child_dies_of_and_the_file_is_at_fault(
 def test_two_threads_that_fail_together_end_the_process(tmp_path: Path) -> None:
     path = changed(tmp_path / "bad.gguf", "a packed norm")
     code = (
-        "import sys; from pathlib import Path; from models.llama import LlamaModel\n"
-        "from models.llama_load import LlamaOptions\n"
+        "import sys; from pathlib import Path; from models.llama.model import LlamaModel\n"
+        "from models.llama.load import LlamaOptions\n"
         "model = LlamaModel(Path(sys.argv[1]), LlamaOptions(context_size=64, threads=2))\n"
         "model.decode([1] * 32, rows=1)"
     )
@@ -122,7 +122,7 @@ def test_a_known_good_file_is_decoded_whatever_its_types(tmp_path: Path) -> None
 
 
 def test_the_types_of_a_known_good_file_are_those_of_the_one_that_failed(tmp_path: Path) -> None:
-    from models.gguf_header import read_model
+    from models.gguf.header import read_model
 
     path = write_llama(tmp_path / "tiny.gguf")
     assert main_types(read_model(path)) == ["F32"]
@@ -135,7 +135,7 @@ def test_a_file_that_asks_for_more_memory_than_it_explains_is_refused(tmp_path: 
     grown = Model({**model.values, "llama.attention.head_count_kv": 4, "llama.rope.dimension_count": 64}, model.tensors)
     path = write_model(tmp_path / "large.gguf", grown, Random(0))
     code = (
-        "import sys; from pathlib import Path; import models.probe_child as child\n"
+        "import sys; from pathlib import Path; import models.llama.probe_child as child\n"
         "child._ROOM = 1 << 20; child._ROOM_OF_A_THREAD = 0\n"
         "sys.exit(child.main(Path(sys.argv[1]), extra_buffers=None))"
     )

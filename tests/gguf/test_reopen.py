@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from tiny_gguf import LlamaFileType, write_llama
 
-from models.bindings import llama_cpp
 from models.errors import MemoryLimitError
-from models.exact_width import WIDEST, exact_branches, exact_width, exact_width_here
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
+from models.llama.bindings import llama_cpp
+from models.llama.exact_width import WIDEST, exact_branches, exact_width, exact_width_here
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
 
 TEXT = [104, 101, 108, 108, 111]
 
@@ -56,7 +56,7 @@ def test_threads_change_and_the_cache_stays(model: LlamaModel) -> None:
 
 
 def test_a_cache_that_does_not_fit_closes_the_model(model: LlamaModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("models.llama_context.available_memory", lambda: 1)
+    monkeypatch.setattr("models.llama.context.available_memory", lambda: 1)
     with pytest.raises(MemoryLimitError):
         model.reopen(LlamaOptions(context_size=4096, threads=1))
     with pytest.raises(ValueError, match="closed"):
@@ -84,7 +84,7 @@ def test_exactness_deep_in_a_text_leaves_the_cache_as_it_is(model: LlamaModel) -
 def test_a_difference_that_only_shows_deep_in_a_text_is_noticed(
     model: LlamaModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("models.exact_width.np.array_equal", lambda *_: model.length < 50)
+    monkeypatch.setattr("models.llama.exact_width.np.array_equal", lambda *_: model.length < 50)
     assert exact_width(model) == WIDEST
     model.decode(TEXT * 10, rows=0)
     assert exact_width_here(model) == 1

@@ -11,13 +11,13 @@ import psutil
 import pytest
 from tiny_gguf import LlamaFileType, write_llama, write_truncated
 
-import models.requantise as requantising
+import models.llama.requantise as requantising
 from models.abort import AbortFlag
 from models.errors import Cancelled, LocalspecError, ModelFileError
-from models.gguf_header import read_header
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
-from models.requantise import KINDS, requantise
+from models.gguf.header import read_header
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
+from models.llama.requantise import KINDS, requantise
 
 ONE_THREAD = LlamaOptions(threads=1)
 
@@ -168,7 +168,7 @@ def test_a_child_that_writes_a_copy_ends_with_the_process_that_asked(source: Pat
     pid, folder = tmp_path / "pid", tmp_path / "copies"
     writes = child(f"open({str(pid)!r}, 'w').write(f'{{os.getpid()}}.'); time.sleep(60)")
     code = (
-        "from pathlib import Path; from models.requantise import requantise\n"
+        "from pathlib import Path; from models.llama.requantise import requantise\n"
         f"requantise(Path({str(source)!r}), Path({str(folder / 'copy.gguf')!r}), 'Q4_0', command={writes!r})"
     )
     asker = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])

@@ -16,20 +16,20 @@ from own_kernels import built, llama_cpps_own, skip_where_impossible
 from packed import packed
 from tiny_gguf import write_llama
 
-from app.engine.load import Loader, LoadPlan
+from app.engine.runtime.load import Loader, LoadPlan
 from drafters.registry import parse_drafter
-from models import screen_check
 from models.abort import AbortFlag
 from models.base import Logits
-from models.catalog import find_model
 from models.errors import Cancelled
 from models.kernels.check_screen import BEST, MEMBERS
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
-from models.probe import identity
-from models.remembered import Remembered
-from models.requantise import requantise
-from models.screen_check import settle_screen
+from models.library.catalog import find_model
+from models.llama import screen_check
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
+from models.llama.probe import identity
+from models.llama.requantise import requantise
+from models.llama.screen_check import settle_screen
+from models.system.remembered import Remembered
 
 BUILDS = {
     "as it is": (),
@@ -139,7 +139,7 @@ def test_a_model_guesses_what_it_would_guess_with_whole_rows(pair: tuple[LlamaMo
         # What is rearranged rounds otherwise, in the output matrix too.
         assert np.allclose(seen[kept], whole[kept], rtol=0, atol=1e-3 * np.abs(whole).max())
         alike += whole.argmax() == seen.argmax()
-    # Those of more numbers a row have nearly all: see `models.screen_check`.
+    # Those of more numbers a row have nearly all: see `models.llama.screen_check`.
     assert alike >= 0.8 * len(tokens)
 
 

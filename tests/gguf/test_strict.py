@@ -19,32 +19,32 @@ from gguf import LlamaFileType
 from own_kernels import llama_cpps_own
 from tiny_gguf import write_hybrid, write_llama
 
-import app.engine.calibrate
-import app.engine.strict
-import models.exact_width
-import models.strict
-from app.engine.calibrate import measure_steady
+import app.engine.costs.exact_settings
+import app.engine.costs.pass_cost
+import models.llama.exact_width
+import models.llama.strict
+from app.engine.conversation.session import Session
+from app.engine.costs.exact_settings import Settled, Strict
+from app.engine.costs.pass_cost import measure_steady
+from app.engine.costs.tuned import Setting, Tuned, store_tuned
 from app.engine.decoding.controller import FixedLength
-from app.engine.ending import Ending
-from app.engine.load import Loader, LoadPlan
-from app.engine.round import Round
-from app.engine.session import Session
-from app.engine.strict import Settled, Strict
-from app.engine.tuned import Setting, Tuned, store_tuned
+from app.engine.decoding.ending import Ending
+from app.engine.decoding.round import Round
+from app.engine.runtime.load import Loader, LoadPlan
 from drafters.base import Drafter, NullDrafter
 from drafters.prompt_lookup import PromptLookup
 from drafters.registry import parse_drafter
 from drafters.suffix import SuffixDrafter
 from models.abort import AbortFlag
-from models.bindings import llama_cpp
-from models.catalog import find_model
 from models.errors import LocalspecError
-from models.exact_width import WIDEST, exact_width, exact_width_here
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
-from models.prompts import ChatTemplate, Message
-from models.sampling import Sampler, SamplingParams
-from models.strict import Checked, Difference, check
+from models.library.catalog import find_model
+from models.llama.bindings import llama_cpp
+from models.llama.exact_width import WIDEST, exact_width, exact_width_here
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
+from models.llama.strict import Checked, Difference, check
+from models.sampling.sampler import Sampler, SamplingParams
+from models.text.prompts import ChatTemplate, Message
 
 CLOCK = time.perf_counter
 CPU = not llama_cpp().llama_supports_gpu_offload()
@@ -109,11 +109,11 @@ def test_the_check_finds_what_a_float_cache_rounds_deep_in_a_text(tiny: Path, mo
     found = check(model, CLOCK, 0.5)
     assert found.width == 1
     assert found.difference is not None
-    assert found.difference.depth >= models.strict.EDGE
+    assert found.difference.depth >= models.llama.strict.EDGE
     assert 1e-6 < found.difference.largest < 10
     # Broken on purpose: the start of a text shows nothing of it.
-    monkeypatch.setattr(models.strict, "EDGE", 9)
-    monkeypatch.setattr(models.strict._Check, "_deepest", lambda _: 10)
+    monkeypatch.setattr(models.llama.strict, "EDGE", 9)
+    monkeypatch.setattr(models.llama.strict._Check, "_deepest", lambda _: 10)
     assert check(model, CLOCK, 0.5).width > 1
     model.close()
 
@@ -127,7 +127,7 @@ def test_drafts_over_a_float_cache_are_no_wider_than_is_exact_deep_in_a_text(
     assert exact_width(model) == 1
     assert model.length == 0
     # Broken on purpose: the start of a text shows nothing of it.
-    monkeypatch.setattr(models.exact_width, "_DEEP", 9)
+    monkeypatch.setattr(models.llama.exact_width, "_DEEP", 9)
     assert exact_width(model) > 1
     model.close()
 
@@ -140,7 +140,7 @@ def settled(model: LlamaModel, opener: Callable[[LlamaOptions], LlamaModel] | No
 @pytest.mark.skipif(not CPU, reason="a processor's kernels")
 def test_padding_makes_a_float_cache_exact_where_it_was_not(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # One row of several is never summed thread by thread.
-    monkeypatch.setattr(app.engine.strict, "_CHECKING_SECONDS", 0.5)
+    monkeypatch.setattr(app.engine.costs.exact_settings, "_CHECKING_SECONDS", 0.5)
     found = settled(opened(tiny, threads=2, **F16))
     assert found.model.options.pad_rows == 4
     assert found.checked.width > 1
@@ -184,9 +184,9 @@ class Scripted:
     def __post_init__(self) -> None:
         self.checked: list[str] = []
         self.opened: list[LlamaModel] = []
-        self.monkeypatch.setattr(app.engine.strict, "check", self._check)
-        self.monkeypatch.setattr(app.engine.strict, "measure_steady", self._measure)
-        self.monkeypatch.setattr(app.engine.strict, "timed_passes", self._passes)
+        self.monkeypatch.setattr(app.engine.costs.exact_settings, "check", self._check)
+        self.monkeypatch.setattr(app.engine.costs.exact_settings, "measure_steady", self._measure)
+        self.monkeypatch.setattr(app.engine.costs.exact_settings, "timed_passes", self._passes)
 
     def open(self, options: LlamaOptions) -> LlamaModel:
         self.opened.append(LlamaModel(self.opened[0].path, options))
@@ -267,8 +267,8 @@ def test_a_curve_that_another_program_was_in_the_way_of_is_measured_again(
 ) -> None:
     script = Scripted(monkeypatch, {"usual": WIDEST}, {})
     curves = [{1: 9.0, 2: 1.4, 3: 1.8, 4: 1.5, 6: 2.3, 8: 2.7}, {1: 1.0, 2: 1.4, 3: 1.8, 4: 1.5, 6: 2.3, 8: 9.0}]
-    monkeypatch.setattr(app.engine.strict, "measure_steady", measure_steady)
-    monkeypatch.setattr(app.engine.calibrate, "measure", lambda *_: curves.pop(0))
+    monkeypatch.setattr(app.engine.costs.exact_settings, "measure_steady", measure_steady)
+    monkeypatch.setattr(app.engine.costs.pass_cost, "measure", lambda *_: curves.pop(0))
     found = script.settle(tiny)
     assert curves == []
     assert "; 1.0 tokens/s plain." in found.note
@@ -285,7 +285,7 @@ def test_the_usual_setting_comes_back_when_nothing_beats_it(tiny: Path, monkeypa
 
 
 def test_where_memory_is_short_the_weights_are_never_there_twice(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app.engine.strict, "available_memory", lambda: 0)
+    monkeypatch.setattr(app.engine.costs.exact_settings, "available_memory", lambda: 0)
     widths = {"usual": 3, "padded": 8, "plain weights": 3}
     script = Scripted(monkeypatch, widths, {"padded": 1.5})
     open_one = script.open
@@ -361,7 +361,7 @@ class Kit:
 @pytest.fixture(scope="module")
 def kit() -> Iterator[Kit]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(app.engine.strict, "_CHECKING_SECONDS", 2.0)
+        patch.setattr(app.engine.costs.exact_settings, "_CHECKING_SECONDS", 2.0)
         found = settled(opened(find_model("starter"), context_size=1024))
     yield Kit(found.model, found.checked.width)
     found.model.close()
@@ -442,5 +442,5 @@ def test_a_float_cache_of_the_starter_is_seen_through() -> None:
         found = check(model, CLOCK, 0.5)
     assert found.width == 1
     assert found.difference is not None
-    assert found.difference.depth >= models.strict.EDGE
+    assert found.difference.depth >= models.llama.strict.EDGE
     model.close()

@@ -12,13 +12,13 @@ import pytest
 from gguf import LlamaFileType
 from tiny_gguf import write_llama
 
-import app.engine.strict
-from app.engine.strict import Strict
-from models.exact_width import WIDEST
-from models.llama import LlamaModel
-from models.llama_cache import Cache
-from models.llama_load import LlamaOptions
-from models.strict import TIMED_WIDTHS, Checked, Difference, check
+import app.engine.costs.exact_settings
+from app.engine.costs.exact_settings import Strict
+from models.llama.cache import Cache
+from models.llama.exact_width import WIDEST
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
+from models.llama.strict import TIMED_WIDTHS, Checked, Difference, check
 
 CLOCK = time.perf_counter
 NOT_EXACT = Checked(1, (8,), False, Difference(2, 8, 1.5))
@@ -42,14 +42,16 @@ def test_on_a_gpu_passes_are_padded_until_all_have_one_width(
         return Checked(rows, (8,), False, Difference(rows + 1, 8, 1.5)) if rows in exact else NOT_EXACT
 
     prices = {1: 1.0, 4: 1.1, 8: 1.4, 16: 1.9}
-    monkeypatch.setattr(app.engine.strict, "has_gpu", lambda _: True)
-    monkeypatch.setattr(app.engine.strict, "check", look)
+    monkeypatch.setattr(app.engine.costs.exact_settings, "has_gpu", lambda _: True)
+    monkeypatch.setattr(app.engine.costs.exact_settings, "check", look)
     price = lambda model, *_: dict.fromkeys(TIMED_WIDTHS, prices[model.options.pad_rows])  # noqa: E731
-    monkeypatch.setattr(app.engine.strict, "measure_steady", price)
-    monkeypatch.setattr(app.engine.strict, "timed_passes", lambda model, *_: [(1, prices[model.options.pad_rows])] * 3)
+    monkeypatch.setattr(app.engine.costs.exact_settings, "measure_steady", price)
+    monkeypatch.setattr(
+        app.engine.costs.exact_settings, "timed_passes", lambda model, *_: [(1, prices[model.options.pad_rows])] * 3
+    )
     found = Strict(lambda options: LlamaModel(tiny, options), CLOCK, lambda _: None).settle(opened(tiny))
     assert found.model.options.pad_rows == taken
-    assert f"passes padded to {app.engine.strict._ROWS_ON_GPU[taken]} tokens" in found.note
+    assert f"passes padded to {app.engine.costs.exact_settings._ROWS_ON_GPU[taken]} tokens" in found.note
     found.model.close()
 
 
@@ -89,12 +91,12 @@ def test_on_a_gpu_the_deepest_look_is_before_a_block_and_padded_passes_have_no_b
     tiny: Path, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = opened(tiny, pad_rows=rows)
-    monkeypatch.setattr("models.strict.has_gpu", lambda _: True)
+    monkeypatch.setattr("models.llama.strict.has_gpu", lambda _: True)
     found = check(model, CLOCK, 1.0, widest=8)
     assert (found.depths[-1] + rows) % 256 == 0
     assert found.depths[-1] > found.depths[1]
     assert found.branches is (rows == 1)
-    monkeypatch.setattr("models.strict.has_gpu", lambda _: False)
+    monkeypatch.setattr("models.llama.strict.has_gpu", lambda _: False)
     assert check(model, CLOCK, 1.0, widest=8).branches
     model.close()
 

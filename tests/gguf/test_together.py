@@ -9,12 +9,12 @@ from tiny_gguf import LlamaFileType, write_hybrid, write_llama
 
 from models.abort import AbortFlag
 from models.base import Logits, Part
-from models.catalog import find_model
 from models.errors import Cancelled, ContextFullError, MemoryLimitError
-from models.exact_width import exact_width
-from models.llama import LlamaModel
-from models.llama_context import cache_bytes
-from models.llama_load import LlamaOptions
+from models.library.catalog import find_model
+from models.llama.context import cache_bytes
+from models.llama.exact_width import exact_width
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
 
 TEXTS = ([104, 101, 108, 108, 111] * 9, [119, 111, 114, 108, 100, 33], [100] * 17 + [5, 7])
 NEXT = ([1], [40], [50])
@@ -162,11 +162,11 @@ def test_where_memory_ends_there_are_as_many_texts_as_fit(path: Path, monkeypatc
     with monkeypatch.context() as patch:
         one = LlamaModel(path, LlamaOptions(context_size=256, threads=1))
         needed = cache_bytes(one._model, 256, one.options)
-        patch.setattr("models.llama_context.available_memory", lambda: 2 * needed)
+        patch.setattr("models.llama.context.available_memory", lambda: 2 * needed)
         two = LlamaModel(path, LlamaOptions(context_size=256, threads=1, texts=3))
         second = two.twin()
         assert two.can_join(second)
-        patch.setattr("models.llama_context.available_memory", lambda: 0)
+        patch.setattr("models.llama.context.available_memory", lambda: 0)
         with pytest.raises(MemoryLimitError):
             two.twin()
     for model in (one, two, second):

@@ -18,16 +18,16 @@ from checking import caught
 from tiny_gguf import WINDOW, write_hybrid, write_llama, write_recurrent, write_swa
 from trees import TREES, in_one_pass, paths_alone, random_tree
 
-import models.llama
+import models.llama.model
 from models.abort import AbortFlag
 from models.base import Logits
-from models.bindings import llama_cpp
-from models.catalog import find_model
 from models.errors import Cancelled
-from models.exact_width import exact_branches_here, exact_width
-from models.llama import LlamaModel
-from models.llama_batch import SEQUENCES, Batch, Guests
-from models.llama_load import LlamaOptions
+from models.library.catalog import find_model
+from models.llama.batch import SEQUENCES, Batch, Guests
+from models.llama.bindings import llama_cpp
+from models.llama.exact_width import exact_branches_here, exact_width
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
 from models.tree import Tree, read_tree
 
 SAME, WRONG = 0.05, 0.3
@@ -266,7 +266,7 @@ def test_a_branch_that_leaves_too_early_or_stays_is_noticed(
 
     read(starter, [5] * 20)
     with monkeypatch.context() as patch:
-        patch.setattr(models.llama, "read_tree", too_early)
+        patch.setattr(models.llama.model, "read_tree", too_early)
         assert forked(starter, 20, [-1, 0, 1, 0, 3], [42]) == [4, 5]
     with monkeypatch.context() as patch, caught():
         patch.setattr(Guests, "turn_out", lambda *_: None)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from tiny_gguf import LlamaFileType, write_llama
 
-from models.bindings import llama_cpp
 from models.errors import MemoryLimitError
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
+from models.llama.bindings import llama_cpp
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
 
 TEXT, OTHER = [104, 101, 108, 108, 111], [119, 111, 114, 108, 100, 33]
 
@@ -78,7 +78,7 @@ def test_a_twin_that_does_not_fit_leaves_the_first_as_it_is(
 ) -> None:
     said = model.decode(TEXT, rows=2).copy()
     with monkeypatch.context() as patch:
-        patch.setattr("models.llama_context.available_memory", lambda: 1)
+        patch.setattr("models.llama.context.available_memory", lambda: 1)
         with pytest.raises(MemoryLimitError):
             model.twin()
     assert freed == []

@@ -7,7 +7,7 @@ import sys
 import pytest
 from run_localspec import ROOT
 
-SHOWN = "from models.bindings import llama_cpp; llama_cpp()"
+SHOWN = "from models.llama.bindings import llama_cpp; llama_cpp()"
 
 
 def spins(**chosen: str) -> str:

@@ -8,17 +8,17 @@ import pytest
 import tiny_gguf
 from fakes import FakeClock, OracleDrafter
 
+from app.engine.conversation.round_history import KEPT, RoundHistory
+from app.engine.conversation.session import Session
 from app.engine.decoding.controller import FixedLength
-from app.engine.ending import Ending
-from app.engine.round import Round
-from app.engine.round_history import KEPT, RoundHistory
-from app.engine.session import Session
-from models.accept import Accept
-from models.catalog import find_model
-from models.exact_width import exact_width
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
-from models.sampling import Sampler, SamplingParams
+from app.engine.decoding.ending import Ending
+from app.engine.decoding.round import Round
+from models.library.catalog import find_model
+from models.llama.exact_width import exact_width
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
+from models.sampling.accept import Accept
+from models.sampling.sampler import Sampler, SamplingParams
 
 SAMPLER = Sampler(SamplingParams(seed=5, temperature=0.7), Accept.COUPLED)
 OPTIONS = LlamaOptions(context_size=256, threads=1, batch_threads=1)

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import app.lsp.loaded
-from app.engine.load import LoadPlan
-from app.engine.messages import Ready
+from app.engine.conversation.messages import Ready
+from app.engine.runtime.load import LoadPlan
 from app.lsp.loaded import Models
 from app.lsp.settings import Settings
 from drafters.registry import parse_drafter
-from models.llama_load import LlamaOptions
+from models.llama.load import LlamaOptions
 
 MOMENT = 0.1
 PLAN = LoadPlan("a", parse_drafter("off"), LlamaOptions(), Path("machine.json"))

@@ -14,12 +14,12 @@ from typing import Any
 from lsprotocol import types
 
 from app.complete.settings import CompletionSettings
-from app.engine.load import LoadPlan
+from app.engine.runtime.load import LoadPlan
 from app.lsp.loaded import Models
 from app.lsp.server import Server
 from app.lsp.settings import Settings
 from drafters.registry import parse_drafter
-from models.llama_load import LlamaOptions
+from models.llama.load import LlamaOptions
 
 KEYS = 250
 """Between two looks at the memory. Before the first of them all that is kept on purpose fills."""

@@ -64,7 +64,7 @@ def test_an_editor_that_does_not_listen_ends_the_conversation() -> None:
 
 
 def test_without_the_library_it_is_said_how_to_get_it(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from app import cli
+    from app.command_line import cli
 
     for name in [name for name in sys.modules if name.startswith(("app.lsp.", "pygls"))]:
         if name not in ("app.lsp.options", "app.lsp.wire"):

@@ -21,15 +21,15 @@ import pytest
 from enumeration import coupled_overlap, overlap, second_chance, second_place
 
 from app.engine.decoding.controller import with_siblings
-from app.engine.rules import accept_chance, block
-from app.engine.verify import verify
+from app.engine.decoding.rules import accept_chance, block
+from app.engine.decoding.verify import verify
 from drafters.base import Draft
-from models.accept import Accept
-from models.distribution import Distribution
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
-from models.prompts import ChatTemplate, Message
-from models.sampling import Sampler, SamplingParams
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
+from models.sampling.accept import Accept
+from models.sampling.distribution import Distribution
+from models.sampling.sampler import Sampler, SamplingParams
+from models.text.prompts import ChatTemplate, Message
 
 FOLDER = Path(os.environ.get("LOCALSPEC_PAIR", "/nonexistent"))
 TARGET = FOLDER / "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from models.gguf_pair import pair_reasons
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
-from models.memory import plan_memory
-from models.model_info import model_info
+from models.gguf.model_info import model_info
+from models.gguf.pair import pair_reasons
+from models.llama.load import LlamaOptions
+from models.llama.memory import plan_memory
+from models.llama.model import LlamaModel
 from models.pair import check_pair
 
 FOLDER = Path(os.environ.get("LOCALSPEC_PAIR", "/nonexistent"))
@@ -32,9 +32,9 @@ pytestmark = [
 PEAK = """
 import re, sys
 from pathlib import Path
-from models.bindings import llama_cpp
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
+from models.llama.bindings import llama_cpp
+from models.llama.model import LlamaModel
+from models.llama.load import LlamaOptions
 def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024
 llama_cpp()

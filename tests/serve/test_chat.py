@@ -10,9 +10,9 @@ from httpx2 import Response
 from serving import Served, served
 from thinking_toy import ThinkingToy
 
-from app.engine import load
-from app.serve.stream import event
-from models.thoughts import divided
+from app.engine.runtime import load
+from app.serve.replies.stream import event
+from models.text.thoughts import divided
 from models.toy import ToyModel
 
 PATH = "/v1/chat/completions"

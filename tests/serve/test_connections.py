@@ -15,7 +15,8 @@ import httpx2
 import pytest
 from serving import Running, running, serve_here
 
-from app.serve import body, connection
+from app.serve.requests import body
+from app.serve.web import connection
 
 HOST = b"Host: localhost\r\n"
 TEXT = b'{"content": "the cat"}'

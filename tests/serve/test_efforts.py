@@ -8,14 +8,14 @@ import pytest
 from serving import Served, plan_of, served
 from thinking_toy import ThinkingToy
 
-from app.engine import load
-from app.serve import server as serve_module
-from app.serve.errors import Refused
-from app.serve.fields import Fields
+from app.engine.runtime import load
+from app.serve.replies.errors import Refused
+from app.serve.requests.fields import Fields
+from app.serve.requests.thinking import read_effort
 from app.serve.service import Service
-from app.serve.thinking import read_effort
-from app.terminal import Terminal
-from models.thoughts import Effort, nearest_effort
+from app.serve.web import server as serve_module
+from app.shell.terminal import Terminal
+from models.text.thoughts import Effort, nearest_effort
 
 PATH = "/v1/chat/completions"
 ASKED: dict[str, Any] = {"messages": [{"role": "user", "content": "the cat"}], "temperature": 0, "max_tokens": 8}

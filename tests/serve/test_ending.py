@@ -17,8 +17,9 @@ import httpx2
 import pytest
 from serving import Terminal, plan_of, serve_here
 
-from app.serve import connection, stream
-from app.serve.server import serve
+from app.serve.replies import stream
+from app.serve.web import connection
+from app.serve.web.server import serve
 from models.errors import LocalspecError, ModelFileError
 from models.toy import ToyModel
 

@@ -10,9 +10,10 @@ from calling_toy import CallingToy
 from serving import Served, served
 from thinking_toy import ThinkingToy
 
-from app.engine import load
-from app.serve import service, tokens
-from models.grammar_state import Compiler
+from app.engine.runtime import load
+from app.serve import service
+from app.serve.requests import tokens
+from models.forms.grammar_state import Compiler
 
 CHAT, TEXT, HOLE, PLAIN = "/v1/chat/completions", "/v1/completions", "/infill", "/completion"
 NEEDED: dict[str, dict[str, Any]] = {
@@ -85,7 +86,7 @@ def test_a_form_is_compiled_on_neither_the_event_loop_nor_the_engines_thread(
         return call()
 
     monkeypatch.setattr(Compiler, "_compiled", watched)
-    monkeypatch.setattr("models.grammar_state.call_deep", deep)
+    monkeypatch.setattr("models.forms.grammar_state.call_deep", deep)
     server.post(path, **NEEDED[path], grammar=f'root ::= "the sea{"a" * len(path)}"', max_tokens=2)
     assert len(threads) == 1
     assert threads[0].startswith("form")
@@ -113,7 +114,7 @@ def test_the_vocabulary_is_read_for_forms_before_the_first_request(tmp_path: Any
         compiles = one.client.portal.call(one.service._desk.look, service._compiler)
         assert isinstance(compiles, Compiler)
         vocab = one.client.portal.call(one.service._desk.look, lambda worker: worker.vocab)
-        from models import grammar_state
+        from models.forms import grammar_state
 
         assert vocab in grammar_state._compilers
 

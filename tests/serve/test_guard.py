@@ -14,12 +14,12 @@ import pytest
 from click import BadParameter
 from serving import Served, plan_of, served
 
-from app.engine.ending import Finish
-from app.serve.asked import Asked, Kind
-from app.serve.errors import Refused
-from app.serve.hosts import is_everywhere, is_loopback, name_of
+from app.engine.decoding.ending import Finish
+from app.serve.replies.errors import Refused
+from app.serve.requests.asked import Asked, Kind
+from app.serve.web.hosts import is_everywhere, is_loopback, name_of
 from models.errors import UsageError
-from models.prompts import Message as Turn
+from models.text.prompts import Message as Turn
 
 CHAT = "/v1/chat/completions"
 HELLO = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 2}
@@ -192,7 +192,7 @@ def test_a_byte_order_mark_before_the_json_is_no_part_of_it(server: Served) -> N
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.serve.body._SECONDS", 0.05)
+    monkeypatch.setattr("app.serve.requests.body._SECONDS", 0.05)
 
     async def ask() -> list[Any]:
         sent: list[Any] = []
@@ -333,7 +333,7 @@ def test_a_mistake_of_the_servers_own_is_told_and_logged_without_what_was_said(
     def fail(*_: object) -> None:
         raise ValueError(question)
 
-    monkeypatch.setattr("app.serve.asking.read_chat", fail)
+    monkeypatch.setattr("app.serve.requests.asking.read_chat", fail)
     with caplog.at_level(logging.DEBUG):
         response = server.client.post(CHAT, json=HELLO)
     assert (response.status_code, response.json()["error"]["type"]) == (500, "server_error")
@@ -345,7 +345,7 @@ def test_a_mistake_of_the_servers_own_is_told_and_logged_without_what_was_said(
 def test_a_page_that_is_allowed_is_told_of_a_mistake_of_the_servers_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.serve.asking.read_chat", lambda *_: 1 / 0)
+    monkeypatch.setattr("app.serve.requests.asking.read_chat", lambda *_: 1 / 0)
     with served(tmp_path, "toy", "--allow-origin", "http://localhost:3000") as one:
         response = one.client.post(CHAT, json=HELLO, headers={"Origin": "http://localhost:3000"})
     assert (response.status_code, response.json()["error"]["type"]) == (500, "server_error")

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from serving import Served, served
 
-from app.serve import body
-from app.serve.fields import Fields
-from app.serve.known_fields import REFUSED, REFUSED_HERE, Route
-from app.serve.warnings_list import Warnings
+from app.serve.replies.warnings_list import Warnings
+from app.serve.requests import body
+from app.serve.requests.fields import Fields
+from app.serve.requests.known_fields import REFUSED, REFUSED_HERE, Route
 
 NAMES = ["../../etc/passwd", "C:\\con", "\x00", "%n%s", "<end><fim_middle>", "\ud800", "💥" * 9, "a" * 700, "-" * 65]
 TEXTS = st.one_of(st.text(max_size=8), st.sampled_from(NAMES))

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from serving import Served, served
 
-from app.engine import load
-from app.engine.ending import Finish
-from app.engine.stats import Stats
-from app.serve.asked import Asked, Kind, Outcome
-from app.serve.replies import timings
-from models.fim import Hole
-from models.prompts import Message as Turn
+from app.engine.decoding.ending import Finish
+from app.engine.decoding.stats import Stats
+from app.engine.runtime import load
+from app.serve.replies.figures import timings
+from app.serve.requests.asked import Asked, Kind, Outcome
+from models.text.fim import Hole
+from models.text.prompts import Message as Turn
 from models.toy import ToyModel
 
 PATH = "/infill"

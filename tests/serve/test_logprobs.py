@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from serving import Served, served
 
-from app.serve.openai_reply import read_answer
+from app.serve.client.openai_reply import read_answer
 
 CHAT, TEXT, NATIVE = "/v1/chat/completions", "/v1/completions", "/completion"
 TURNS = [{"role": "user", "content": "the cat sat on the mat. the cat"}]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.serve.indent import Margin
+from app.serve.requests.indent import Margin
 
 TEXT = "one\n  two\n\n    three\n \t\n\tfour\n five\nsix\n"
 

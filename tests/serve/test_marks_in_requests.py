@@ -8,7 +8,7 @@ import pytest
 from serving import Served, served
 from tiny_gguf import BROKEN_TEMPLATE
 
-from app.engine import load
+from app.engine.runtime import load
 from models.base import Logits
 from models.toy import ToyModel
 

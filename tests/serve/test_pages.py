@@ -14,13 +14,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from serving import Served, served
 from tiny_gguf import write_llama
 
-from app.desk import AnswerMessage
-from app.engine.messages import Said
-from app.engine.round import Round
-from app.serve.answer import Answer
-from app.serve.asked import Asked, Kind, Piece
-from app.serve.metrics import prompt_class
-from models.prompts import Message as Turn
+from app.engine.conversation.messages import Said
+from app.engine.decoding.round import Round
+from app.engine.runtime.async_engine import AnswerMessage
+from app.serve.replies.answer import Answer
+from app.serve.replies.metrics import prompt_class
+from app.serve.requests.asked import Asked, Kind, Piece
+from models.text.prompts import Message as Turn
 from models.toy import ToyVocab
 
 

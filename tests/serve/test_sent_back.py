@@ -12,11 +12,11 @@ from serving import Served, served
 from thinking_toy import ThinkingToy
 from tool_templates import FAMILIES
 
-from app.engine import load
-from app.serve.fields import Fields
-from app.serve.turns import read_turns
-from models.prompts import ChatTemplate, Message
-from models.tool_calls import Call
+from app.engine.runtime import load
+from app.serve.requests.fields import Fields
+from app.serve.requests.turns import read_turns
+from models.text.prompts import ChatTemplate, Message
+from models.text.tool_calls import Call
 
 PATH = "/v1/chat/completions"
 WEATHER = {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}

@@ -14,10 +14,10 @@ import pytest
 from openai import APIError, OpenAI
 from serving import serve_here
 
-from app.engine.messages import Message
-from app.engine.worker import Worker
+from app.engine.conversation.messages import Message
+from app.engine.runtime.worker import Worker
 from app.serve import settings
-from app.serve.stream import COMMENT, EventStream
+from app.serve.replies.stream import COMMENT, EventStream
 
 CHAT, PATHS = "/v1/chat/completions", ("/v1/chat/completions", "/v1/completions", "/completion", "/infill")
 SHORT: dict[str, Any] = {"max_tokens": 4, "temperature": 0, "stream": True}
@@ -121,7 +121,7 @@ def test_a_mistake_after_the_headers_ends_in_an_event(tmp_path: Path, monkeypatc
     def wrong(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("app.serve.chat.finish_reason", wrong)
+    monkeypatch.setattr("app.serve.requests.chat.finish_reason", wrong)
 
     def ask(url: str) -> Any:
         with stream(url, CHAT) as lines:

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from openai import OpenAI
 from serving import URL, Served, served
 
-from app.engine import load
-from app.serve import asking
-from app.serve.chat import ChatRequest, read_chat
-from app.serve.fields import Fields
+from app.engine.runtime import load
+from app.serve.requests import asking
+from app.serve.requests.chat import ChatRequest, read_chat
+from app.serve.requests.fields import Fields
 from app.serve.service import Service
 from models.toy import ToyModel
 

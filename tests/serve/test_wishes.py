@@ -7,14 +7,24 @@ import pytest
 from llguidance import LLMatcher, LLTokenizer
 from serving import Served, served
 
-from app.serve.answer_form import read_form
-from app.serve.errors import Refused
-from app.serve.fields import Fields
-from app.serve.known_fields import FORMS, GROUPS, IGNORED, NOTED, OTHER_NAMES, READ, REFUSED, REFUSED_HERE, Route
-from app.serve.sampling import read_sampling
-from app.serve.wishes import understood
-from models.grammar import Grammar
-from models.sampling import SamplingParams
+from app.serve.replies.errors import Refused
+from app.serve.requests.answer_form import read_form
+from app.serve.requests.fields import Fields
+from app.serve.requests.known_fields import (
+    FORMS,
+    GROUPS,
+    IGNORED,
+    NOTED,
+    OTHER_NAMES,
+    READ,
+    REFUSED,
+    REFUSED_HERE,
+    Route,
+)
+from app.serve.requests.sampling import read_sampling
+from app.serve.requests.wishes import understood
+from models.forms.grammar import Grammar
+from models.sampling.sampler import SamplingParams
 
 ASKING = (Route.CHAT, Route.COMPLETIONS, Route.COMPLETION, Route.INFILL)
 NEEDED: dict[Route, dict[str, Any]] = {

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from app.ui.bars import bar, bucket_of, buckets, fit, meter, percent, probability, rate, size, sparkline
+from app.ui.panel.bars import bar, bucket_of, buckets, fit, meter, percent, probability, rate, size, sparkline
 
 SHARES = st.floats(0, 1)
 

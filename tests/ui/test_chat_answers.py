@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from ui_chat import Chat, chatting, drive, slowly
 
-from app.engine.ending import Finish
-from app.engine.messages import Ended, Ready, Said, Watched
-from app.ui.replay import ReplayScreen
+from app.engine.conversation.messages import Ended, Ready, Said, Watched
+from app.engine.decoding.ending import Finish
+from app.ui.panel.replay import ReplayScreen
 
 pytestmark = pytest.mark.usefixtures("folders")
 

@@ -4,8 +4,8 @@ import pytest
 from saved import others
 from ui_chat import chatting, drive, request, slowly
 
-from app.paths import conversations_file
-from app.ui.sessions import SessionScreen
+from app.shell.paths import conversations_file
+from app.ui.chat.sessions import SessionScreen
 
 pytestmark = pytest.mark.usefixtures("folders")
 

@@ -15,8 +15,8 @@ from app.history.resume import find_resumed
 from app.history.search import search
 from app.history.store import Store
 from app.history.typed import copied_file
-from app.paths import conversations_file
-from app.ui.conversing import resume
+from app.shell.paths import conversations_file
+from app.ui.chat.conversing import resume
 from models.errors import LocalspecError, ModelFileError
 
 
@@ -160,7 +160,7 @@ def test_a_conversation_goes_on_where_another_could_not_be_begun(monkeypatch: py
             await chat.ready()
             await chat.ask("the first")
             first = await conversation(chat)
-            monkeypatch.setattr("app.ui.conversing.start_recorder", broken)
+            monkeypatch.setattr("app.ui.chat.conversing.start_recorder", broken)
             await chat.type(f"/resume {first}")
             await chat.until(lambda: "There is no file." in chat.notes)
             await chat.ask("the second")
@@ -226,7 +226,7 @@ def test_enter_before_the_search_is_over_waits_for_what_it_finds(monkeypatch: py
         assert searched.wait(60)
         return search(*arguments)
 
-    monkeypatch.setattr("app.ui.sessions.search", slow)
+    monkeypatch.setattr("app.ui.chat.sessions.search", slow)
 
     async def steps() -> None:
         async with chatting(predict=4) as chat:

@@ -9,8 +9,8 @@ from saved import talk
 from ui_chat import Chat, chatting, drive, gated, own_folders, request, silent_until_stopped
 
 from app.history.store import Store
-from app.paths import conversations_file, prompts_file
-from app.ui.prompt_area import PromptArea
+from app.shell.paths import conversations_file, prompts_file
+from app.ui.prompt.prompt_area import PromptArea
 
 
 @pytest.fixture(autouse=True)

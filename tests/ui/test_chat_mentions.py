@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from ui_chat import Chat, chatting, drive, own_folders, request, silent_until_stopped
 
-from app.ui.prompt_area import PromptArea
+from app.ui.prompt.prompt_area import PromptArea
 
 TYPED = "abc @notes.txt"
 

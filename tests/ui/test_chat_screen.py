@@ -5,8 +5,8 @@ import re
 import pytest
 from ui_chat import chatting, drive
 
-from app.ui.help import HelpScreen
-from app.ui.look import look_of
+from app.ui.chat.help import HelpScreen
+from app.ui.transcript.look import look_of
 
 pytestmark = pytest.mark.usefixtures("folders")
 
@@ -96,7 +96,7 @@ def test_a_mistake_of_the_program_is_told_and_the_chat_goes_on(monkeypatch: pyte
     async def steps() -> None:
         async with chatting() as chat:
             await chat.ready()
-            monkeypatch.setattr("app.ui.commands.setting_values", broken)
+            monkeypatch.setattr("app.ui.chat.commands.setting_values", broken)
             await chat.type("/set")
             assert "Internal error in localspec" in chat.notes
             assert "ZeroDivisionError: on purpose" in chat.notes

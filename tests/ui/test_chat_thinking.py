@@ -4,8 +4,8 @@ import pytest
 from thinking_toy import MarkingToy, ThinkingToy
 from ui_chat import Chat, chatting, drive
 
-from app.engine import load
-from models.thoughts import divided
+from app.engine.runtime import load
+from models.text.thoughts import divided
 
 pytestmark = pytest.mark.usefixtures("folders")
 HEADING = "(/thoughts shows or hides them)"

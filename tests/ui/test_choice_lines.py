@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 from rich.cells import cell_len
 
-from app.ui.choice_lines import choice_lines
-from app.ui.choices import Choice
+from app.ui.chat.choice_lines import choice_lines
+from app.ui.chat.choices import Choice
 
 LONG = Choice("/models/Meta-Llama-3.1-8B-Instruct-abliterated-Q4_K_M.gguf", "llama, 8.0B, Q4_K_M, 4.9 GB")
 REFUSED = Choice(

@@ -5,11 +5,11 @@ from random import Random
 import pytest
 from transcript_app import drive
 
-from app.ui.column import Column
-from app.ui.look import Look
-from app.ui.pieces import Piece
-from app.ui.transcript import Transcript
-from app.ui.wrapping import Line
+from app.ui.drawing.wrapping import Line
+from app.ui.transcript.column import Column
+from app.ui.transcript.look import Look
+from app.ui.transcript.pieces import Piece
+from app.ui.transcript.transcript import Transcript
 
 
 class Uncertain:

@@ -18,18 +18,18 @@ from textual import events
 from textual.screen import Screen
 from ui_chat import Chat, chatting, drive, own_folders, slowly
 
-from app.engine.load import LoadPlan
-from app.engine.messages import Failed, Message, Ready
-from app.engine.question import Question
+from app.engine.conversation.messages import Failed, Message, Ready
+from app.engine.decoding.request import Question
+from app.engine.runtime.load import LoadPlan
 from app.history.database import damaged_files
 from app.history.store import Store
-from app.paths import conversations_file
-from app.ui.app import ChatApp
-from app.ui.help import HelpScreen
-from app.ui.link import Post
-from app.ui.messages import Heard
-from app.ui.replay import ReplayScreen
-from app.ui.sessions import SessionScreen
+from app.shell.paths import conversations_file
+from app.ui.chat.app import ChatApp
+from app.ui.chat.help import HelpScreen
+from app.ui.chat.link import Post
+from app.ui.chat.messages import Heard
+from app.ui.chat.sessions import SessionScreen
+from app.ui.panel.replay import ReplayScreen
 from drafters.registry import DrafterSpec
 from models.errors import LocalspecError
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from app.complete.completer import Completer, Completion
 from app.complete.place import Place
 from app.complete.settings import Limits
-from app.ui.edit_asking import PATIENT, Asking
+from app.ui.editor.asking import PATIENT, Asking
 
 PAUSE = 0.03
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.ui.edit_file import (
+from app.ui.editor.file import (
     LARGEST,
     ChangedOnDiskError,
     ProtectedError,
@@ -20,8 +20,8 @@ from app.ui.edit_file import (
     open_file,
     parse_place,
 )
-from app.ui.edit_line import find_next
-from app.ui.edit_writing import write_aside
+from app.ui.editor.line import find_next
+from app.ui.editor.writing import write_aside
 from models.errors import LocalspecError, UsageError
 
 BOM = "\ufeff"

@@ -8,9 +8,9 @@ import pytest
 from ghost_app import TEXT, Host
 from textual.pilot import Pilot
 
-from app.ui.edit_colours import Colours
-from app.ui.edit_ghost import first_line, first_word
-from app.ui.ghost_area import GhostArea
+from app.ui.editor.colours import Colours
+from app.ui.editor.ghost import first_line, first_word
+from app.ui.editor.ghost_area import GhostArea
 
 SOURCE = [
     '"""Doc', 'string."""', "import a", "", "def f(x):", "    '''in", "side'''", "    y = (", "        x,", "    )",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.ui.edit_file import open_file
+from app.ui.editor.file import open_file
 
 GROUP = 12_345
 pytestmark = pytest.mark.skipif(

@@ -22,9 +22,9 @@ from app.complete.asking import Asking
 from app.complete.place import Place, Windows, window
 from app.complete.ring import Ring
 from app.complete.settings import CompletionSettings, Limits
-from app.ui.edit_area import BRACKET_REACH, CodeArea
-from app.ui.edit_colours import COLOURED, Colours
-from app.ui.edit_document import LongDocument, Unwrapped
+from app.ui.editor.area import BRACKET_REACH, CodeArea
+from app.ui.editor.colours import COLOURED, Colours
+from app.ui.editor.document import LongDocument, Unwrapped
 
 SMALL = st.text(alphabet="ab\té字\U0001f600\n(", max_size=12)
 CODE = 'def f(a):\n    """One.\n\n    Two."""\n    return [a, (1, 2)]\n\n\n'

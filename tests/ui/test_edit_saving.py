@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from ui_edit import CODE, drive, filled, told
 
-from app.ui import edit_app
-from app.ui.edit_dialogs import QuestionScreen
+from app.ui.editor import app as edit_app
+from app.ui.editor.dialogs import QuestionScreen
 
 pytestmark = pytest.mark.usefixtures("folders")
 

@@ -9,11 +9,11 @@ from textual import events
 from ui_chat import slowly
 from ui_edit import CODE, drive, editing, filled, told
 
-from app.ui.edit_asking import PATIENT
-from app.ui.edit_dialogs import EditHelpScreen
-from app.ui.edit_line import WantedLine
-from app.ui.edit_screen import EditScreen
-from app.ui.panel import SpeculationPanel
+from app.ui.editor.asking import PATIENT
+from app.ui.editor.dialogs import EditHelpScreen
+from app.ui.editor.line import WantedLine
+from app.ui.editor.screen import EditScreen
+from app.ui.panel.panel import SpeculationPanel
 from models.errors import LocalspecError
 
 BODY = "return 2 * (width + height)"

@@ -17,7 +17,7 @@ from syrupy.assertion import SnapshotAssertion
 from ui_chat import own_folders
 from ui_edit import Editor, drive, told
 
-from app.ui.flow import Flow
+from app.ui.panel.flow import Flow
 
 _FONTS = re.compile(r"\s*@font-face {[^}]*}")
 _EDGES = re.compile(r'\s*<clipPath id="[^"]*-line-\d+">.*?</clipPath>', re.DOTALL)
@@ -51,7 +51,7 @@ def pictures(snapshot: SnapshotAssertion) -> SnapshotAssertion:
 def everywhere_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     own_folders(monkeypatch, tmp_path)
     stand_still(monkeypatch)
-    monkeypatch.setattr("app.ui.edit_screen.Flow", partial(Flow, lambda: 1_912_602_624))
+    monkeypatch.setattr("app.ui.editor.screen.Flow", partial(Flow, lambda: 1_912_602_624))
     monkeypatch.delenv("NO_COLOR", raising=False)
 
 

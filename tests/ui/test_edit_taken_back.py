@@ -7,7 +7,7 @@ import pytest
 from ghost_app import Host
 from textual.pilot import Pilot
 
-from app.ui.ghost_area import GhostArea
+from app.ui.editor.ghost_area import GhostArea
 
 
 def drive(steps: Callable[[GhostArea, Host, Pilot[None]], Awaitable[None]]) -> None:

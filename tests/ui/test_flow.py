@@ -7,14 +7,14 @@ import pytest
 from toy_answers import fed, rounds_of
 from toy_answers import toy_answer as answer
 
-from app.engine.ending import Finish
-from app.engine.messages import Ended, Message, Ready, Said, Watched
-from app.engine.origins import Origin
-from app.engine.round import Round
-from app.engine.session import Reading
-from app.explanation import length_reason
-from app.ui.compared import Compared
-from app.ui.flow import BEATS, Flow
+from app.engine.conversation.messages import Ended, Message, Ready, Said, Watched
+from app.engine.conversation.session import Reading
+from app.engine.decoding.ending import Finish
+from app.engine.decoding.origins import Origin
+from app.engine.decoding.round import Round
+from app.ui.panel.compared import Compared
+from app.ui.panel.flow import BEATS, Flow
+from app.wording.explanation import length_reason
 
 
 def part(messages: Iterable[Message], kind: type[Message]) -> Message:

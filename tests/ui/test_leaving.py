@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from app.ui.terminal_guard import leave_at_signals
+from app.ui.terminal.terminal_guard import leave_at_signals
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")

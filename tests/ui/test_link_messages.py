@@ -10,11 +10,11 @@ from recorded_link import RecordedLink, told
 from saved import said
 from ui_chat import drive
 
-from app.engine.messages import Ready, Watched
-from app.engine.stats import Stats
-from app.ui import panel as panel_module
-from app.ui.messages import Heard, LoadProgress, Mail
-from app.ui.panel_lines import panel_lines
+from app.engine.conversation.messages import Ready, Watched
+from app.engine.decoding.stats import Stats
+from app.ui.chat.messages import Heard, LoadProgress, Mail
+from app.ui.panel import panel as panel_module
+from app.ui.panel.panel_lines import panel_lines
 
 READY = Ready("big", "llama 1B Q4_0", "suffix", 2000, 3)
 WIDE = (140, 40)

@@ -4,8 +4,8 @@ from threading import Thread
 
 import pytest
 
-from app.ui.mailbox import Mailbox, Pace
-from app.ui.messages import Heard, LoadProgress, Mail
+from app.ui.chat.mailbox import Mailbox, Pace
+from app.ui.chat.messages import Heard, LoadProgress, Mail
 
 
 def box() -> tuple[Mailbox, list[str]]:

@@ -11,7 +11,7 @@ import pytest
 from textual import events
 from ui_chat import Chat, chatting, drive, own_folders, slowly
 
-from app.ui import typed_text
+from app.ui.prompt import typed_text
 
 PAUSES = [0, 0.02, 0.2]
 """Seconds behind a word."""
@@ -89,7 +89,7 @@ def test_a_chat_that_gives_letters_to_the_messages_is_found_out(monkeypatch: pyt
             await chat.ready()
             await chat.ask("abc")
             await chat.pilot.press("escape")
-            monkeypatch.setattr("app.ui.app.meet_typing", lambda *_: None)
+            monkeypatch.setattr("app.ui.chat.app.meet_typing", lambda *_: None)
             await chat.pilot.press(*"quoted")
             assert letters("quoted") - found(chat)
 

@@ -10,7 +10,7 @@ from ui_chat import chatting
 from ui_chat import drive as drive_chat
 from ui_edit import drive, editing
 
-from app.ui.prompt_area import PromptArea
+from app.ui.prompt.prompt_area import PromptArea
 
 pytestmark = pytest.mark.usefixtures("folders")
 WORDS = "Enter sends it again, on a branch of its own; an empty prompt cancels it."

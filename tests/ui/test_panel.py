@@ -11,13 +11,13 @@ from rich.cells import cell_len
 from textual.app import App, ComposeResult
 from toy_answers import fed, rounds_of, toy_answer, toy_flow
 
-from app.engine.messages import Message, Watched
-from app.ui import panel as panel_module
-from app.ui.flow import Flow
-from app.ui.origin_styles import Palette
-from app.ui.panel import SpeculationPanel
-from app.ui.panel_lines import panel_lines
-from models.accept import Accept
+from app.engine.conversation.messages import Message, Watched
+from app.ui.drawing.origin_styles import Palette
+from app.ui.panel import panel as panel_module
+from app.ui.panel.flow import Flow
+from app.ui.panel.panel import SpeculationPanel
+from app.ui.panel.panel_lines import panel_lines
+from models.sampling.accept import Accept
 
 
 def text_of(flow: Flow, width: int = 34, *, ascii_only: bool = False) -> list[str]:

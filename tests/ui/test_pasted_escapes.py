@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.ui.pasted_escapes import PastedEscapes, released
+from app.ui.terminal.pasted_escapes import PastedEscapes, released
 
 PASTE = "\x1b[200~", "\x1b[201~"
 TYPED = "\x1b[A", "\x1b", "\x1b[20~x"

@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from app.ui.pastes import harmless, plain_ends
+from app.ui.prompt.pastes import harmless, plain_ends
 
 ALL = "".join(map(chr, range(sys.maxunicode + 1)))
 OBEYED = ("Cc", "Cs", "Zl", "Zp")

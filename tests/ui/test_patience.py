@@ -7,12 +7,13 @@ import pytest
 from rich.segment import Segment
 from rich.style import Style
 
-from app.ui import code_lines, edit_colours
-from app.ui.code_lines import CodeLines
-from app.ui.edit_colours import Colours
-from app.ui.look import Look
-from app.ui.origin_styles import Palette
-from app.ui.patience import at_most
+from app.ui.drawing.origin_styles import Palette
+from app.ui.drawing.patience import at_most
+from app.ui.editor import colours as edit_colours
+from app.ui.editor.colours import Colours
+from app.ui.transcript import code_lines
+from app.ui.transcript.code_lines import CodeLines
+from app.ui.transcript.look import Look
 
 LOOK = Look(Palette.DARK, "github-dark", " ", *(Style.null(),) * 11)
 OPTIONS = "".join(rf"\033[1m-{letter}\033[0m " for letter in "abcdef")

@@ -10,11 +10,11 @@ from textual.widgets import OptionList
 from tiny_gguf import CHATML_TEMPLATE, write_llama, write_truncated
 from ui_chat import Chat, chatting, drive, own_folders, request
 
-from app.engine.messages import Ended, Failed, Ready
-from app.request import Request
-from app.ui.choice_lines import ChoiceLines
-from app.ui.link import EngineLink
-from app.ui.pickers import PickerScreen
+from app.engine.conversation.messages import Ended, Failed, Ready
+from app.flags.request import Request
+from app.ui.chat.choice_lines import ChoiceLines
+from app.ui.chat.link import EngineLink
+from app.ui.chat.pickers import PickerScreen
 from drafters.registry import parse_drafter
 from models.errors import Cancelled
 
@@ -32,7 +32,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     monkeypatch.setenv("LOCALSPEC_MODELS", str(models))
-    monkeypatch.setattr("models.catalog._STARTER_PACKAGE", "not-installed")
+    monkeypatch.setattr("models.library.catalog._STARTER_PACKAGE", "not-installed")
     write_llama(models / "target.gguf", chat_template=CHATML_TEMPLATE)
     write_llama(models / "draft.gguf", noise=0.05, chat_template=CHATML_TEMPLATE)
     write_llama(models / "stranger.gguf", rename={65: "zebra"})
@@ -223,7 +223,7 @@ def test_who_guesses_can_be_chosen_for_each_toy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "looks"), [("f8", "app.ui.choices.local_models"), ("f7", "app.ui.sessions.Store.latest")]
+    ("key", "looks"), [("f8", "app.ui.chat.choices.local_models"), ("f7", "app.ui.chat.sessions.Store.latest")]
 )
 def test_a_mistake_while_a_list_is_made_is_told_in_it(
     monkeypatch: pytest.MonkeyPatch, folder: Path, key: str, looks: str

@@ -10,7 +10,7 @@ from textual import events
 from textual._xterm_parser import XTermParser
 from textual.pilot import Pilot
 
-from app.ui.pastes import Pastes, harmless
+from app.ui.prompt.pastes import Pastes, harmless
 
 
 @pytest.fixture
@@ -267,7 +267,7 @@ def test_plain_text_is_harmless_as_it_is() -> None:
 
 
 def edits(monkeypatch: pytest.MonkeyPatch, run: Callable[[str], str]) -> None:
-    monkeypatch.setattr("app.ui.editor.edit_text", run)
+    monkeypatch.setattr("app.ui.prompt.external_editor.edit_text", run)
 
 
 def test_an_editor_gets_all_of_the_text_and_gives_it_back(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

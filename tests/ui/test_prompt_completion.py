@@ -6,7 +6,7 @@ import pytest
 from prompt_host import DRAFTERS, Clock, Host, drive, press
 from textual.pilot import Pilot
 
-from app.ui.completion import Partial, arguments_for, commands_for, files_for, nearest_first, partial_at
+from app.ui.prompt.completion import Partial, arguments_for, commands_for, files_for, nearest_first, partial_at
 
 
 @pytest.fixture

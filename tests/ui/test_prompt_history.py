@@ -13,9 +13,9 @@ from prompt_host import Host, drive, press
 from textual import events
 from textual.pilot import Pilot
 
-from app.paths import history_file, prompts_file
-from app.ui.prompt import Prompt
-from app.ui.prompt_history import PromptHistory
+from app.shell.paths import history_file, prompts_file
+from app.ui.prompt.prompt import Prompt
+from app.ui.prompt.prompt_history import PromptHistory
 
 
 def asked(path: Path, *texts: str, keep: bool = True) -> PromptHistory:

@@ -12,13 +12,13 @@ from textual.pilot import Pilot
 from textual.widgets import Footer
 from toy_answers import rounds_of, toy_answer
 
-from app.engine.disagreement import Disagreement
-from app.engine.origins import Origin
+from app.engine.decoding.disagreement import Disagreement
+from app.engine.decoding.origins import Origin
 from app.history.rounds import AnswerRound, AnswerRounds
-from app.ui.bars import bucket_of, sparkline
-from app.ui.origin_styles import Palette
-from app.ui.replay import ReplayScreen
-from app.ui.replay_lines import Look, ReplayPage
+from app.ui.drawing.origin_styles import Palette
+from app.ui.panel.bars import bucket_of, sparkline
+from app.ui.panel.replay import ReplayScreen
+from app.ui.panel.replay_lines import Look, ReplayPage
 
 REAL = AnswerRounds.of(rounds_of(list(toy_answer())))
 PLAIN = AnswerRounds.of(rounds_of(list(toy_answer("off"))))

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_answers import rounds_of, toy_answer
 
-from app.engine.disagreement import Disagreement
-from app.engine.origins import Origin, origins
+from app.engine.decoding.disagreement import Disagreement
+from app.engine.decoding.origins import Origin, origins
 from app.history.rounds import AnswerRound, AnswerRounds
-from app.ui.replay_lines import Look, ReplayPage
-from models.accept import Accept
+from app.ui.panel.replay_lines import Look, ReplayPage
+from models.sampling.accept import Accept
 
 PIECES = st.binary(max_size=6)
 COUNTS = st.integers(0, 10**6)

@@ -20,17 +20,17 @@ from saved import talk
 from syrupy.assertion import SnapshotAssertion
 from ui_chat import drive, own_folders
 
-from app.engine.messages import Failed, Ready
+from app.engine.conversation.messages import Failed, Ready
 from app.history.records import Conversation
 from app.history.store import Store
-from app.paths import conversations_file
-from app.ui.choices import Choice
-from app.ui.help import HelpScreen
-from app.ui.pickers import PickerScreen
-from app.ui.replay import ReplayScreen
-from app.ui.sessions import SessionScreen
-from models.catalog import STARTER
+from app.shell.paths import conversations_file
+from app.ui.chat.choices import Choice
+from app.ui.chat.help import HelpScreen
+from app.ui.chat.pickers import PickerScreen
+from app.ui.chat.sessions import SessionScreen
+from app.ui.panel.replay import ReplayScreen
 from models.errors import ModelFileError
+from models.library.catalog import STARTER
 
 _FONTS = re.compile(r"\s*@font-face {[^}]*}")
 _EDGES = re.compile(r'\s*<clipPath id="[^"]*-line-\d+">.*?</clipPath>', re.DOTALL)
@@ -90,7 +90,7 @@ def pictures(snapshot: SnapshotAssertion) -> SnapshotAssertion:
 def everywhere_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     own_folders(monkeypatch, tmp_path)
     stand_still(monkeypatch)
-    monkeypatch.setattr("app.ui.pickers.model_choices", lambda: _MODELS)
+    monkeypatch.setattr("app.ui.chat.pickers.model_choices", lambda: _MODELS)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()

@@ -7,7 +7,7 @@ from textual._compositor import ChopsUpdate, Compositor
 from textual.widget import Widget
 from ui_chat import WIDE, chatting, drive
 
-from app.ui import sparing_screen
+from app.ui.drawing import sparing_screen
 
 pytestmark = pytest.mark.usefixtures("folders")
 

@@ -7,12 +7,12 @@ from rich.cells import cell_len
 from textual.app import App, ComposeResult
 from toy_answers import fed, rounds_of, toy_answer, toy_flow
 
-from app.engine.ending import Finish
-from app.engine.messages import Ended
-from app.engine.session import Reading
-from app.ui.flow import Flow
-from app.ui.status import StatusLine, status_parts, status_text
-from models.accept import Accept
+from app.engine.conversation.messages import Ended
+from app.engine.conversation.session import Reading
+from app.engine.decoding.ending import Finish
+from app.ui.panel.flow import Flow
+from app.ui.panel.status import StatusLine, status_parts, status_text
+from models.sampling.accept import Accept
 
 PARTS = [
     "0.69x",

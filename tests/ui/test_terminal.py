@@ -19,7 +19,7 @@ from pseudo_terminal import CONVERSATIONS, ENDLESS, PseudoTerminal
 from run_localspec import ROOT, environment, localspec
 from saved import on_disk
 
-from app.engine.ending import Finish
+from app.engine.decoding.ending import Finish
 from app.history.records import Entry
 from app.history.store import Store
 
@@ -332,8 +332,8 @@ def test_a_terminal_without_a_screen_has_the_chat_line_by_line(
 NOISY = """
 import ctypes, os
 from textual.app import App
-from app.paths import log_file
-from app.ui.terminal_guard import terminal_to_itself
+from app.shell.paths import log_file
+from app.ui.terminal.terminal_guard import terminal_to_itself
 
 class Noisy(App):
     def on_mount(self):

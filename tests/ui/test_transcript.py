@@ -10,8 +10,8 @@ from textual.pilot import Pilot
 from textual.selection import SELECT_ALL, Selection
 from transcript_app import CODE, Host, drawn, drive, quiet, rows
 
-from app.engine.origins import Origin
-from app.ui.transcript import Transcript
+from app.engine.decoding.origins import Origin
+from app.ui.transcript.transcript import Transcript
 
 
 def words(number: int, seed: int = 0) -> str:

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.style import Style
 
-from app.ui.blocks import Block, Growing, blocks_of, code_blocks_of
-from app.ui.entries import Answer
-from app.ui.look import Look
-from app.ui.origin_styles import Palette
-from models.thoughts import divided
+from app.ui.drawing.origin_styles import Palette
+from app.ui.transcript.blocks import Block, Growing, blocks_of, code_blocks_of
+from app.ui.transcript.entries import Answer
+from app.ui.transcript.look import Look
+from models.text.thoughts import divided
 
 LOOK = Look(Palette.DARK, "github-dark", " ", *(Style.null(),) * 11)
 _PARTS = (

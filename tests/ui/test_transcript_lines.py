@@ -7,15 +7,15 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
-from app.engine.origins import Origin
-from app.history.safe_text import shown
-from app.ui.blocks import blocks_of
-from app.ui.bodies import BlockBody, PlainBody, TokenBody
-from app.ui.code_lines import CodeLines
-from app.ui.look import Look
-from app.ui.markdown_lines import markdown_lines
-from app.ui.origin_styles import Palette, legend, origin_style
-from app.ui.wrapping import Line, plain_lines, wrap
+from app.engine.decoding.origins import Origin
+from app.shell.safe_text import shown
+from app.ui.drawing.origin_styles import Palette, legend, origin_style
+from app.ui.drawing.wrapping import Line, plain_lines, wrap
+from app.ui.transcript.blocks import blocks_of
+from app.ui.transcript.bodies import BlockBody, PlainBody, TokenBody
+from app.ui.transcript.code_lines import CodeLines
+from app.ui.transcript.look import Look
+from app.ui.transcript.markdown_lines import markdown_lines
 
 _NONE = Style.null()
 _BACK = Style(bgcolor="#222222")

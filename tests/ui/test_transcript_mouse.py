@@ -6,7 +6,7 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 from transcript_app import CODE, drive, quiet, rows
 
-from app.ui.transcript import Transcript
+from app.ui.transcript.transcript import Transcript
 
 
 def row_of(transcript: Transcript, text: str) -> int:

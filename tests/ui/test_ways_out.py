@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pseudo_terminal import ENDLESS, PseudoTerminal
 
-from app.ui.terminal_guard import ending_signals
+from app.ui.terminal.terminal_guard import ending_signals
 
 LEFT = (b"\x1b[?1049l", b"\x1b[?25h", b"\x1b[?2004l", b"\x1b[?1000l")
 """Leave the alternate screen, show the cursor, no bracketed paste, no mouse."""

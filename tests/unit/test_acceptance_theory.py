@@ -17,12 +17,12 @@ from binomial import bounds, chi_square_tail, fits, misfit
 from enumeration import Model, block_reach, coupled_overlap, overlap, race, residual_reach, second_chance, second_place
 
 from app.engine.decoding.controller import with_siblings
-from app.engine.rules import typical_threshold
-from app.engine.verify import Verdict, verify
+from app.engine.decoding.rules import typical_threshold
+from app.engine.decoding.verify import Verdict, verify
 from drafters.base import Draft
-from models.accept import Accept
-from models.distribution import Distribution
-from models.sampling import Sampler, SamplingParams
+from models.sampling.accept import Accept
+from models.sampling.distribution import Distribution
+from models.sampling.sampler import Sampler, SamplingParams
 
 LENGTH = 3
 SIZE = 8

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import pytest
 from adapting import EVEN, free, new, played
 
-from app.engine.aftermath import Aftermath
-from app.engine.calibrate import VerifyCurve
 from app.engine.control.draft_model_cost import ModelCost
 from app.engine.control.expected_gain import best_length, can_pay
 from app.engine.control.loss_budget import RUN_TOKENS, run_trust
+from app.engine.costs.graph_switch_cost import Aftermath
+from app.engine.costs.pass_cost import VerifyCurve
 
 
 def seen(times: int, *ones: float, wide: float = 3.0) -> Aftermath:

@@ -8,15 +8,15 @@ import pytest
 from checking import caught
 from fakes import StoppingModel
 
-from app.engine.bench_arms import ArmKit, ArmSpec, make_arms
-from app.engine.bench_lend import Lender
-from app.engine.calibrate import VerifyCurve
+from app.bench.measuring.arm_names import ArmKit, ArmSpec, make_arms
+from app.bench.measuring.shared_draft_model import Lender
 from app.engine.control import agreement_probe
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.agreement_probe import agreement
+from app.engine.costs.pass_cost import VerifyCurve
 from models.base import Logits
 from models.errors import Cancelled
-from models.likeliest import likeliest
+from models.sampling.likeliest import likeliest
 from models.toy import ToyModel
 
 SAID = [1, 2, 3, 4, 5]

@@ -3,9 +3,9 @@
 import pytest
 
 from app.bench import progress
+from app.bench.measuring.arms import BenchPrompt, Skipped
 from app.bench.progress import AnswerProgress
-from app.engine.bench import BenchPrompt, Skipped
-from app.terminal import Terminal
+from app.shell.terminal import Terminal
 
 HOLE = BenchPrompt("hole", "fim", prefix="a", suffix="b")
 CHAT = BenchPrompt("chat", "chat", turns=("one", "two", "three"))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from models.architecture import HYBRID, RECURRENT, is_known
+from models.gguf.architecture import HYBRID, RECURRENT, is_known
 
 
 def test_what_the_engine_has_is_known_and_nothing_else() -> None:

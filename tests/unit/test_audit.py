@@ -7,8 +7,8 @@ from checking import FIXED, caught
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine import audit
-from app.engine.audit import (
+from app.verify.servers import audit
+from app.verify.servers.audit import (
     LEAST_FLOOR,
     MOST_FLOOR,
     Asked,
@@ -24,7 +24,7 @@ from app.engine.audit import (
     same_model,
     threshold,
 )
-from app.engine.audit_summary import never_best, place, speed, summarise, verdict
+from app.verify.servers.summary import never_best, place, speed, summarise, verdict
 
 
 def token(text: str | bytes, logprob: float | None = -0.5, **others: float) -> ServedToken:

@@ -7,22 +7,22 @@ from bench_fakes import PROMPTS, TimedToy, VirtualClock, ask, plain_arm, scripte
 from checking import caught
 from fakes import Case, OracleDrafter, RaisingDrafter, ScriptedDrafter, plain
 
-from app.engine import speculate
-from app.engine.bench import Arm, Bench, BenchPrompt, Skipped, first_fork
-from app.engine.bench_results import Oracle, results
-from app.engine.bench_steady import steady_speed_ups
-from app.engine.calibrate import VerifyCurve, measure
+from app.bench.measuring.arms import Arm, Bench, BenchPrompt, Skipped, first_fork
+from app.bench.measuring.results import Oracle, results
+from app.bench.measuring.steady import steady_speed_ups
+from app.engine.conversation.transcript import Transcript
+from app.engine.costs.pass_cost import VerifyCurve, measure
+from app.engine.decoding import speculate
 from app.engine.decoding.controller import FixedLength
-from app.engine.ending import Finish
-from app.engine.transcript import Transcript
-from app.engine.verify import Verdict
+from app.engine.decoding.ending import Finish
+from app.engine.decoding.verify import Verdict
 from drafters.base import Draft
 from drafters.draft_model import DraftModel
 from models.base import Logits
 from models.errors import Cancelled, LocalspecError
-from models.grammar import Grammar
-from models.prompts import Message
-from models.sampling import Sampler, SamplingParams
+from models.forms.grammar import Grammar
+from models.sampling.sampler import Sampler, SamplingParams
+from models.text.prompts import Message
 from models.toy import ToyModel
 
 CLIFF = {1: 1.0, 2: 1.4, 3: 1.8, 4: 1.5, 5: 3.0, 6: 3.1, 7: 3.2, 8: 3.3, 9: 3.4}

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from fakes import StoppingModel
 
-from app.engine.bench_arms import ArmKit, ArmSpec, make_arms, parse_arms
-from app.engine.bench_lend import Lender
+from app.bench.measuring.arm_names import ArmKit, ArmSpec, make_arms, parse_arms
+from app.bench.measuring.shared_draft_model import Lender
 from drafters.draft_model import DraftModel
 from models.errors import Cancelled, PairError, UsageError
-from models.sampling import Sampler, SamplingParams
+from models.sampling.sampler import Sampler, SamplingParams
 from models.toy import ToyModel
 
 SAMPLER = Sampler(SamplingParams(temperature=0))

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from app.bench.measuring.arms import BenchPrompt
 from app.bench.prompts import choose, read_prompts
-from app.engine.bench import BenchPrompt
 from models.errors import UsageError
-from models.fim import fim_prompt
-from models.grammar import Grammar
+from models.forms.grammar import Grammar
+from models.text.fim import fim_prompt
 from models.toy import ToyVocab
 
 CLASSES = ["chat", "code", "edit", "fim", "math", "qa", "rag", "summarize", "translate", "json"]

@@ -10,14 +10,14 @@ from matplotlib.figure import Figure
 
 from app.bench import plot, request
 from app.bench.findings import Findings
+from app.bench.measuring.arms import Answer, Skipped
+from app.bench.measuring.benchmark import Conditions
+from app.bench.measuring.results import Oracle, milliseconds, results
 from app.bench.record import record
 from app.bench.report import report
 from app.bench.request import read_bench
-from app.engine.bench import Answer, Skipped
-from app.engine.bench_results import Oracle, milliseconds, results
-from app.engine.bench_run import Conditions
-from app.engine.calibrate import VerifyCurve
-from app.engine.stats import Stats
+from app.engine.costs.pass_cost import VerifyCurve
+from app.engine.decoding.stats import Stats
 from models.errors import DivergedError, UsageError
 
 DEFAULTS = {

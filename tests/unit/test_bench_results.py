@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from bench_fakes import answer
 
-from app.engine.bench import Answer
-from app.engine.bench_results import Oracle, Result, judge, overall, results
-from app.engine.calibrate import VerifyCurve
-from app.engine.stats import Stats
+from app.bench.measuring.arms import Answer
+from app.bench.measuring.results import Oracle, Result, judge, overall, results
+from app.engine.costs.pass_cost import VerifyCurve
+from app.engine.decoding.stats import Stats
 
 PLAIN = [answer("off", "p", [(1.0, 1)] * 12), answer("off", "q", [(2.0, 1)] * 12)]
 

@@ -6,8 +6,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from app.engine.bench_stats import gaps, geometric_mean, interval, oracle_speed_up, quantile
-from app.engine.stats import ratio
+from app.bench.measuring.arithmetic import gaps, geometric_mean, interval, oracle_speed_up, quantile
+from app.engine.decoding.stats import ratio
 
 
 def test_the_geometric_mean_treats_twice_and_half_alike() -> None:

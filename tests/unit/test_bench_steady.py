@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from bench_fakes import answer
 
-from app.engine.bench import Answer
-from app.engine.bench_stats import interval
-from app.engine.bench_steady import steady, steady_speed_ups
+from app.bench.measuring.arithmetic import interval
+from app.bench.measuring.arms import Answer
+from app.bench.measuring.steady import steady, steady_speed_ups
 
 PLAIN = [answer("off", "p", [(1.0, 1)] * 12), answer("off", "q", [(2.0, 1)] * 12)]
 MEASURED = {1: 1.0, 2: 1.5, 4: 2.0, 8: 4.0}

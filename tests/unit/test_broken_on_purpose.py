@@ -20,15 +20,15 @@ from fakes import (
 )
 from numpy.typing import NDArray
 
-from app.engine import speculate
+from app.engine.decoding import speculate
 from app.engine.decoding.controller import FixedLength
-from app.engine.ending import Ending, Finish
-from app.engine.round import Round
-from app.engine.verify import Verdict, verify
+from app.engine.decoding.ending import Ending, Finish
+from app.engine.decoding.round import Round
+from app.engine.decoding.verify import Verdict, verify
 from drafters.base import Draft, Drafter
 from drafters.draft_model import DraftModel
 from models.base import LanguageModel, Logits
-from models.sampling import Sampler, SamplingParams
+from models.sampling.sampler import Sampler, SamplingParams
 from models.toy import ToyModel, ToyVocab
 
 DRAFT_LENGTHS = (1, 4, 8)

@@ -31,15 +31,15 @@ from enumeration import (
     tokens_a_round,
 )
 
-from app.engine import coins
-from app.engine import verify as verify_module
-from app.engine.coins import Coins, SeededCoins
-from app.engine.rules import Block, accept_chance, residual
-from app.engine.verify import Rows, Verdict, verify
+from app.engine.decoding import judging_noise as coins
+from app.engine.decoding import verify as verify_module
+from app.engine.decoding.judging_noise import Coins, SeededCoins
+from app.engine.decoding.rules import Block, accept_chance, residual
+from app.engine.decoding.verify import Rows, Verdict, verify
 from drafters.base import Draft
-from models.accept import Accept
 from models.base import Logits
-from models.distribution import Distribution, excess
+from models.sampling.accept import Accept
+from models.sampling.distribution import Distribution, excess
 
 Patch = pytest.MonkeyPatch
 EXACT = (Accept.RESIDUAL, Accept.BLOCK)

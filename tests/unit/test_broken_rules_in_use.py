@@ -20,16 +20,16 @@ from fakes import Case, differences
 from numpy.typing import NDArray
 from two_guesses import toy_draft, two_guesses, with_second_guesses
 
-import models.sampling
-from app.engine import speculate
-from app.engine import verify as verify_module
-from app.engine.coins import SeededCoins
-from app.engine.verify import Rows, Verdict, verify
+import models.sampling.sampler
+from app.engine.decoding import speculate
+from app.engine.decoding import verify as verify_module
+from app.engine.decoding.judging_noise import SeededCoins
+from app.engine.decoding.verify import Rows, Verdict, verify
 from drafters.base import Draft
-from models.accept import Accept
 from models.base import Logits
-from models.noise import stream, uniform
-from models.sampling import Sampler, SamplingParams
+from models.sampling.accept import Accept
+from models.sampling.noise import stream, uniform
+from models.sampling.sampler import Sampler, SamplingParams
 from models.toy import ToyModel, ToyVocab
 
 Patch = pytest.MonkeyPatch
@@ -75,7 +75,7 @@ def test_misfit_shows_the_typical_rule() -> None:
 
 
 def test_misfit_shows_drafts_drawn_with_the_noise_of_replacements(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(models.sampling, "stream", lambda seed, *_: seed)
+    monkeypatch.setattr(models.sampling.sampler, "stream", lambda seed, *_: seed)
     assert texts_misfit(Accept.RESIDUAL) < 1e-6
 
 
@@ -83,7 +83,7 @@ class CoinsOfTheDraft(SeededCoins):
     """Tosses coins with the noise that the guesses were drawn with."""
 
     def happens(self, chance: Any, place: int, turn: int = 0) -> bool:
-        drafting = stream(self._seed, models.sampling._DRAFTING, self._start)
+        drafting = stream(self._seed, models.sampling.sampler._DRAFTING, self._start)
         return uniform(drafting, self._start + place, turn) < chance
 
 
@@ -99,7 +99,7 @@ def test_misfit_shows_a_block_whose_drafts_are_drawn_with_the_noise_of_the_last_
     alike = np.log(np.array([[0.1, 0.1, 0.8]] * SIZE, np.float32))
     monkeypatch.setitem(globals(), "DRAFT_ROWS", alike)
     assert texts_misfit(Accept.BLOCK) > 1e-6
-    monkeypatch.setattr(models.sampling, "stream", lambda seed, label, _: stream(seed, label))
+    monkeypatch.setattr(models.sampling.sampler, "stream", lambda seed, label, _: stream(seed, label))
     assert texts_misfit(Accept.BLOCK) < 1e-6
 
 

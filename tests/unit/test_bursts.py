@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from app.ui.bursts import Bursts
+from app.ui.terminal.bursts import Bursts
 
 BEGIN, END = "\x1b[200~", "\x1b[201~"
 

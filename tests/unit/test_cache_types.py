@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.cache_types import AUTO, BYTES_OF, CACHE_TYPES, CacheTypes, resolved
+from models.llama.cache_types import AUTO, BYTES_OF, CACHE_TYPES, CacheTypes, resolved
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from replay import VirtualClock
 
-from app.engine.calibrate import QUICK_WIDTHS, VerifyCurve, is_steady, measure, measure_steady, timed_passes
+from app.engine.costs.pass_cost import QUICK_WIDTHS, VerifyCurve, is_steady, measure, measure_steady, timed_passes
 from models.base import Logits
 from models.errors import Cancelled
 from models.toy import ToyModel

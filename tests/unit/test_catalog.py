@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from models.catalog import STARTER, find_model, is_same_model
 from models.errors import ModelFileError
+from models.library.catalog import STARTER, find_model, is_same_model
 
 
 def test_a_path_stands_for_itself_whether_or_not_it_exists(tmp_path: Path) -> None:

@@ -10,24 +10,24 @@ import pytest
 from bench_fakes import COLD, PROMPTS
 from rounding import RoundingHistory, RoundingToy, with_amplitude
 
-import app.engine.load
-from app.engine import speculate
-from app.engine.bench import Answer, BenchPrompt, Skipped
-from app.engine.bench_arms import parse_arms
-from app.engine.certify import Certification, Compared, Outcome, outcome, tallies
-from app.engine.fork import ForkKind
-from app.engine.load import Loader, LoadPlan
-from app.engine.provenance import file_hash, processor_name
-from app.engine.session import Session
-from app.engine.verify import Verdict
+import app.engine.runtime.load
+from app.bench.measuring.arm_names import parse_arms
+from app.bench.measuring.arms import Answer, BenchPrompt, Skipped
+from app.engine.conversation.session import Session
+from app.engine.costs.provenance import file_hash, processor_name
+from app.engine.decoding import speculate
+from app.engine.decoding.verify import Verdict
+from app.engine.runtime.load import Loader, LoadPlan
+from app.verify.tokens.certify import Certification, Compared, Outcome, outcome, tallies
+from app.verify.tokens.fork import ForkKind
 from drafters.base import Draft, NullDrafter
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
-from models.accept import Accept
 from models.base import Logits
 from models.errors import Cancelled, ModelFileError
-from models.llama_load import LlamaOptions
-from models.sampling import Sampler
+from models.llama.load import LlamaOptions
+from models.sampling.accept import Accept
+from models.sampling.sampler import Sampler
 from models.toy import ToyModel
 
 ARMS = ("auto", "lookup:2", "suffix:5", "model:3")
@@ -90,7 +90,7 @@ def test_on_the_toy_every_arm_is_exact_and_everything_is_counted() -> None:
 def test_where_wide_passes_round_differently_every_fork_is_a_near_tie(
     monkeypatch: pytest.MonkeyPatch, allow_rounding: bool
 ) -> None:
-    monkeypatch.setattr(app.engine.load, "ToyModel", RoundingToy)
+    monkeypatch.setattr(app.engine.runtime.load, "ToyModel", RoundingToy)
     trial = Trial(allow_rounding=allow_rounding)
     assert trial.conditions.exact_draft == 0
     compared = trial.compared()
@@ -119,7 +119,7 @@ def test_a_fault_that_shows_in_the_next_turn_alone_is_a_bug(monkeypatch: pytest.
 
 
 def test_later_turns_go_on_from_what_the_arm_itself_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app.engine.load, "ToyModel", RoundingToy)
+    monkeypatch.setattr(app.engine.runtime.load, "ToyModel", RoundingToy)
     compared = Trial(allow_rounding=True, prompts=TALK).compared()
     turns = {turn: [one for one in compared if one.turn[0].turn == turn] for turn in (0, 1)}
     assert len(turns[0]) == len(turns[1]) == 2 * len(TALK)
@@ -131,7 +131,7 @@ def test_later_turns_go_on_from_what_the_arm_itself_left(monkeypatch: pytest.Mon
 
 
 def test_what_earlier_answers_left_rounded_explains_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app.engine.load, "ToyModel", RoundingHistory)
+    monkeypatch.setattr(app.engine.runtime.load, "ToyModel", RoundingHistory)
     compared = Trial(allow_rounding=True, prompts=TALK).compared(tokens=12)
     forks = [fork for one in compared for fork in one.forks]
     assert {fork.turn for fork in forks} == {0, 1}
@@ -146,7 +146,7 @@ def test_on_the_toy_conversations_are_exact_too() -> None:
 
 
 def test_tokens_after_a_fork_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app.engine.load, "ToyModel", RoundingToy)
+    monkeypatch.setattr(app.engine.runtime.load, "ToyModel", RoundingToy)
     compared = Trial(["lookup:2"]).compared()
     forks = {(fork.temperature, fork.prompt): fork.place for one in compared for fork in one.forks}
     assert forks
@@ -158,7 +158,7 @@ def test_tokens_after_a_fork_are_not_counted(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("toy", [ToyModel, with_amplitude(0.001)], ids=("exact", "rounding"))
 def test_a_broken_rule_is_a_bug_in_the_arms_that_use_it(monkeypatch: pytest.MonkeyPatch, toy: type[ToyModel]) -> None:
-    monkeypatch.setattr(app.engine.load, "ToyModel", toy)
+    monkeypatch.setattr(app.engine.runtime.load, "ToyModel", toy)
     monkeypatch.setattr(speculate, "verify", takes_every_guess)
     compared = Trial().compared()
     assert outcome(compared) is Outcome.BUG
@@ -174,7 +174,7 @@ def test_a_broken_rule_is_a_bug_in_the_arms_that_use_it(monkeypatch: pytest.Monk
 
 
 def test_one_bug_outweighs_any_number_of_near_ties(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app.engine.load, "ToyModel", RoundingToy)
+    monkeypatch.setattr(app.engine.runtime.load, "ToyModel", RoundingToy)
     compared = Trial().compared()
     (first, *others) = [one for one in compared if one.forks]
     worse = replace(first, forks=(replace(first.forks[0], kind=ForkKind.BUG), *first.forks[1:]))

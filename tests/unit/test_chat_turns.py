@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from app.chat import Chat
-from app.engine.ending import Finish
-from app.engine.messages import Ended
-from app.engine.question import Question
-from app.engine.stats import Stats
-from app.settings import setting_values, with_setting
-from app.terminal import Terminal
-from models.accept import Accept
+from app.chat_input.settings import setting_values, with_setting
+from app.engine.conversation.messages import Ended
+from app.engine.decoding.ending import Finish
+from app.engine.decoding.request import Question
+from app.engine.decoding.stats import Stats
+from app.line_chat.chat import Chat
+from app.shell.terminal import Terminal
 from models.errors import LocalspecError, UsageError
-from models.prompts import Message
-from models.sampling import SamplingParams
+from models.sampling.accept import Accept
+from models.sampling.sampler import SamplingParams
+from models.text.prompts import Message
 
 ASKED, ANSWERED = Message("user", "first"), Message("assistant", "one")
 

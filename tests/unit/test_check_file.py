@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import ModelFileError
-from models.gguf import check_file
+from models.gguf.file import check_file
 
 HEAD = b"GGUF" + bytes(20)
 

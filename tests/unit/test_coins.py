@@ -10,12 +10,12 @@ from binomial import chi_square_tail, fits, misfit
 from enumeration import distribution
 from numpy.typing import NDArray
 
-from app.engine import coins
-from app.engine.coins import SeededCoins
-from models import noise
-from models.distribution import Distribution, one_hot
-from models.noise import gumbel, stream, uniform
-from models.sampling import Sampler, SamplingParams
+from app.engine.decoding import judging_noise as coins
+from app.engine.decoding.judging_noise import SeededCoins
+from models.sampling import noise
+from models.sampling.distribution import Distribution, one_hot
+from models.sampling.noise import gumbel, stream, uniform
+from models.sampling.sampler import Sampler, SamplingParams
 
 SAMPLES = 10_000
 SAID = Distribution(np.array([2, 5, 9]), np.array([0.5, 0.3, 0.2]))

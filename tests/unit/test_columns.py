@@ -5,7 +5,7 @@ from checking import FIXED
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.columns import WIDTH, beginning, columns, end, released, table, visible, wrapped
+from app.shell.columns import WIDTH, beginning, columns, end, released, table, visible, wrapped
 
 
 @pytest.mark.parametrize(

@@ -18,17 +18,17 @@ from app.complete.place import Place, Windows
 from app.complete.ring import RingSize
 from app.complete.settings import CompletionSettings, Limits
 from app.complete.tidy import shown
-from app.desk import AnswerMessage, Desk
-from app.engine.ending import Finish
-from app.engine.load import LoadPlan
-from app.engine.messages import Ended, Said
-from app.engine.question import Question
-from app.engine.thread import Urgency
+from app.engine.conversation.messages import Ended, Said
+from app.engine.decoding.ending import Finish
+from app.engine.decoding.request import Question
+from app.engine.runtime.async_engine import AnswerMessage, Desk
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.thread import Urgency
 from drafters.registry import parse_drafter
 from models.errors import BusyError, LocalspecError
-from models.llama_load import LlamaOptions
-from models.prompts import Message as Turn
-from models.sampling import SamplingParams
+from models.llama.load import LlamaOptions
+from models.sampling.sampler import SamplingParams
+from models.text.prompts import Message as Turn
 
 CODE = "def add(a, b):\n    return a\n\n\ndef twice(a):\n    b = |\n\n\nprint(twice(add(one, two)))\n"
 SHORT = Limits(tokens=24, seconds=None)

@@ -11,8 +11,8 @@ from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.controller_state import PROBE_SHARE
 from app.engine.control.loss_budget import BUDGET_TOKENS, TIME_SHARE, kept_back
 from app.engine.control.suffix_polling import POLL_SHARE
-from app.engine.round import Round
-from app.engine.verify import Verdict
+from app.engine.decoding.round import Round
+from app.engine.decoding.verify import Verdict
 from drafters.base import NO_DRAFT, Draft
 from drafters.hybrid import Ask, ModelRequest
 

@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay import Played, Trace
 
-from app.engine.calibrate import VerifyCurve
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.controller_state import PROBE_SHARE
 from app.engine.control.draft_model_cost import ModelCost
 from app.engine.control.loss_budget import BUDGET_TOKENS, LOAN_TOKENS, RUN_TOKENS, TIME_SHARE, LossBudget, run_trust
-from app.engine.round import Round
-from app.engine.verify import Verdict
+from app.engine.costs.pass_cost import VerifyCurve
+from app.engine.decoding.round import Round
+from app.engine.decoding.verify import Verdict
 from drafters.base import NO_DRAFT, Draft, Drafter
-from models.sampling import Sampler
+from models.sampling.sampler import Sampler
 
 
 class KnownDrafter:

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.bench_arms import ArmKit, ArmSpec, make_arms
-from app.engine.calibrate import VerifyCurve
-from app.engine.load import TOY_FIM, Loader, LoadPlan
+from app.bench.measuring.arm_names import ArmKit, ArmSpec, make_arms
+from app.engine.costs.pass_cost import VerifyCurve
+from app.engine.runtime.load import TOY_FIM, Loader, LoadPlan
 from drafters.base import Drafter
-from drafters.memory import Place
+from drafters.history.store import Place
 from drafters.registry import DrafterSpec
 from models.abort import AbortFlag
-from models.fim import fim_prompt
-from models.llama_load import LlamaOptions
-from models.sampling import Sampler, SamplingParams
+from models.llama.load import LlamaOptions
+from models.sampling.sampler import Sampler, SamplingParams
+from models.text.fim import fim_prompt
 from models.toy import ToyModel
 
 PREFIX, SUFFIX = "one two three\none two", "\nsomething else"

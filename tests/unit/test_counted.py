@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
+from app.chat_input.settings import draft_length_text
 from app.engine.control.explain import Explanation, SourceAccount, WidthCost
-from app.engine.question import Question
-from app.engine.stats import Stats
-from app.explanation import explanation_text
-from app.report import table
-from app.settings import draft_length_text
-from models.accept import Accept
-from models.counted import counted
-from models.sampling import SamplingParams
+from app.engine.decoding.request import Question
+from app.engine.decoding.stats import Stats
+from app.wording.explanation import explanation_text
+from app.wording.report import table
+from models.sampling.accept import Accept
+from models.sampling.sampler import SamplingParams
+from models.system.counted import counted
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import pytest
 from app.complete.options import complete
 from app.complete.place import Place, Windows, window
 from app.complete.tidy import Around, shown
-from app.engine.early_stop import EarlyStop
-from app.engine.ending import Finish
-from app.engine.question import Question
+from app.engine.conversation.early_stop import EarlyStop
+from app.engine.decoding.ending import Finish
+from app.engine.decoding.request import Question
 from app.lsp.options import lsp
-from models.sampling import SamplingParams
-from models.text import AnswerText
+from models.sampling.sampler import SamplingParams
+from models.text.detokenizer import AnswerText
 from models.toy import ToyVocab
 
 AROUND = Around.of(window(Place.between("", "x = ", "\n"), Windows()))

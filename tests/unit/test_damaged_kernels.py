@@ -21,7 +21,7 @@ import models.kernels.takeover as takeover
 from models.abort import AbortFlag
 from models.errors import LocalspecError
 from models.kernels.compiling import OFF, compiled, is_compiled, state
-from models.sealed import SEAL
+from models.system.sealed import SEAL
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernels are for Linux")
 SOURCE = 'extern "C" int answer() { return 42; }\n'

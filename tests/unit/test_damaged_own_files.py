@@ -14,11 +14,11 @@ import pytest
 from byte_vocab import ByteVocab
 from damaged_files import DAMAGE, KIND, cleared
 
-import app.log
+import app.shell.log
 from app.history.database import open_database
-from drafters.memory import Place, TextMemory, accounts
-from models.remembered import Remembered
-from models.sealed import SEAL, is_sealed, seal
+from drafters.history.store import Place, TextMemory, accounts
+from models.system.remembered import Remembered
+from models.system.sealed import SEAL, is_sealed, seal
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes, owners and modes are POSIX")
 TEXT = list(range(40, 90))
@@ -57,7 +57,7 @@ def log(folder: Path) -> tuple[Path, Callable[[], None]]:
     path = folder / "localspec.log"
 
     def works() -> None:
-        handler = app.log._LogFile(path, maxBytes=1000, backupCount=1, encoding="utf-8", delay=True)
+        handler = app.shell.log._LogFile(path, maxBytes=1000, backupCount=1, encoding="utf-8", delay=True)
         handler.emit(logging.makeLogRecord({"msg": "a line"}))
         handler.close()
         if path.is_file() and not path.is_symlink():

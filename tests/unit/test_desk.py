@@ -10,19 +10,19 @@ from typing import Any, cast
 
 import pytest
 
-import app.desk as desk_module
-from app.desk import AnswerMessage, Desk
-from app.engine.ending import Finish
-from app.engine.load import LoadPlan
-from app.engine.messages import Ended, Said
-from app.engine.question import Question
-from app.engine.thread import Urgency
+import app.engine.runtime.async_engine as desk_module
+from app.engine.conversation.messages import Ended, Said
+from app.engine.decoding.ending import Finish
+from app.engine.decoding.request import Question
+from app.engine.runtime.async_engine import AnswerMessage, Desk
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.thread import Urgency
 from drafters.registry import parse_drafter
 from models.errors import BusyError, LocalspecError, ModelFileError
-from models.fim import Hole
-from models.llama_load import LlamaOptions
-from models.prompts import Message as Turn
-from models.sampling import SamplingParams
+from models.llama.load import LlamaOptions
+from models.sampling.sampler import SamplingParams
+from models.text.fim import Hole
+from models.text.prompts import Message as Turn
 from models.toy import ToyModel
 
 SAMPLING = SamplingParams(seed=5)

@@ -9,10 +9,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-import models.devices
+import models.llama.devices
 from models.abort import AbortFlag
-from models.devices import Build, Device, Kind, ask_child, build_of, gpus, in_use, read_build
 from models.errors import LocalspecError
+from models.llama.devices import Build, Device, Kind, ask_child, build_of, gpus, in_use, read_build
 
 GIB = 1 << 30
 CPU = Device("CPU", "CPU", "a processor", Kind.PROCESSOR, 8 * GIB, 16 * GIB)
@@ -54,7 +54,7 @@ def test_a_child_says_the_same() -> None:
     ],
 )
 def test_features_are_read_by_back_end(said: str, features: dict[str, tuple[str, ...]]) -> None:
-    assert models.devices._features(said) == features
+    assert models.llama.devices._features(said) == features
 
 
 def test_a_build_comes_back_as_it_was_sent() -> None:
@@ -98,7 +98,7 @@ def build_with(folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> No
 
 
 def test_a_build_without_gpus_is_not_even_loaded() -> None:
-    code = "import sys; from models.devices import gpus; print(gpus(), 'llama_cpp' in sys.modules)"
+    code = "import sys; from models.llama.devices import gpus; print(gpus(), 'llama_cpp' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "() False\n"
 
@@ -118,8 +118,8 @@ def test_a_build_is_asked_where_it_has_a_library_for_gpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str, asked: bool
 ) -> None:
     build_with(tmp_path, monkeypatch, "libggml.so", "libllama.so", "libggml-cpu.so", library)
-    monkeypatch.setattr(models.devices, "llama_cpp", lambda: None)
-    monkeypatch.setattr(models.devices, "_devices", lambda: (INTEGRATED, CUDA, CPU))
+    monkeypatch.setattr(models.llama.devices, "llama_cpp", lambda: None)
+    monkeypatch.setattr(models.llama.devices, "_devices", lambda: (INTEGRATED, CUDA, CPU))
     assert gpus() == ((CUDA,) if asked else ())
 
 
@@ -129,7 +129,7 @@ def test_an_engine_that_can_not_be_loaded_has_no_gpus(tmp_path: Path, monkeypatc
     def broken() -> None:
         raise LocalspecError("broken")
 
-    monkeypatch.setattr(models.devices, "llama_cpp", broken)
+    monkeypatch.setattr(models.llama.devices, "llama_cpp", broken)
     assert gpus() == ()
 
 
@@ -157,7 +157,7 @@ def test_a_child_that_dies_or_hangs_becomes_a_sentence_with_a_remedy(code: str, 
 def test_kernels_are_compiled_before_an_answer_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     # A child that took longer than an answer may take was killed at it, and so was the next one.
     done: list[AbortFlag] = []
-    monkeypatch.setattr(models.devices, "compile_kernels", done.append)
+    monkeypatch.setattr(models.llama.devices, "compile_kernels", done.append)
     with pytest.raises(LocalspecError, match="can't be used"):
         ask_child(child("raise SystemExit(3)"))
     assert len(done) == 1

@@ -9,7 +9,7 @@ from enumeration import distribution
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.distribution import Distribution, excess, normalised, one_hot
+from models.sampling.distribution import Distribution, excess, normalised, one_hot
 
 SAID = Distribution(np.array([2, 5, 9]), np.array([0.5, 0.3, 0.2]))
 

@@ -7,34 +7,35 @@ import numpy as np
 import pytest
 from rounding import KeepsStaleRow, OffByOne
 
-from app.engine import distribution_check, speculate, verify
-from app.engine.bench import BenchPrompt
-from app.engine.coins import SeededCoins
+from app.bench.measuring.arms import BenchPrompt
+from app.engine.decoding import speculate, verify
 from app.engine.decoding.controller import Controller, FixedLength
-from app.engine.distribution_check import CheckPlan, DistributionCheck, Progress
-from app.engine.distribution_counts import DEPTH, Said
-from app.engine.distribution_findings import Findings, Found
-from app.engine.distribution_places import Guesser, PlaceFinder
-from app.engine.ending import Ending
-from app.engine.load import Loader, LoadPlan
-from app.engine.plain_law import Path, Plain
-from app.engine.row_cache import KnownCache, RowCache
-from app.engine.rules import block, residual
-from app.engine.speculate import generate
-from app.engine.verify import Rows, Verdict
+from app.engine.decoding.ending import Ending
+from app.engine.decoding.judging_noise import SeededCoins
+from app.engine.decoding.rules import block, residual
+from app.engine.decoding.speculate import generate
+from app.engine.decoding.verify import Rows, Verdict
+from app.engine.runtime.load import Loader, LoadPlan
+from app.verify.distribution import check as distribution_check
+from app.verify.distribution.check import CheckPlan, DistributionCheck, Progress
+from app.verify.distribution.counts import DEPTH, Said
+from app.verify.distribution.findings import Findings, Found
+from app.verify.distribution.places import Guesser, PlaceFinder
+from app.verify.distribution.plain_law import Path, Plain
+from app.verify.distribution.row_cache import KnownCache, RowCache
 from drafters.base import Draft, NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.prompt_lookup import PromptLookup
 from drafters.registry import DrafterSpec
 from drafters.suffix import SuffixDrafter
 from models.abort import AbortFlag
-from models.accept import Accept
 from models.base import LanguageModel
-from models.distribution import Distribution
 from models.errors import LocalspecError
-from models.llama_load import LlamaOptions
-from models.noise import stream, uniform
-from models.sampling import Guess, Sampler, SamplingParams
+from models.llama.load import LlamaOptions
+from models.sampling.accept import Accept
+from models.sampling.distribution import Distribution
+from models.sampling.noise import stream, uniform
+from models.sampling.sampler import Guess, Sampler, SamplingParams
 from models.toy import ToyModel
 
 MEMORY = 1 << 22

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 from enumeration import coupled_overlap, overlap
 
-from app.engine.distribution_counts import Branch, Counts, Sampled, Split, branches, kept_parts, split, weighted
-from app.engine.distribution_findings import find, suspects
-from app.engine.distribution_places import Place
-from app.engine.ending import Finish
-from app.engine.goodness_of_fit import distance_bound
-from app.engine.plain_law import Law, Path, Plain
-from app.engine.round import Round
-from app.engine.row_cache import KnownCache
-from app.engine.verify import Verdict
+from app.bench.measuring.goodness_of_fit import distance_bound
+from app.engine.decoding.ending import Finish
+from app.engine.decoding.round import Round
+from app.engine.decoding.verify import Verdict
+from app.verify.distribution.counts import Branch, Counts, Sampled, Split, branches, kept_parts, split, weighted
+from app.verify.distribution.findings import find, suspects
+from app.verify.distribution.places import Place
+from app.verify.distribution.plain_law import Law, Path, Plain
+from app.verify.distribution.row_cache import KnownCache
 from drafters.base import NO_DRAFT, Draft
-from models.accept import Accept
-from models.distribution import Distribution
-from models.sampling import Sampler, SamplingParams
+from models.sampling.accept import Accept
+from models.sampling.distribution import Distribution
+from models.sampling.sampler import Sampler, SamplingParams
 from models.toy import ToyModel
 
 TEXT = tuple(ToyModel().vocab.tokenize("the hen"))

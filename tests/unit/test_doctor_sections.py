@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 import pytest
 
-from app import extras
-from app.cli import command_line
+from app.command_line.cli import command_line
 from app.doctor import files, machine, terminals, versions
 from app.doctor.findings import Finding, Mark, size
 from app.doctor.settings import setting_findings
 from app.doctor.sizes import measure
+from app.shell import extras
 
 GIB = 1 << 30
 STORES = ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "LLAMA_CACHE", "OLLAMA_MODELS", "LOCALSPEC_MODELS")

@@ -10,10 +10,10 @@ from fakes import END, FakeClock, PaddedToy, RaisingDrafter, StoppingModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.engine.conversation.session import Session
 from app.engine.decoding.controller import FixedLength, RoundPlan
-from app.engine.ending import Ending
-from app.engine.round import Round
-from app.engine.session import Session
+from app.engine.decoding.ending import Ending
+from app.engine.decoding.round import Round
 from drafters.base import NO_DRAFT
 from drafters.draft_model import DraftModel
 from models.base import RewindSupport

@@ -4,7 +4,7 @@ import pytest
 from drafting import SAMPLER
 
 from drafters.draft_model import FEWEST_SEEN, DraftModel
-from models.fim import Chunk, FimFormat, Hole
+from models.text.fim import Chunk, FimFormat, Hole
 from models.toy import ToyModel
 
 TARGET = ToyModel(markers=True)

@@ -10,7 +10,7 @@ from sampling_reference import probabilities
 
 from drafters.base import NO_DRAFT
 from drafters.draft_model import DraftModel
-from models.sampling import Sampler, SamplingParams
+from models.sampling.sampler import Sampler, SamplingParams
 from models.toy import ToyModel, ToyVocab
 
 

@@ -13,7 +13,7 @@ from drafters.base import NO_DRAFT
 from drafters.draft_model import DraftModel
 from models.base import Logits
 from models.errors import Cancelled
-from models.sureness import share
+from models.sampling.confidence import share
 from models.toy import ToyModel, ToyVocab
 
 BOS = 5

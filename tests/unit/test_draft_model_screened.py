@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from drafters.base import NO_DRAFT
 from drafters.draft_model import DraftModel
-from models.accept import Accept
 from models.base import Logits
-from models.grammar_state import GrammarState
-from models.sampling import Sampler, SamplingParams
+from models.forms.grammar_state import GrammarState
+from models.sampling.accept import Accept
+from models.sampling.sampler import Sampler, SamplingParams
 from models.toy import ToyModel
 
 SCREENED, UNLIKELY = 4, VOCAB.tokenize(".")[0]

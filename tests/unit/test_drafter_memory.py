@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from remembering import VOCAB, Vocab, file, kept, memory, text
 
-from drafters import memory as module
-from drafters.memory import Place, accounts, forget, tokenizer_key
-from drafters.text_file import dump, from_tokens, parse
+from drafters.history import store as module
+from drafters.history.file_format import dump, from_tokens, parse
+from drafters.history.store import Place, accounts, forget, tokenizer_key
 
 
 @pytest.fixture

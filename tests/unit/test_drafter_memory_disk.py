@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from remembering import file, kept, memory, text
 
-from drafters import memory as module
-from drafters.memory import Place
-from drafters.text_file import parse
+from drafters.history import store as module
+from drafters.history.file_format import parse
+from drafters.history.store import Place
 
 
 @pytest.fixture

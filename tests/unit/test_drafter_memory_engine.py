@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 from fakes import FakeClock
 
-from app.engine.load import LoadPlan
-from app.engine.messages import Ended, Message, Ready, Said
-from app.engine.question import Question
-from app.engine.worker import Worker
-from drafters import memory as module
-from drafters.memory import Place, TextMemory, forget
-from drafters.recall import Recall
+from app.engine.conversation.messages import Ended, Message, Ready, Said
+from app.engine.decoding.request import Question
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.worker import Worker
+from drafters.history import store as module
+from drafters.history.drafter import Recall
+from drafters.history.store import Place, TextMemory, forget
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
-from models.llama_load import LlamaOptions
-from models.prompts import Message as Turn
-from models.sampling import SamplingParams
+from models.llama.load import LlamaOptions
+from models.sampling.sampler import SamplingParams
+from models.text.prompts import Message as Turn
 from models.toy import ToyVocab
 
 ASKED = "the cat sat on the mat"

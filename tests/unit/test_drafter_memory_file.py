@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from drafters.text_file import Header, dump, from_tokens, parse, stored_bytes, to_tokens
+from drafters.history.file_format import Header, dump, from_tokens, parse, stored_bytes, to_tokens
 
 HEADER = Header("/home/ada/engine", "0123456789abcdef", "big")
 TEXTS = [from_tokens(tokens) for tokens in ([1, 2, 3], [0], [151_935, 7, 7, 7], [5] * 9)]

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from run_localspec import ROOT
 
-from drafters.memory import Place, TextMemory
-from drafters.text_file import parse
-from models.file_lock import locked
+from drafters.history.file_format import parse
+from drafters.history.store import Place, TextMemory
+from models.system.file_lock import locked
 from models.toy import ToyVocab
 
 WRITER = """
 import sys
 from pathlib import Path
-from drafters.memory import Place, TextMemory
+from drafters.history.store import Place, TextMemory
 from models.toy import ToyVocab
 vocab = ToyVocab()
 vocab.size = 1 << 30

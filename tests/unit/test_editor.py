@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from run_localspec import ROOT
 
-from app.ui.editor import edit_text
+from app.ui.prompt.external_editor import edit_text
 from models.errors import LocalspecError
 
 _SCRIPT = """
@@ -29,7 +29,7 @@ _STOPS = "import os, signal; os.kill(0, signal.SIGTSTP)"
 # As Textual has it, which stops when its turn comes: after the editor.
 _CHAT = """
 import signal
-from app.ui.editor import edit_text
+from app.ui.prompt.external_editor import edit_text
 signal.signal(signal.SIGTSTP, later := lambda *_: None)
 edit_text("")
 assert signal.getsignal(signal.SIGTSTP) is later

@@ -8,7 +8,7 @@ from fakes import END
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.ending import Ending, Finish
+from app.engine.decoding.ending import Ending, Finish
 from models.toy import ToyVocab
 
 VOCAB = ToyVocab()

@@ -8,10 +8,10 @@ from typing import cast
 import pytest
 from serving import served
 
-from app.engine.messages import Failed, Message
-from app.engine.session import Reading
-from app.engine.thread import Engine
-from app.engine.worker import Worker
+from app.engine.conversation.messages import Failed, Message
+from app.engine.conversation.session import Reading
+from app.engine.runtime.thread import Engine
+from app.engine.runtime.worker import Worker
 from models.abort import AbortFlag
 from models.errors import LocalspecError
 

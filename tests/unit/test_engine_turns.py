@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 
-from app.engine.messages import Failed, Message
-from app.engine.session import Reading
-from app.engine.thread import Claim, Engine, Ticket, Urgency
-from app.engine.worker import Worker
+from app.engine.conversation.messages import Failed, Message
+from app.engine.conversation.session import Reading
+from app.engine.runtime.thread import Claim, Engine, Ticket, Urgency
+from app.engine.runtime.worker import Worker
 from models.abort import AbortFlag
 from models.errors import BusyError, Cancelled
 

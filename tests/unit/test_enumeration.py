@@ -35,11 +35,11 @@ from enumeration import (
     tokens_a_round,
 )
 
-from app.engine.rules import accept_chance, residual
-from app.engine.verify import Verdict, verify
+from app.engine.decoding.rules import accept_chance, residual
+from app.engine.decoding.verify import Verdict, verify
 from drafters.base import Draft
-from models.accept import Accept
-from models.distribution import Distribution
+from models.sampling.accept import Accept
+from models.sampling.distribution import Distribution
 
 EXACT = (Accept.RESIDUAL, Accept.BLOCK)
 HALF = Fraction(1, 2)

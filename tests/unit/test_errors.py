@@ -5,8 +5,8 @@ from checking import FIXED
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.ending import Finish
-from app.report import ending_note
+from app.engine.decoding.ending import Finish
+from app.wording.report import ending_note
 from models.errors import (
     BusyError,
     Cancelled,

@@ -9,8 +9,8 @@ from curves import PUBLISHED
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.calibrate import VerifyCurve
 from app.engine.control.expected_gain import MARGIN, Seconds, affordable, best_length, break_even, no_time
+from app.engine.costs.pass_cost import VerifyCurve
 
 Rule = Callable[[Sequence[float], VerifyCurve, float, Seconds], tuple[int, float]]
 FOUR_ARE_CHEAPER_THAN_THREE = VerifyCurve({1: 1, 2: 1.41, 3: 1.8, 4: 1.5, 5: 1.9, 8: 2.7, 16: 3.3})

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from adapting import controller
 
-from app.engine.calibrate import VerifyCurve
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.draft_model_cost import ModelCost
 from app.engine.control.explain import Explanation, SourceAccount, WidthCost, explain
-from app.explanation import Pause, explanation_record, explanation_text, length_reason, pauses
+from app.engine.costs.pass_cost import VerifyCurve
+from app.wording.explanation import Pause, explanation_record, explanation_text, length_reason, pauses
 from drafters.base import Draft
 from drafters.hybrid import checked_source
 

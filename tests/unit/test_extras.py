@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app import extras
-from models import installing
+from app.shell import extras
+from models.system import installing
 
 
 def test_the_command_names_the_libraries_and_their_versions(monkeypatch: pytest.MonkeyPatch) -> None:

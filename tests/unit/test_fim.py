@@ -5,9 +5,9 @@ import pytest
 from drafters.hybrid import Eager, Hybrid
 from drafters.suffix import SuffixDrafter
 from models.errors import LocalspecError
-from models.fim import Chunk, FimFormat, Hole, fim_prompt, text_order
-from models.fim_markers import FAMILIES
-from models.sampling import Sampler, SamplingParams
+from models.sampling.sampler import Sampler, SamplingParams
+from models.text.fim import Chunk, FimFormat, Hole, fim_prompt, text_order
+from models.text.fim_markers import FAMILIES
 from models.toy import ToyVocab
 
 VOCAB = ToyVocab(markers=True)

@@ -10,18 +10,18 @@ from fakes import StoppingModel
 from numpy.typing import NDArray
 from rounding import KeepsStaleRow, OffByOne, RoundingToy, cuts_of, passes_of, with_amplitude
 
-from app.engine import speculate
-from app.engine.bench import Answer, Arm, Bench, BenchPrompt, Skipped
+from app.bench.measuring.arms import Answer, Arm, Bench, BenchPrompt, Skipped
+from app.engine.decoding import speculate
 from app.engine.decoding.controller import FixedLength
-from app.engine.ending import Finish
-from app.engine.fork import Fork, ForkKind, differs, explain, used_widths
-from app.engine.verify import Verdict, verify
+from app.engine.decoding.ending import Finish
+from app.engine.decoding.verify import Verdict, verify
+from app.verify.tokens.fork import Fork, ForkKind, differs, explain, used_widths
 from drafters.base import Draft
 from drafters.draft_model import DraftModel
 from models.base import Logits
 from models.errors import Cancelled
-from models.grammar import Grammar
-from models.sampling import Sampler, SamplingParams
+from models.forms.grammar import Grammar
+from models.sampling.sampler import Sampler, SamplingParams
 from models.toy import ToyModel
 
 TEXT = "the cat sat on a mat and saw an old hen that ate oats in the rain "
@@ -80,7 +80,7 @@ def test_a_fork_under_a_grammar_is_explained_by_what_it_allows(
     found = [fork for length in (1, 3) for fork, *_ in forks_of(RoundingToy(), sampling, length, prompts=formed)]
     assert found
     assert {fork.kind for fork in found} == {ForkKind.NEAR_TIE}
-    monkeypatch.setattr("app.engine.fork.allowed_after", lambda *_: None)
+    monkeypatch.setattr("app.verify.tokens.fork.allowed_after", lambda *_: None)
     unaware = [fork for length in (1, 3) for fork, *_ in forks_of(RoundingToy(), sampling, length, prompts=formed)]
     assert ForkKind.BUG in {fork.kind for fork in unaware}
 

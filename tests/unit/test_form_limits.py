@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from models import form_checker
 from models.errors import UsageError
-from models.form_child import run
-from models.form_limits import LIMITS, OK, REFUSED, SOURCE, UNREADABLE
-from models.grammar import Grammar
-from models.schema_walk import has_more_values
+from models.forms import form_checker
+from models.forms.form_child import run
+from models.forms.form_limits import LIMITS, OK, REFUSED, SOURCE, UNREADABLE
+from models.forms.grammar import Grammar
+from models.forms.schema_walk import has_more_values
 
 PATTERNS = {"allOf": [{"type": "string", "pattern": f"a.{{{count}}}b"} for count in range(1, 25)]}
 COSTLY = json.dumps({"grammars": [{"json_schema": PATTERNS}]})
@@ -97,7 +97,7 @@ def test_what_the_compiler_raises_comes_back_as_it_was(monkeypatch: pytest.Monke
     def compiled(_: str, text: str) -> tuple[str, str]:
         raise {"usage": UsageError("a", cause="b", hint="c"), "value": ValueError("d"), "panic": Panic("e")}[text]
 
-    monkeypatch.setattr("models.grammar.compiled", compiled)
+    monkeypatch.setattr("models.forms.grammar.compiled", compiled)
     assert run((SOURCE, "usage")) == (REFUSED, "a", "b", "c")
     assert run((SOURCE, "value")) == (UNREADABLE, "d", "", "")
     status, why, *_ = run((SOURCE, "panic"))

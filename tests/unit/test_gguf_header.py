@@ -13,8 +13,8 @@ from raw_gguf import VOCABULARY, Array, Weights, gguf_bytes, text, value_bytes, 
 from tiny_gguf import TOKENS, write_hybrid, write_llama, write_swa
 
 from models.errors import ModelFileError
-from models.gguf_header import ArrayPlace, read_header, read_model
-from models.quantisation import TENSOR_TYPES, mixture_name
+from models.gguf.header import ArrayPlace, read_header, read_model
+from models.gguf.quantisation import TENSOR_TYPES, mixture_name
 
 MEMORY = 64 << 20
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from raw_gguf import Array, text, write_raw
 
-from models import gguf_strings
 from models.errors import ModelFileError
-from models.gguf_bytes import HeaderBytes
-from models.gguf_header import read_model
-from models.gguf_strings import KnownStrings
-from models.gguf_vocab import HeaderVocab
-from models.model_info import glance, model_info
+from models.gguf import strings as gguf_strings
+from models.gguf.header import read_model
+from models.gguf.header_bytes import HeaderBytes
+from models.gguf.model_info import glance, model_info
+from models.gguf.strings import KnownStrings
+from models.gguf.vocab import HeaderVocab
 
 MARKERS = ["<fim_prefix>", "<fim_suffix>", "<fim_middle>"]
 WORDS = [f"word {number}" for number in range(9000)] + MARKERS

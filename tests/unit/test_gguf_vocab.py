@@ -6,10 +6,10 @@ import pytest
 from raw_gguf import Array, text, write_raw
 
 from models.errors import ModelFileError
-from models.fim_markers import FAMILIES
-from models.gguf_header import read_model
-from models.gguf_vocab import HeaderVocab
-from models.model_info import model_info
+from models.gguf.header import read_model
+from models.gguf.model_info import model_info
+from models.gguf.vocab import HeaderVocab
+from models.text.fim_markers import FAMILIES
 
 
 def vocab(tmp_path: Path, *tokens: str, **values: object) -> HeaderVocab:

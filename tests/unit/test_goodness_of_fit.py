@@ -11,7 +11,7 @@ import pytest
 from checking import caught
 from numpy.typing import NDArray
 
-from app.engine.goodness_of_fit import (
+from app.bench.measuring.goodness_of_fit import (
     Cells,
     Goodness,
     beta_share,
@@ -153,7 +153,7 @@ def test_a_suspicious_p_is_never_below_what_the_draws_can_show() -> None:
 
 def drawn_in(pieces: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Goodness | None, int]:
     """Return what Monte Carlo finds of 200 cells with so many counts at once, and the most bytes it takes."""
-    monkeypatch.setattr("app.engine.goodness_of_fit._AT_ONCE", pieces)
+    monkeypatch.setattr("app.bench.measuring.goodness_of_fit._AT_ONCE", pieces)
     observed = np.full(200, 10)
     observed[:10] += 17
     tracemalloc.start()

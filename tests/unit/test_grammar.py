@@ -7,8 +7,8 @@ import pytest
 from byte_vocab import ByteVocab
 
 from models.errors import UsageError
-from models.grammar import Grammar
-from models.grammar_state import GrammarState
+from models.forms.grammar import Grammar
+from models.forms.grammar_state import GrammarState
 
 VOCAB = ByteVocab()
 

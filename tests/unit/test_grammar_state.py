@@ -6,12 +6,12 @@ from byte_vocab import MARKS, ByteVocab
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.guided import state_of
-from models import grammar_state
+from app.engine.decoding.grammar import state_of
 from models.errors import UsageError
-from models.grammar import Grammar
-from models.grammar_state import GrammarState
-from models.preface import NO_PREFACE, Preface
+from models.forms import grammar_state
+from models.forms.grammar import Grammar
+from models.forms.grammar_state import GrammarState
+from models.forms.preface import NO_PREFACE, Preface
 
 VOCAB = ByteVocab()
 END, STOP = VOCAB.ends

@@ -12,8 +12,8 @@ import pytest
 from checking import caught
 from saved import branch, ended, on_disk, others, question, said, tell
 
-from app.engine.ending import Finish
-from app.engine.messages import Ended, Said
+from app.engine.conversation.messages import Ended, Said
+from app.engine.decoding.ending import Finish
 from app.history import recorder as recorder_module
 from app.history.recorder import Recorder, source_of, start_recorder
 from app.history.records import FAILED
@@ -21,9 +21,9 @@ from app.history.resume import Resumed
 from app.history.scribe import Scribe
 from app.history.store import Store
 from drafters.base import Draft
-from models.distribution import Distribution
 from models.errors import LocalspecError
-from models.prompts import Message
+from models.sampling.distribution import Distribution
+from models.text.prompts import Message
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from app.history.figures import figures
 from app.history.pace import Pace
 from app.history.records import FAILED, Entry
 from app.history.report import last_turns, whole
-from app.history.safe_text import one_line, title_of, visible
+from app.shell.safe_text import one_line, title_of, visible
 
 
 @pytest.mark.parametrize(

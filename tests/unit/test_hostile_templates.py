@@ -9,9 +9,9 @@ import pytest
 from hostile_templates import ENDLESS, INSIDES, LARGE
 from jinja2 import Environment
 
-from models import template_limits
 from models.errors import LocalspecError
-from models.prompts import ChatTemplate, Message
+from models.text import template_limits
+from models.text.prompts import ChatTemplate, Message
 
 SCRIPT = Path(__file__).parents[1] / "hostile_templates.py"
 MEMORY = 400 << 20

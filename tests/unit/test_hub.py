@@ -14,8 +14,8 @@ from hub_server import COMMIT, NEWER, HubState, Refusal, hub_server
 from huggingface_hub import close_session, hf_hub_download, scan_cache_dir
 
 from models.errors import LocalspecError, ModelFileError
-from models.hub import Hub
-from models.hub_files import HubFile, is_safe, unlink
+from models.library.hub import Hub
+from models.library.hub_files import HubFile, is_safe, unlink
 
 REPO, NAME = "user/repo-GGUF", "inner/m-Q4_0.gguf"
 SIZE = 400_000

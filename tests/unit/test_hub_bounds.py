@@ -9,9 +9,9 @@ import pytest
 from hub_server import COMMIT, HubState, Refusal, hub_server
 from huggingface_hub import close_session
 
-from models import hub_answer
 from models.errors import LocalspecError
-from models.hub import Hub
+from models.library import hub_answer
+from models.library.hub import Hub
 
 REPO, NAME = "user/repo-GGUF", "m-Q4_0.gguf"
 DATA = b"GGUF" + random.Random(5).randbytes(100_000)

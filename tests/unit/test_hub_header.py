@@ -9,11 +9,11 @@ from hub_server import HubState, hub_server
 from huggingface_hub import close_session
 from raw_gguf import VOCABULARY, Array, Weights, gguf_bytes
 
-from models import hub_header
 from models.errors import FormatError, ModelFileError
-from models.gguf_header import Header, read_model
-from models.hub import Hub
-from models.hub_header import HubHeaders
+from models.gguf.header import Header, read_model
+from models.library import hub_header
+from models.library.hub import Hub
+from models.library.hub_header import HubHeaders
 
 REPO = "user/repo"
 FIRST = 2 << 20

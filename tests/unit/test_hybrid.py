@@ -11,7 +11,7 @@ from drafters.draft_model import DraftModel, Hindsight
 from drafters.hybrid import Ask, Eager, Hybrid, ModelRequest, checked_source
 from drafters.suffix import SuffixDrafter
 from models.errors import Cancelled, LocalspecError
-from models.sampling import Sampler, SamplingParams
+from models.sampling.sampler import Sampler, SamplingParams
 from models.toy import ToyModel, ToyVocab
 
 VOCAB = ToyVocab()

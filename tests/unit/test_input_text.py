@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.input_text import is_command
+from app.chat_input.input_text import is_command
 
 
 @pytest.mark.parametrize("text", ["/help", "/", "/?", "/hlep", "/ help", "/model /m/big.gguf", "/system a\n// b"])

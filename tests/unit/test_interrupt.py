@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from run_localspec import ROOT, environment
 
-from app.interrupt import run_interruptible
+from app.shell.interrupt import run_interruptible
 from models.abort import AbortFlag
 
 

@@ -15,7 +15,7 @@ import models.kernels.compiling as compiling
 import models.kernels.takeover as takeover
 from models.abort import AbortFlag
 from models.errors import Cancelled, LocalspecError
-from models.gguf_header import Header, Tensor
+from models.gguf.header import Header, Tensor
 from models.kernels.compiling import OFF, check_possible, compiled, state
 from models.kernels.takeover import suits
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from toy_answers import PROMPT, rounds_of, toy_messages
 
-from app.engine.likelihood import Place, likelihoods
-from app.engine.verify import Verdict
+from app.engine.decoding.logprobs import Place, likelihoods
+from app.engine.decoding.verify import Verdict
 from drafters.base import Draft
-from models.accept import Accept
+from models.sampling.accept import Accept
 from models.toy import ToyModel
 
 LISTED = 3

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from raw_gguf import Weights, write_raw
 
-from models import catalog, local
-from models.catalog import find_model
 from models.errors import ModelFileError, UsageError
-from models.gguf import check_file
-from models.gguf_strings import KnownStrings
-from models.known_headers import KnownHeaders
-from models.local import LocalModel, local_models
-from models.model_info import ModelInfo, glance, model_info
-from models.quantisation_names import label_of
-from models.stores import gguf_files, ollama_parts
+from models.gguf.file import check_file
+from models.gguf.known_headers import KnownHeaders
+from models.gguf.model_info import ModelInfo, glance, model_info
+from models.gguf.quantisation_names import label_of
+from models.gguf.strings import KnownStrings
+from models.library import catalog, local
+from models.library.catalog import find_model
+from models.library.local import LocalModel, local_models
+from models.library.stores import gguf_files, ollama_parts
 
 REVISION, OLDER = "a" * 40, "b" * 40
 VARIABLES = "HF_HUB_CACHE HUGGINGFACE_HUB_CACHE HF_HOME XDG_CACHE_HOME LLAMA_CACHE OLLAMA_MODELS LOCALSPEC_MODELS"
@@ -31,7 +31,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    monkeypatch.setattr("models.stores.sys.platform", "linux")
+    monkeypatch.setattr("models.library.stores.sys.platform", "linux")
     monkeypatch.setattr(catalog, "_STARTER_PACKAGE", "not-installed")
     return tmp_path
 
@@ -473,7 +473,7 @@ def test_a_header_is_read_again_only_when_the_file_changes(home: Path, monkeypat
         read.append(path)
         return glance(path, strings)
 
-    monkeypatch.setattr("models.known_headers.glance", reading)
+    monkeypatch.setattr("models.gguf.known_headers.glance", reading)
     assert local_models([home / "own"], known=known)[0].info == first[0].info
     assert read == []
     write_raw(path, {"general.name": "another"})

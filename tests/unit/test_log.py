@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.log import open_log
+from app.shell.log import open_log
 
 
 def test_a_log_that_can_not_be_written_says_nothing_on_the_terminal(
@@ -16,7 +16,7 @@ def test_a_log_that_can_not_be_written_says_nothing_on_the_terminal(
         monkeypatch.setattr(logger, name, getattr(logger, name))
     monkeypatch.setattr(logger, "handlers", [])
     # Opened for writing, a folder is refused to every user.
-    monkeypatch.setattr("app.log.log_file", lambda: tmp_path)
+    monkeypatch.setattr("app.shell.log.log_file", lambda: tmp_path)
     open_log()
     logger.warning("words")
     assert len(logger.handlers) == 1

@@ -6,10 +6,10 @@ import pytest
 from byte_vocab import ByteVocab
 from tool_templates import FAMILIES
 
-from models.grammar_state import GrammarState
-from models.tool_calls import CallFormat, Tool
-from models.tool_division import Calls
-from models.tool_grammar import arguments_schema, tool_grammar
+from models.forms.grammar_state import GrammarState
+from models.forms.tool_grammar import arguments_schema, tool_grammar
+from models.text.tool_calls import CallFormat, Tool
+from models.text.tool_division import Calls
 
 VOCAB = ByteVocab()
 FORM = CallFormat.of(FAMILIES["hermes"].template, VOCAB)

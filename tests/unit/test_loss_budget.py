@@ -4,8 +4,8 @@ import pytest
 from adapting import controller, played
 from checking import caught
 
-from app.engine.calibrate import VerifyCurve
 from app.engine.control.loss_budget import BUDGET_TOKENS, LossBudget, kept_back
+from app.engine.costs.pass_cost import VerifyCurve
 from drafters.base import Draft
 
 DEAR = VerifyCurve({1: 1.0, 2: 1.3, 4: 2.0, 8: 3.8})

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tiny_gguf import CHATML_TEMPLATE
 from tool_templates import FAMILIES
 
-from models.marked_text import TextReader
-from models.marks import Marks
-from models.prompts import ChatTemplate, Message
-from models.tool_calls import Call, Tool
+from models.text.marked_text import TextReader
+from models.text.marks import Marks
+from models.text.prompts import ChatTemplate, Message
+from models.text.tool_calls import Call, Tool
 
 MARKS = (
     *("<|im_start|>", "<|im_end|>", "<|user|>", "<|system|>", "<|assistant|>", "<|tool|>", "<think>", "</think>"),

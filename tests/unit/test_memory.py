@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from raw_gguf import Array, Weights, write_raw
 
-from models import shape as shapes
-from models.cgroup import cores_in_group, spare_in_group
-from models.devices import Device, Kind
 from models.errors import MemoryLimitError
-from models.gguf_header import read_model
-from models.machine import available_memory, physical_cores, usable_threads
-from models.memory import Need, Room, default_context, fit_context, largest_context, plan_memory, room_for
-from models.shape import Shape, shape_of
+from models.gguf import shape as shapes
+from models.gguf.header import read_model
+from models.gguf.shape import Shape, shape_of
+from models.llama.devices import Device, Kind
+from models.llama.memory import Need, Room, default_context, fit_context, largest_context, plan_memory, room_for
+from models.system.cgroup import cores_in_group, spare_in_group
+from models.system.machine import available_memory, physical_cores, usable_threads
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -384,8 +384,8 @@ def test_a_quota_of_time_is_a_number_of_cores(
 
 
 def test_no_more_cores_are_used_than_the_quota_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("models.machine.psutil.cpu_count", lambda logical: 64 if logical else 32)
-    monkeypatch.setattr("models.machine.os.sched_getaffinity", lambda _: range(64), raising=False)
+    monkeypatch.setattr("models.system.machine.psutil.cpu_count", lambda logical: 64 if logical else 32)
+    monkeypatch.setattr("models.system.machine.os.sched_getaffinity", lambda _: range(64), raising=False)
     assert physical_cores(tmp_path) == 32
     assert physical_cores(group(tmp_path, "0::/a", {"a/cpu.max": "350000 100000"})) == 3
 
@@ -397,9 +397,9 @@ def test_hyper_threads_of_one_core_are_one_core(tmp_path: Path, monkeypatch: pyt
         topology.mkdir(parents=True)
         (topology / "physical_package_id").write_text(f"{number % 4 // 2}\n")
         (topology / "core_id").write_text(f"{number % 2}\n")
-    monkeypatch.setattr("models.machine.psutil.cpu_count", lambda logical=True: 8 if logical else 4)
+    monkeypatch.setattr("models.system.machine.psutil.cpu_count", lambda logical=True: 8 if logical else 4)
     for allowed, cores in (({0, 4, 1}, 2), ({0, 4}, 1), ({0, 1, 2, 3}, 4), (set(range(8)), 4)):
-        monkeypatch.setattr("models.machine.os.sched_getaffinity", lambda _, found=allowed: found, raising=False)
+        monkeypatch.setattr("models.system.machine.os.sched_getaffinity", lambda _, found=allowed: found, raising=False)
         assert (physical_cores(tmp_path), usable_threads(tmp_path)) == (cores, len(allowed))
     assert usable_threads(group(tmp_path, "0::/a", {"a/cpu.max": "150000 100000"})) == 1
     assert physical_cores(tmp_path) == 1

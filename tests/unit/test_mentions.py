@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.folder_files import candidates
-from app.mentions import expand, mention
+from app.chat_input.folder_files import candidates
+from app.chat_input.mentions import expand, mention
 from models.errors import UsageError
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from raw_gguf import write_raw
 
-from models.catalog import find_model
-from models.stores import hub_folder, lm_studio_folders, lm_studio_models
+from models.library.catalog import find_model
+from models.library.stores import hub_folder, lm_studio_folders, lm_studio_models
 
 
 @pytest.fixture

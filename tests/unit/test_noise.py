@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from models.noise import _gumbel_of, _hash, _mix, gumbel, strongest_gumbel
+from models.sampling.noise import _gumbel_of, _hash, _mix, gumbel, strongest_gumbel
 
 Noise = Callable[[int, int, NDArray[np.int64]], NDArray[np.float64]]
 Samples = NDArray[np.float64]

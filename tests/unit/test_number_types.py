@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from app.number_types import UNLIMITED, FiniteRange, LayerCount, TokenLimit
+from app.flags.number_types import UNLIMITED, FiniteRange, LayerCount, TokenLimit
 
 
 def read(kind: click.ParamType[object], said: str) -> object:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.old_flags import translate
+from app.flags.old_flags import translate
 
 KNOWN = {"-p", "--prompt", "-n", "--n-predict", "--stop", "--draft-max", "--json"}
 VALUED = KNOWN - {"--json"}

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from openai_server import CHAT, RAW, Plan, Reply, Said, Served, script, serve
 
-from app.engine.audit import ServedAnswer, ServedModel
-from app.serve import openai_client
-from app.serve.address import Address, read_address
-from app.serve.openai_client import OpenAIClient, Question, RefusedError
-from app.serve.openai_reply import read_answer, read_models
+from app.serve.client import openai_client
+from app.serve.client.address import Address, read_address
+from app.serve.client.openai_client import OpenAIClient, Question, RefusedError
+from app.serve.client.openai_reply import read_answer, read_models
+from app.verify.servers.audit import ServedAnswer, ServedModel
 from models.errors import LocalspecError, UsageError
 
 QUESTION = Question(messages=(("user", "Why?"),))

@@ -12,18 +12,18 @@ from fakes import FakeClock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.load import LoadPlan
-from app.engine.messages import Ended
-from app.engine.overflow import kept
-from app.engine.question import Question
-from app.engine.worker import Worker
-from app.report import end_record, summary
+from app.engine.conversation.messages import Ended
+from app.engine.conversation.truncate_history import kept
+from app.engine.decoding.request import Question
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.worker import Worker
+from app.wording.report import end_record, summary
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.errors import ContextFullError
-from models.llama_load import LlamaOptions
-from models.prompts import Message
-from models.sampling import SamplingParams
+from models.llama.load import LlamaOptions
+from models.sampling.sampler import SamplingParams
+from models.text.prompts import Message
 
 SYSTEM = Message("system", "s" * 5)
 SIZE = 160

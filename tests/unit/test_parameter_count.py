@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.parameter_count import parameter_count
+from models.gguf.parameter_count import parameter_count
 
 
 @pytest.mark.parametrize(

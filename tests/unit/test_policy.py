@@ -14,8 +14,8 @@ from app.engine.control.controller_state import AnswerSettings, ControllerState
 from app.engine.control.explain import explain
 from app.engine.control.loss_budget import LossBudget
 from app.engine.decoding.controller import RoundPlan
-from app.engine.round import Round
-from app.engine.verify import Verdict
+from app.engine.decoding.round import Round
+from app.engine.decoding.verify import Verdict
 from drafters.base import NO_DRAFT, Draft
 from drafters.hybrid import Ask
 

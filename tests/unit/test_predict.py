@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 from raw_gguf import VOCABULARY, Weights, write_raw
 
-from app.engine.known_costs import KnownCosts, known_draft, known_target
-from app.engine.predict import ACCEPTANCE, Costs, Gain, assumed_verify, best_gain, expected_emitted, predict
-from app.engine.predict_files import foresee, foresee_file
-from app.engine.tuned import Setting, Tuned, TunedDraft, store_tuned, store_tuned_draft
-from models.bytes_read import bytes_a_token
-from models.gguf_header import read_model
-from models.llama_load import LlamaOptions
-from models.machine import physical_cores
-from models.probe import identity
-from models.remembered import Remembered
+from app.engine.costs.known_costs import KnownCosts, known_draft, known_target
+from app.engine.costs.speedup_for_files import foresee, foresee_file
+from app.engine.costs.speedup_model import ACCEPTANCE, Costs, Gain, assumed_verify, best_gain, expected_emitted, predict
+from app.engine.costs.tuned import Setting, Tuned, TunedDraft, store_tuned, store_tuned_draft
+from models.gguf.bytes_read import bytes_a_token
+from models.gguf.header import read_model
+from models.llama.load import LlamaOptions
+from models.llama.probe import identity
+from models.system.machine import physical_cores
+from models.system.remembered import Remembered
 
 AVX_512 = {1: 1.0, 2: 1.41, 3: 1.8, 4: 1.5, 5: 1.9, 8: 2.7}
 

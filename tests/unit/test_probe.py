@@ -14,16 +14,16 @@ import psutil
 import pytest
 from tiny_gguf import write_llama
 
-import app.engine.load
-import models.probe
-import models.probe_watch
-from app.engine.load import Loader, LoadPlan
+import app.engine.runtime.load
+import models.llama.probe
+import models.llama.probe_watch
+from app.engine.runtime.load import Loader, LoadPlan
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.errors import Cancelled, LocalspecError, MemoryLimitError, ModelFileError
-from models.llama_load import LlamaOptions
-from models.probe import choose_extra_buffers, identity
-from models.probe_watch import Outcome
+from models.llama.load import LlamaOptions
+from models.llama.probe import choose_extra_buffers, identity
+from models.llama.probe_watch import Outcome
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,7 +53,7 @@ MUST_NOT_RUN = ("this-program-does-not-exist",)
 def left_out(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Note when the kernels of this process are left out: other tests want them as they are."""
     noted: list[bool] = []
-    monkeypatch.setattr(models.probe, "leave_kernels_out", lambda: noted.append(True))
+    monkeypatch.setattr(models.llama.probe, "leave_kernels_out", lambda: noted.append(True))
     return noted
 
 
@@ -80,7 +80,7 @@ def test_a_command_that_can_not_run_is_noticed(model: Path, memory: Path) -> Non
 
 
 def test_the_child_says_nothing(model: Path) -> None:
-    command = [sys.executable, "-P", "-m", "models.probe_child", str(model), "0"]
+    command = [sys.executable, "-P", "-m", "models.llama.probe_child", str(model), "0"]
     done = subprocess.run(command, capture_output=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
@@ -95,7 +95,7 @@ def test_a_folder_of_the_users_named_models_is_never_run(
     assert choose_extra_buffers(model, memory) is True
     assert not (tmp_path / "ran").exists()
     # Without the flag it would have been.
-    subprocess.run([sys.executable, "-m", "models.probe_child", str(model), "1"], timeout=120)
+    subprocess.run([sys.executable, "-m", "models.llama.probe_child", str(model), "1"], timeout=120)
     assert (tmp_path / "ran").exists()
 
 
@@ -130,7 +130,7 @@ def test_kernels_of_our_own_are_left_out_with_them_by_child_and_parent(
 def test_other_kernels_or_none_are_another_build(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = set()
     for state in ("kernels 1", "kernels 2", "no kernels"):
-        monkeypatch.setattr(models.probe, "state", lambda state=state: state)
+        monkeypatch.setattr(models.llama.probe, "state", lambda state=state: state)
         names.add(identity(model))
     assert len(names) == 3
 
@@ -176,7 +176,7 @@ def test_a_stop_ends_the_child_while_it_still_reads_the_model(model: Path, memor
 
 def test_a_load_that_is_called_off_stops_the_child(model: Path, memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads_long = partial(choose_extra_buffers, command=child("time.sleep(60)"))
-    monkeypatch.setattr(app.engine.load, "choose_extra_buffers", reads_long)
+    monkeypatch.setattr(app.engine.runtime.load, "choose_extra_buffers", reads_long)
     plan, abort = LoadPlan(str(model), parse_drafter("off"), LlamaOptions(threads=1), memory), AbortFlag()
     abort.set()
     with pytest.raises(Cancelled, match="Trying the build"):
@@ -198,7 +198,7 @@ def test_ctrl_c_on_windows_has_a_code_among_those_of_crashes(
 ) -> None:
     # An illegal instruction with extra buffers leaves them out; Ctrl-C says nothing about them.
     codes = iter([code, 0])
-    monkeypatch.setattr(models.probe, "watch", lambda *_: Outcome(next(codes)))
+    monkeypatch.setattr(models.llama.probe, "watch", lambda *_: Outcome(next(codes)))
     with pytest.raises(Cancelled) if stopped else nullcontext():
         assert choose_extra_buffers(model, memory) is False
     assert memory.exists() is not stopped
@@ -229,7 +229,7 @@ def test_a_child_that_fails_at_a_good_file_too_says_nothing_of_the_file(model: P
 def test_a_child_that_takes_too_long_did_not_pass_and_is_ended(
     model: Path, memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(models.probe, "_SECONDS", 0.3)
+    monkeypatch.setattr(models.llama.probe, "_SECONDS", 0.3)
     pid = tmp_path / "pid"
     says = "open(os.environ['LOCALSPEC_PROBE_REPORT'], 'a').write('{\"ready\": %d}\\n' % os.getpid())"
     code = f"(open({str(pid)!r}, 'w').write(str(os.getpid())), {says}, time.sleep(60))"
@@ -243,7 +243,7 @@ def test_a_child_that_takes_too_long_did_not_pass_and_is_ended(
 def test_where_a_good_file_takes_too_long_too_the_file_is_not_blamed(
     model: Path, memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(models.probe_watch, "_STARTING", 0.2)
+    monkeypatch.setattr(models.llama.probe_watch, "_STARTING", 0.2)
     with pytest.raises(LocalspecError, match="does not come to an end") as failure:
         choose_extra_buffers(model, memory, child("time.sleep(60)"))
     assert failure.value.exit_code == 1
@@ -266,7 +266,7 @@ def test_a_child_ends_with_a_process_that_is_ended(model: Path, tmp_path: Path, 
     pid = tmp_path / "pid"
     writes = child(f"open({str(pid)!r}, 'w').write(f'{{os.getpid()}}.'); time.sleep(60)")
     code = (
-        "from pathlib import Path; from models.abort import AbortFlag; from models.probe_watch import watch\n"
+        "from pathlib import Path; from models.abort import AbortFlag; from models.llama.probe_watch import watch\n"
         f"watch({[*writes, str(model), '1']!r}, 60, {{}}, AbortFlag())"
     )
     asker = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
@@ -301,7 +301,7 @@ def test_another_model_or_another_machine_is_tried_anew(
     other = write_llama(tmp_path / "other.gguf", seed=1)
     assert choose_extra_buffers(other, memory, DIES_WITH_EXTRA_BUFFERS) is False
     assert choose_extra_buffers(model, memory, MUST_NOT_RUN) is True
-    monkeypatch.setattr(models.probe, "machine_id", lambda: "another")
+    monkeypatch.setattr(models.llama.probe, "machine_id", lambda: "another")
     assert choose_extra_buffers(model, memory, DIES_WITH_EXTRA_BUFFERS) is False
 
 
@@ -315,12 +315,12 @@ def test_a_changed_model_version_or_build_is_tried_anew(
     library.write_bytes(b"one build")
     bindings = ModuleType("llama_cpp")
     bindings.__file__ = str(tmp_path / "llama_cpp.py")
-    monkeypatch.setattr(models.probe, "llama_cpp", lambda: bindings)
+    monkeypatch.setattr(models.llama.probe, "llama_cpp", lambda: bindings)
     assert choose_extra_buffers(model, memory, GOOD) is True
     if change == "model":
         write_llama(model, n_layer=1)
     elif change == "version":
-        monkeypatch.setattr(models.probe, "VERSION", "0.0.0")
+        monkeypatch.setattr(models.llama.probe, "VERSION", "0.0.0")
     elif change == "build":
         library.write_bytes(b"another build")
     assert choose_extra_buffers(model, memory, DIES_WITH_EXTRA_BUFFERS) is (change == "nothing")

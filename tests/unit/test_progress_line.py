@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from app.terminal import Terminal, bar, time_left
+from app.shell.terminal import Terminal, bar, time_left
 
 
 class _Screen(io.StringIO):

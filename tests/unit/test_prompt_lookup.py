@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from drafters.prompt_lookup import PromptLookup
-from models.sampling import Sampler, SamplingParams
+from models.sampling.sampler import Sampler, SamplingParams
 
 SAMPLER = Sampler(SamplingParams())
 END = 9

@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 from fakes import FakeClock
 
-from app.engine.load import LoadPlan
-from app.engine.messages import Ended
-from app.engine.question import Question
-from app.engine.worker import Worker
+from app.engine.conversation.messages import Ended
+from app.engine.decoding.request import Question
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.worker import Worker
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
-from models.fim import FimFormat, Hole
-from models.llama_load import LlamaOptions
-from models.sampling import SamplingParams
+from models.llama.load import LlamaOptions
+from models.sampling.sampler import SamplingParams
+from models.text.fim import FimFormat, Hole
 
 
 @pytest.mark.parametrize("slots", [1, 3])

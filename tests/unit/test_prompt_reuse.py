@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.serve.prompt_reuse import PromptReuse
+from app.serve.requests.prompt_reuse import PromptReuse
 from models.base import common_prefix
-from models.fim import Chunk, Hole
+from models.text.fim import Chunk, Hole
 
 FILE = [f"line {number} = {number % 7}\n" for number in range(400)]
 WINDOW, BELOW = 100, 20

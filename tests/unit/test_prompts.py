@@ -6,8 +6,8 @@ import pytest
 from tiny_gguf import BROKEN_TEMPLATE, CHATML_TEMPLATE
 
 from models.errors import LocalspecError, MessagesRefusedError, UsageError
-from models.prompts import ChatTemplate, Message, render_plain
-from models.thoughts import Effort
+from models.text.prompts import ChatTemplate, Message, render_plain
+from models.text.thoughts import Effort
 from models.toy import ToyModel
 
 TALK = (Message("system", "Be brief."), Message("user", "Hi"), Message("assistant", "Hello"), Message("user", "Bye"))

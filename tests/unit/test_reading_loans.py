@@ -8,11 +8,11 @@ from answering import Make, replayed, trace
 from checking import caught
 from replay import Played, Trace
 
-from app.engine.calibrate import VerifyCurve
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.draft_model_cost import ModelCost
 from app.engine.control.loss_budget import BUDGET_TOKENS, LOAN_TOKENS, TIME_SHARE, LossBudget
-from app.engine.round import Round
+from app.engine.costs.pass_cost import VerifyCurve
+from app.engine.decoding.round import Round
 from drafters.base import NO_DRAFT
 
 PROMPT = 130

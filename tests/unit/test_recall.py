@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drafters.base import NO_DRAFT, Draft
-from drafters.recall import Recall
+from drafters.history.drafter import Recall
 from drafters.suffix import chance_of_match, chance_of_resumption
-from models.sampling import Sampler, SamplingParams
+from models.sampling.sampler import Sampler, SamplingParams
 
 SAMPLER = Sampler(SamplingParams(seed=0))
 END = 99

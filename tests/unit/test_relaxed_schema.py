@@ -7,8 +7,8 @@ from byte_vocab import ByteVocab
 from tool_templates import FAMILIES
 
 from models.errors import UsageError
-from models.tool_calls import CallFormat, Tool
-from models.tool_grammar import arguments_schema, usable_tool
+from models.forms.tool_grammar import arguments_schema, usable_tool
+from models.text.tool_calls import CallFormat, Tool
 
 TEXT = {"type": "string"}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from models.remembered import Remembered
+from models.system.remembered import Remembered
 
 LEFT = ["file.json", "file.json.lock"]
 

@@ -19,13 +19,13 @@ from checking import caught
 from curves import PUBLISHED
 from replay import Cost, Played, ReplayModel, Trace, class_speedups, load, play
 
-from app.engine.aftermath import Aftermath
-from app.engine.calibrate import QUICK_WIDTHS, VerifyCurve
 from app.engine.control.acceptance import Acceptance
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.controller_state import AnswerSettings
 from app.engine.control.draft_model_cost import ModelCost
 from app.engine.control.loss_budget import LossBudget
+from app.engine.costs.graph_switch_cost import Aftermath
+from app.engine.costs.pass_cost import QUICK_WIDTHS, VerifyCurve
 from app.engine.decoding.controller import Controller, FixedLength
 from drafters.base import Draft, Drafter
 from drafters.draft_model import DraftModel
@@ -335,8 +335,8 @@ def test_a_table_that_is_wrong_costs_a_few_hundredths_until_real_passes_correct_
 
 @pytest.mark.parametrize("wrong", ["one token five times as dear", "one token half as dear"])
 def test_a_wrong_table_that_nobody_corrects_is_noticed(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.engine.levels.Levels.of", lambda _, __: 1.0)
-    monkeypatch.setattr("app.engine.levels.Levels.one_is_due", False)
+    monkeypatch.setattr("app.engine.costs.cost_drift.Levels.of", lambda _, __: 1.0)
+    monkeypatch.setattr("app.engine.costs.cost_drift.Levels.one_is_due", False)
     with caught():
         assert geometric_mean(class_speedups(misled(WRONG[wrong], 0.3)).values()) >= 0.98 * geometric_mean(
             speedups("M1 Ultra", 0.3).values()

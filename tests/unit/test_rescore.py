@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from rounding import passes_of
 
-from app.engine.rescore import Rescorer, spoken_places
+from app.verify.tokens.rescore import Rescorer, spoken_places
 from models.toy import ToyModel
 
 

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from app.complete.ring import Ring, RingSize, chunks_of
-from models.fim import Chunk
+from models.text.fim import Chunk
 
 SMALL = RingSize(chunks=4, lines=4, characters=10_000)
 

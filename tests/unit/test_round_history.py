@@ -8,27 +8,27 @@ import numpy as np
 import pytest
 from fakes import FakeClock, RaisingDrafter, ScriptedDrafter, StoppingModel
 
-from app.engine import load
+from app.engine.conversation.messages import Ended, Said, Walked
+from app.engine.conversation.round_history import KEPT, RoundHistory
+from app.engine.conversation.session import Session
 from app.engine.decoding.controller import Controller, FixedLength
-from app.engine.ending import Ending
-from app.engine.load import LoadPlan
-from app.engine.messages import Ended, Said, Walked
-from app.engine.question import Question
-from app.engine.round import Round
-from app.engine.round_history import KEPT, RoundHistory
-from app.engine.session import Session
-from app.engine.walk import Fate, Kind, Walk
-from app.engine.worker import Worker
+from app.engine.decoding.ending import Ending
+from app.engine.decoding.request import Question
+from app.engine.decoding.round import Round
+from app.engine.runtime import load
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.worker import Worker
+from app.engine.trace.trace import Fate, Kind, Walk
 from drafters.base import Drafter, NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
-from models.accept import Accept
 from models.base import Logits
 from models.errors import Cancelled, LocalspecError
-from models.llama_load import LlamaOptions
-from models.prompts import Message as Turn
-from models.sampling import Sampler, SamplingParams
+from models.llama.load import LlamaOptions
+from models.sampling.accept import Accept
+from models.sampling.sampler import Sampler, SamplingParams
+from models.text.prompts import Message as Turn
 from models.toy import ToyModel, ToyVocab
 
 VOCAB = ToyVocab()

@@ -8,7 +8,7 @@ import pytest
 from checking import caught
 from numpy.typing import NDArray
 
-from app.engine.row_cache import KnownCache, LruCache, RowCache
+from app.verify.distribution.row_cache import KnownCache, LruCache, RowCache
 from models.abort import AbortFlag
 from models.base import LanguageModel, Logits
 from models.errors import Cancelled

@@ -10,8 +10,8 @@ from enumeration import coupled_overlap, distribution, overlap
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.rules import accept_chance, block, residual, typical_threshold
-from models.distribution import Distribution, one_hot
+from app.engine.decoding.rules import accept_chance, block, residual, typical_threshold
+from models.sampling.distribution import Distribution, one_hot
 
 TARGET, DRAFT = distribution("0.4", "0.5", "0.1"), distribution("0.6", "0.3", "0.1")
 HALF = Fraction(1, 2)

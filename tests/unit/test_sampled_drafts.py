@@ -7,14 +7,14 @@ import pytest
 from fakes import FakeClock, StoppingModel
 from sampling_reference import probabilities
 
+from app.engine.conversation.session import Session
 from app.engine.decoding.controller import FixedLength
-from app.engine.ending import Ending
-from app.engine.round import Round
-from app.engine.session import Session
+from app.engine.decoding.ending import Ending
+from app.engine.decoding.round import Round
 from drafters.draft_model import DraftModel
-from models.accept import Accept
 from models.base import LanguageModel
-from models.sampling import Guess, Sampler, SamplingParams
+from models.sampling.accept import Accept
+from models.sampling.sampler import Guess, Sampler, SamplingParams
 from models.toy import ToyModel, ToyVocab
 
 VOCAB = ToyVocab()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sampling_reference import EVERY_PATH, GREEDY, ROWS, UNTRUNCATED, Row, probabilities, row_of
 
 from models.errors import LocalspecError, UsageError
-from models.sampling import Sampler, SamplingParams
+from models.sampling.sampler import Sampler, SamplingParams
 
 # --- greedy -----------------------------------------------------------------------------------------------------------
 

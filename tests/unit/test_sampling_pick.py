@@ -24,9 +24,9 @@ from sampling_reference import (
     row_of,
 )
 
-import models.sampling
-from models.noise import gumbel, strongest_gumbel
-from models.sampling import Sampler, SamplingParams
+import models.sampling.sampler
+from models.sampling.noise import gumbel, strongest_gumbel
+from models.sampling.sampler import Sampler, SamplingParams
 
 # --- picking ----------------------------------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ def test_the_quick_way_without_truncation_is_brute_force(size: int, rounds: int)
 
 
 def test_ruling_out_tokens_that_could_win_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models.sampling, "strongest_gumbel", lambda *where: strongest_gumbel(*where) - 1.0)
+    monkeypatch.setattr(models.sampling.sampler, "strongest_gumbel", lambda *where: strongest_gumbel(*where) - 1.0)
     # Where nothing is left to pick from, it is a ValueError.
     with pytest.raises((AssertionError, ValueError)):
         check_untruncated(pick_fast, 32, 2000)
@@ -210,8 +210,10 @@ def test_picks_follow_the_distribution(name: str) -> None:
 def test_picks_with_other_noise_are_caught(
     name: str, broken: Callable[..., NDArray[np.float64]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(models.sampling, "gumbel", broken)
-    monkeypatch.setattr(models.sampling, "strongest_gumbel", lambda *where: max(broken(*where[:2], np.arange(8))))
+    monkeypatch.setattr(models.sampling.sampler, "gumbel", broken)
+    monkeypatch.setattr(
+        models.sampling.sampler, "strongest_gumbel", lambda *where: max(broken(*where[:2], np.arange(8)))
+    )
     assert misfit(FITS[name]) > TOO_UNLIKELY
 
 

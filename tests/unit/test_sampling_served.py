@@ -38,9 +38,9 @@ from sampling_reference import (
     window_of,
 )
 
-import models.sampling
-import models.truncation
-from models.sampling import Sampler, SamplingParams, serve
+import models.sampling.sampler
+import models.sampling.truncation
+from models.sampling.sampler import Sampler, SamplingParams, serve
 
 
 def own(params: SamplingParams, row: Row, tokens: Sequence[int], drafted: Sequence[int]) -> Probs:
@@ -261,7 +261,7 @@ def test_taking_the_best_of_each_column_for_the_best_of_all_is_caught(monkeypatc
         peaks = row[: 64 * width].reshape(64, width).argmax(axis=0) * width + np.arange(width)
         return np.sort(peaks[np.argsort(-row[peaks], kind="stable")[:k]])
 
-    monkeypatch.setattr(models.truncation, "_at_least_top", peaks_alone)
+    monkeypatch.setattr(models.sampling.truncation, "_at_least_top", peaks_alone)
     with caught():
         test_top_k_of_a_large_vocabulary_is_the_start_of_a_sort("smooth")
 
@@ -301,6 +301,6 @@ def test_looking_at_the_top_alone_for_top_p_is_caught(monkeypatch: pytest.Monkey
         order = order[logits[order] >= logits.max() - 8.0]
         return ids[order], logits[order]
 
-    monkeypatch.setattr(models.sampling, "sorted_top", shallow)
+    monkeypatch.setattr(models.sampling.sampler, "sorted_top", shallow)
     with caught():
         test_top_p_of_a_large_vocabulary_is_a_sort_and_a_sum("peaked")

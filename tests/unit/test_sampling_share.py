@@ -6,7 +6,7 @@ from checking import FIXED
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.sureness import share
+from models.sampling.confidence import share
 
 
 def probability(row: np.ndarray, token: int) -> float:

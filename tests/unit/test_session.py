@@ -6,16 +6,16 @@ import pytest
 from bench_fakes import TimedToy, VirtualClock
 from fakes import Answer, Case, FakeClock, OracleDrafter, ScriptedDrafter, StoppingModel, difference, plain, run_in
 
+from app.engine.conversation.session import Reading, Session
 from app.engine.decoding.controller import FixedLength
-from app.engine.ending import Ending, Finish
-from app.engine.passes import Bounds, Pass
-from app.engine.round import Round
-from app.engine.session import Reading, Session
+from app.engine.decoding.ending import Ending, Finish
+from app.engine.decoding.round import Round
+from app.engine.decoding.shared_pass import Bounds, Pass
 from drafters.base import Drafter, NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.prompt_lookup import PromptLookup
 from models.errors import Cancelled, ContextFullError
-from models.sampling import Sampler, SamplingParams
+from models.sampling.sampler import Sampler, SamplingParams
 from models.toy import ToyModel, ToyVocab
 
 VOCAB = ToyVocab()

@@ -10,13 +10,14 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from session_machine import MACHINE, VOCAB, ChatMachine, WordToy
 
-from app.engine import guided, session
-from app.engine.ending import Ending
-from app.engine.session import Session
-from app.engine.transcript import Transcript
+from app.engine.conversation import session
+from app.engine.conversation.session import Session
+from app.engine.conversation.transcript import Transcript
+from app.engine.decoding import grammar as guided
+from app.engine.decoding.ending import Ending
 from drafters.draft_model import DraftModel
-from models.sampling import Sampler
-from models.text import AnswerText
+from models.sampling.sampler import Sampler
+from models.text.detokenizer import AnswerText
 
 ONCE = settings(MACHINE, phases=[Phase.generate])
 """One counterexample is enough, the smallest is not needed."""

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 from adapting import controller, select
 
-from app.engine.calibrate import VerifyCurve
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.policy import DraftLengthPolicy
 from app.engine.control.shared_control import BatchingController, SharedBatch
-from app.engine.passes import Bounds
-from app.engine.round import Round
-from app.engine.verify import Verdict
+from app.engine.costs.pass_cost import VerifyCurve
+from app.engine.decoding.round import Round
+from app.engine.decoding.shared_pass import Bounds
+from app.engine.decoding.verify import Verdict
 from drafters.base import NO_DRAFT, Draft
 from models.base import LanguageModel
 from models.toy import ToyModel

@@ -6,19 +6,19 @@ from itertools import combinations, product
 import pytest
 from adapting import controller, observe, select
 
-from app.engine.calibrate import VerifyCurve
 from app.engine.control.acceptance import Acceptance
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.draft_model_cost import ModelCost
 from app.engine.control.expected_gain import MARGIN, best_siblings
+from app.engine.conversation.messages import Said
+from app.engine.costs.pass_cost import VerifyCurve
 from app.engine.decoding.controller import FixedLength, with_siblings
-from app.engine.messages import Said
-from app.engine.round import Round
-from app.engine.stats import Stats
-from app.engine.verify import Verdict
-from app.report import round_record
+from app.engine.decoding.round import Round
+from app.engine.decoding.stats import Stats
+from app.engine.decoding.verify import Verdict
+from app.wording.report import round_record
 from drafters.base import Draft
-from models.distribution import one_hot
+from models.sampling.distribution import one_hot
 
 FLAT = VerifyCurve({1: 1.0, 32: 1.3})
 STEEP = VerifyCurve({1: 1.0, 32: 32.0})

@@ -7,21 +7,21 @@ from pathlib import Path
 import pytest
 from fakes import FakeClock
 
-from app.engine.early_stop import EarlyStop
-from app.engine.ending import Finish
-from app.engine.load import LoadPlan
-from app.engine.messages import Ended, Message, Ready, Said
-from app.engine.question import Question
-from app.engine.session import Reading
-from app.engine.transcript import Transcript
-from app.engine.worker import Worker
+from app.engine.conversation.early_stop import EarlyStop
+from app.engine.conversation.messages import Ended, Message, Ready, Said
+from app.engine.conversation.session import Reading
+from app.engine.conversation.transcript import Transcript
+from app.engine.decoding.ending import Finish
+from app.engine.decoding.request import Question
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.worker import Worker
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.errors import LocalspecError, MemoryLimitError
-from models.fim import Chunk, Hole
-from models.llama_load import LlamaOptions
-from models.prompts import Message as Turn
-from models.sampling import SamplingParams
+from models.llama.load import LlamaOptions
+from models.sampling.sampler import SamplingParams
+from models.text.fim import Chunk, Hole
+from models.text.prompts import Message as Turn
 from models.toy import ToyModel
 
 SAMPLING = SamplingParams(seed=5)

@@ -19,14 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.engine.decoding.controller import FixedLength
-from app.engine.ending import Ending, Finish
-from app.engine.round import Round
-from app.engine.speculate import conclude, draft_room, generate, speculate
+from app.engine.decoding.ending import Ending, Finish
+from app.engine.decoding.round import Round
+from app.engine.decoding.speculate import conclude, draft_room, generate, speculate
 from drafters.base import Drafter, NullDrafter
 from drafters.draft_model import DraftModel
 from models.base import Logits
 from models.errors import Cancelled, LocalspecError
-from models.sampling import Sampler, SamplingParams
+from models.sampling.sampler import Sampler, SamplingParams
 from models.toy import ToyModel, ToyVocab
 
 VOCAB = ToyVocab()

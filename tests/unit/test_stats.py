@@ -9,12 +9,12 @@ from fakes import AlwaysWrongDrafter, Case, OracleDrafter, plain, run, run_in
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.round import Round
-from app.engine.session import Session
-from app.engine.stats import Snapshot, Stats
-from app.engine.verify import Verdict
+from app.engine.conversation.session import Session
+from app.engine.decoding.round import Round
+from app.engine.decoding.stats import Snapshot, Stats
+from app.engine.decoding.verify import Verdict
 from drafters.base import Draft, NullDrafter
-from models.sampling import SamplingParams
+from models.sampling.sampler import SamplingParams
 from models.toy import ToyModel, ToyVocab
 
 CASE = Case(tuple(ToyVocab().tokenize("the cat sat")), SamplingParams(seed=1), budget=20)

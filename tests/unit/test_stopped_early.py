@@ -14,13 +14,13 @@ from app.complete.place import Place
 from app.complete.ring import Ring
 from app.complete.settings import CompletionSettings, Limits
 from app.complete.tidy import shown
-from app.desk import Desk
-from app.engine.ending import Finish
-from app.engine.load import LoadPlan
-from app.engine.messages import Ended
+from app.engine.conversation.messages import Ended
+from app.engine.decoding.ending import Finish
+from app.engine.runtime.async_engine import Desk
+from app.engine.runtime.load import LoadPlan
 from drafters.registry import parse_drafter
-from models.llama_load import LlamaOptions
-from models.sampling import SamplingParams
+from models.llama.load import LlamaOptions
+from models.sampling.sampler import SamplingParams
 
 CODE = "def add(a, b):\n    return a\n\n\ndef twice(a):\n    b = |\n\n\nprint(twice(add(one, two)))\n"
 LIMITS = Limits(tokens=200, seconds=None)

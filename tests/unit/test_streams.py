@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from run_localspec import ROOT, environment
 
-from app.streams import mend_streams
-from app.terminal import Terminal
+from app.shell.streams import mend_streams
+from app.shell.terminal import Terminal
 
 ENCODINGS = ["utf-8", "latin-1", "cp1252", "ascii", "utf-16-le"]
 posix = pytest.mark.skipif(os.name == "nt", reason="a shell closes streams, and a name is bytes")
@@ -95,7 +95,7 @@ def test_a_stream_that_is_closed_is_one_to_nothing(tmp_path: Path, closed: str) 
 
 @posix
 def test_no_file_gets_the_descriptor_of_a_closed_stream() -> None:
-    code = "from app.streams import mend_streams; mend_streams(); import os; print(os.open('.', os.O_RDONLY))"
+    code = "from app.shell.streams import mend_streams; mend_streams(); import os; print(os.open('.', os.O_RDONLY))"
     line = f'{sys.executable} -c "{code}" <&- 2>&-'
     assert subprocess.run(line, shell=True, cwd=ROOT, capture_output=True, check=False).stdout == b"3\n"
 

@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 from fakes import FakeClock
 
-import app.engine.load
-import models.strict
-from app.engine.load import LoadPlan
-from app.engine.messages import Ready, Said
-from app.engine.question import Question
-from app.engine.strict import check_now, told
-from app.engine.worker import Worker
+import app.engine.runtime.load
+import models.llama.strict
+from app.engine.conversation.messages import Ready, Said
+from app.engine.costs.exact_settings import check_now, told
+from app.engine.decoding.request import Question
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.worker import Worker
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.base import Logits
 from models.errors import LocalspecError
-from models.exact_width import exact_branches_here
-from models.llama_load import LlamaOptions
-from models.prompts import Message
-from models.sampling import SamplingParams
-from models.strict import Checked, Difference, Trial, best, check, gains, seconds_a_token
+from models.llama.exact_width import exact_branches_here
+from models.llama.load import LlamaOptions
+from models.llama.strict import Checked, Difference, Trial, best, check, gains, seconds_a_token
+from models.sampling.sampler import SamplingParams
+from models.text.prompts import Message
 from models.toy import ToyModel
 
 FOREVER = 1e9
@@ -103,8 +103,8 @@ def test_the_sign_of_a_zero_is_a_difference() -> None:
 
 def at_the_start_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Break the check on purpose: let it look at the first tokens of a text, and nowhere else."""
-    monkeypatch.setattr(models.strict, "EDGE", 9)
-    monkeypatch.setattr(models.strict._Check, "_deepest", lambda _: 10)
+    monkeypatch.setattr(models.llama.strict, "EDGE", 9)
+    monkeypatch.setattr(models.llama.strict._Check, "_deepest", lambda _: 10)
 
 
 def test_a_look_at_the_start_alone_would_miss_what_a_deeper_one_finds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +248,7 @@ Make = Callable[..., ToyModel]
 def loaded(
     monkeypatch: pytest.MonkeyPatch, make: Make, drafter: str = "model:toy", *, strict: bool = True
 ) -> tuple[Worker, Ready]:
-    monkeypatch.setattr(app.engine.load, "ToyModel", make)
+    monkeypatch.setattr(app.engine.runtime.load, "ToyModel", make)
     plan = LoadPlan("toy", parse_drafter(drafter), LlamaOptions(), Path("never used"), strict=strict)
     worker = Worker(plan, AbortFlag(), time.perf_counter)
     (ready,) = (message for message in worker.load(lambda _, __: None) if isinstance(message, Ready))
@@ -291,7 +291,7 @@ def test_second_guesses_are_checked_only_where_branches_are_exact(
 
 
 def test_what_was_remembered_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app.engine.load, "exact_width", lambda _: 17)
+    monkeypatch.setattr(app.engine.runtime.load, "exact_width", lambda _: 17)
     worker, ready = loaded(monkeypatch, rounding_from(4))
     assert ready.exact_draft == 2
     worker.close()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from drafters.automaton import BORDER
 from drafters.base import NO_DRAFT, Draft
 from drafters.suffix import SuffixDrafter, chance_of_match, chance_of_resumption
-from models.sampling import Sampler, SamplingParams
+from models.sampling.sampler import Sampler, SamplingParams
 from models.toy import ToyVocab
 
 SAMPLER = Sampler(SamplingParams())

@@ -6,7 +6,7 @@ import pytest
 
 from drafters.base import NO_DRAFT
 from drafters.suffix import SuffixDrafter, chance_of_match, chance_of_resumption
-from models.sampling import Sampler, SamplingParams
+from models.sampling.sampler import Sampler, SamplingParams
 
 SAMPLER = Sampler(SamplingParams())
 END = 9

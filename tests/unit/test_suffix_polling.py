@@ -10,8 +10,8 @@ import app.engine.control.suffix_polling
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.policy import CHECK_AGAIN
 from app.engine.control.suffix_polling import SuffixPolling
-from app.engine.round import Round
-from app.engine.verify import Verdict
+from app.engine.decoding.round import Round
+from app.engine.decoding.verify import Verdict
 from drafters.base import NO_DRAFT, Draft
 from drafters.hybrid import Ask, ModelRequest
 

@@ -8,7 +8,7 @@ from checking import FIXED, ONCE, caught
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.text import AnswerText
+from models.text.detokenizer import AnswerText
 from models.toy import ToyVocab
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from app.chat_input.mentioned_file import read_excerpt
 from app.complete.command import read_place
 from app.complete.place import Place
-from app.input_file import read_file
-from app.mentioned_file import read_excerpt
-from app.text_encoding import decoded
+from app.flags.input_file import read_file
+from app.shell.text_encoding import decoded
 from models.errors import LocalspecError, UsageError
 
 TEXT = "naïve = 'é😀'\r\nb\rc\n"

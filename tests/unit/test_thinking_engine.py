@@ -7,9 +7,9 @@ import pytest
 from thinking_toy import ThinkingToy
 from toy_answers import rounds_of, toy_messages
 
-from app.engine import load
-from app.engine.messages import Ended
-from models.thoughts import Effort, divided
+from app.engine.conversation.messages import Ended
+from app.engine.runtime import load
+from models.text.thoughts import Effort, divided
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.thoughts import Parts, Thoughts, after_no_thoughts, divided, has_marks, opening
+from models.text.thoughts import Parts, Thoughts, after_no_thoughts, divided, has_marks, opening
 
 HARMONY = (
     "<|channel|>analysis<|message|>They ask.<|end|>"

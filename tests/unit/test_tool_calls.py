@@ -5,8 +5,8 @@ from byte_vocab import MARKS, ByteVocab
 from tool_templates import ARGUMENTS, FAMILIES, Family
 
 from models.errors import LocalspecError
-from models.prompts import ChatTemplate, Message
-from models.tool_calls import TOOL_MARKS, Arguments, Call, CallFormat, Tool
+from models.text.prompts import ChatTemplate, Message
+from models.text.tool_calls import TOOL_MARKS, Arguments, Call, CallFormat, Tool
 
 VOCAB = ByteVocab((*MARKS, *TOOL_MARKS, "<|start|>", "<|end|>", "<|constrain|>"))
 TOOL = Tool("weather", {"type": "function", "function": {"name": "weather", "description": "", "parameters": {}}}, {})

@@ -6,7 +6,7 @@ import pytest
 from models.abort import AbortFlag
 from models.base import common_prefix
 from models.errors import Cancelled, ContextFullError
-from models.sampling import Sampler, SamplingParams
+from models.sampling.sampler import Sampler, SamplingParams
 from models.toy import ToyModel, ToyVocab
 
 

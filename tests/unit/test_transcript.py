@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tool_templates import ARGUMENTS, FAMILIES
 
-from app.engine.transcript import Transcript
+from app.engine.conversation.transcript import Transcript
 from models.errors import MessagesRefusedError, TemplateBrokenError
-from models.prompts import Message
-from models.tool_calls import Call, Tool
+from models.text.prompts import Message
+from models.text.tool_calls import Call, Tool
 from models.toy import ToyModel, ToyVocab
 
 TH, BOS = END + 1, END + 2

@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.engine import tune_threads
-from app.engine.tune import CURVE, Tuner, affordable, measure_curve
-from app.engine.tune_draft import KINDS, DraftTuner, clear_unfinished
-from app.engine.tune_threads import ThreadPrice, quickest_threads, spread, starved
-from app.engine.tune_timer import Timer, price
-from app.engine.tuned import Setting
+from app.engine.costs.timer import Timer, price
+from app.engine.costs.tuned import Setting
+from app.tune.measuring import threads as tune_threads
+from app.tune.measuring.draft_model import KINDS, DraftTuner, clear_unfinished
+from app.tune.measuring.target import CURVE, Tuner, affordable, measure_curve
+from app.tune.measuring.threads import ThreadPrice, quickest_threads, spread, starved
 from models.base import Logits, RewindSupport
 from models.errors import Cancelled, LocalspecError
-from models.exact_width import WIDEST
-from models.llama_load import LlamaOptions
+from models.llama.exact_width import WIDEST
+from models.llama.load import LlamaOptions
 from models.toy import ToyModel, ToyVocab
 
 Cost = Callable[[LlamaOptions, int, int], float]
@@ -193,7 +193,7 @@ def test_a_run_that_is_stopped_has_nothing_to_store_and_frees_its_model(passes: 
 
 def test_cores_that_other_programs_hold_make_a_run_not_worth_storing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tune_threads, "physical_cores", lambda: 2)
-    monkeypatch.setattr("models.llama_load.physical_cores", lambda: 2)
+    monkeypatch.setattr("models.llama.load.physical_cores", lambda: 2)
     tune, _ = tuner(cost=lambda options, width, _: 0.01 * width if options.threads == 1 else 3.0)
     tune.run(Path("model.gguf"), LlamaOptions())
     assert (tune.findings.starved, tune.findings.tuned) == (True, None)
@@ -201,7 +201,7 @@ def test_cores_that_other_programs_hold_make_a_run_not_worth_storing(monkeypatch
 
 def test_fewer_threads_are_taken_unless_they_are_less_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tune_threads, "physical_cores", lambda: 4)
-    monkeypatch.setattr("models.llama_load.physical_cores", lambda: 4)
+    monkeypatch.setattr("models.llama.load.physical_cores", lambda: 4)
     cost: Cost = lambda options, width, _: width * {1: 0.02, 2: 0.01, 3: 0.012, 4: 0.013}[options.threads]  # noqa: E731
     for narrower, expected in ((3, 2), (1, 4)):
         tune, _ = tuner(cost=cost, exact=lambda options, *_, few=narrower: few if options.threads == 2 else 3)
@@ -323,7 +323,7 @@ def test_a_quicker_copy_is_named_but_not_kept_unless_asked(tmp_path: Path, draft
 def test_of_a_copy_that_loads_write_anyway_it_says_so(
     tmp_path: Path, draft: Path, monkeypatch: pytest.MonkeyPatch, kind: str, written: bool
 ) -> None:
-    monkeypatch.setattr("app.engine.draft_copy._is_worth_it", lambda _: True)
+    monkeypatch.setattr("app.engine.costs.draft_copy._is_worth_it", lambda _: True)
     tune = draft_tuner(tmp_path / "drafts", keep=False, speeds={**dict.fromkeys(KINDS, 1.0), kind: 0.5})
     tune.run(draft, SEVERAL, 0)
     (note,) = tune.findings.notes

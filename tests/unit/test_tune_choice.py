@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.engine.tune_choice import Measure, as_exact, best, verdict
-from app.engine.tuned import Setting
+from app.engine.costs.tuned import Setting
+from app.tune.measuring.choice import Measure, as_exact, best, verdict
 
 CURVE = {1: 1.0, 2: 1.6, 3: 2.1, 4: 2.4, 6: 4.4, 8: 6.3}
 

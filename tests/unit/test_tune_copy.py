@@ -8,12 +8,12 @@ import pytest
 from tiny_gguf import write_llama
 
 import app.tune.command as tune
-from app.engine.tune_draft import DraftFindings
-from app.engine.tune_timer import Timer
-from app.engine.tuned import Setting, Tuned, TunedDraft
-from app.terminal import Terminal
+from app.engine.costs.timer import Timer
+from app.engine.costs.tuned import Setting, Tuned, TunedDraft
+from app.shell.terminal import Terminal
 from app.tune.command import Run, TunePlan
-from models.llama_load import LlamaOptions
+from app.tune.measuring.draft_model import DraftFindings
+from models.llama.load import LlamaOptions
 
 
 @pytest.mark.parametrize("safe", [True, False])

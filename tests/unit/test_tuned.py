@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from tiny_gguf import write_llama
 
-import app.engine.tuned
-import models.probe
-from app.engine.tuned import (
+import app.engine.costs.tuned
+import models.llama.probe
+from app.engine.costs.tuned import (
     Setting,
     Tuned,
     TunedDraft,
@@ -22,7 +22,7 @@ from app.engine.tuned import (
     store_tuned,
     store_tuned_draft,
 )
-from models.llama_load import LlamaOptions
+from models.llama.load import LlamaOptions
 
 AUTO = LlamaOptions()
 QUICK = Setting(3, 5, flash_attention=False, cache_type_k="f16", cache_type_v="f16", extra_buffers=False)
@@ -163,11 +163,11 @@ def test_an_exact_choice_serves_a_load_that_allows_rounding_too(model: Path, mem
 Change = Callable[[Path, pytest.MonkeyPatch], object]
 CHANGES: dict[str, Change] = {
     "another file": lambda model, _: write_llama(model, n_layer=1),
-    "another build": lambda _, patch: patch.setattr(models.probe, "VERSION", "0.0.0"),
-    "another machine": lambda _, patch: patch.setattr(models.probe, "machine_id", lambda: "another"),
-    "another number of cores": lambda _, patch: patch.setattr(app.engine.tuned, "physical_cores", lambda: 77),
-    "a GPU": lambda _, patch: patch.setattr(app.engine.tuned, "has_gpu", lambda _: True),
-    "another meaning": lambda _, patch: patch.setattr(app.engine.tuned, "TUNED_KEY", "tuned 9, "),
+    "another build": lambda _, patch: patch.setattr(models.llama.probe, "VERSION", "0.0.0"),
+    "another machine": lambda _, patch: patch.setattr(models.llama.probe, "machine_id", lambda: "another"),
+    "another number of cores": lambda _, patch: patch.setattr(app.engine.costs.tuned, "physical_cores", lambda: 77),
+    "a GPU": lambda _, patch: patch.setattr(app.engine.costs.tuned, "has_gpu", lambda _: True),
+    "another meaning": lambda _, patch: patch.setattr(app.engine.costs.tuned, "TUNED_KEY", "tuned 9, "),
 }
 
 
@@ -186,7 +186,7 @@ def test_what_was_measured_for_something_else_is_not_used(
 def test_layers_on_a_gpu_are_part_of_what_was_measured(
     model: Path, memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app.engine.tuned, "has_gpu", lambda options: options.gpu_layers != 0)
+    monkeypatch.setattr(app.engine.costs.tuned, "has_gpu", lambda options: options.gpu_layers != 0)
     store_tuned(memory, model, LlamaOptions(gpu_layers=10), TUNED)
     assert load_tuned(memory, model, LlamaOptions(gpu_layers=20)) is None
     assert load_tuned(memory, model, LlamaOptions(gpu_layers=0)) is None

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from app.engine.verify import Verdict, verify
+from app.engine.decoding.verify import Verdict, verify
 from drafters.base import Draft
 from models.base import Logits
 from models.errors import LocalspecError
-from models.sampling import Sampler, SamplingParams
+from models.sampling.sampler import Sampler, SamplingParams
 
 SIZE = 8
 GREEDY = Sampler(SamplingParams(temperature=0))

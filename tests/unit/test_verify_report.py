@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 from verify_fakes import compared, findings, fork
 
-from app.engine.bench import Skipped
-from app.engine.fork import ForkKind
-from app.engine.stats import Stats
-from app.verify.findings import Findings
-from app.verify.record import record
-from app.verify.report import report
+from app.bench.measuring.arms import Skipped
+from app.engine.decoding.stats import Stats
+from app.verify.tokens.findings import Findings
+from app.verify.tokens.fork import ForkKind
+from app.verify.tokens.record import record
+from app.verify.tokens.report import report
 from models.errors import DivergedError
 
 BUG = fork(ForkKind.BUG, arm="auto", place=2, gap=1.5, floor=0.0, seen_at=None, reason="nothing explains it")

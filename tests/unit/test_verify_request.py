@@ -11,9 +11,9 @@ from verify_fakes import DEFAULTS
 
 from app.verify import dispatch
 from app.verify.dispatch import read_urls, start_verify
-from app.verify.request import read_verify
-from models.accept import Accept
+from app.verify.tokens.request import read_verify
 from models.errors import UsageError
+from models.sampling.accept import Accept
 
 ONE, OTHER = "http://127.0.0.1:8080", "https://localhost:8081/v1"
 

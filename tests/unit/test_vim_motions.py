@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.ui.vim_motions import find, move, word_range_end
+from app.ui.prompt.vim_motions import find, move, word_range_end
 
 LINES = ["one two.x  end", "", "  in 日本 last"]
 

@@ -5,8 +5,8 @@ import unicodedata
 
 import pytest
 
-from app.history.safe_text import shown
-from app.visible_output import VisibleOutput, made_visible, obey, styled
+from app.shell.safe_text import shown
+from app.shell.visible_output import VisibleOutput, made_visible, obey, styled
 
 HOSTILE = "a\x1b[31mb\x1b]0;t\x07c\x9b2Jd\rover\x08\x7f\u202eback\u2066x\x00\ttab\n"
 

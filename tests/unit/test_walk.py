@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sampling_reference import probabilities
 
-from app.engine.coins import SeededCoins
-from app.engine.retell import retell
-from app.engine.rules import block, typical_threshold
-from app.engine.verify import Rows, verify
-from app.engine.walk import Fate, Kind, Residual, Step, Walk, Word
+from app.engine.decoding.judging_noise import SeededCoins
+from app.engine.decoding.rules import block, typical_threshold
+from app.engine.decoding.verify import Rows, verify
+from app.engine.trace.replay_round import retell
+from app.engine.trace.trace import Fate, Kind, Residual, Step, Walk, Word
 from drafters.base import Draft
-from models.accept import Accept
-from models.noise import gumbel
-from models.sampling import Sampler, SamplingParams
+from models.sampling.accept import Accept
+from models.sampling.noise import gumbel
+from models.sampling.sampler import Sampler, SamplingParams
 from models.toy import ToyVocab
 
 VOCAB = ToyVocab()

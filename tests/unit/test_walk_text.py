@@ -8,13 +8,13 @@ from checking import FIXED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.columns import columns
-from app.engine.messages import Walked
-from app.engine.verify import Verdict
-from app.engine.walk import Candidate, Fate, Kind, Residual, Share, Step, Toss, Walk, Word
-from app.walk_record import walk_record
-from app.walk_text import walk_text
-from models.accept import Accept
+from app.engine.conversation.messages import Walked
+from app.engine.decoding.verify import Verdict
+from app.engine.trace.trace import Candidate, Fate, Kind, Residual, Share, Step, Toss, Walk, Word
+from app.shell.columns import columns
+from app.wording.walk_record import walk_record
+from app.wording.walk_text import walk_text
+from models.sampling.accept import Accept
 
 
 def word(text: str, token: int = 7) -> Word:

@@ -1,7 +1,7 @@
 """Tests of the warnings that a request collects and a reply shows."""
 
-from app.serve.fields import Fields
-from app.serve.warnings_list import with_warnings
+from app.serve.replies.warnings_list import with_warnings
+from app.serve.requests.fields import Fields
 
 
 def test_parts_of_a_request_share_one_list_in_which_each_warning_is_once() -> None:

@@ -6,22 +6,22 @@ import numpy as np
 import pytest
 from fakes import FakeClock
 
-from app.engine import slot as lane_module
-from app.engine.load import LoadPlan
-from app.engine.messages import Ended, Message, Ready, Said, Watched
-from app.engine.origins import Origin, origin_of_source, origins
-from app.engine.question import Question
-from app.engine.round import Round
-from app.engine.verify import Verdict, disagreement
-from app.engine.worker import Worker
+from app.engine.conversation import slot as lane_module
+from app.engine.conversation.messages import Ended, Message, Ready, Said, Watched
+from app.engine.decoding.origins import Origin, origin_of_source, origins
+from app.engine.decoding.request import Question
+from app.engine.decoding.round import Round
+from app.engine.decoding.verify import Verdict, disagreement
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.worker import Worker
 from drafters.base import Draft
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.errors import ModelFileError
-from models.llama_load import LlamaOptions
-from models.prompts import Message as Turn
-from models.sampling import SamplingParams
-from models.text import AnswerText
+from models.llama.load import LlamaOptions
+from models.sampling.sampler import SamplingParams
+from models.text.detokenizer import AnswerText
+from models.text.prompts import Message as Turn
 from models.toy import ToyVocab
 
 VOCAB = ToyVocab()

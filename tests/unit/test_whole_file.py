@@ -10,7 +10,7 @@ import pytest
 from app.history.chat_commands import save_conversation
 from app.history.recorder import Recorder
 from models.errors import LocalspecError
-from models.whole_file import PRIVATE, SHARED, write_whole
+from models.system.whole_file import PRIVATE, SHARED, write_whole
 
 
 @contextmanager

@@ -11,17 +11,17 @@ import pytest
 from fakes import FakeClock, StoppingModel
 from toy_answers import toy_messages
 
-from app.engine import load
-from app.engine.calibrate import QUICK_WIDTHS
-from app.engine.drafting import Drafting
-from app.engine.ending import Finish
-from app.engine.load import Loader, LoadPlan
-from app.engine.messages import Ended, Message, Ready, Said
-from app.engine.question import Question
-from app.engine.session import Reading
-from app.engine.thread import Engine, Ticket
-from app.engine.transcript import Transcript
-from app.engine.worker import Worker
+from app.engine.conversation.drafting import Drafting
+from app.engine.conversation.messages import Ended, Message, Ready, Said
+from app.engine.conversation.session import Reading
+from app.engine.conversation.transcript import Transcript
+from app.engine.costs.pass_cost import QUICK_WIDTHS
+from app.engine.decoding.ending import Finish
+from app.engine.decoding.request import Question
+from app.engine.runtime import load
+from app.engine.runtime.load import Loader, LoadPlan
+from app.engine.runtime.thread import Engine, Ticket
+from app.engine.runtime.worker import Worker
 from drafters.base import NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.hybrid import Hybrid
@@ -29,12 +29,12 @@ from drafters.prompt_lookup import PromptLookup
 from drafters.registry import DrafterSpec, parse_drafter
 from drafters.suffix import SuffixDrafter
 from models.abort import AbortFlag
-from models.accept import Accept
 from models.base import Logits
 from models.errors import Cancelled, ContextFullError, ModelFileError, PairError
-from models.llama_load import LlamaOptions
-from models.prompts import Message as Turn
-from models.sampling import SamplingParams
+from models.llama.load import LlamaOptions
+from models.sampling.accept import Accept
+from models.sampling.sampler import SamplingParams
+from models.text.prompts import Message as Turn
 from models.toy import ToyModel, ToyVocab
 
 SAMPLING = SamplingParams(seed=5)

@@ -15,7 +15,7 @@ from itertools import chain
 from drafters.base import Draft
 from drafters.draft_model import Hindsight
 from models.base import common_prefix
-from models.remembered import Json
+from models.system.remembered import Json
 
 _PRIOR = 4.0
 """Observations that a drafter's own confidence, or the expectation, counts for."""

@@ -10,9 +10,9 @@ from app.engine.control.agreement_probe import agreement
 from drafters.draft_model import DraftModel
 from models.base import LanguageModel
 from models.errors import LocalspecError
-from models.llama import LlamaModel
-from models.probe import identity
-from models.remembered import Remembered
+from models.llama.model import LlamaModel
+from models.llama.probe import identity
+from models.system.remembered import Remembered
 
 RECORD_KEY = "guesses "
 """How the keys of the records begin."""

@@ -6,15 +6,15 @@ It never drafts for long at a loss: see `loss_budget`. The rules are in `policy`
 
 from dataclasses import replace
 
-from app.engine.calibrate import VerifyCurve
 from app.engine.control.acceptance import Acceptance
 from app.engine.control.controller_state import AnswerSettings, ControllerState
 from app.engine.control.draft_model_cost import ModelCost
 from app.engine.control.policy import AdaptiveModelPolicy, DraftLengthPolicy
 from app.engine.control.suffix_polling import POLL_SHARE
+from app.engine.costs.pass_cost import VerifyCurve
 from app.engine.decoding.controller import RoundPlan
-from app.engine.passes import Bounds
-from app.engine.round import Round
+from app.engine.decoding.round import Round
+from app.engine.decoding.shared_pass import Bounds
 from drafters.base import NO_DRAFT, Draft
 from drafters.draft_model import Hindsight
 from drafters.hybrid import ModelRequest

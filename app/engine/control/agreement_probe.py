@@ -7,7 +7,7 @@ is no answer of the target, and the result a hint only: see `Acceptance.expect`.
 import numpy as np
 
 from models.base import LanguageModel
-from models.likeliest import likeliest
+from models.sampling.likeliest import likeliest
 
 _TOKENS = 96
 """Tokens of the text that are read, at most."""

@@ -5,12 +5,12 @@ The policies read a `ControllerState` and change nothing. `AdaptiveController` a
 
 from dataclasses import dataclass, field, replace
 
-from app.engine.calibrate import VerifyCurve
 from app.engine.control.acceptance import Acceptance
 from app.engine.control.draft_model_cost import ModelCost
 from app.engine.control.loss_budget import LossBudget
 from app.engine.control.suffix_polling import SuffixPolling
-from app.engine.round import Round
+from app.engine.costs.pass_cost import VerifyCurve
+from app.engine.decoding.round import Round
 from drafters.hybrid import Ask, ModelRequest
 
 PROBE_SHARE = 0.01

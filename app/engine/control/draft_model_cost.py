@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from app.engine.calibrate import VerifyCurve
 from app.engine.control.expected_gain import Seconds, can_pay
+from app.engine.costs.pass_cost import VerifyCurve
 from drafters.hybrid import catches_up_first
 
 SMALLEST_WINDOW = 16

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from operator import mul
 
-from app.engine.calibrate import VerifyCurve
+from app.engine.costs.pass_cost import VerifyCurve
 
 MARGIN = 0.03
 """Tokens that a draft must be worth more than none: estimates err, and plain decoding does not."""

@@ -8,7 +8,7 @@ to read the prompt.
 
 import math
 
-from app.engine.calibrate import VerifyCurve
+from app.engine.costs.pass_cost import VerifyCurve
 
 BUDGET_TOKENS, TIME_SHARE, _SAVINGS_SHARE = 0.75, 0.015, 0.5
 """What may be lost: the time of so many tokens, a share of the answer's time, and a share of what it saved so far."""

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-from app.engine.calibrate import VerifyCurve
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.expected_gain import MARGIN, best_length
+from app.engine.costs.pass_cost import VerifyCurve
 from app.engine.decoding.controller import FixedLength, RoundPlan
-from app.engine.passes import Bounds
-from app.engine.round import Round
+from app.engine.decoding.round import Round
+from app.engine.decoding.shared_pass import Bounds
 from drafters.base import Draft
 from models.base import Companion, LanguageModel
 

@@ -6,7 +6,7 @@ on a quick GPU. The longer nothing was worth verifying, the longer the pause, so
 the time that there was none; and the dearer a poll, the sooner the pause grows, and the longer it gets.
 """
 
-from app.engine.round import Round
+from app.engine.decoding.round import Round
 from drafters.base import Draft
 from models.base import common_prefix
 

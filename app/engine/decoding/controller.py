@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from app.engine.passes import Bounds
-from app.engine.round import Round
+from app.engine.decoding.round import Round
+from app.engine.decoding.shared_pass import Bounds
 from drafters.base import Draft
 
 

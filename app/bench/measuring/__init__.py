@@ -1,0 +1,1 @@
+"""Timed answers of several drafters beside plain decoding, without a command line."""

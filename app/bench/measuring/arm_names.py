@@ -1,0 +1,133 @@
+"""Arms by name: "off", "auto", "lookup:3", "model:7". Names become specs at once, arms when the models are there."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from app.bench.measuring.arms import PLAIN, Arm
+from app.bench.measuring.shared_draft_model import LentModel
+from app.engine.control.adaptive_controller import AdaptiveController
+from app.engine.control.controller_state import AnswerSettings
+from app.engine.control.draft_model_cost import ModelCost
+from app.engine.costs.pass_cost import VerifyCurve
+from app.engine.decoding.controller import FixedLength
+from drafters.base import NullDrafter
+from drafters.draft_model import DraftModel
+from drafters.hybrid import Eager, Hybrid
+from drafters.prompt_lookup import PromptLookup
+from drafters.suffix import SuffixDrafter
+from models.base import LanguageModel
+from models.errors import PairError, UsageError
+from models.text.fim import text_order
+
+LONGEST = 64
+"""Longest draft that an arm can be asked for."""
+HELP = "off, auto, lookup, suffix, model; the last three also with a draft length, as in lookup:7"
+_FIXED = ("lookup", "suffix", "model")
+
+
+@dataclass(frozen=True, slots=True)
+class ArmSpec:
+    """An arm asked for by name."""
+
+    kind: str
+    """One of "off", "auto", "lookup", "suffix", "model"."""
+    length: int = 0
+    """Draft length of a fixed arm."""
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.length}" if self.kind in _FIXED else self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class ArmKit:
+    """What arms are made of."""
+
+    target: LanguageModel
+    curve: VerifyCurve | None
+    """T(w) as measured at the start; None: not measured, and the arm auto guesses nothing."""
+    longest: int
+    """Most tokens that any arm may draft in a round."""
+    lend_draft: Callable[[], LentModel] | None = None
+    """Lends the draft model; None without one."""
+    draft_curve: VerifyCurve | None = None
+    """Cost of the draft model's passes; None without one."""
+    agreed: float | None = None
+    """How often the draft model was seen to agree with the target before the first answer; None: nobody looked."""
+    exact_branches: bool = False
+    """Whether second guesses beside a draft may be checked: as exactly as the draft, or rounded as all is."""
+
+    def length(self, wanted: int) -> int:
+        """Return the draft length within what every arm keeps to."""
+        return min(wanted, self.longest)
+
+
+def parse_arms(names: Sequence[str], draft_max: int, *, has_draft: bool) -> list[ArmSpec]:
+    """Read arm names; plain decoding always comes first, and no arm comes twice. Raises UsageError."""
+    if not names:
+        names = ["auto", "lookup", "model"] if has_draft else ["auto"]
+    specs = [ArmSpec(PLAIN), *(_parse(name, draft_max) for name in names)]
+    if not has_draft and any(spec.kind == "model" for spec in specs):
+        raise UsageError("--vs names the arm model, but there is no draft model.", hint="Name one with --draft FILE.")
+    return list(dict.fromkeys(specs))
+
+
+def make_arms(specs: Sequence[ArmSpec], kit: ArmKit) -> list[Arm]:
+    """Make new arms, which remember nothing; raises PairError for one that can't draft for this target."""
+    arms: list[Arm] = []
+    try:
+        arms.extend(_make(spec, kit) for spec in specs)
+    except BaseException:
+        for arm in arms:
+            arm.drafter.close()
+        raise
+    return arms
+
+
+def auto_arm(kit: ArmKit) -> Arm:
+    """Return the arm that `--draft auto` is: the suffix index, a draft model where there is one, and the controller."""
+    if kit.curve is None:
+        return Arm("auto", NullDrafter(), FixedLength(0))
+    # Curves of its own: it learns from its rounds, and another temperature begins with what was measured.
+    curve = VerifyCurve(kit.curve.measured)
+    free, order = [SuffixDrafter(kit.target.vocab.is_end)], text_order(kit.target.vocab)
+    if kit.lend_draft is None or kit.draft_curve is None:
+        alone = AdaptiveController(curve, AnswerSettings(kit.longest))
+        return Arm("auto", Hybrid(free, None, alone, order), alone)
+    lent = kit.lend_draft()
+    model = DraftModel(lent, kit.target.vocab)
+    settings = AnswerSettings(kit.longest, max_siblings=kit.target.max_branches if kit.exact_branches else 0)
+    cost = ModelCost(model.name, VerifyCurve(kit.draft_curve.measured))
+    adaptive = AdaptiveController(curve, settings, cost)
+    if kit.agreed is not None:
+        adaptive.acceptance.expect(model.name, kit.agreed)
+    return Arm("auto", Hybrid(free, model, adaptive, order), adaptive, lent.take)
+
+
+def _parse(name: str, draft_max: int) -> ArmSpec:
+    kind, colon, length = name.partition(":")
+    if not colon and kind in (PLAIN, "auto"):
+        return ArmSpec(kind)
+    if kind in _FIXED and not colon:
+        return ArmSpec(kind, draft_max)
+    if kind in _FIXED and length.isascii() and length.isdigit() and 1 <= int(length) <= LONGEST:
+        return ArmSpec(kind, int(length))
+    raise UsageError(f"Unknown arm {name}.", hint=f"Arms are: {HELP}, from 1 to {LONGEST}.")
+
+
+def _make(spec: ArmSpec, kit: ArmKit) -> Arm:
+    if spec.kind == PLAIN:
+        return Arm(str(spec), NullDrafter(), FixedLength(0))
+    if spec.kind == "auto":
+        return auto_arm(kit)
+    if kit.target.rewind_support.limit == 0:
+        reason = f"{kit.target.name} can't take back rejected tokens ({kit.target.rewind_support.reason})"
+        raise PairError(f"The arm {spec} can't be used: {reason}.", hint="Use --vs auto or off with this model.")
+    controller = FixedLength(kit.length(spec.length))
+    if spec.kind in ("lookup", "suffix"):
+        # As `--draft lookup` and `--draft suffix` are: what they copy from is in the order of the text.
+        kind: type[PromptLookup | SuffixDrafter] = PromptLookup if spec.kind == "lookup" else SuffixDrafter
+        copies = [kind(kit.target.vocab.is_end)]
+        return Arm(str(spec), Hybrid(copies, None, Eager(), text_order(kit.target.vocab)), controller)
+    assert kit.lend_draft is not None, "the command line asks for a draft model first"
+    lent = kit.lend_draft()
+    return Arm(str(spec), DraftModel(lent, kit.target.vocab), controller, lent.take)

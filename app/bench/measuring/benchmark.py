@@ -1,0 +1,141 @@
+"""One whole benchmark: models are loaded, the curve is measured, and every arm is run at every temperature."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from app.bench.measuring.arm_names import LONGEST, ArmKit, ArmSpec, make_arms
+from app.bench.measuring.arms import Arm, Bench, BenchPrompt, OnAnswer, Skipped, Turn
+from app.bench.measuring.results import Oracle
+from app.bench.measuring.shared_draft_model import Lender
+from app.engine.control.agreement_probe import agreement
+from app.engine.costs.pass_cost import DRAFT_WIDTHS, READ_WIDTHS, VerifyCurve, measure_steady
+from app.engine.costs.usable_width import usable_width
+from app.engine.decoding.round import Clock
+from app.engine.runtime.load import Loader
+from models.base import LanguageModel
+from models.sampling.accept import Accept
+from models.sampling.sampler import SamplingParams
+
+_DEPTH = 256
+"""Tokens in the cache when the curve is measured: about the middle of a first answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Under which a benchmark ran."""
+
+    model: str
+    description: str
+    draft: str | None
+    """Name of the draft model; None without one."""
+    context_size: int
+    exact_draft: int
+    """Longest draft whose pass is bit for bit what one token at a time would give here; 0: none is."""
+    longest: int
+    """Most tokens that any arm could draft in a round."""
+    oracle: Oracle | None
+    """Cost of passes; None for a memory that can't go back."""
+
+
+class BenchRun:
+    """Models and what was measured on them. Belongs to one thread, except for what it is told by an abort flag."""
+
+    def __init__(self, loader: Loader, clock: Clock, arms: Sequence[ArmSpec]) -> None:
+        self._loader = loader
+        self._clock = clock
+        self._specs = arms
+        self._target: LanguageModel | None = None
+        self._lender: Lender | None = None
+
+    @property
+    def target(self) -> LanguageModel:
+        """The loaded target; whoever uses it between two turns leaves its cache empty."""
+        assert self._target is not None, "load comes first"
+        return self._target
+
+    @property
+    def draft_model(self) -> LanguageModel | None:
+        """The loaded draft model; None without one."""
+        return self._lender.model if self._lender else None
+
+    def load(self, *, allow_rounding: bool, with_costs: bool = True) -> Conditions:
+        """Load the models, measure what a pass costs, and see that every arm can be made; raises LocalspecError.
+
+        Without costs the arm auto guesses nothing.
+        """
+        target = self._target = self._loader.target()
+        if draft := self._loader.plan.drafter.model:
+            self._lender = Lender(self._loader.draft_model(draft, target).model)
+        exact = self._loader.exact_width(target)
+        longest = min(usable_width(exact, LONGEST + 1, allow_rounding=allow_rounding), target.max_rows) - 1
+        rounds = allow_rounding or exact == 1
+        exact_branches = rounds or (self._lender is not None and self._loader.exact_branches(target))
+        kit = self._kit = replace(self._make_kit(target, longest, with_costs=with_costs), exact_branches=exact_branches)
+        for arm in self._arms():
+            arm.drafter.close()
+        return Conditions(
+            model=target.name,
+            description=target.description,
+            draft=self._lender.model.name if self._lender else None,
+            context_size=target.context_size,
+            exact_draft=exact - 1,
+            longest=kit.longest,
+            oracle=Oracle(kit.curve, kit.longest + 1) if kit.curve else None,
+        )
+
+    def _make_kit(self, target: LanguageModel, longest: int, *, with_costs: bool) -> ArmKit:
+        lender = self._lender
+        lend = lender.lend if lender else None
+        if not with_costs:
+            return ArmKit(target, None, longest, lend)
+        draft_curve = VerifyCurve(_draft_seconds(lender.model, self._clock)) if lender else None
+        agreed = agreement(target, lender.model) if lender else None
+        return ArmKit(target, measure_curve(target, self._clock), longest, lend, draft_curve, agreed)
+
+    def run(
+        self,
+        prompts: Sequence[BenchPrompt],
+        samplings: Sequence[SamplingParams],
+        max_tokens: int,
+        on_answer: OnAnswer,
+        accept: Accept = Accept.COUPLED,
+        *,
+        apart: bool = False,
+    ) -> Iterator[Turn | Skipped]:
+        """Yield every turn that all arms have answered; raises Cancelled when the abort flag goes up.
+
+        With `apart` each arm holds its conversations by itself, see `Bench`.
+        """
+        bench = Bench(self.target, self._clock, max_tokens, on_answer, accept, apart=apart)
+        for sampling in samplings:
+            yield from bench.run(prompts, self._arms, sampling)
+
+    def close(self) -> None:
+        """Free the models; calling it twice is fine."""
+        if self._lender is not None:
+            self._lender.close()
+        if self._target is not None:
+            self._target.close()
+
+    def _arms(self) -> list[Arm]:
+        return make_arms(self._specs, self._kit)
+
+
+def measure_curve(target: LanguageModel, clock: Clock) -> VerifyCurve | None:
+    """Measure T(w) some way into a text, and empty the cache; None for a memory that can't take back every pass."""
+    if target.rewind_support.limit is not None:
+        return None
+    text = target.vocab.tokenize("The quick brown fox jumps over the lazy dog. ", special=False)
+    depth = min(_DEPTH, target.context_size // 2)
+    text = (text * depth)[:depth]
+    target.rewind(0)
+    try:
+        for start in range(0, depth, target.batch_size):
+            target.decode(text[start : start + target.batch_size], rows=0)
+        return VerifyCurve(measure_steady(target, clock))
+    finally:
+        target.rewind(0)
+
+
+def _draft_seconds(model: LanguageModel, clock: Clock) -> dict[int, float]:
+    return {**measure_steady(model, clock, READ_WIDTHS, rows=1), **measure_steady(model, clock, DRAFT_WIDTHS)}

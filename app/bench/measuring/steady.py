@@ -1,0 +1,88 @@
+"""Speed-ups without the noise of the machine: every pass counts as what its like usually took.
+
+The texts of two arms are the same, so they differ in how many passes they made, how wide these were, and what the
+drafter took. Other work on a machine makes one answer slower and not the other, by a tenth and more; over all passes of
+a class, a median is hardly moved by it.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from app.bench.measuring.arithmetic import geometric_mean, interval
+from app.bench.measuring.arms import Answer
+
+_NEAREST = 9
+"""Passes of the nearest widths that make a median: a width that came up twice has none of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """A speed-up, geometric mean over prompts, with the price of each pass evened out."""
+
+    speed_up: float
+    interval: tuple[float, float] | None
+    """95 %, prompts resampled."""
+    worst: tuple[str, float] | None
+    """Id of the prompt with the smallest speed-up, and that speed-up; None over several classes."""
+
+
+def steady(speed_ups: dict[str, float]) -> Steady | None:
+    """Return the figures of one class, from the speed-up of each prompt; None without prompts."""
+    mean = geometric_mean(speed_ups.values())
+    if mean is None:
+        return None
+    worst = min(speed_ups.items(), key=lambda item: item[1])
+    return Steady(mean, interval([list(speed_ups.values())]), worst)
+
+
+def steady_speed_ups(
+    members: Sequence[Answer], plain: Sequence[Answer], relative: Callable[[int], float]
+) -> dict[str, float]:
+    """Return the speed-up of each prompt over plain decoding, by its id; all answers are of one class.
+
+    `relative(w)` is the measured cost of a pass over w tokens, in passes over one: it shapes the prices, which the
+    arm's own passes then correct. The drafter's time counts as it was.
+    """
+    one = {prompt: median(_passes(answers)) for prompt, answers in _by_prompt(plain).items()}
+    asked = {prompt: answers for prompt, answers in _by_prompt(members).items() if prompt in one}
+    taken = [
+        (width, seconds / one[prompt])
+        for prompt, answers in asked.items()
+        for answer in answers
+        for width, seconds in zip(answer.widths, _passes([answer]), strict=True)
+    ]
+    price = {width: relative(width) * _factor(taken, width, relative) for width in {width for width, _ in taken}}
+    return {prompt: _speed_up(answers, price, one[prompt]) for prompt, answers in asked.items()}
+
+
+def _speed_up(answers: Iterable[Answer], price: dict[int, float], one: float) -> float:
+    tokens = cost = 0.0
+    for answer in answers:
+        tokens += len(answer.tokens)
+        cost += sum(price[width] for width in answer.widths) + sum(answer.drafting) / one
+    return tokens / cost
+
+
+def _passes(answers: Iterable[Answer]) -> list[float]:
+    """Return the seconds of each round without what the drafter took."""
+    return [
+        seconds - drafting
+        for answer in answers
+        for (seconds, _), drafting in zip(answer.rounds, answer.drafting, strict=True)
+    ]
+
+
+def _factor(taken: Sequence[tuple[int, float]], width: int, relative: Callable[[int], float]) -> float:
+    """Return by how much passes of about this width were dearer than was measured, at the depth of these texts."""
+    near = sorted((abs(math.log(other / width)), cost / relative(other)) for other, cost in taken)
+    reach = near[min(_NEAREST, len(near)) - 1][0]
+    return median(factor for distance, factor in near if distance <= reach)
+
+
+def _by_prompt(answers: Iterable[Answer]) -> dict[str, list[Answer]]:
+    groups: dict[str, list[Answer]] = {}
+    for answer in answers:
+        groups.setdefault(answer.prompt, []).append(answer)
+    return groups

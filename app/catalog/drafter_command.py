@@ -1,0 +1,107 @@
+"""`localspec drafter`: what is remembered of earlier runs, and how to be rid of it."""
+
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from app.shell.paths import project_folder, texts_folder
+from app.shell.terminal import Terminal
+from drafters.history.store import Account, accounts, forget
+from models.errors import LocalspecError, UsageError
+from models.system.counted import counted
+
+_KEPT = 1
+
+
+def show_memory(*, as_json: bool) -> None:
+    """Print what is remembered, also in a working directory that is gone; raises LocalspecError."""
+    terminal, folder, project = Terminal(), texts_folder(), None
+    with suppress(OSError):
+        project = project_folder()
+    try:
+        found = accounts(folder)
+    except OSError as error:
+        raise _failure("read", folder, error) from error
+    if as_json:
+        terminal.say(json.dumps(_record(folder, project, found)) + "\n")
+    else:
+        terminal.say(_table(folder, project, found) + "\n")
+
+
+def forget_memory(*, everything: bool, ask: bool) -> int:
+    """Remove what is remembered and say what it was; return the exit code. Raises LocalspecError."""
+    terminal, project = Terminal(), None if everything else _project()
+    whose = "any project" if project is None else str(project)
+    question = f"Forget what is remembered for {whose}?"
+    if ask and sys.stdin.isatty() and not click.confirm(question, err=True):
+        terminal.say("Nothing was forgotten.\n")
+        return _KEPT
+    try:
+        gone = forget(texts_folder(), project)
+    except OSError as error:
+        raise _failure("removed", texts_folder(), error) from error
+    terminal.say(f"Forgot {_amount(gone)} for {whose}.\n" if gone else f"Nothing is remembered for {whose}.\n")
+    return 0
+
+
+def _project() -> Path:
+    try:
+        return project_folder()
+    except OSError as error:
+        hint = "Change to a folder that exists, or forget everything with --all."
+        raise UsageError("There is no project here.", cause="The working directory is gone.", hint=hint) from error
+
+
+def _failure(what: str, folder: Path, error: OSError) -> LocalspecError:
+    return LocalspecError(
+        f"The drafter's memory can't be {what}.", cause=str(error), hint=f"It is in {folder}, which is safe to remove."
+    )
+
+
+def _record(folder: Path, project: Path | None, found: Sequence[Account]) -> dict[str, Any]:
+    """Return the object of --json; null for a project that is gone, and for all that a damaged file would say."""
+    return {
+        "type": "memory",
+        "folder": str(folder),
+        "project": project and str(project),
+        "memories": [
+            {
+                "project": account.header and account.header.project,
+                "model": account.header and account.header.model,
+                "tokenizer": account.header and account.header.tokenizer,
+                "file": str(account.path),
+                "texts": account.texts,
+                "tokens": account.tokens,
+                "bytes": account.size,
+                "changed": account.changed,
+            }
+            for account in found
+        ],
+    }
+
+
+def _table(folder: Path, project: Path | None, found: Sequence[Account]) -> str:
+    if not found:
+        return f"Nothing is remembered. It would be in {folder}."
+    lines = [f"Token ids of earlier text, for the drafter to copy from: {folder}"]
+    for account in found:
+        header = account.header
+        # A path may hold bytes that are no text.
+        name = header.project.encode(errors="replace").decode() if header else f"damaged: {account.path.name}"
+        here = ", this project" if header and header.project == str(project) else ""
+        day = datetime.fromtimestamp(account.changed).strftime("%Y-%m-%d")
+        lines.append(f"\n{name}{here}")
+        lines.append(f"  {_amount([account])}, last on {day}{f', with {header.model}' if header else ''}")
+    return "\n".join(lines)
+
+
+def _amount(found: Sequence[Account]) -> str:
+    texts, tokens = sum(account.texts for account in found), sum(account.tokens for account in found)
+    size = sum(account.size for account in found)
+    return f"{counted(texts, 'text')} ({counted(tokens, 'token')}, {size:,} bytes)"

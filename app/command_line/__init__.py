@@ -1,0 +1,1 @@
+"""The command line: which command runs, in which front, with which exit code."""

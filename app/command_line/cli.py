@@ -1,0 +1,303 @@
+"""The command line. Nothing heavy is imported before a command runs: `--help` must be instant."""
+
+import sys
+from contextlib import suppress
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from app import __version__
+from app.bench.options import bench_options
+from app.catalog.options import check, models
+from app.command_line.completions import SHELLS, script
+from app.command_line.run_exit import exit_code
+from app.complete.options import complete
+from app.config.files import read_all, user_file
+from app.config.project import consider_project
+from app.config.schema import commands_of
+from app.doctor.options import doctor
+from app.flags.options import NOTED, NOTES, ModelName, SectionedCommand, run_options
+from app.flags.precedence import given_flags, was_given
+from app.history.options import history
+from app.lsp.options import lsp
+from app.serve.options import serve
+from app.shell.error_lines import asks_for_lines, errors_told
+from app.shell.terminal import Terminal
+from app.tune.options import tune_options
+from app.verify.options import verify_options
+from models.errors import UsageError
+from models.system.home import check_home
+
+_BENCH = "Measure the speed-up of drafting on this machine."
+_VERIFY = "Verify that drafting leaves the text unchanged."
+_TUNE = "Find the fastest settings for MODEL here."
+_HELP_WANTED = "app.command_line.cli: help wanted"
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+_EPILOG = (
+    "Exit codes: 0 ok; 1 failure; 2 usage; 3 model not found or corrupt; 4 incompatible pair; "
+    "5 does not fit in memory; 6 outputs diverged; 130 interrupted; 141 broken pipe."
+)
+
+
+def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from app.shell.paths import log_file
+
+        Terminal().say(f"localspec {__version__}, log file {log_file()}\n")
+        context.exit()
+
+
+class _Commands(click.Group):
+    """The commands; knows early whether help is what is wanted."""
+
+    def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
+        """Note whether help is asked for, then parse; raises UsageError for a user without a home folder."""
+        before = arguments[: arguments.index("--")] if "--" in arguments else arguments
+        context.meta[_HELP_WANTED] = bool({"-h", "--help"} & {*before})
+        if not context.meta[_HELP_WANTED]:
+            check_home()
+        return super().parse_args(context, arguments)
+
+
+@click.group(cls=_Commands, context_settings=_SETTINGS, epilog=_EPILOG)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and the log file.",
+)
+@click.pass_context
+def command_line(context: click.Context) -> None:
+    """Fast, exact, offline language models: GGUF files, made faster by exact speculative decoding."""
+    if context.invoked_subcommand not in commands_of(command_line):
+        return
+    # Help has to work with any file, and so has completion.
+    lenient = context.resilient_parsing or context.meta[_HELP_WANTED]
+    with suppress(UsageError, RuntimeError) if lenient else errors_told(as_json=asks_for_lines(sys.argv[1:])):
+        if not lenient:
+            context.meta[NOTES], context.meta[NOTED] = consider_project(command_line, context.invoked_subcommand)
+        context.default_map = read_all(command_line)
+
+
+@command_line.command(cls=SectionedCommand, epilog=_EPILOG)
+@click.argument("model", required=False, type=ModelName("starter"), envvar="LOCALSPEC_MODEL")
+@click.argument("prompt", nargs=-1)
+@run_options
+@click.pass_context
+def run(context: click.Context, /, model: str | None, prompt: tuple[str, ...], **flags: Any) -> None:
+    """Chat with MODEL, or answer PROMPT once.
+
+    \b
+      localspec run                                   chat with the embedded starter model
+      localspec run big.gguf --draft tiny.gguf        chat; tiny drafts, big verifies
+      localspec run big.gguf "Why is the sky blue?"   one answer on stdout
+      git diff | localspec run big.gguf "Summarize:"  piped text is added to the prompt
+      localspec run -C                                continue the last conversation
+      localspec run -m coder.gguf --edit main.py:12   edit, with completions at the cursor
+
+    MODEL is a .gguf file, or a name that `localspec models ls` shows. Same seed, same text: a drafter changes the speed
+    and nothing else.
+
+    The rules of --accept other than "coupled" accept drafts at random. "residual" and "block" preserve the model's
+    distribution, but another draft gives another text; "typical" accepts what is plausible, and is approximate.
+
+    Conversations are saved, with --json only if -C or --resume is given; see localspec history. --no-history saves
+    nothing.
+    """
+    from app.command_line.start import start
+    from app.shell.log import open_log
+
+    open_log()
+    if flags["edit"] and context.get_parameter_source("temp") is ParameterSource.DEFAULT:
+        # What is proposed is to be the likeliest, and the same each time.
+        flags["temp"] = 0.0
+    context.exit(start(model, prompt, flags, named=was_given(context, "model"), given=given_flags(context)))
+
+
+@command_line.command(cls=SectionedCommand, epilog=_EPILOG, short_help=_BENCH)
+@click.argument("model", required=False, type=ModelName("starter"), envvar="LOCALSPEC_MODEL")
+@bench_options
+@click.pass_context
+def bench(context: click.Context, /, model: str | None, **flags: Any) -> None:
+    """Measure the speed-up of drafting on this machine: drafters against plain decoding, on the same prompts.
+
+    \b
+      localspec bench big.gguf --draft tiny.gguf           auto, lookup and tiny against plain decoding
+      localspec bench big.gguf --class edit,code --limit 4 --vs lookup:3,lookup:7
+      localspec bench big.gguf --prompts mine.jsonl --json > figures.json
+      localspec bench big.gguf --temp 0,0.7 --plot figures.svg
+
+    A prompt file has one JSON object per line: {"id": "a", "class": "chat", "turns": ["Hi", "And then?"]}, or "prefix"
+    and "suffix" around a hole instead of "turns". All turns are asked, each after the plain answers to the earlier
+    ones. Ends with a verdict for each class: an arm (a drafter and its draft length) is promoted if the 95th percentile
+    of its gaps between tokens is better than plain decoding's, its speed at least 0.95 of plain's, and its text the
+    same.
+    """
+    from app.bench.command import run_bench
+    from app.bench.request import read_bench
+    from app.shell.log import open_log
+
+    open_log()
+    context.exit(run_bench(read_bench(model, flags)))
+
+
+@command_line.command(cls=SectionedCommand, epilog=_EPILOG, short_help=_VERIFY)
+@click.argument("model", required=False, type=ModelName("starter"), envvar="LOCALSPEC_MODEL")
+@verify_options
+@click.pass_context
+def verify(context: click.Context, /, model: str | None, **flags: Any) -> None:
+    """Verify that drafting leaves the text unchanged: compares answers token by token and prints a certificate.
+
+    \b
+      localspec verify big.gguf --draft tiny.gguf          auto, tiny and copied drafts, on a few prompts
+      localspec verify big.gguf --temp 0,0.7,1 --limit 4   more built-in prompts, hotter
+      localspec verify big.gguf --prompts mine.jsonl --json > certificate.json
+      localspec verify big.gguf --strict                   settings that are bit-identical at every width
+      localspec verify big.gguf --statistics               the distribution, if tokens can't be compared
+      localspec verify --audit http://127.0.0.1:8080 http://127.0.0.1:8081
+
+    Where an answer forks, the text up to there is evaluated again without a drafter, in passes as wide as those of the
+    drafted answer. If the gap between the two tokens is no larger than what rounding does there, the fork is a
+    near-tie; any other fork is a bug (exit code 6). Ctrl-C prints what is done.
+    """
+    from app.shell.log import open_log
+    from app.verify.dispatch import start_verify
+
+    open_log()
+    named, given = was_given(context, "model"), given_flags(context)
+    context.exit(start_verify(model, flags, named=named, given=given))
+
+
+@command_line.command(cls=SectionedCommand, epilog=_EPILOG, short_help=_TUNE)
+@click.argument("model", required=False, type=ModelName("starter"), envvar="LOCALSPEC_MODEL")
+@tune_options
+@click.pass_context
+def tune(context: click.Context, /, model: str | None, **flags: Any) -> None:
+    """Find the fastest settings for MODEL on this machine, in under a minute; later runs use them.
+
+    \b
+      localspec tune big.gguf                            threads, attention, weights, the cost of each width
+      localspec tune big.gguf --draft tiny.gguf          and how the draft model runs best
+      localspec tune big.gguf --draft tiny.gguf --keep   and keep a faster copy of it
+
+    The text stays exact: a faster setting is never taken at the price of shorter exact drafts, unless --allow-rounding
+    is given. A flag given to `run` overrides what is stored. Ctrl-C shows what is done and stores nothing.
+    """
+    from app.shell.log import open_log
+    from app.tune.command import read_tune, run_tune
+
+    open_log()
+    context.exit(run_tune(read_tune(model, flags, given_flags(context))))
+
+
+@command_line.group(epilog=_EPILOG)
+def drafter() -> None:
+    """Show or remove what the drafter remembers of earlier runs.
+
+    Prompts and answers are kept as token ids for each project (the nearest folder upwards with a .git, else the working
+    directory), and drafts are copied from them. Anyone with the model can turn them back into text, so only you can
+    read the files. `localspec run --no-memory`, or LOCALSPEC_NO_MEMORY=1, keeps and uses nothing.
+    """
+
+
+@drafter.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def show(*, as_json: bool) -> None:
+    """Show where it is kept, how much, and for which projects."""
+    from app.catalog.drafter_command import show_memory
+
+    show_memory(as_json=as_json)
+
+
+@drafter.command(short_help="Forget what is remembered for this project.")
+@click.option("--all", "everything", is_flag=True, help="For all projects, not just this one.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.pass_context
+def forget(context: click.Context, /, *, everything: bool, yes: bool) -> None:
+    """Forget what is remembered for this project; asks first on a terminal."""
+    from app.catalog.drafter_command import forget_memory
+
+    context.exit(forget_memory(everything=everything, ask=not yes))
+
+
+@command_line.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+def completions(shell: str) -> None:
+    """Print the completion script for a shell.
+
+    \b
+      bash        eval "$(localspec completions bash)"            in ~/.bashrc
+      zsh         eval "$(localspec completions zsh)"             in ~/.zshrc
+      fish        localspec completions fish | source             in config.fish
+      powershell  localspec completions powershell | Out-String | Invoke-Expression
+    """
+    Terminal().say(script(command_line, shell) + "\n")
+
+
+@command_line.group(epilog=_EPILOG)
+def config() -> None:
+    """Show which settings are in effect, and where they come from.
+
+    A flag of run, bench, verify, tune, complete, serve or lsp can be set in a file, by a long name without the dashes:
+    `temp = 0.2` for every command that has the flag and accepts the value, or in a table such as [run] for one. Flags
+    about a single run, such as --prompt, can't be set there. Precedence: flag, environment variable, project file
+    (.localspec.toml in a project's folder), user file; what contradicts a flag gives way to it. A flag that is true
+    there is turned off by its opposite: --no-quiet, or --adapt for --no-adapt.
+
+    A project file may come with a repository from elsewhere. What it sets that chooses files to load or read, or
+    instructs the model, counts only once the file is trusted: a terminal asks, else use localspec config trust.
+    """
+
+
+@config.command("show", short_help="Show settings and where they come from.")
+@click.option("--all", "everything", is_flag=True, help="Include the built-in defaults.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def show_config(*, everything: bool, as_json: bool) -> None:
+    """Show the settings changed by files and environment, and the origin of each."""
+    from app.config.command import show_settings
+
+    show_settings(command_line, everything=everything, as_json=as_json)
+
+
+@config.command("path", short_help="Print the path of the user's settings file.")
+def config_path() -> None:
+    """Print the path of the user's settings file, whether it exists or not."""
+    Terminal().say(f"{user_file()}\n")
+
+
+@config.command("trust", short_help="Trust a project's settings file.")
+@click.argument("folder", required=False, type=click.Path())
+def trust_config(*, folder: str | None) -> None:
+    """Let the settings file of the project in FOLDER (default: here) choose models and files, as it is now.
+
+    Prints what that allows. A file that changes afterwards is asked about again.
+    """
+    from app.config.project import trust_project
+
+    trust_project(command_line, folder)
+
+
+@config.command("untrust", short_help="Withdraw that trust.")
+@click.argument("folder", required=False, type=click.Path())
+def untrust_config(*, folder: str | None) -> None:
+    """Ignore again what the settings file of the project in FOLDER (default: here) says of models and files."""
+    from app.config.project import untrust_project
+
+    untrust_project(command_line, folder)
+
+
+command_line.add_command(complete)
+command_line.add_command(history)
+command_line.add_command(serve)
+command_line.add_command(lsp)
+command_line.add_command(models)
+command_line.add_command(check)
+command_line.add_command(doctor)
+
+
+def run_command_line() -> None:
+    """Run, and leave with the exit code that says how it went."""
+    sys.exit(exit_code(command_line))

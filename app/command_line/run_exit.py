@@ -1,0 +1,58 @@
+"""The exit code of a run, and what is said where it did not go well."""
+
+import sys
+from contextlib import suppress
+
+import click
+
+from app.shell.error_lines import asks_for_lines, misuse_told
+from app.shell.exit_codes import INTERRUPTED
+from app.shell.killed_screen import tell_killed_screen
+from app.shell.streams import is_without_room, let_go, mend_streams
+from app.shell.terminal import Terminal
+from models.errors import LocalspecError
+
+_BROKEN_PIPE = 141
+
+
+def exit_code(commands: click.Group) -> int:
+    """Run the command line and return how it went; what failed is told in sentences, and a mistake of ours raised."""
+    mend_streams()
+    tell_killed_screen()
+    try:
+        return _told(commands)
+    finally:
+        let_go()
+
+
+def _told(commands: click.Group) -> int:
+    try:
+        return _run(commands)
+    except click.ClickException as error:
+        with suppress(OSError):
+            # Given no stream, click goes past ours to a Windows console.
+            error.show(file=sys.stderr)
+        return error.exit_code
+    except LocalspecError as error:
+        Terminal().fail(error)
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+
+
+def _run(commands: click.Group) -> int:
+    stdout = sys.stdout
+    try:
+        with misuse_told(as_json=asks_for_lines(sys.argv[1:])):
+            code = commands(prog_name="localspec", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except OSError as error:
+        if not is_without_room(error):
+            raise
+        hint = "Free some space there, or redirect stdout elsewhere."
+        raise LocalspecError("The output can't be written.", cause=str(error.strerror), hint=hint) from error
+    except SystemExit:
+        # click leaves as after an error where the reader of a pipe has seen enough, its streams quiet from then on.
+        if sys.stdout is stdout:
+            raise
+        return _BROKEN_PIPE

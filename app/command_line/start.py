@@ -1,0 +1,54 @@
+"""Which front a run gets: an editor, one answer, a screen, or a chat line by line."""
+
+import os
+import sys
+from collections.abc import Container
+from typing import Any
+
+from app.flags.request import Request, read_request
+from app.shell.error_lines import errors_told
+from app.shell.terminal import Terminal
+from models.errors import UsageError
+
+
+def start(
+    model: str | None, words: tuple[str, ...], flags: dict[str, Any], *, named: bool, given: Container[str]
+) -> int:
+    """Run what the command line asks for; return the exit code. Raises LocalspecError, which has its line of JSON.
+
+    `named` and `given` as of `app.flags.request.read_request`.
+    """
+    with errors_told(as_json=flags["as_json"]):
+        return _start(read_request(model, words, flags, named=named, given=given))
+
+
+def _start(request: Request) -> int:
+    # Only what is needed is imported: a screen library is not light.
+    if request.edit is not None:
+        if not _can_show_screen():
+            raise UsageError(
+                "The editor needs a full-screen terminal.",
+                hint="localspec complete FILE:LINE:COL prints a completion without one.",
+            )
+        from app.ui.editor.app import run_editor
+
+        return run_editor(request, request.edit)
+    if request.prompt is not None:
+        from app.line_chat.oneshot import run_once
+
+        return run_once(request)
+    if request.settings.explain:
+        Terminal(quiet=request.quiet).warn("--explain is for a single answer; in a chat, use /explain.")
+    if request.plain or not _can_show_screen():
+        from app.line_chat.chat_loop import run_chat
+
+        return run_chat(request)
+    from app.ui.chat.app import run_screen
+
+    return run_screen(request)
+
+
+def _can_show_screen() -> bool:
+    """Tell whether this is a terminal on which a screen can be drawn."""
+    all_terminals = sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()
+    return all_terminals and os.environ.get("TERM", "dumb") != "dumb"

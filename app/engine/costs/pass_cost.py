@@ -1,0 +1,234 @@
+"""What a pass costs on this machine: T(w), seconds for one pass over w tokens, measured and kept fresh.
+
+The curve is jagged (kernels work in blocks of four rows, some processors and cards have cliffs), so it is a table of
+measured widths, never a fitted line. A table made at one depth of the context is corrected by every real pass: a
+factor common to all widths, and one of each width's own, which fades while the width goes unused. A table that was
+wrong from the start is told from that by votes: see `levels`.
+"""
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+
+from app.engine.costs.cost_drift import FADE, Levels
+from app.engine.costs.graph_switch_cost import DISTURBED, Aftermath
+from app.engine.decoding.round import Clock
+from models.base import LanguageModel
+
+QUICK_WIDTHS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 32)
+"""Widths that a first load measures; between them the cost is interpolated."""
+DRAFT_WIDTHS = (1, 2, 4, 16)
+"""The same for a draft model: single steps, and copies that it checks."""
+READ_WIDTHS = (64, 512)
+"""What a draft model reads at once, of a long text: a row for the last token alone, and quicker than in proportion."""
+_REPEATS = 5
+"""Passes of each width, time allowing."""
+_ATTEMPTS = 3
+"""Measurings of a table, each when the one before can't be right."""
+_DIP, _DIP_OF_ONE = 1.6, 1.15
+"""How much longer than a wider pass a pass can really take, and one of one token.
+
+Kernels work in blocks, and three rows can cost more than four; one row never costs more than two.
+"""
+_COMMON, _OWN = 0.08, 0.12
+"""Share of a new observation in the common factor, and in a width's own."""
+_STALL = 3.0
+"""How many times longer than expected a pass takes that waits for another program, or sleeps with the machine."""
+_LISTED = 64
+"""Widths whose prices are kept at hand; a draft model's table goes on to what it reads at once."""
+
+
+class VerifyCurve:
+    """T(w), from measurements and from every real pass since."""
+
+    def __init__(self, seconds: Mapping[int, float]) -> None:
+        """Take measured seconds by width; width 1 must be among them."""
+        self.measured: dict[int, float] = {}
+        """The table as measured: seconds by width, ascending."""
+        self.add(seconds)
+        self._common = 1.0
+        self._own: dict[int, float] = {}
+        self._levels = Levels()
+        self._aftermath = Aftermath()
+        self._stalled = False
+
+    @property
+    def one_is_due(self) -> bool:
+        """Tell whether it is long since a pass of one token was seen, which all others are judged by."""
+        return self._levels.one_is_due
+
+    def add(self, seconds: Mapping[int, float]) -> None:
+        """Take measurements of further widths, or newer ones."""
+        self.measured = dict(sorted({**self.measured, **seconds}.items()))
+        self._table = [self._interpolated(width) for width in range(1, max(self.measured) + 1)]
+        self._prices: list[float] = []
+
+    def seconds(self, width: int) -> float:
+        """Return the expected seconds of a pass over `width` tokens now."""
+        # Looked up a hundred times a round.
+        prices = self._prices or self._list_prices()
+        return prices[width - 1] if width <= len(prices) else self._price(width)
+
+    @property
+    def least(self) -> float:
+        """Return the seconds of the cheapest pass over more than one token."""
+        return min((self._prices or self._list_prices())[1:], default=self.seconds(2))
+
+    @property
+    def aftermath(self) -> float:
+        """Return the seconds by which passes of one token will take longer for a wide one now."""
+        return self.aftermath_ratio * self.seconds(1) if self._aftermath.is_over else 0.0
+
+    @property
+    def aftermath_ratio(self) -> float:
+        """Return what any wide pass costs after it, over T(1)."""
+        return self._aftermath.tokens
+
+    def extra(self, width: int) -> float:
+        """Return the seconds that a pass over several tokens costs more than one of one token, with its aftermath."""
+        return self.seconds(width) - self.seconds(1) + self.aftermath
+
+    def _list_prices(self) -> list[float]:
+        one, wide = self._common * self._levels.of(1), self._common * self._levels.of(2)
+        self._prices = [one * self._table[0], *[wide * base for base in self._table[1:_LISTED]]]
+        for width, own in self._own.items():
+            if width <= len(self._prices):
+                self._prices[width - 1] *= own
+        return self._prices
+
+    def _price(self, width: int) -> float:
+        widest = len(self._table)
+        # Beyond the table a pass goes on at the price of its widest part.
+        base = self._table[width - 1] if width <= widest else self._table[-1] * width / widest
+        return self._common * self._levels.of(width) * self._own.get(width, 1.0) * base
+
+    def ratio(self, width: int) -> float:
+        """Return T(width) / T(1)."""
+        return self.seconds(width) / self.seconds(1)
+
+    def begin(self) -> None:
+        """Take the next pass to follow others than those that were seen: a prompt was read."""
+        self._aftermath.begin()
+
+    def observe(self, width: int, seconds: float) -> float:
+        """Learn from a real pass; return what of its seconds was its own, and not a wait for another program."""
+        if seconds <= 0:
+            return seconds
+        expected = self.seconds(width) * (self._aftermath.factor if width == 1 else 1.0)
+        seconds = self._own_seconds(width, seconds, expected)
+        self._aftermath.observe(width, seconds)
+        # What one pass tells is capped all the same.
+        ratio = min(max(seconds / expected, 0.5), 2.0)
+        self._levels.observe(width, seconds / expected)
+        for other in self._own:
+            self._own[other] **= FADE
+        self._common *= ratio**_COMMON
+        if width > 1:
+            self._own[width] = self._own.get(width, 1.0) * ratio**_OWN
+        self._prices = []
+        return seconds
+
+    def _own_seconds(self, width: int, seconds: float, expected: float) -> float:
+        """Return what is expected of a pass that stalled, alone among others that did not."""
+        stalled_before, self._stalled = self._stalled, seconds > _STALL * expected
+        # Two in a row are a machine that has changed, and where little was seen the table may be what is wrong.
+        alone = self._stalled and not stalled_before and self._levels.knows(width)
+        return expected if alone else seconds
+
+    def rescale(self, ratio: float) -> None:
+        """Learn from several passes at once, that took `ratio` times what was expected of them."""
+        self._common *= min(max(ratio, 0.5), 2.0) ** _COMMON
+        self._prices = []
+
+    def _interpolated(self, width: int) -> float:
+        if width in self.measured:
+            return self.measured[width]
+        below = max(known for known in self.measured if known < width)
+        above = min(known for known in self.measured if known > width)
+        share = (width - below) / (above - below)
+        return self.measured[below] + share * (self.measured[above] - self.measured[below])
+
+
+def measure(
+    model: LanguageModel,
+    clock: Clock,
+    widths: Sequence[int] = QUICK_WIDTHS,
+    seconds: float = 2.0,
+    rows: int | None = None,
+) -> dict[int, float]:
+    """Return the median seconds of passes of each width, taken where the cache stands and leaving it as it is.
+
+    `rows` are wanted of each; None: as many as there are tokens. A cache that is full, or that can't take back a pass,
+    is empty then, and before.
+    Widths that the model or the room left in its context can't take are left out. Every other is timed once, and again
+    in turn, so that a slow moment hits them all, as long as the time given is not used up.
+    """
+    times: dict[int, list[float]] = {}
+    started = clock()
+    for width, taken in timed_passes(model, clock, widths, _REPEATS, rows):
+        if clock() - started > seconds and width in times:
+            break
+        times.setdefault(width, []).append(taken)
+    return {width: statistics.median(taken) for width, taken in sorted(times.items())}
+
+
+def measure_steady(
+    model: LanguageModel,
+    clock: Clock,
+    widths: Sequence[int] = QUICK_WIDTHS,
+    seconds: float = 2.0,
+    rows: int | None = None,
+) -> dict[int, float]:
+    """Return the same from a machine left alone, as far as it can be had: measured anew while it was not.
+
+    Another program can only make passes slower, so that of each width the quickest counts.
+    """
+    best = measure(model, clock, widths, seconds, rows)
+    for _ in range(_ATTEMPTS - 1):
+        if is_steady(best):
+            break
+        again = measure(model, clock, widths, seconds, rows)
+        best = {width: min(taken, again.get(width, taken)) for width, taken in best.items()}
+    return best
+
+
+def is_steady(seconds: Mapping[int, float]) -> bool:
+    """Tell whether a table can be that of a machine left alone: no pass takes much longer than a wider one."""
+    wider = math.inf
+    for width, taken in sorted(seconds.items(), reverse=True):
+        if taken > (_DIP if width > 1 else _DIP_OF_ONE) * wider:
+            return False
+        wider = min(wider, taken)
+    return True
+
+
+def timed_passes(
+    model: LanguageModel, clock: Clock, widths: Sequence[int], repeats: int, rows: int | None = None
+) -> Iterator[tuple[int, float]]:
+    """Yield (width, seconds) of pass after pass, in turns, `repeats` of each width; for all else see `measure`."""
+    # What stays after a pass that can't be taken back would be taken for the text that was there.
+    if model.rewind_support.limit is not None or model.length == model.context_size:
+        model.rewind(0)
+    most = model.max_rows if rows is None else model.batch_size
+    widest = min(most, model.batch_size, model.context_size - model.length)
+    fitting = [width for width in widths if width <= widest]
+    last = 0
+    for _ in range(repeats):
+        for width in fitting:
+            # The first pass touches memory that no later one has to fetch. And llama.cpp prepares a pass anew when its
+            # width changes, CUDA records the next one to be replayed: those of plain decoding are spared both.
+            for _ in range(DISTURBED if last == 0 or width == 1 != last else 0):
+                _seconds_of_pass(model, 1, 1, clock)
+            last = width
+            yield width, _seconds_of_pass(model, width, rows or width, clock)
+
+
+def _seconds_of_pass(model: LanguageModel, width: int, rows: int, clock: Clock) -> float:
+    depth = model.length
+    token = model.vocab.bos or 0
+    started = clock()
+    try:
+        model.decode([token] * width, rows=rows)
+        return clock() - started
+    finally:
+        model.rewind(depth)

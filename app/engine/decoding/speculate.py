@@ -1,0 +1,174 @@
+"""The one loop. Plain decoding is this loop with an empty draft.
+
+Invariants, asserted in every round:
+    I1  before a round the target's cache holds tokens[:-1]; the last token is pending. After a sibling came true two
+        are: what was said of a sibling leaves no trace in the cache
+    I2  the pass over pending tokens and draft gives k + 1 rows, and row i follows draft[:i]
+    I3  a round emits 1 to k + 1 tokens
+    I4  after a round, and after a round that was stopped or broken off, I1 holds again; only a memory that can't go
+        back over a broken round is empty then
+"""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+
+from app.engine.decoding.controller import Controller
+from app.engine.decoding.disagreement import Disagreement
+from app.engine.decoding.ending import Ending, Finish
+from app.engine.decoding.grammar import possible, with_certain
+from app.engine.decoding.logprobs import Likelihood, likelihoods
+from app.engine.decoding.round import Clock, Round
+from app.engine.decoding.shared_pass import Pass
+from app.engine.decoding.verify import Verdict, disagreement, verify
+from drafters.base import NO_DRAFT, Draft, Drafter
+from models.base import LanguageModel, Logits
+from models.sampling.sampler import Sampler
+
+Select = Callable[[Draft, int], Draft]
+"""Returns what is verified of a draft: at most so many tokens, siblings included."""
+
+
+def _whole(draft: Draft, room: int) -> Draft:  # noqa: ARG001
+    return draft
+
+
+def speculate(
+    target: LanguageModel,
+    drafter: Drafter,
+    sampler: Sampler,
+    tokens: list[int],
+    limit: int,
+    ending: Ending,
+    clock: Clock,
+    select: Select = _whole,
+    certain: Callable[[], int] = int,
+) -> Generator[Pass, None, Round]:
+    """Run one round: guess at most `limit` tokens, check them in one pass, and append what is emitted to `tokens`.
+
+    `select` has the last word on what is verified, but for what a grammar leaves no choice about: of that `certain`
+    tells how many tokens there is room for. Yields the pass, which is done when it goes on, unless it is done then
+    already; returns the round.
+    """
+    prefix_length = len(tokens)
+    assert target.length in (prefix_length - 1, prefix_length - 2), "I1"
+    pending = tokens[target.length :]
+    started = clock()
+    draft = select(possible(drafter.propose(tokens, limit), sampler, tokens), limit) if limit > 0 else NO_DRAFT
+    draft = with_certain(draft, sampler, tokens, certain)
+    drafted = clock()
+    k = draft.size
+    wanted = Pass(target, [*pending, *draft.checked], k + 1, draft.parents)
+    yield wanted
+    asked = clock()
+    rows = wanted.rows()
+    assert len(rows) == k + 1, "I2"
+    verified = clock()
+    verdict, apart, likely = _judged(rows, draft, sampler, tokens)
+    emitted, finish = ending.cut(verdict.emitted(draft))
+    assert 1 <= len(emitted) <= k + 1, "I3"
+    tokens.extend(emitted)
+    target.rewind(min(prefix_length + verdict.accepted, len(tokens) - 1))
+    judged = clock()
+    drafter.accept(emitted, min(verdict.accepted, len(emitted)))
+    ended = clock()
+    assert target.length in (len(tokens) - 1, len(tokens) - 2), "I4"
+    if finish is None and len(tokens) > target.context_size:
+        finish = Finish.CONTEXT
+    return Round(
+        draft=draft,
+        verdict=verdict,
+        emitted=emitted,
+        prefix_length=prefix_length,
+        draft_seconds=(drafted - started) + (ended - judged),
+        verify_seconds=verified - asked if wanted.seconds is None else wanted.seconds,
+        host_seconds=judged - verified,
+        finish=finish,
+        width=len(pending) + k,
+        disagreement=apart,
+        others=wanted.others,
+        counts=wanted.counts,
+        likelihoods=likely[: len(emitted)],
+    )
+
+
+def _judged(
+    rows: Logits, draft: Draft, sampler: Sampler, tokens: Sequence[int]
+) -> tuple[Verdict, Disagreement | None, tuple[Likelihood, ...]]:
+    verdict = verify(rows, draft, sampler, tokens)
+    # The rows are the engine's own memory: they are gone with the next pass.
+    likely = () if sampler.listed is None else likelihoods(rows, draft, verdict, sampler.listed)
+    return verdict, disagreement(rows, draft, verdict), likely
+
+
+def generate(
+    target: LanguageModel,
+    drafter: Drafter,
+    sampler: Sampler,
+    tokens: list[int],
+    ending: Ending,
+    controller: Controller,
+    clock: Clock,
+) -> Iterator[Round]:
+    """Yield rounds until the answer ends, growing `tokens`; stopping early, by any way, leaves I1 true.
+
+    The target's cache must hold `tokens[:-1]`, and the drafter must have begun with `tokens`.
+    """
+    with closing(rounds_and_passes(target, drafter, sampler, tokens, ending, controller, clock)) as events:
+        for event in events:
+            if isinstance(event, Round):
+                yield event
+
+
+def rounds_and_passes(
+    target: LanguageModel,
+    drafter: Drafter,
+    sampler: Sampler,
+    tokens: list[int],
+    ending: Ending,
+    controller: Controller,
+    clock: Clock,
+) -> Generator[Pass | Round]:
+    """Do as `generate` does, and yield each pass that the controller would share before it is done."""
+    controller.begin()
+    try:
+        while True:
+            limit = draft_room(target, tokens, ending, controller.plan().limit)
+            room = partial(_room_for_certain, target, tokens, ending, controller)
+            steps = speculate(target, drafter, sampler, tokens, limit, ending, clock, controller.select, room)
+            wanted = next(steps)
+            wanted.bounds = controller.bounds
+            if wanted.bounds is not None:
+                yield wanted
+            round_ = conclude(steps)
+            controller.observe(round_)
+            yield round_
+            if round_.finish is not None:
+                return
+    finally:
+        confirmed = len(tokens) - 1
+        if target.length > confirmed:
+            target.rewind(confirmed if target.can_rewind(confirmed) else 0)
+
+
+def conclude(steps: Generator[Pass, None, Round]) -> Round:
+    """Run a round to its end, alone."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            round_: Round = ended.value
+            return round_
+
+
+def _room_for_certain(target: LanguageModel, tokens: Sequence[int], ending: Ending, controller: Controller) -> int:
+    return draft_room(target, tokens, ending, controller.certain)
+
+
+def draft_room(target: LanguageModel, tokens: Sequence[int], ending: Ending, wanted: int) -> int:
+    """Return the draft length that the pass, the context, the memory and the budget leave of the one wanted."""
+    pending = len(tokens) - target.length
+    limits = [wanted, target.max_rows - 1, target.batch_size - pending, target.context_size - len(tokens)]
+    if target.rewind_support.limit is not None:
+        limits.append(target.rewind_support.limit)
+    return ending.cap(min(limits))

@@ -1,0 +1,174 @@
+"""The accept rule at work: which draft tokens become text, and what comes after them.
+
+    accepted     draft token that is kept: it becomes text
+    rejected     the first draft token that is not, and all after it
+    replacement  the token emitted in place of the first rejected one
+    residual     the distribution a replacement is drawn from, by the rules that draw
+    bonus        the token after a draft that was accepted whole: its row came with the pass
+    sibling      a second guess for one place; when it is the one that comes true, its own row gives a bonus too
+    emitted      accepted + 1, always
+
+Coupled rule: the target's token is `Sampler.pick` of its row, which depends on the row, the seed and the position
+alone. The draft decides how many rows are used, never what they say; so the text is that of plain decoding, whatever
+drafts. Residual and block rule: the draft is judged by chance (`app.engine.decoding.rules`), so the text has the target's
+distribution, but another draft gives another text. Typical rule: approximate.
+
+A deterministic draft (`probs` is None) is the one-hot case of each.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.engine.decoding.disagreement import Disagreement
+from app.engine.decoding.judging_noise import Coins, SeededCoins
+from app.engine.decoding.rules import accept_chance, block, residual, typical_threshold
+from drafters.base import Draft
+from models.base import Logits
+from models.sampling.accept import Accept
+from models.sampling.distribution import Distribution
+from models.sampling.sampler import Sampler
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the target made of a draft."""
+
+    accepted: int
+    """Number of the chain's tokens kept, from the first."""
+    next_token: int
+    """The target's token after them: replacement, bonus, or the plain token of an empty draft."""
+    is_bonus: bool
+    """Whether everything drafted on the way to it was accepted."""
+    sibling: int | None = None
+    """The sibling that was kept after them, before `next_token`; None: none was."""
+
+    def emitted(self, draft: Draft) -> tuple[int, ...]:
+        """Return what this verdict on a draft emits, before it is cut at the end of the answer."""
+        kept = draft.tokens[: self.accepted]
+        return (*kept, self.next_token) if self.sibling is None else (*kept, self.sibling, self.next_token)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What the target says about a draft: a distribution for every token checked, and one after it."""
+
+    logits: Logits
+    draft: Draft
+    sampler: Sampler
+    tokens: Sequence[int]
+    """The text before the draft."""
+
+    def pick(self, place: int) -> int:
+        """Return the target's own token at a place of the chain."""
+        return self.sampler.pick(self.logits[place], self.tokens, self.draft.tokens[:place])
+
+    def served(self, place: int) -> Distribution:
+        """Return the target's distribution at a place of the chain.
+
+        Penalties see the text and the chain before that place: row by row, and nothing of what is rejected.
+        """
+        return self.sampler.served(self.logits[place], self.tokens, self.draft.tokens[:place])
+
+    def pick_after(self, row: int, place: int, sibling: int) -> int:
+        """Return the target's token after a sibling, whose row this is."""
+        return self.sampler.pick(self.logits[row], self.tokens, (*self.draft.tokens[:place], sibling))
+
+
+def verify(
+    logits: Logits, draft: Draft, sampler: Sampler, tokens: Sequence[int], coins: Coins | None = None
+) -> Verdict:
+    """Judge a draft of k tokens by k + 1 rows; row i, shape (vocabulary,), follows `tokens` + the draft's first i.
+
+    The rule is the sampler's. A sibling's row comes after those of the chain, in order.
+    """
+    rows = Rows(logits, draft, sampler, tokens)
+    if sampler.accept is Accept.COUPLED or not draft.tokens:
+        return _coupled(rows)
+    coins = coins or SeededCoins(sampler.params.seed, len(tokens))
+    judge = {Accept.RESIDUAL: _residual, Accept.BLOCK: _block, Accept.TYPICAL: _typical}[sampler.accept]
+    return judge(rows, coins)
+
+
+def disagreement(logits: Logits, draft: Draft, verdict: Verdict) -> Disagreement | None:
+    """Return how far target and draft were apart where a guess was rejected; None where none was.
+
+    Rows are as for `verify`; their whole softmax counts, before penalties, cuts and temperature.
+    """
+    place = verdict.accepted
+    if place == len(draft.tokens):
+        return None
+    row = logits[place]
+    instead = verdict.next_token if verdict.sibling is None else verdict.sibling
+    both = row[[draft.tokens[place], instead]].astype(np.float64)
+    top = row.max()
+    probs = np.exp(both - top) / np.exp(row - top).sum(dtype=np.float64)
+    return Disagreement(float(probs[0]), float(probs[1]))
+
+
+def _coupled(rows: Rows) -> Verdict:
+    """Keep the draft while it says what the target says."""
+    draft = rows.draft
+    for place, guess in enumerate(draft.tokens):
+        token = rows.pick(place)
+        if token != guess:
+            return _beside(rows, place, token) or Verdict(place, token, is_bonus=False)
+    k = len(draft.tokens)
+    return Verdict(k, rows.pick(k), is_bonus=k > 0)
+
+
+def _beside(rows: Rows, place: int, token: int) -> Verdict | None:
+    """Return the verdict on a place whose token is not the chain's but its sibling's; None where it is neither's."""
+    sibling = rows.draft.sibling(place)
+    if sibling is None or sibling[1] != token:
+        return None
+    return Verdict(place, rows.pick_after(sibling[0], place, token), is_bonus=True, sibling=token)
+
+
+def _residual(rows: Rows, coins: Coins) -> Verdict:
+    """Keep each guess with its accept chance; replace the first that is not kept from the residual."""
+    draft = rows.draft
+    for place, guess in enumerate(draft.tokens):
+        target, drawn_from = rows.served(place), draft.drawn_from(place)
+        if coins.happens(accept_chance(target.of(guess), drawn_from.of(guess)), place):
+            continue
+        target = residual(target, drawn_from)
+        sibling, others = draft.sibling(place), drawn_from.without(guess)
+        if sibling is not None and others is not None:
+            # The second guess was drawn from what was left of the draft's distribution, so that is what it answers to.
+            row, token = sibling
+            if coins.happens(accept_chance(target.of(token), others.of(token)), place, turn=1):
+                after = rows.sampler.served(rows.logits[row], rows.tokens, (*draft.tokens[:place], token))
+                return Verdict(place, coins.draw(after, place + 1), is_bonus=True, sibling=token)
+            target = residual(target, others)
+        return Verdict(place, coins.draw(target, place), is_bonus=False)
+    return _whole(rows, coins)
+
+
+def _block(rows: Rows, coins: Coins) -> Verdict:
+    """Toss for every place; the last coin that comes up tells how much of the draft is kept."""
+    draft = rows.draft
+    k = len(draft.tokens)
+    targets = [rows.served(place) for place in range(k)]
+    drawn_from = [draft.drawn_from(place) for place in range(k)]
+    judged = block(targets, drawn_from, draft.tokens)
+    kept = max((place + 1 for place, chance in enumerate(judged.chances) if coins.happens(chance, place)), default=0)
+    if kept == k:
+        return _whole(rows, coins)
+    replacement = residual(targets[kept], drawn_from[kept], judged.scales[kept])
+    return Verdict(kept, coins.draw(replacement, kept), is_bonus=False)
+
+
+def _typical(rows: Rows, coins: Coins) -> Verdict:
+    """Keep every guess that is plausible to the target."""
+    for place, guess in enumerate(rows.draft.tokens):
+        target = rows.served(place)
+        if target.of(guess) <= typical_threshold(target):
+            return Verdict(place, coins.draw(target, place), is_bonus=False)
+    return _whole(rows, coins)
+
+
+def _whole(rows: Rows, coins: Coins) -> Verdict:
+    k = len(rows.draft.tokens)
+    return Verdict(k, coins.draw(rows.served(k), k), is_bonus=True)

@@ -1,0 +1,103 @@
+"""Several answers at once: more caches over weights that are loaded already, for the target and its draft model."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from app.engine.control.adaptive_controller import AdaptiveController
+from app.engine.control.controller_state import AnswerSettings
+from app.engine.control.shared_control import SharedBatch
+from app.engine.conversation.drafting import Drafting
+from app.engine.conversation.slot import Slot
+from app.engine.costs.pass_cost import QUICK_WIDTHS, VerifyCurve
+from app.engine.costs.usable_width import usable_width
+from app.engine.runtime.load import Loader
+from drafters.base import NullDrafter
+from drafters.draft_model import DraftModel
+from drafters.registry import DrafterSpec
+from models.base import LanguageModel
+from models.errors import MemoryLimitError
+from models.llama.model import LlamaModel
+from models.toy import ToyModel
+
+_NEVER_EXACT = (
+    "This device rounds a pass over several answers differently from a pass over one, so with several at once a "
+    "near-tie between two tokens can resolve differently. For text that is equal to the last bit use -np 1."
+)
+_WORTH = 1.1
+"""How much dearer passes must be than one for them all, or llama.cpp's change from text to text takes up the gain."""
+
+
+def further_slots(
+    loader: Loader, spec: DrafterSpec, target: LanguageModel, drafting: Drafting, count: int
+) -> Iterator[tuple[LanguageModel, Drafting]]:
+    """Yield `count` more caches over a target's weights, each with somebody who guesses as the first one's does.
+
+    Ends early, with a note of the loader, where there is no memory for another.
+    """
+    for number in range(count):
+        try:
+            yield _another(loader, spec, target, drafting)
+        except MemoryLimitError as error:
+            loader.notes.append(f"Answers at once: {number + 1} of {count + 1}. {error.cause}".strip())
+            return
+
+
+def _another(
+    loader: Loader, spec: DrafterSpec, target: LanguageModel, drafting: Drafting
+) -> tuple[LanguageModel, Drafting]:
+    twin = _twin(target)
+    try:
+        return twin, like(loader, spec, twin, drafting)
+    except BaseException:
+        twin.close()
+        raise
+
+
+def like(loader: Loader, spec: DrafterSpec, target: LanguageModel, drafting: Drafting) -> Drafting:
+    """Return who guesses for a twin of a target as another does for the first; what passes cost is known already."""
+    adaptive = drafting.adaptive
+    if adaptive is None:
+        return Drafting(NullDrafter())
+    model = None if drafting.model is None else DraftModel(_twin(drafting.model.model), target.vocab)
+    # The learnt part of a curve depends on how long a text is, and each has its own.
+    state = adaptive.state
+    cost = state.model and replace(state.model, curve=VerifyCurve(state.model.curve.measured))
+    own = AdaptiveController(VerifyCurve(state.curve.measured), AnswerSettings(target.max_rows - 1), cost)
+    together = loader.together(spec, target, model, own, drafting.exact_draft or 0)
+    return replace(together, exact_branches=drafting.exact_branches)
+
+
+def shared_batch(loader: Loader, target: LanguageModel, slots: int) -> SharedBatch | None:
+    """Make one cache of the target for so many answers, where they gain by sharing passes; None where they don't.
+
+    `--strict` has checked the cache as it is.
+    """
+    if slots == 1 or loader.plan.strict or target.rewind_support.limit is not None:
+        return None
+    exact = loader.exact_width(target)
+    widest = usable_width(exact, target.max_rows, allow_rounding=loader.plan.allow_rounding)
+    curve = VerifyCurve(loader.curve(target, [width for width in QUICK_WIDTHS if width <= widest]))
+    if not any(_saves(curve, size) for size in range(2, min(slots, widest) + 1)):
+        return None
+    if exact == 1:
+        loader.notes.append(_NEVER_EXACT)
+    if isinstance(target, LlamaModel):
+        target.reopen(replace(target.options, texts=slots))
+    return SharedBatch(curve, exact)
+
+
+def _saves(curve: VerifyCurve, size: int) -> bool:
+    """Tell whether so many answers gain by one pass: two may not where four do, as kernels work in blocks."""
+    return size * curve.seconds(1) >= _WORTH * curve.seconds(size)
+
+
+def bring_together(slots: Sequence[Slot], shared: SharedBatch | None) -> None:
+    """Let slots share their passes, where there was memory for one cache of several."""
+    if any(slot.is_beside(slots) for slot in slots):
+        for slot in slots:
+            slot.shared_batch = shared
+
+
+def _twin(model: LanguageModel) -> LanguageModel:
+    assert isinstance(model, LlamaModel | ToyModel), "what a loader loads is one of the two"
+    return model.twin()

@@ -1,0 +1,163 @@
+"""What the engine can do, as iterators of messages. It owns the models, so it runs on the engine's one thread."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from app.engine.conversation.drafting import Drafting
+from app.engine.conversation.messages import Message, Ready
+from app.engine.conversation.slot import Slot
+from app.engine.conversation.transcript import Transcript
+from app.engine.decoding.request import Question
+from app.engine.decoding.round import Clock
+from app.engine.decoding.shared_pass import Pass
+from app.engine.runtime.load import Loader, LoadPlan, Progress
+from app.engine.runtime.slots import bring_together, further_slots, like, shared_batch
+from drafters.registry import DrafterSpec
+from models.abort import AbortFlag
+from models.base import Vocab
+from models.text.tool_calls import CallFormat
+
+
+class Worker:
+    """A loaded target and its drafter, and as many conversations in their caches as there are slots."""
+
+    def __init__(self, plan: LoadPlan, abort: AbortFlag, clock: Clock) -> None:
+        self._plan = plan
+        self._abort = abort
+        self._clock = clock
+        self._slots: list[Slot] = []
+        """The one that was used last comes last."""
+
+    @property
+    def slots(self) -> int:
+        """How many answers can be given at once."""
+        return len(self._slots)
+
+    @property
+    def clock(self) -> Clock:
+        """What time is taken by."""
+        return self._clock
+
+    @property
+    def vocab(self) -> Vocab:
+        """The tokens of the target."""
+        return self._slot.target.vocab
+
+    @property
+    def calls(self) -> CallFormat | None:
+        """How the target calls tools; None: not at all, or in a way that is not known."""
+        return self._slot.transcript.calls
+
+    def load(self, on_progress: Progress, plan: LoadPlan | None = None) -> Iterator[Message]:
+        """Load what a plan names, at first the one given at the start; if it fails, what was loaded before stays."""
+        plan = plan or self._plan
+        loader = Loader(plan, self._abort, self._clock, on_progress)
+        target = loader.target()
+        try:
+            transcript = Transcript(target)
+            drafting = loader.drafting(plan.drafter, target)
+        except BaseException:
+            target.close()
+            raise
+        slots = [Slot(target, drafting, transcript, self._clock)]
+        try:
+            shared = shared_batch(loader, target, plan.slots)
+            others = further_slots(loader, plan.drafter, target, drafting, plan.slots - 1)
+            slots.extend(Slot(*twin, Transcript(target), self._clock) for twin in others)
+            bring_together(slots, shared)
+        except BaseException:
+            for slot in slots:
+                slot.close()
+            raise
+        self.close()
+        self._plan, self._slots = plan, slots
+        yield self._ready(tuple(loader.notes))
+        self._remember()
+
+    def use_drafter(self, spec: DrafterSpec, on_progress: Progress) -> Iterator[Message]:
+        """Change the drafter; one that can't be used leaves the old one in place."""
+        loader = Loader(replace(self._plan, drafter=spec), self._abort, self._clock, on_progress)
+        for slot in self._slots:
+            # Who drafts next may be the same pair, and go on from that.
+            slot.drafting.keep_record()
+        for slot, drafting in zip(reversed(self._slots), self._draftings(loader, spec), strict=True):
+            slot.use(drafting)
+        self._plan = replace(self._plan, drafter=spec)
+        yield self._ready(tuple(loader.notes))
+        self._remember()
+
+    def _draftings(self, loader: Loader, spec: DrafterSpec) -> list[Drafting]:
+        """Return who guesses from now on, for each slot, the last slot first: all of them, or none."""
+        last, *others = reversed(self._slots)
+        made = [loader.drafting(spec, last.target)]
+        try:
+            made.extend(like(loader, spec, slot.target, made[0]) for slot in others)
+        except BaseException:
+            for drafting in made:
+                drafting.drafter.close()
+            raise
+        return made
+
+    def answer(self, question: Question, urgency: int = 0) -> Iterator[Message | Pass]:
+        """Answer a question, on the free slot where it costs least; see `Slot.answer`."""
+        free = [slot for slot in self._slots if not slot.busy]
+        busy = [slot for slot in self._slots if slot.busy]
+        # Once for all: a hole can be as large as the context.
+        slot = free[0]
+        given = slot.given(question)
+        if len(free) > 1:
+            # Of those that are equal the one that was left alone longest: what the others read may be wanted again.
+            slot = max(free, key=lambda one: one.fitness(question, given, busy))
+        self._slots.remove(slot)
+        self._slots.append(slot)
+        yield from slot.answer(question, given, urgency)
+        if slot.drafting.record is not None:
+            slot.drafting.record.keep()
+
+    def explain(self, settings: Question) -> Iterator[Message]:
+        """Tell what drafting costs here and what came of it; see `Slot.explain`."""
+        return self._slot.explain(settings)
+
+    def walk(self, back: int | None) -> Iterator[Message]:
+        """Tell how a round of the last answer was judged; see `Slot.walk`."""
+        return self._slot.walk(back)
+
+    def recall(self, conversation: Question, spelled: Sequence[Sequence[int]]) -> Iterator[Message]:
+        """Remember in which tokens the answers of a conversation were given, in a run before this one."""
+        self._slot.recall(conversation, spelled)
+        yield from ()
+
+    def close(self) -> None:
+        """Free the models."""
+        for slot in self._slots:
+            slot.close()
+        self._slots = []
+
+    @property
+    def _slot(self) -> Slot:
+        assert self._slots, "the first job loads the models"
+        return self._slots[-1]
+
+    def _remember(self) -> None:
+        """Learn what was said in earlier runs; after the load was told, for then the user types."""
+        for slot in self._slots:
+            slot.remember()
+
+    def _ready(self, notes: tuple[str, ...]) -> Ready:
+        slot = self._slot
+        target, drafting = slot.target, slot.drafting
+        name, exact = drafting.drafter.name, drafting.exact_draft
+        bare = not slot.transcript.has_template
+        chat = (f"{target.name} has no chat template: your text is sent as it is.",) * bare
+        chat += (f"{target.name}'s chat template is broken: chats can't use it.",) * slot.transcript.has_broken_template
+        return Ready(
+            target.name,
+            target.description,
+            name,
+            target.context_size,
+            exact,
+            notes=notes,
+            chat_notes=chat,
+            slots=len(self._slots),
+            efforts=slot.transcript.efforts,
+        )

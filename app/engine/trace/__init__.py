@@ -1,0 +1,1 @@
+"""One round explained step by step, repeated from what was recorded of it."""

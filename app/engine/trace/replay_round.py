@@ -1,0 +1,225 @@
+"""How a round went, told by its judge.
+
+`verify` runs again on the round's rows, with a coins that writes down every coin and every draw; what else is shown
+comes from the same functions on the same rows. So nothing is told that did not happen.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from app.engine.decoding.judging_noise import SeededCoins
+from app.engine.decoding.rules import Block, block, residual, typical_threshold
+from app.engine.decoding.verify import Rows, Verdict, verify
+from app.engine.trace.trace import Candidate, Fate, Kind, Residual, Share, Step, Toss, Walk, Word
+from models.base import Vocab
+from models.sampling.accept import Accept
+from models.sampling.distribution import Distribution, excess
+from models.sampling.noise import gumbel
+
+_SHARES = 4
+"""Likeliest tokens of a residual that are shown; the guess and the replacement are shown in any case."""
+_CANDIDATES = 3
+"""Tokens of a draw with the largest keys that are shown; the likeliest and the guess are shown in any case."""
+_BEFORE = 12
+"""Tokens of the text before the round that are shown."""
+
+
+def retell(rows: Rows, vocab: Vocab, number: int = 1, emitted: Sequence[int] | None = None) -> Walk:
+    """Judge a round again, and tell how it went; `emitted` is what became text, all of it when left out."""
+    coins = _Watched(rows.sampler.params.seed, len(rows.tokens))
+    verdict = verify(rows.logits, rows.draft, rows.sampler, rows.tokens, coins)
+    told = _Told(rows, vocab, coins, verdict)
+    said = verdict.emitted(rows.draft) if emitted is None else emitted
+    return Walk(
+        number=number,
+        rule=rows.sampler.accept,
+        temperature=rows.sampler.params.temperature,
+        source=rows.draft.source,
+        before=told.words(rows.tokens[-_BEFORE:]),
+        steps=tuple(told.steps()),
+        residuals=tuple(told.residuals()),
+        candidates=told.candidates(),
+        next=told.word(verdict.next_token),
+        kind=told.kind,
+        emitted=told.words(said),
+        verdict=verdict,
+    )
+
+
+class _Watched(SeededCoins):
+    """The coins of the round, written down."""
+
+    def __init__(self, seed: int, start: int) -> None:
+        super().__init__(seed, start)
+        self.tosses: dict[tuple[int, int], Toss] = {}
+        """By place and turn."""
+        self.drawn_from: Distribution | None = None
+        """None: the rule draws by the sampler."""
+
+    def happens(self, chance: Any, place: int, turn: int = 0) -> bool:
+        came_up = super().happens(chance, place, turn)
+        self.tosses[place, turn] = Toss(float(chance), self.coin(place, turn), came_up)
+        return came_up
+
+    def draw(self, distribution: Distribution, place: int) -> int:
+        self.drawn_from = distribution
+        return super().draw(distribution, place)
+
+
+class _Told:
+    """A round that was judged, from which everything shown is read."""
+
+    def __init__(self, rows: Rows, vocab: Vocab, coins: _Watched, verdict: Verdict) -> None:
+        self._rows = rows
+        self._draft = rows.draft
+        self._rule = rows.sampler.accept
+        self._vocab = vocab
+        self._coins = coins
+        self._verdict = verdict
+        self._served = [rows.served(place) for place in range(len(rows.draft.tokens) + 1)]
+
+    def word(self, token: int) -> Word:
+        return Word(token, self._vocab.piece(token), self._vocab.text(token))
+
+    def words(self, tokens: Sequence[int]) -> tuple[Word, ...]:
+        return tuple(map(self.word, tokens))
+
+    @property
+    def kind(self) -> Kind:
+        if not self._draft.tokens:
+            return Kind.PLAIN
+        if not self._verdict.is_bonus:
+            return Kind.REPLACEMENT
+        return Kind.BONUS if self._verdict.sibling is None else Kind.SIBLING_BONUS
+
+    def steps(self) -> Iterator[Step]:
+        for place, guess in enumerate(self._draft.tokens):
+            yield self._guess(place, guess)
+            sibling = self._draft.sibling(place)
+            if sibling is not None:
+                yield self._second_guess(place, sibling[1])
+
+    def _guess(self, place: int, guess: int) -> Step:
+        fate = self._fate(place)
+        looked = fate is not Fate.PASSED_OVER
+        served, draft = self._served[place], self._draft
+        return Step(
+            place,
+            is_sibling=False,
+            word=self.word(guess),
+            target_prob=float(served.of(guess)),
+            draft_prob=None if draft.probs is None else float(draft.probs[place].of(guess)),
+            sureness=draft.confidence[place] if draft.confidence else None,
+            fate=fate,
+            choice=self._choice(place) if looked else None,
+            toss=self._coins.tosses.get((place, 0)),
+            scale=None if self._block is None else float(self._block.scales[place + 1]),
+            threshold=typical_threshold(served) if looked and self._rule is Accept.TYPICAL else None,
+        )
+
+    def _fate(self, place: int) -> Fate:
+        if place < self._verdict.accepted:
+            return Fate.KEPT
+        # The block rule looks at the whole draft before it decides.
+        looked = place == self._verdict.accepted or self._rule is Accept.BLOCK
+        return Fate.REJECTED if looked else Fate.PASSED_OVER
+
+    def _choice(self, place: int) -> Word | None:
+        if self._rule is not Accept.COUPLED:
+            return None
+        return self.word(self._verdict.emitted(self._draft)[place])
+
+    def _second_guess(self, place: int, token: int) -> Step:
+        toss = self._coins.tosses.get((place, 1))
+        coupled = self._rule is Accept.COUPLED and place == self._verdict.accepted
+        fate = Fate.PASSED_OVER
+        if toss is not None or coupled:
+            fate = Fate.REJECTED if self._verdict.sibling is None else Fate.KEPT
+        others = self._draft.drawn_from(place).without(self._draft.tokens[place])
+        target = self._served[place] if toss is None else residual(self._served[place], self._draft.drawn_from(place))
+        return Step(
+            place,
+            is_sibling=True,
+            word=self.word(token),
+            target_prob=float(target.of(token)),
+            draft_prob=None if others is None else float(others.of(token)),
+            sureness=None,
+            fate=fate,
+            choice=self._choice(place) if coupled else None,
+            toss=toss,
+        )
+
+    @cached_property
+    def _block(self) -> Block | None:
+        if self._rule is not Accept.BLOCK or not self._draft.tokens:
+            return None
+        drafts = [self._draft.drawn_from(place) for place in range(len(self._draft.tokens))]
+        return block(self._served[:-1], drafts, self._draft.tokens)
+
+    def residuals(self) -> Iterator[Residual]:
+        place = self._verdict.accepted
+        draws = self._rule in (Accept.RESIDUAL, Accept.BLOCK)
+        if not draws or place == len(self._draft.tokens):
+            return
+        scale = 1 if self._block is None else self._block.scales[place]
+        target, draft = self._served[place], self._draft.drawn_from(place)
+        guess, toss = self._draft.tokens[place], self._coins.tosses.get((place, 1))
+        yield self._residual(target, draft, scale, guess, after_sibling=False)
+        sibling, others = self._draft.sibling(place), draft.without(guess)
+        if toss is not None and not toss.came_up and sibling is not None and others is not None:
+            yield self._residual(residual(target, draft), others, 1, sibling[1], after_sibling=True)
+
+    def _residual(
+        self, target: Distribution, draft: Distribution, scale: Any, guess: int, *, after_sibling: bool
+    ) -> Residual:
+        left, weights = excess(target, draft, scale)
+        result = residual(target, draft, scale)
+        likeliest = result.ids[np.argsort(-result.probs.astype(np.float64), kind="stable")[:_SHARES]]
+        shown = {int(token) for token in likeliest} | {guess}
+        if not self._verdict.is_bonus:
+            shown.add(self._verdict.next_token)
+        over = Distribution(left, weights)
+        shares = [
+            Share(
+                self.word(token),
+                float(target.of(token)),
+                float(draft.of(token)),
+                float(over.of(token)),
+                float(result.of(token)),
+            )
+            for token in shown
+        ]
+        shares.sort(key=lambda share: (-share.chance, -share.target, share.word.token))
+        return Residual(after_sibling, float(scale), tuple(shares))
+
+    def candidates(self) -> tuple[Candidate, ...]:
+        if self._rows.sampler.params.greedy:
+            return ()
+        place = self._verdict.accepted
+        served = self._last_served()
+        possible = served.probs > 0
+        ids, chances = served.ids[possible], served.probs[possible]
+        position = len(self._rows.tokens) + place + (self._verdict.sibling is not None)
+        noise = gumbel(self._rows.sampler.params.seed, position, ids)
+        keys = np.log(chances) + noise
+        shown = [*np.argsort(-keys, kind="stable")[:_CANDIDATES], np.argmax(chances)]
+        if self.kind is Kind.REPLACEMENT:
+            shown += np.flatnonzero(ids == self._draft.tokens[place]).tolist()
+        order = sorted({int(index) for index in shown}, key=lambda index: -keys[index])
+        return tuple(
+            Candidate(self.word(int(ids[i])), float(chances[i]), float(noise[i]), float(keys[i])) for i in order
+        )
+
+    def _last_served(self) -> Distribution:
+        """Return what the last token was drawn from."""
+        if self._coins.drawn_from is not None:
+            return self._coins.drawn_from
+        place, token = self._verdict.accepted, self._verdict.sibling
+        sibling = self._draft.sibling(place)
+        if token is None or sibling is None:
+            return self._served[place]
+        rows = self._rows
+        return rows.sampler.served(rows.logits[sibling[0]], rows.tokens, (*self._draft.tokens[:place], token))

@@ -1,0 +1,1 @@
+"""Flags of the commands, read and checked into the engine's requests."""

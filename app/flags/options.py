@@ -1,0 +1,291 @@
+"""The flags of `run`, by section, declared once: parsing, help and shell completion all read them here.
+
+Other commands that load a model take whole groups from here.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import click
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
+
+from app.chat_input.themes import THEMES
+from app.flags.context_size import CONTEXT_HELP, ContextSize
+from app.flags.number_types import LayerCount, TokenLimit
+from app.flags.old_flags import translate
+from app.flags.precedence import check_one_model, give_way
+from app.shell.terminal import Terminal
+from drafters.registry import HELP as DRAFTERS
+from models.llama.cache_types import CACHE_TYPES
+
+Command = Callable[..., None]
+
+
+SECRET: Mapping[str, Any] = {"hide_input": True, "show_default": False}
+"""Settings of an option whose value is shown nowhere, neither in the help nor by `config show`."""
+
+
+NOTES = "app.flags.options: notes"
+"""Key of a context's `meta`: what a command says first, unless it is quiet."""
+NOTED = "app.flags.options: noted"
+"""Key of a context's `meta`: what is called once NOTES were shown."""
+_EMPTY = "the name is empty; is a variable of the shell unset?"
+
+
+class SectionedOption(click.Option):
+    """An option that knows which section of the help it belongs to."""
+
+    def __init__(self, *names: Any, section: str, **settings: Any) -> None:
+        super().__init__(*names, **settings)
+        self.section = section
+
+    @property
+    def opposite(self) -> str:
+        """The flag that turns off what a settings file or a variable turned on; "" for what can't be turned on."""
+        if not self.is_bool_flag or self.default is True:
+            return ""
+        flag = max(self.opts, key=len)
+        return "--" + flag.removeprefix("--no-") if flag.startswith("--no-") else "--no-" + flag.removeprefix("--")
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Add the flag and its opposite, where that is not another flag: --card of tune takes a file."""
+        super().add_to_parser(parser, ctx)
+        if self.opposite and not any(self.opposite in other.opts for other in ctx.command.params):
+            parser.add_option(self, [self.opposite], self.name, action="store_const", const=False)
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """Return what a refused value was given as, with the variable if it came from there."""
+        from_variable = ctx is not None and ctx.get_parameter_source(str(self.name)) is ParameterSource.ENVIRONMENT
+        return super().get_error_hint(ctx) + (f" (from {self.envvar})" if from_variable else "")
+
+
+class SectionedCommand(click.Command):
+    """A command whose help has sections, and which still understands yesterday's flags."""
+
+    def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
+        """Translate old spellings and parse; then say what was translated, and NOTES, unless quiet or completing."""
+        options = [each for each in self.get_params(context) if isinstance(each, click.Option)]
+        known = {name for option in options for name in option.opts}
+        valued = {name for option in options if not (option.is_flag or option.count) for name in option.opts}
+        arguments, notes = translate(arguments, known, valued)
+        try:
+            rest = super().parse_args(context, arguments)
+        finally:
+            # A note would stand in the middle of the line that is being typed.
+            terminal = Terminal(quiet=context.params.get("quiet", False) or context.resilient_parsing)
+            for note in (*context.meta.get(NOTES, ()), *notes):
+                terminal.warn(note)
+            if not terminal.quiet and NOTED in context.meta:
+                context.meta[NOTED]()
+        give_way(context)
+        if not context.resilient_parsing:
+            check_one_model(context)
+        return rest
+
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options under their sections, in order of declaration."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(context):
+            record = parameter.get_help_record(context)
+            if record is not None and isinstance(parameter, click.Option):
+                sections.setdefault(getattr(parameter, "section", _OUTPUT), []).append(record)
+        for section, records in sections.items():
+            with formatter.section(section):
+                formatter.write_dl(records)
+
+
+class ModelName(click.ParamType[str]):
+    """A GGUF file, or a name; completes files, and the names that are always there."""
+
+    name = "model"
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Return fitting names, those of the models on this machine too, and ask the shell for files."""
+        names = dict.fromkeys((*self._names, *_known_names()))
+        fitting = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+        return [*fitting, CompletionItem(incomplete, type="file")]
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name; raises click.BadParameter for "", which would mean the model or drafter that is default."""
+        return value or self.fail(_EMPTY, param, ctx)
+
+
+class FileName(click.Path):
+    """The name of a file, which is looked at later; completes files."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the name; raises click.BadParameter for "", which would be as if no file was given."""
+        return super().convert(value, param, ctx) if value else self.fail(_EMPTY, param, ctx)
+
+
+def _known_names() -> list[str]:
+    from app.catalog.known_names import known_names
+
+    # What a completion complains of would stand in the middle of a command line.
+    with suppress(Exception):
+        return known_names()
+    return []
+
+
+def option(section: str, *names: str, **settings: Any) -> Callable[[Command], Command]:
+    """Declare an option in a section of the help."""
+    return click.option(*names, cls=SectionedOption, section=section, **{"show_default": True, **settings})
+
+
+THREADS = click.IntRange(0, 1024)
+GPU_LAYERS = LayerCount()
+_CACHE = click.Choice(CACHE_TYPES)
+_FLASH = click.Choice(["auto", "on", "off"])
+_ACCEPT = click.Choice(["coupled", "residual", "block", "typical"])
+_OVERFLOW = click.Choice(["drop", "stop"])
+THINK = click.Choice(["auto", "on", "off", "low", "medium", "high"])
+GPU_HELP = "Layers to put on the GPU, if the build supports one; -1 or all: every one; 0: none."
+_BATCH_THREADS_HELP = "Threads for prompts and verification; 0: same as -t."
+_ROUNDING_HELP = "Allow drafts longer than this machine verifies bit-exactly; near-ties may then resolve differently."
+_COPY_HELP = "Use the draft model's file as it is; else a much faster copy in four bits is written at first use."
+_STRICT_HELP = (
+    "Check at startup which passes are bit-exact and use only those; reports what that costs, or why none are."
+)
+_ACCEPT_HELP = "How drafts are accepted; see above. coupled: same seed, same text."
+_EDIT_HELP = "Open FILE, FILE:LINE or FILE:LINE:COL in an editor with completions at the cursor; F1 shows its keys."
+_THINK_HELP = "How much the model thinks before it answers, if it can; auto: its own default. -q hides its thoughts."
+_SCHEMA_HELP = "Answer in JSON that fits this JSON Schema; '{}': any JSON."
+_GRAMMAR_HELP = 'Answer only what this grammar makes, in GBNF or Lark\'s form, as in: root ::= "yes" | "no"'
+_OVERFLOW_HELP = (
+    "A conversation that outgrows the context: drop leaves out its oldest messages, stop refuses to answer."
+)
+_COUNT_HELP = "Maximum tokens to generate; -1: no limit.  [default: until the answer ends]"
+_MAX_HELP = "Maximum tokens to draft per round.  [default: as many as pay off; 3 with --no-adapt]"
+_PREDICTION_HELP = "The answer you expect, such as the file to be rewritten; --draft auto and suffix copy from it."
+_SPECIAL_HELP = "Read control tokens that the prompt spells, such as <|im_end|>; else they are text, with --raw too."
+_CONTINUE_HELP = "Continue the last conversation, with its model and system prompt."
+_RESUME_HELP = "Continue this conversation; the first digits of its id are enough. See localspec history."
+_HISTORY_HELP = "Save neither the conversation nor what you type; see localspec history. Implies --no-memory."
+_MEMORY_HELP = "Don't remember this run for drafting, nor draft from earlier runs; see localspec drafter."
+_THEME_HELP = "Colour theme; auto: dark, or light if the terminal says so."
+_KEY_HELP = "Rebind a key, as in chat.panel=f12; F1 shows the names. In a settings file: a table [keys]."
+_INPUT, _MODEL, _DRAFT, _SAMPLING, _OUTPUT = "Input", "Model and machine", "Speculation", "Sampling", "Output"
+_SCREEN = "Screen"
+
+_INPUT_OPTIONS = (
+    option(_INPUT, "-p", "--prompt", "prompt_option", help="The prompt; without one, a terminal opens a chat."),
+    option(_INPUT, "-f", "--file", type=FileName(), help="Read the prompt, or more of it, from a file."),
+    option(_INPUT, "--edit", type=FileName(), metavar="FILE", help=_EDIT_HELP),
+    option(_INPUT, "-C", "--continue", "go_on", is_flag=True, help=_CONTINUE_HELP),
+    option(_INPUT, "--resume", metavar="ID", help=_RESUME_HELP),
+    option(_INPUT, "-sys", "--system-prompt", help="Instructions that the model reads first."),
+    option(_INPUT, "--raw", is_flag=True, help="Send the prompt as it is, without the model's chat template."),
+    option(_INPUT, "--special", is_flag=True, help=_SPECIAL_HELP),
+    option(_INPUT, "--overflow", default="drop", type=_OVERFLOW, help=_OVERFLOW_HELP),
+    option(_INPUT, "--think", default="auto", type=THINK, help=_THINK_HELP),
+    option(_INPUT, "-j", "--json-schema", metavar="SCHEMA", help=_SCHEMA_HELP),
+    option(_INPUT, "-jf", "--json-schema-file", type=FileName(), help="The same, from a file."),
+    option(_INPUT, "--grammar", metavar="GRAMMAR", help=_GRAMMAR_HELP),
+    option(_INPUT, "--grammar-file", type=FileName(), help="The same, from a file."),
+    option(_INPUT, "--stop", multiple=True, metavar="TEXT", help="Stop before this text. Repeatable."),
+    option(_INPUT, "-n", "--n-predict", "predict", type=TokenLimit(), help=_COUNT_HELP),
+)
+MODEL_OPTIONS = (
+    option(_MODEL, "-m", "--model", "model_option", type=ModelName("starter"), help="The model; same as the argument."),
+    option(_MODEL, "-c", "--ctx-size", default=0, type=ContextSize(), metavar="N|auto", help=CONTEXT_HELP),
+    option(_MODEL, "-t", "--threads", default=0, type=THREADS, help="Threads; 0: one per physical core."),
+    option(_MODEL, "-tb", "--threads-batch", default=0, type=THREADS, help=_BATCH_THREADS_HELP),
+    option(_MODEL, "-ngl", "--gpu-layers", "--n-gpu-layers", default=-1, type=GPU_LAYERS, help=GPU_HELP),
+    option(
+        _MODEL, "-fa", "--flash-attn", default="auto", type=_FLASH, help="Flash attention; auto: on where it works."
+    ),
+    option(_MODEL, "-ctk", "--cache-type-k", default="auto", type=_CACHE, help="Type of cached keys; auto: exact."),
+    option(_MODEL, "-ctv", "--cache-type-v", default="auto", type=_CACHE, help="Type of cached values; auto: exact."),
+)
+DRAFTER = option(
+    _DRAFT,
+    "-md",
+    "--draft",
+    default="auto",
+    envvar="LOCALSPEC_DRAFT",
+    type=ModelName("auto", "lookup", "suffix", "off"),
+    metavar="DRAFTER",
+    help=f"Drafter: {DRAFTERS}.",
+)
+DRAFT_MAX = option(_DRAFT, "--draft-max", type=click.IntRange(0, 64), help=_MAX_HELP)
+NO_ADAPT = option(
+    _DRAFT, "--no-adapt", is_flag=True, help="Draft --draft-max tokens in every round, even where it does not pay off."
+)
+ALLOW_ROUNDING = option(_DRAFT, "--allow-rounding", is_flag=True, help=_ROUNDING_HELP)
+NO_DRAFT_COPY = option(_DRAFT, "--no-draft-copy", is_flag=True, help=_COPY_HELP)
+STRICT = option(_DRAFT, "--strict", is_flag=True, help=_STRICT_HELP)
+_DRAFT_OPTIONS = (
+    DRAFTER,
+    NO_DRAFT_COPY,
+    DRAFT_MAX,
+    NO_ADAPT,
+    option(_DRAFT, "--accept", default="coupled", type=_ACCEPT, help=_ACCEPT_HELP),
+    ALLOW_ROUNDING,
+    STRICT,
+    option(_DRAFT, "--predict", "prediction", type=click.Path(), metavar="FILE", help=_PREDICTION_HELP),
+    option(_DRAFT, "--no-memory", is_flag=True, envvar="LOCALSPEC_NO_MEMORY", help=_MEMORY_HELP),
+    option(
+        _DRAFT, "--explain", is_flag=True, help="At the end, explain what drafting cost and walk through one round."
+    ),
+)
+_TEMPERATURE = option(
+    _SAMPLING, "--temp", default=0.8, type=float, help="Temperature; 0: always the most likely token."
+)
+SHAPING_OPTIONS = (
+    option(_SAMPLING, "--top-k", default=40, type=int, help="Keep the k most likely tokens; 0: all."),
+    option(
+        _SAMPLING,
+        "--top-p",
+        default=0.95,
+        type=float,
+        help="Keep the most likely tokens up to this total probability; 1: all.",
+    ),
+    option(
+        _SAMPLING,
+        "--min-p",
+        default=0.05,
+        type=float,
+        help="Drop tokens below this share of the most likely one's probability.",
+    ),
+    option(_SAMPLING, "--repeat-penalty", default=1.0, type=float, help="Penalise tokens already seen; 1: off."),
+    option(_SAMPLING, "--repeat-last-n", default=64, type=int, help="How many tokens back penalties look; -1: all."),
+    option(
+        _SAMPLING, "--presence-penalty", default=0.0, type=float, help="Subtracted once from every token already seen."
+    ),
+    option(_SAMPLING, "--frequency-penalty", default=0.0, type=float, help="Subtracted per occurrence."),
+)
+_SEED = option(_SAMPLING, "-s", "--seed", default=-1, type=int, help="Same seed, same text; -1: a new seed.")
+_OUTPUT_OPTIONS = (
+    option(_OUTPUT, "--json", "as_json", is_flag=True, help="Print JSON lines: start, round, end; error."),
+    option(_OUTPUT, "--no-history", is_flag=True, envvar="LOCALSPEC_NO_HISTORY", help=_HISTORY_HELP),
+    option(_OUTPUT, "-q", "--quiet", is_flag=True, help="No progress, no statistics."),
+    option(_OUTPUT, "--plain", is_flag=True, help="Chat line by line, for screen readers, dumb terminals and SSH."),
+)
+_SCREEN_OPTIONS = (
+    option(_SCREEN, "--theme", default="auto", type=click.Choice(["auto", *THEMES]), help=_THEME_HELP),
+    option(_SCREEN, "--vim", is_flag=True, help="Vim keys in the prompt."),
+    option(_SCREEN, "--key", multiple=True, metavar="NAME=KEYS", help=_KEY_HELP),
+)
+
+
+def run_options(command: Command) -> Command:
+    """Add the flags of `run` to a command."""
+    shared = (*MODEL_OPTIONS, *_DRAFT_OPTIONS, _TEMPERATURE, *SHAPING_OPTIONS, _SEED)
+    return add_options(command, (*_INPUT_OPTIONS, *shared, *_OUTPUT_OPTIONS, *_SCREEN_OPTIONS))
+
+
+def add_options(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
+    """Add options to a command, in the order in which its help shows them."""
+    for declare in reversed(options):
+        command = declare(command)
+    return command

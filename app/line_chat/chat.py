@@ -1,0 +1,140 @@
+"""The line chat: no screen, so it works everywhere. Reads a turn, streams the answer, prints one dim line."""
+
+from dataclasses import dataclass, field, replace
+
+from app.chat_input.settings import form_note, thinking_note
+from app.engine.conversation.messages import Ended, Ready
+from app.engine.decoding.request import Question
+from app.engine.runtime.blocking_engine import LineEngine
+from app.flags.request import Request
+from app.history.recorder import Recorder, start_recorder
+from app.history.report import last_turns
+from app.history.resume import Resumed
+from app.line_chat.speech import Speech
+from app.shell.safe_text import one_line
+from app.shell.terminal import Terminal
+from app.wording.report import ending_note, summary, unfinished_note, unsaid_note
+from models.text.prompts import Message
+
+
+@dataclass(slots=True)
+class Chat:
+    """A conversation and its settings; `ask` and `again` talk to the engine."""
+
+    engine: LineEngine
+    terminal: Terminal
+    settings: Question
+    """How to answer; its turns are filled in for each question."""
+    system: str | None
+    usual_system: str | None = None
+    """What a new conversation begins with."""
+    drafter: str = "off"
+    """Name of the drafter in use."""
+    turns: list[Message] = field(default_factory=list)
+    """User and assistant messages, alternating; the system message is kept apart."""
+    last: Ended | None = None
+    """The last answer, for /stats."""
+    record: Recorder = field(default_factory=Recorder)
+    """Writes down what is said, and what becomes of it."""
+
+    @classmethod
+    def start(cls, request: Request, terminal: Terminal, engine: LineEngine) -> "Chat":
+        """Load the models and return the chat over them."""
+        ready: Ready = engine.load()
+        chat = cls(engine, terminal, request.settings, request.system, request.usual_system, ready.drafter)
+        chat.terminal.tell(
+            f"{ready.model}: {ready.description}, context {ready.context_size:,}, drafter {ready.drafter}"
+        )
+        if thinks := thinking_note(request.settings, ready.efforts):
+            terminal.tell(thinks)
+        chat.record = start_recorder(ready.model, request.plan.model, request.resumed, saved=request.saved)
+        if request.resumed is not None:
+            chat._go_on(request.resumed)
+        if chat.record.private:
+            terminal.tell("Private: nothing of this chat is saved.")
+        if note := form_note(request.settings):
+            terminal.tell(note)
+        return chat
+
+    def ask(self, text: str, typed: str | None = None) -> None:
+        """Answer a message; on failure, or stopped before the first word, the conversation is as it was before."""
+        before = list(self.turns)
+        self.record.ask(text, self.system, typed=typed)
+        self._answer([*before, Message("user", text)], otherwise=before)
+
+    def again(self) -> bool:
+        """Answer the last message anew, with the next seed; False when there is none. Else as `ask`."""
+        if not self.turns:
+            return False
+        sampling = self.settings.sampling
+        self.settings = replace(self.settings, sampling=replace(sampling, seed=sampling.seed + 1))
+        self.record.again()
+        self._answer(self.turns[:-1], otherwise=list(self.turns))
+        return True
+
+    def undo(self) -> bool:
+        """Forget the last message and its answer; False when there is none."""
+        if not self.turns:
+            return False
+        del self.turns[-2:]
+        self.record.undo()
+        return True
+
+    def instruct(self, system: str | None) -> None:
+        """Tell the model something else first, or nothing, from the next answer on."""
+        self.system = self.usual_system = system
+
+    def clear(self) -> None:
+        """Start a new conversation."""
+        self.system = self.usual_system
+        self.turns.clear()
+        self.record.clear()
+
+    def close(self) -> None:
+        """Write down what is left to write, and tell what went wrong with it."""
+        self.record.close()
+        self._tell_notes()
+
+    def _go_on(self, resumed: Resumed) -> None:
+        """Take over the turns of a saved conversation, and show the last of them."""
+        self.turns = self.record.turns()
+        self.engine.recall(self._question(self.turns), self.record.spelled())
+        if resumed.branch:
+            self.terminal.tell("\n" + last_turns(resumed.branch) + "\n")
+        if resumed.unanswered is not None:
+            self.terminal.warn(f"this message got no answer: {one_line(resumed.unanswered)}")
+        self.terminal.tell(f'Continuing {resumed.conversation.id} "{resumed.conversation.title}".')
+        if resumed.model not in (None, self.record.model):
+            self.terminal.warn(f"the answers so far are from {resumed.model}.")
+
+    def _answer(self, turns: list[Message], *, otherwise: list[Message]) -> None:
+        """Answer the last of `turns`, and make them the conversation, or `otherwise` if nothing was said."""
+        self.turns = otherwise
+        self._tell_notes()
+        question = self._question(turns)
+        speech = Speech(self.terminal, divides=not question.raw)
+        for message in self.record.writing(question, self.drafter, self.engine.answer(question)):
+            speech.hear(message)
+            if isinstance(message, Ended):
+                if message.answer:
+                    self.turns = [*turns, Message("assistant", message.answer)]
+                self._tell_end(message, speech, again=len(otherwise) > len(turns))
+        self._tell_notes()
+
+    def _tell_end(self, ended: Ended, speech: Speech, *, again: bool) -> None:
+        self.last = ended
+        unsaid = None if ended.answer else unsaid_note(again=again)
+        unfinished = unfinished_note(ended.finish) if speech.is_unfinished else None
+        formed = self.settings.grammar is not None and not unfinished
+        notes = [ending_note(ended.finish, in_chat=True, formed=formed), unsaid, unfinished]
+        if any(notes):
+            self.terminal.tell(" ".join(note for note in notes if note))
+        self.terminal.tell(summary(ended))
+
+    def _tell_notes(self) -> None:
+        for note in self.record.notes():
+            self.terminal.warn(note)
+
+    def _question(self, turns: list[Message]) -> Question:
+        system = (Message("system", self.system),) if self.system else ()
+        return replace(self.settings, turns=(*system, *turns))

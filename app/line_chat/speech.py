@@ -1,0 +1,48 @@
+"""An answer on its way to a terminal: what is said goes to stdout, what is thought before it beside that."""
+
+from app.engine.conversation.messages import Ended, Said
+from app.shell.terminal import Terminal
+from models.text.thoughts import Thoughts
+
+
+class Speech:
+    """Writes one answer as it comes."""
+
+    def __init__(self, terminal: Terminal, *, divides: bool = True) -> None:
+        """Take where to write, and whether thoughts are told apart."""
+        self._terminal = terminal
+        self._thoughts = Thoughts(divides=divides)
+        self._thinks = False
+        self._last = ""
+
+    def hear(self, message: Said | Ended) -> None:
+        """Write what is certain; with the end, all that is left, and a line end where there is none.
+
+        An answer without any text is left to whoever asked.
+        """
+        is_last = isinstance(message, Ended)
+        parts = self._thoughts.feed(message.text, last=is_last)
+        self._think(parts.thoughts)
+        if parts.said:
+            self._say(parts.said)
+        if is_last and self.is_unfinished:
+            self._terminal.think("\n")
+        elif is_last and self._last and not self._last.endswith("\n"):
+            self._terminal.say("\n")
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether it went no further than thoughts."""
+        return self._thinks and not self._last
+
+    def _think(self, text: str) -> None:
+        if text:
+            # In words: not every terminal shows what is dim.
+            self._terminal.think(text if self._thinks else f"Thoughts:\n{text}")
+            self._thinks = True
+
+    def _say(self, text: str) -> None:
+        if self.is_unfinished:
+            self._terminal.think("\n\nAnswer:\n")
+        self._last = text
+        self._terminal.say(text)

@@ -1,0 +1,1 @@
+"""Writers of replies: text, figures, streams and errors in the protocols' forms."""

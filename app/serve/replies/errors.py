@@ -1,0 +1,84 @@
+"""What a client is told when it can't have what it asked for, in the one shape that OpenAI's clients read."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from jinja2 import TemplateError, TemplateSyntaxError
+from starlette.responses import JSONResponse, Response
+
+from app.shell.safe_text import one_line
+from models.errors import (
+    BusyError,
+    ContextFullError,
+    LocalspecError,
+    MessagesRefusedError,
+    TemplateBrokenError,
+    UsageError,
+)
+
+_KINDS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 503: "unavailable_error"}
+MISTAKE = "Internal error in localspec."
+"""What a client is told of a mistake of the server's own."""
+_RETRY = {"Retry-After": "1"}
+_CLIENT, _SERVER = 400, 500
+_WITHOUT_TEMPLATE = "/completion and /infill need none."
+_LONGEST = 200
+"""Characters that are told of what a chat template says."""
+
+
+class Refused(Exception):
+    """A request that is not answered, with the status and the words that say why."""
+
+    def __init__(
+        self, status: int, message: str, *, param: str | None = None, code: str | None = None, **more: object
+    ) -> None:
+        """Take what to say; `param` names the field that was wrong, `more` goes into the error as it is.
+
+        What a client sent must not come up in `message`, which may end in a log; but for what is wrong about the form
+        that it wants an answer in.
+        """
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.param = param
+        self.code = code
+        self.more = more
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The error as JSON."""
+        kind = _KINDS.get(self.status, "server_error" if self.status >= _SERVER else "invalid_request_error")
+        return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code, **self.more}}
+
+    def response(self, headers: Mapping[str, str] | None = None) -> Response:
+        """Return the answer to the client."""
+        retry = _RETRY if self.status == 503 else {}
+        return JSONResponse(self.body, self.status, {**retry, **(headers or {})})
+
+
+class Gone(Exception):
+    """The client has left; nobody reads an answer."""
+
+
+def refusal(error: LocalspecError, context_size: int) -> Refused:
+    """Return what a client is told of a failure of the engine."""
+    if isinstance(error, ContextFullError):
+        return Refused(_CLIENT, error.title, code="context_length_exceeded", n_ctx=context_size)
+    if isinstance(error, BusyError):
+        return Refused(503, error.title, code="busy")
+    if isinstance(error, UsageError):
+        return Refused(_CLIENT, " ".join(filter(None, (f"{error.title.removesuffix('.')}.", error.hint))))
+    if isinstance(error, MessagesRefusedError):
+        told = f"{error.title} It says: {_shortened(error.own_words)}" if error.own_words else error.title
+        return Refused(_CLIENT, told, param="messages")
+    if isinstance(error, TemplateBrokenError) and isinstance(error.__cause__, TemplateSyntaxError):
+        return Refused(_CLIENT, f"The model's chat template is broken. {_WITHOUT_TEMPLATE}", code="not_supported")
+    if isinstance(error.__cause__, TemplateError):
+        return Refused(_CLIENT, "The model's chat template can't be used for these messages.", param="messages")
+    return Refused(_SERVER, error.title)
+
+
+def _shortened(words: str) -> str:
+    """Return what a model's file says, on one line that is not long."""
+    line = one_line(words)
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

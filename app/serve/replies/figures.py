@@ -1,0 +1,76 @@
+"""What clients read of an answer: figures as llama.cpp's server and as OpenAI's names them."""
+
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from app import __version__
+from app.engine.decoding.ending import Finish
+from app.serve.requests.asked import Outcome
+
+_MILLISECONDS = 1000.0
+_ENDS = {Finish.END: "eos", Finish.STOP: "word"}
+
+
+def timings(outcome: Outcome) -> dict[str, float]:
+    """Return the times and counts of an answer, in llama.cpp's names."""
+    stats = outcome.stats
+    read, said = stats.prompt_tokens - stats.reused_tokens, stats.emitted
+    spoken = stats.draft_seconds + stats.verify_seconds + stats.host_seconds + stats.wait_seconds
+    return {
+        "cache_n": stats.reused_tokens,
+        "prompt_n": read,
+        # The last of them is read by the first round, in whose time it is: where it is the only one, none has a speed.
+        **_speed("prompt", max(0, read - 1), stats.prompt_seconds),
+        "predicted_n": said,
+        **_speed("predicted", said, spoken),
+        "draft_n": stats.drafted,
+        "draft_n_accepted": stats.accepted,
+    }
+
+
+def usage(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Return the tokens of one or more answers, in OpenAI's names."""
+    stats = [outcome.stats for outcome in outcomes]
+    prompt, said = sum(one.prompt_tokens for one in stats), sum(one.emitted for one in stats)
+    accepted, drafted = sum(one.accepted for one in stats), sum(one.drafted for one in stats)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": said,
+        "total_tokens": prompt + said,
+        "prompt_tokens_details": {"cached_tokens": sum(one.reused_tokens for one in stats)},
+        "completion_tokens_details": {
+            "accepted_prediction_tokens": accepted,
+            "rejected_prediction_tokens": drafted - accepted,
+        },
+    }
+
+
+def finish_reason(finish: Finish) -> str:
+    """Return why an answer ended, in OpenAI's words."""
+    return "stop" if finish in _ENDS else "length"
+
+
+def stop_type(finish: Finish) -> str:
+    """Return why an answer ended, in llama.cpp's words."""
+    return _ENDS.get(finish, "limit")
+
+
+def head(kind: str, prefix: str, model: str) -> dict[str, Any]:
+    """Return what every reply of OpenAI's begins with, the same in all events of a stream."""
+    return {
+        "id": f"{prefix}-{uuid.uuid4().hex}",
+        "object": kind,
+        "created": int(time.time()),
+        "model": model,
+        "system_fingerprint": f"localspec-{__version__}",
+    }
+
+
+def _speed(name: str, tokens: int, seconds: float) -> dict[str, float]:
+    return {
+        f"{name}_ms": seconds * _MILLISECONDS,
+        f"{name}_per_token_ms": seconds * _MILLISECONDS / tokens if tokens else 0.0,
+        f"{name}_per_second": tokens / seconds if seconds > 0 else 0.0,
+    }

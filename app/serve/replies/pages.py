@@ -1,0 +1,85 @@
+"""What the server tells of itself, and of tokens."""
+
+from typing import Any
+
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app import __version__
+from app.serve.replies.errors import Refused
+from app.serve.replies.warnings_list import with_warnings
+from app.serve.requests import tokens
+from app.serve.requests.body import read_fields
+from app.serve.requests.fields import Fields
+from app.serve.requests.known_fields import Route
+from app.serve.requests.native import sampling_settings
+from app.serve.requests.wishes import understood
+from app.serve.service import Loaded, Service
+
+
+class Pages:
+    """The paths that ask the model nothing."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def health(self, _: Request) -> Response:
+        """Tell that questions can be answered; raises Refused as long as they can't."""
+        loaded = self._service.loaded
+        return JSONResponse({"status": "ok", "model": loaded.name})
+
+    async def models(self, _: Request) -> Response:
+        """List the one model."""
+        return JSONResponse({"object": "list", "data": [_model(self._service.loaded)]})
+
+    async def model(self, request: Request) -> Response:
+        """Tell of the one model."""
+        loaded = self._service.loaded
+        if request.path_params["name"] != loaded.name:
+            raise Refused(404, "There is no such model.", code="model_not_found")
+        return JSONResponse(_model(loaded))
+
+    async def props(self, _: Request) -> Response:
+        """Tell how questions are answered, as llama.cpp's server does."""
+        loaded, settings = self._service.loaded, self._service.settings
+        size = loaded.ready.context_size
+        # -1: a new seed each time. Clients send back what they read here.
+        defaults = {"n_ctx": size, "params": {**sampling_settings(settings.chatting), "seed": -1}}
+        return JSONResponse(
+            {
+                "default_generation_settings": defaults,
+                "total_slots": loaded.ready.slots,
+                "model_alias": loaded.name,
+                "model_path": loaded.ready.model,
+                "modalities": {"vision": False, "audio": False},
+                "build_info": f"localspec-{__version__}",
+                "drafter": loaded.ready.drafter,
+                "infill": loaded.fills,
+                "tools": loaded.calls is not None,
+            }
+        )
+
+    async def metrics(self, _: Request) -> Response:
+        """Tell what was counted, in Prometheus's text format."""
+        return Response(self._service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    async def tokenize(self, request: Request) -> Response:
+        """Turn text into tokens."""
+        fields = await self._fields(request, Route.TOKENIZE)
+        return Response(await tokens.tokenize(fields, self._service), media_type="application/json")
+
+    async def detokenize(self, request: Request) -> Response:
+        """Turn tokens into text."""
+        fields = await self._fields(request, Route.DETOKENIZE)
+        return JSONResponse(with_warnings(await tokens.detokenize(fields, self._service), fields.warnings))
+
+    async def _fields(self, request: Request, route: Route) -> Fields:
+        """Read the body; raises Refused, first of all where nothing is loaded."""
+        _ = self._service.loaded
+        return understood(await read_fields(request, self._service.settings.limits.body), route)
+
+
+def _model(loaded: Loaded) -> dict[str, Any]:
+    about = {"n_ctx": loaded.ready.context_size, "n_vocab": loaded.tokens, "description": loaded.ready.description}
+    return {"id": loaded.name, "object": "model", "created": loaded.since, "owned_by": "localspec", "meta": about}

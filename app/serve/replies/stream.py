@@ -1,0 +1,119 @@
+"""Answers as server-sent events, to clients that may leave, or read too slowly."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, suppress
+from typing import Any
+
+from starlette.background import BackgroundTask
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from app.serve.replies.errors import MISTAKE, Gone, Refused
+from app.serve.web.disconnect import unless_gone
+
+_SECONDS = 60.0
+"""Time that a client may leave its window full."""
+COMMENT = b": waiting\n\n"
+"""What clients of event streams leave out: it keeps the connection from being taken for dead."""
+DONE = b"data: [DONE]\n\n"
+"""The end of a stream, as OpenAI's clients expect it."""
+
+
+def event(content: dict[str, Any]) -> bytes:
+    """Return one event, in ASCII.
+
+    Clients that take its lines from a decoded text, as httpx does, would end them at a U+2028 or U+0085 in an answer.
+    """
+    return b"data: " + json.dumps(content, separators=(",", ":")).encode() + b"\n\n"
+
+
+class EventStream(Response):
+    """Sends events as they come, and ends in order when the server stops; the events end when the client leaves.
+
+    Comments fill each silence: while a request waits for its turn, while its prompt is read, and between two events.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self,
+        events: AsyncGenerator[bytes],
+        stop: asyncio.Event,
+        refused: Callable[[int], None],
+        silences: tuple[float, float],
+        over: BackgroundTask | None = None,
+    ) -> None:
+        """Take the events, what says that the server stops, a counter of refusals by status, and what is done last.
+
+        `silences` are the longest ones in seconds: before the first event, and any other.
+        """
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}, background=over)
+        del self.headers["content-length"]
+        self._events = events
+        self._stop = stop
+        self._refused = refused
+        self._silences = silences
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        """Send everything."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        try:
+            await unless_gone(self._send(send), receive, self._stop)
+        except (Gone, TimeoutError):
+            return
+        except Refused as refused:
+            await self._fail(send, refused)
+        except Exception:
+            await self._fail(send, Refused(500, MISTAKE))
+            raise
+        else:
+            await _end(send, b"")
+        finally:
+            if self.background is not None:
+                await self.background()
+
+    async def _send(self, send: Send) -> None:
+        async with aclosing(self._events), aclosing(_with_comments(self._events, *self._silences)) as parts:
+            async for one in parts:
+                await _write(send, one)
+
+    async def _fail(self, send: Send, refused: Refused) -> None:
+        """End with an error. The status is out: a client learns of it by the event."""
+        self._refused(refused.status)
+        await _end(send, event(refused.body))
+
+
+async def _with_comments(events: AsyncGenerator[bytes], silence: float, further: float) -> AsyncGenerator[bytes]:
+    """Yield events, and a comment after so many seconds without one, at first and later on."""
+    while True:
+        upcoming = asyncio.ensure_future(anext(events, None))
+        try:
+            while not (await asyncio.wait([upcoming], timeout=silence))[0]:
+                silence = further
+                yield COMMENT
+            one = upcoming.result()
+        finally:
+            if not upcoming.done():
+                # A generator that is waited for can't be closed.
+                upcoming.cancel()
+                await asyncio.gather(upcoming, return_exceptions=True)
+        if one is None:
+            return
+        silence = further
+        yield one
+
+
+async def _end(send: Send, data: bytes) -> None:
+    """Send the last of it; who does not take it in time goes without."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_SECONDS):
+            await send({"type": "http.response.body", "body": data, "more_body": False})
+
+
+async def _write(send: Send, data: bytes) -> None:
+    async with asyncio.timeout(_SECONDS):
+        await send({"type": "http.response.body", "body": data, "more_body": True})
+    # What was said long ago is there at once: without a turn of the loop nobody would see that the client has left.
+    await asyncio.sleep(0)

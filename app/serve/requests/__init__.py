@@ -1,0 +1,1 @@
+"""Readers of requests: one protocol a file, all into one internal request."""

@@ -1,0 +1,62 @@
+"""What clients say an answer has to look like, in the fields of OpenAI's servers and of llama.cpp's."""
+
+from app.serve.requests.fields import Fields
+from app.serve.service import Service
+from models.errors import UsageError
+from models.forms.grammar import ANY_JSON, Grammar
+
+_FIELDS = ("response_format", "json_schema", "grammar")
+_FORMATS = ("text", "json_object", "json_schema")
+
+
+def read_form(fields: Fields) -> Grammar | None:
+    """Read the form of the answer; None where it may be any. Raises Refused."""
+    asked = [name for name in _FIELDS if _is_asked(fields, name)]
+    if len(asked) > 1:
+        fields.refuse(asked[1], f"says what the answer looks like, as '{asked[0]}' does")
+    if not asked:
+        return None
+    name = asked[0]
+    try:
+        if name == "grammar":
+            return Grammar.of_text(fields.text(name) or "")
+        return Grammar.of_schema(_schema(fields, name))
+    except UsageError as error:
+        fields.refuse(name, f"can't be used: {error.cause.removesuffix('.')}")
+
+
+def has_form(fields: Fields) -> bool:
+    """Tell whether a request may ask for a form."""
+    return any(fields.has(name) for name in _FIELDS)
+
+
+async def form_aside(fields: Fields, service: Service) -> Grammar | None:
+    """Read the form of the answer and compile it, beside event loop and engine; raises Refused, LocalspecError."""
+    if not has_form(fields):
+        return None
+    form = await service.aside.form(lambda: read_form(fields))
+    await service.prepare(form)
+    return form
+
+
+def _is_asked(fields: Fields, name: str) -> bool:
+    if name != "response_format":
+        value = fields.raw(name)
+        # Of schemas the empty one asks for any JSON.
+        return bool(value) or (name == "json_schema" and value == {})
+    form = fields.part(name)
+    kind = "text" if form is None else form.text("type") or "text"
+    if form is not None and kind not in _FORMATS:
+        form.refuse("type", f"must be one of: {', '.join(_FORMATS)}")
+    return kind != "text"
+
+
+def _schema(fields: Fields, name: str) -> object:
+    form = fields.part(name) if name == "response_format" else None
+    if form is None:
+        return fields.raw(name)
+    inner = form.part("json_schema") or form
+    if inner.has("schema"):
+        return inner.raw("schema")
+    # As in llama.cpp it may be there for either type; OpenAI has it in an object of its own, and for one.
+    return ANY_JSON if form.text("type") == "json_object" else inner.refuse("schema", "is required")

@@ -1,0 +1,135 @@
+"""What asks the model: chats, completions, holes to be filled."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from starlette.background import BackgroundTask
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.serve.replies.stream import EventStream
+from app.serve.requests.answer_form import form_aside, has_form
+from app.serve.requests.asked import Asked, Outcome, Piece
+from app.serve.requests.body import read_fields
+from app.serve.requests.chat import read_chat
+from app.serve.requests.completions import read_completions
+from app.serve.requests.fields import Fields
+from app.serve.requests.known_fields import Route
+from app.serve.requests.native import NativeRequest, events_of, read_completion, read_infill
+from app.serve.requests.prompts import read_prefixes, read_prompts
+from app.serve.requests.wishes import understood
+from app.serve.service import Service
+from app.serve.web.disconnect import unless_gone
+
+T = TypeVar("T")
+Speech = AsyncGenerator[Piece | Outcome]
+"""An answer as `Service.speak` tells it."""
+
+
+class Asking:
+    """The paths that ask the model something."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def chat(self, request: Request) -> Response:
+        """Answer a conversation."""
+        fields, service = await self._fields(request, Route.CHAT), self._service
+        # Many tools take a tenth of a second to be checked, in which nobody else's answer would go on.
+        aside = service.aside.form if has_form(fields) or fields.has("tools") else service.aside.text
+        chat = await aside(lambda: read_chat(fields, service))
+        await service.prepare(chat.asked.question.grammar)
+        if chat.stream:
+            return await self._stream(request, chat.asked, chat.events)
+        return JSONResponse(chat.reply(await self._attend(request, self._service.whole(chat.asked))))
+
+    async def completions(self, request: Request) -> Response:
+        """Go on with texts, or fill holes, as OpenAI's servers do."""
+        fields = await self._fields(request, Route.COMPLETIONS)
+        read = read_prefixes if fields.text("suffix") else read_prompts
+        prompts, form = await read(fields, self._service), await form_aside(fields, self._service)
+        wanted = read_completions(fields, self._service, prompts, form)
+        if wanted.stream:
+            return await self._stream(request, wanted.asked[0], lambda speech: wanted.events(speech, self._service))
+        return JSONResponse(wanted.reply(await self._attend(request, self._all(wanted.asked))))
+
+    async def infill(self, request: Request) -> Response:
+        """Fill a hole, as llama.cpp's server does."""
+        fields = await self._fields(request, Route.INFILL)
+        form = await form_aside(fields, self._service)
+        return await self._native(request, [read_infill(fields, self._service, _client(request), form)])
+
+    async def completion(self, request: Request) -> Response:
+        """Go on with texts, as llama.cpp's server does."""
+        fields = await self._fields(request, Route.COMPLETION)
+        prompts = await read_prompts(fields, self._service)
+        form = await form_aside(fields, self._service)
+        return await self._native(request, read_completion(fields, self._service, prompts, form))
+
+    async def _native(self, request: Request, wanted: Sequence[NativeRequest]) -> Response:
+        service, asked = self._service, [one.asked for one in wanted]
+        if wanted[0].stream:
+            return await self._stream(request, asked[0], lambda speech: events_of(wanted, speech, service))
+        outcomes = await self._attend(request, self._all(asked))
+        replies = [one.reply(outcome, service.loaded) for one, outcome in zip(wanted, outcomes, strict=True)]
+        # What was asked one thing is told one thing, not a list of it.
+        return JSONResponse(replies if len(replies) > 1 else replies[0])
+
+    async def _all(self, asked: Sequence[Asked]) -> list[Outcome]:
+        return [await self._service.whole(one, further=place > 0) for place, one in enumerate(asked)]
+
+    async def _fields(self, request: Request, route: Route) -> Fields:
+        """Read the body; raises Refused, first of all where nothing is loaded."""
+        _ = self._service.loaded
+        return understood(await read_fields(request, self._service.settings.limits.body), route)
+
+    async def _attend(self, request: Request, work: Coroutine[Any, Any, T]) -> T:
+        return await unless_gone(work, request.receive, self._service.stop)
+
+    async def _stream(
+        self, request: Request, asked: Asked, events: Callable[[Speech], AsyncGenerator[bytes]]
+    ) -> Response:
+        """Answer in events, which begin before the engine does where that takes more than a moment.
+
+        What is refused within the moment is still told by the status.
+        """
+        speech, limits = self._service.speak(asked), self._service.settings.limits
+        first = asyncio.ensure_future(anext(speech))
+        try:
+            await self._attend(request, _until_done(first, limits.moment))
+            if first.done():
+                first.result()
+        except BaseException:
+            await _given_up(first, speech)
+            raise
+        return EventStream(
+            events(_with_first(first, speech)),
+            self._service.stop,
+            self._service.metrics.refused,
+            (limits.beat if first.done() else 0, limits.beat),
+            BackgroundTask(_given_up, first, speech),
+        )
+
+
+def _client(request: Request) -> tuple[str, str]:
+    """Return who asks, as far as it can be known: an editor may open a connection for each request."""
+    return request.client.host if request.client else "", request.headers.get("user-agent", "")
+
+
+async def _until_done(first: asyncio.Future[Piece | Outcome], seconds: float) -> None:
+    """Wait for the first of an answer, at most for a time; being called off does not call it off."""
+    await asyncio.wait([first], timeout=seconds)
+
+
+async def _with_first(first: asyncio.Future[Piece | Outcome], rest: Speech) -> Speech:
+    yield await first
+    async for said in rest:
+        yield said
+
+
+async def _given_up(first: asyncio.Future[Piece | Outcome], rest: Speech) -> None:
+    """End an answer, wherever it is; it can't be closed while its first part is waited for."""
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    await rest.aclose()

@@ -1,0 +1,107 @@
+"""The body of a request: how much of it, how fast, how deep."""
+
+import asyncio
+import gc
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+from starlette.requests import Request
+
+from app.serve.replies.errors import Refused
+from app.serve.requests.fields import Fields
+
+_SECONDS = 30.0
+"""Time to send a body."""
+_PLAIN = ("", "identity")
+"""Content encodings that change nothing."""
+_LARGE = 1 << 16
+"""Bytes of a body that takes longer to read than a thread takes to start."""
+_DEPTH = 128
+"""Most lists and objects within each other: a few in a request of any of the protocols, and those of a JSON schema."""
+
+
+async def read_fields(request: Request, limit: int) -> Fields:
+    """Read a JSON object of at most `limit` bytes; raises Refused."""
+    if request.headers.get("content-encoding", "").strip().lower() not in _PLAIN:
+        raise Refused(415, "The body has a Content-Encoding, which this server does not read. Send it without.")
+    body = await _read(request, limit)
+    return Fields(_document(body) if len(body) < _LARGE else await asyncio.to_thread(_document, body))
+
+
+async def _read(request: Request, limit: int) -> bytes:
+    length = request.headers.get("content-length", "0")
+    if length.isdigit() and int(length[:20]) > limit:
+        _too_large(limit)
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limit:
+                    _too_large(limit)
+    except TimeoutError:
+        raise Refused(408, f"The body did not arrive within {_SECONDS:g} seconds.") from None
+    return bytes(body)
+
+
+def _document(body: bytes) -> dict[str, object]:
+    """Return the JSON object that a body is; raises Refused."""
+    document = _parsed(body)
+    if not isinstance(document, dict):
+        raise Refused(400, "The body must be a JSON object.")
+    if is_too_deep(document):
+        raise Refused(400, f"The JSON is more than {_DEPTH} levels deep.")
+    return document
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Keep the garbage collector from walking through what is being parsed: it holds Python's lock meanwhile."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _parsed(body: bytes) -> object:
+    with _without_collector():
+        return _loaded(body)
+
+
+def _loaded(body: bytes) -> object:
+    try:
+        # Files that Windows' tools write begin with a byte order mark, and are sent as they are.
+        return json.loads(body.decode("utf-8-sig"), parse_constant=no_number)
+    except UnicodeDecodeError:
+        raise Refused(400, "The body is not valid UTF-8.") from None
+    except RecursionError:
+        raise Refused(400, f"The JSON is more than {_DEPTH} levels deep.") from None
+    except ValueError:
+        raise Refused(400, "The body is not valid JSON.") from None
+
+
+def is_too_deep(document: object) -> bool:
+    """Tell whether more lists and objects are within each other than a request may have."""
+    depth, level = 0, [document]
+    while level:
+        depth += 1
+        level = [inner for outer in level for inner in _within(outer) if isinstance(inner, dict | list)]
+    return depth > _DEPTH
+
+
+def _within(value: object) -> list[object]:
+    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+
+
+def _too_large(limit: int) -> NoReturn:
+    raise Refused(413, f"The body is larger than {limit:,} bytes.", code="body_too_large")
+
+
+def no_number(_: str) -> NoReturn:
+    """Refuse a constant of JavaScript's that JSON lacks, as `parse_constant` of `json.loads`; raises ValueError."""
+    raise ValueError("NaN and Infinity are not JSON")

@@ -1,0 +1,166 @@
+"""`/v1/chat/completions`."""
+
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.engine.decoding.ending import Finish
+from app.engine.decoding.logprobs import Place
+from app.engine.decoding.request import Question
+from app.serve.replies.figures import finish_reason, head, timings, usage
+from app.serve.replies.logprobs import chat_logprobs, read_chat_listed
+from app.serve.replies.stream import DONE, event
+from app.serve.replies.warnings_list import with_warnings
+from app.serve.requests.answer_form import read_form
+from app.serve.requests.asked import Asked, Kind, Outcome, Piece
+from app.serve.requests.fields import Fields
+from app.serve.requests.openai_fields import read_prediction, refuse_unsupported, wants_usage
+from app.serve.requests.sampling import read_count, read_sampling, read_stops
+from app.serve.requests.thinking import read_divides, read_effort
+from app.serve.requests.tools import Offer, read_tools, tool_call
+from app.serve.requests.turns import read_turns
+from app.serve.service import Service
+from models.text.thoughts import Thoughts
+from models.text.tool_division import Calls, Spoken
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """A conversation that wants its next message."""
+
+    asked: Asked
+    stream: bool
+    tells_usage: bool
+    model: str
+    divides: bool = True
+    """Whether thoughts have a field of their own."""
+    offer: Offer | None = None
+    """What may be called; None: nothing."""
+    warnings: tuple[str, ...] = ()
+    """What was changed or left out of the request."""
+
+    def reply(self, outcome: Outcome) -> dict[str, Any]:
+        """Return the answer to a request that does not stream."""
+        reader = self._reader()
+        thoughts, spoken = reader.read(outcome.text, last=True)
+        choice = {
+            "index": 0,
+            "message": _message(thoughts, spoken),
+            "logprobs": self._logprobs(outcome.places),
+            "finish_reason": reader.finish_reason(outcome.finish),
+        }
+        reply = head("chat.completion", "chatcmpl", self.model)
+        reply = {**reply, "choices": [choice], "usage": usage([outcome]), "timings": timings(outcome)}
+        return with_warnings(reply, self.warnings)
+
+    async def events(self, speech: AsyncGenerator[Piece | Outcome]) -> AsyncGenerator[bytes]:
+        """Yield the answer in pieces."""
+        base = head("chat.completion.chunk", "chatcmpl", self.model)
+        if self.tells_usage:
+            base["usage"] = None
+        reader = self._reader()
+        async with aclosing(speech):
+            begins = True
+            async for said in speech:
+                if begins:
+                    yield _chunk(base, {"role": "assistant", "content": None if self.offer else ""})
+                    begins = False
+                logprobs = self._logprobs(said.places) if isinstance(said, Piece) else None
+                for delta in reader.deltas(said):
+                    # All in the first: it is the tokens of both that came together.
+                    yield _chunk(base, delta, logprobs=logprobs)
+                    logprobs = None
+                if logprobs and logprobs["content"]:
+                    yield _chunk(base, {"content": ""}, logprobs=logprobs)
+                if not isinstance(said, Outcome):
+                    continue
+                last = with_warnings({**base, "timings": timings(said)}, self.warnings)
+                yield _chunk(last, {}, reader.finish_reason(said.finish))
+                if self.tells_usage:
+                    yield event({**base, "choices": [], "usage": usage([said])})
+        yield DONE
+
+    def _reader(self) -> "_Reader":
+        return _Reader(self.offer, divides=self.divides)
+
+    def _logprobs(self, places: Sequence[Place]) -> dict[str, Any] | None:
+        return None if self.asked.question.listed is None else chat_logprobs(places)
+
+
+def read_chat(fields: Fields, service: Service) -> ChatRequest:
+    """Read a conversation; raises Refused."""
+    refuse_unsupported(fields)
+    fields.text("model")
+    base = service.settings.chatting
+    count = read_count(fields, "max_completion_tokens", "max_tokens", "n_predict", default=base.max_tokens)
+    question = replace(
+        base,
+        turns=read_turns(fields),
+        sampling=read_sampling(fields, base.sampling),
+        stops=read_stops(fields),
+        max_tokens=count,
+        prediction=read_prediction(fields),
+        effort=read_effort(fields, base.effort, service.loaded.ready.efforts),
+        listed=read_chat_listed(fields),
+        grammar=read_form(fields),
+    )
+    offer, divides = read_tools(fields, service.loaded.calls, question.grammar), read_divides(fields)
+    if offer is not None:
+        question = _offering(fields, question, offer, divides=divides)
+    asked = Asked(question, Kind.CHAT)
+    stream, tells_usage = fields.flag("stream"), wants_usage(fields)
+    return ChatRequest(asked, stream, tells_usage, service.loaded.name, divides, offer, fields.warnings)
+
+
+def _offering(fields: Fields, question: Question, offer: Offer, *, divides: bool) -> Question:
+    if not divides:
+        fields.refuse("reasoning_format", "must be 'auto' where there are 'tools'")
+    has_a_form = question.grammar is not None and not offer.called
+    return replace(question, tools=offer.tools, grammar=question.grammar if has_a_form else offer.grammar)
+
+
+def _message(thoughts: str, spoken: Spoken) -> dict[str, Any]:
+    content = None if spoken.calls and not spoken.said else spoken.said
+    message: dict[str, Any] = {"role": "assistant", "content": content}
+    if thoughts:
+        message["reasoning_content"] = thoughts
+    if spoken.calls:
+        message["tool_calls"] = [tool_call(piece) for piece in spoken.calls]
+    return {**message, "refusal": None}
+
+
+class _Reader:
+    """Divides an answer as it comes into the fields that clients read it in."""
+
+    def __init__(self, offer: Offer | None, *, divides: bool) -> None:
+        self._thoughts = Thoughts(divides=divides, keeps_calls=offer is not None)
+        self._calls = None if offer is None else Calls(offer.form, offer.called)
+
+    def read(self, text: str, *, last: bool) -> tuple[str, Spoken]:
+        """Take more of it; return what was thought, then said, then called."""
+        parts = self._thoughts.feed(text, last=last)
+        return parts.thoughts, Spoken(parts.said) if self._calls is None else self._calls.feed(parts.said, last=last)
+
+    def finish_reason(self, finish: Finish) -> str:
+        """Return why it ended, in OpenAI's words."""
+        reason = finish_reason(finish)
+        return "tool_calls" if reason == "stop" and self._calls is not None and self._calls.are_whole else reason
+
+    def deltas(self, said: Piece | Outcome) -> Iterator[dict[str, Any]]:
+        """Yield what a piece of the answer adds to its fields."""
+        last = isinstance(said, Outcome)
+        thoughts, spoken = self.read(said.rest if isinstance(said, Outcome) else said.text, last=last)
+        if thoughts:
+            yield {"reasoning_content": thoughts}
+        if spoken.said:
+            yield {"content": spoken.said}
+        if spoken.calls:
+            yield {"tool_calls": [{"index": piece.index, **tool_call(piece)} for piece in spoken.calls]}
+
+
+def _chunk(
+    base: dict[str, Any], delta: dict[str, Any], finish: str | None = None, logprobs: dict[str, Any] | None = None
+) -> bytes:
+    choice = {"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
+    return event({**base, "choices": [choice]})

@@ -1,0 +1,109 @@
+"""`/v1/completions`, with `suffix` and without."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.engine.decoding.logprobs import Place
+from app.engine.decoding.request import Question
+from app.serve.replies.figures import finish_reason, head, timings, usage
+from app.serve.replies.logprobs import characters, read_listed, text_logprobs
+from app.serve.replies.stream import DONE, event
+from app.serve.replies.warnings_list import with_warnings
+from app.serve.requests.asked import Asked, Kind, Outcome, Piece
+from app.serve.requests.fields import Fields
+from app.serve.requests.native import require_filling
+from app.serve.requests.openai_fields import read_prediction, refuse_for_chats, refuse_unsupported, wants_usage
+from app.serve.requests.prompts import Prompt
+from app.serve.requests.sampling import read_count, read_sampling, read_stops
+from app.serve.service import Service
+from models.forms.grammar import Grammar
+from models.text.fim import Hole
+
+_KIND, _PREFIX = "text_completion", "cmpl"
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionsRequest:
+    """Texts to go on with, or holes to fill, one after the other."""
+
+    asked: Sequence[Asked]
+    stream: bool
+    tells_usage: bool
+    model: str
+    warnings: tuple[str, ...] = ()
+    """What was changed or left out of the request."""
+
+    def reply(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+        """Return the answer to a request that does not stream."""
+        choices = [
+            _choice(place, outcome.text, finish_reason(outcome.finish), self._logprobs(outcome.places))
+            for place, outcome in enumerate(outcomes)
+        ]
+        reply = {**head(_KIND, _PREFIX, self.model), "choices": choices, "usage": usage(outcomes)}
+        reply = with_warnings(reply, self.warnings)
+        return {**reply, "timings": timings(outcomes[0])} if len(outcomes) == 1 else reply
+
+    async def events(self, first: AsyncGenerator[Piece | Outcome], service: Service) -> AsyncGenerator[bytes]:
+        """Yield the answers in pieces; the first has begun."""
+        base = head(_KIND, _PREFIX, self.model)
+        if self.tells_usage:
+            base["usage"] = None
+        outcomes: list[Outcome] = []
+        for place, asked in enumerate(self.asked):
+            start = 0
+            async with aclosing(first if place == 0 else service.speak(asked, further=True)) as speech:
+                async for said in speech:
+                    if isinstance(said, Outcome):
+                        outcomes.append(said)
+                        last = {**base, "timings": timings(said)}
+                        if len(outcomes) == len(self.asked):
+                            last = with_warnings(last, self.warnings)
+                        yield event({**last, "choices": [_choice(place, said.rest, finish_reason(said.finish))]})
+                    elif said.text or said.places:
+                        logprobs = self._logprobs(said.places, start)
+                        yield event({**base, "choices": [_choice(place, said.text, None, logprobs)]})
+                        start += characters(said.places)
+        if self.tells_usage:
+            yield event({**base, "choices": [], "usage": usage(outcomes)})
+        yield DONE
+
+    def _logprobs(self, places: Sequence[Place], start: int = 0) -> dict[str, Any] | None:
+        return None if self.asked[0].question.listed is None else text_logprobs(places, start)
+
+
+def read_completions(
+    fields: Fields, service: Service, prompts: Sequence[Prompt], form: Grammar | None
+) -> CompletionsRequest:
+    """Read what to do with prompts, and a form of the answers, that are read already; raises Refused."""
+    refuse_unsupported(fields)
+    refuse_for_chats(fields)
+    fields.text("model")
+    suffix = fields.text("suffix")
+    if suffix:
+        require_filling(service)
+    base = _question(fields, service.settings.filling if suffix else service.settings.completing, form)
+    asked = [Asked(_on(base, prompt, suffix), Kind.COMPLETION) for prompt in prompts]
+    stream, tells_usage = fields.flag("stream"), wants_usage(fields)
+    return CompletionsRequest(asked, stream, tells_usage, service.loaded.name, fields.warnings)
+
+
+def _question(fields: Fields, base: Question, form: Grammar | None) -> Question:
+    return replace(
+        base,
+        sampling=read_sampling(fields, base.sampling),
+        stops=read_stops(fields),
+        max_tokens=read_count(fields, "max_tokens", "n_predict", default=base.max_tokens),
+        prediction=read_prediction(fields),
+        listed=read_listed(fields, "logprobs"),
+        grammar=form,
+    )
+
+
+def _on(base: Question, prompt: Prompt, suffix: str | None) -> Question:
+    return replace(base, hole=Hole(prompt.text, suffix)) if suffix else prompt.to(base)
+
+
+def _choice(place: int, text: str, finish: str | None, logprobs: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {"index": place, "text": text, "logprobs": logprobs, "finish_reason": finish}

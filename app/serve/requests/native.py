@@ -1,0 +1,223 @@
+"""`/infill` and `/completion` as llama.cpp's server defines them."""
+
+from collections.abc import AsyncGenerator, Hashable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.engine.decoding.ending import Finish
+from app.engine.decoding.logprobs import Place
+from app.engine.decoding.request import Question
+from app.serve.replies.errors import Refused
+from app.serve.replies.figures import stop_type, timings
+from app.serve.replies.logprobs import native_probabilities, read_listed
+from app.serve.replies.stream import event
+from app.serve.replies.warnings_list import with_warnings
+from app.serve.requests.asked import Asked, Kind, Outcome, Piece
+from app.serve.requests.fields import Fields
+from app.serve.requests.openai_fields import refuse_native, refuse_probabilities, refuse_several
+from app.serve.requests.prompts import Prompt
+from app.serve.requests.sampling import read_count, read_sampling, read_stops
+from app.serve.service import Loaded, Service
+from models.forms.grammar import Grammar
+from models.text.fim import Chunk, Hole
+
+_MOST_CHUNKS = 1024
+_MOST_FIELDS = 256
+_MOST_INDENT = 1 << 20
+_MOST_BEGUN = 4
+"""One part in so many of the context is the most that the beginning of an answer may take."""
+_LONGEST = 1e9
+"""Most milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class NativeRequest:
+    """A request of llama.cpp's own kind."""
+
+    asked: Asked
+    stream: bool
+    fields: tuple[str, ...] | None
+    """What the client wants to be told; None: everything."""
+    index: int = 0
+    """Place of the prompt among those of the request."""
+    warnings: tuple[str, ...] = ()
+    """What was changed or left out of the request."""
+
+    def reply(self, outcome: Outcome, loaded: Loaded) -> dict[str, Any]:
+        """Return the answer to a request that does not stream."""
+        told = {**self._end(outcome, loaded), "content": outcome.text, **self._probabilities(outcome.places)}
+        return with_warnings(_chosen(told, self.fields), self.warnings)
+
+    async def events(self, speech: AsyncGenerator[Piece | Outcome], loaded: Loaded) -> AsyncGenerator[bytes]:
+        """Yield the answer in pieces, the last with all figures."""
+        async with aclosing(speech):
+            async for said in speech:
+                if isinstance(said, Outcome):
+                    end = {**self._end(said, loaded), "content": said.rest}
+                    yield event(with_warnings(_chosen(end, self.fields), self.warnings))
+                elif said.text or said.places:
+                    told = {"index": self.index, "content": said.text, "tokens": [], "stop": False, "id_slot": -1}
+                    yield event({**told, **self._probabilities(said.places)})
+
+    def _end(self, outcome: Outcome, loaded: Loaded) -> dict[str, Any]:
+        stats = outcome.stats
+        return {
+            "index": self.index,
+            "content": "",
+            "tokens": [],
+            "id_slot": -1,
+            "stop": True,
+            "model": loaded.name,
+            "tokens_predicted": stats.emitted,
+            "tokens_evaluated": stats.prompt_tokens,
+            "tokens_cached": stats.prompt_tokens + stats.emitted,
+            "generation_settings": self._settings(loaded),
+            "has_new_line": "\n" in outcome.text,
+            "truncated": outcome.finish is Finish.CONTEXT,
+            "stop_type": stop_type(outcome.finish),
+            "stopping_word": self._stopping_word(outcome),
+            "timings": timings(outcome),
+        }
+
+    def _probabilities(self, places: Sequence[Place]) -> dict[str, Any]:
+        asked = self.asked.question.listed is not None
+        return {"completion_probabilities": native_probabilities(places)} if asked else {}
+
+    def _settings(self, loaded: Loaded) -> dict[str, Any]:
+        question = self.asked.question
+        settings = sampling_settings(question)
+        return {"n_ctx": loaded.ready.context_size, **settings, "n_indent": self.asked.indent, "stream": self.stream}
+
+    def _stopping_word(self, outcome: Outcome) -> str:
+        """Return the text that ended the answer, where only one could."""
+        stops = self.asked.question.stops
+        return stops[0] if stop_type(outcome.finish) == "word" and len(stops) == 1 else ""
+
+
+def read_infill(fields: Fields, service: Service, client: Hashable, form: Grammar | None) -> NativeRequest:
+    """Read a hole to be filled in a form, for a client whose last ones are remembered; raises Refused."""
+    require_filling(service)
+    prefix, suffix = fields.text("input_prefix"), fields.text("input_suffix")
+    if prefix is None or suffix is None:
+        fields.refuse("input_prefix" if prefix is None else "input_suffix", "is required")
+    begun, most = fields.text("prompt") or "", service.loaded.ready.context_size // _MOST_BEGUN
+    if len(begun.encode()) > most:
+        # Before the hole what is too long for the context can be cut.
+        prefix, begun = prefix + begun, ""
+    hole, keeps = Hole(prefix, suffix, chunks=_chunks(fields), begun=begun), fields.flag("cache_prompt")
+    refuse_probabilities(fields, "n_probs")
+    wanted = _request(fields, Asked(_question(fields, service.settings.filling, form), Kind.INFILL, _indent(fields)))
+    # Last: what is refused is not remembered.
+    hole = service.prompt_reuse.hole(client, hole, most) if keeps else hole
+    return replace(wanted, asked=replace(wanted.asked, question=replace(wanted.asked.question, hole=hole)))
+
+
+def read_completion(
+    fields: Fields, service: Service, prompts: Sequence[Prompt], form: Grammar | None
+) -> list[NativeRequest]:
+    """Read what to do with prompts, and a form of the answers, that are read already; raises Refused."""
+    refuse_several(fields)
+    base = _question(fields, service.settings.completing, form)
+    # 0 asks for none there, not for the tokens' own.
+    base = replace(base, listed=read_listed(fields, "n_probs") or None)
+    asked = [Asked(prompt.to(base), Kind.COMPLETION, _indent(fields)) for prompt in prompts]
+    return [replace(_request(fields, one), index=place) for place, one in enumerate(asked)]
+
+
+async def events_of(
+    requests: Sequence[NativeRequest], first: AsyncGenerator[Piece | Outcome], service: Service
+) -> AsyncGenerator[bytes]:
+    """Yield the answers to several requests, one after the other; the first has begun."""
+    for place, one in enumerate(requests):
+        speech = first if place == 0 else service.speak(one.asked, further=True)
+        async with aclosing(one.events(speech, service.loaded)) as events:
+            async for said in events:
+                yield said
+
+
+def require_filling(service: Service) -> None:
+    """Refuse what only models with markers for a hole can do."""
+    loaded = service.loaded
+    if not loaded.fills:
+        message = f"{loaded.name} can't fill in code: its vocabulary has no fill-in-the-middle markers."
+        raise Refused(400, message, code="not_supported")
+
+
+def sampling_settings(question: Question) -> dict[str, Any]:
+    """Return how a question is answered, in llama.cpp's names."""
+    sampling = question.sampling
+    return {
+        "n_predict": -1 if question.max_tokens is None else question.max_tokens,
+        "seed": sampling.seed,
+        "temperature": sampling.temperature,
+        "top_k": sampling.top_k,
+        "top_p": sampling.top_p,
+        "min_p": sampling.min_p,
+        "repeat_last_n": sampling.penalty_window,
+        "repeat_penalty": sampling.repeat_penalty,
+        "presence_penalty": sampling.presence_penalty,
+        "frequency_penalty": sampling.frequency_penalty,
+        "stop": list(question.stops),
+    }
+
+
+def _question(fields: Fields, base: Question, form: Grammar | None) -> Question:
+    refuse_native(fields)
+    # Read, and not followed, as in llama.cpp: llama.vim sends it with each request, and would keep an empty answer.
+    _seconds(fields, "t_max_prompt_ms")
+    return replace(
+        base,
+        sampling=read_sampling(fields, base.sampling),
+        stops=read_stops(fields),
+        max_tokens=read_count(fields, "n_predict", "max_completion_tokens", "max_tokens", default=base.max_tokens),
+        seconds=_seconds(fields, "t_max_predict_ms"),
+        grammar=form,
+    )
+
+
+def _request(fields: Fields, asked: Asked) -> NativeRequest:
+    # An empty list wants everything, as in llama.cpp.
+    wanted = fields.texts("response_fields", _MOST_FIELDS) or None
+    return NativeRequest(asked, fields.flag("stream"), wanted, warnings=fields.warnings)
+
+
+def _chunks(fields: Fields) -> tuple[Chunk, ...]:
+    chunks = []
+    for part in fields.parts("input_extra", _MOST_CHUNKS):
+        text = part.text("text")
+        if text is None:
+            part.refuse("text", "is required")
+        chunks.append(Chunk(part.text("filename") or "", text))
+    return tuple(chunks)
+
+
+def _indent(fields: Fields) -> int:
+    """Return the least indentation; none for 0 and less, as in llama.cpp."""
+    return max(0, fields.whole("n_indent", -_MOST_INDENT, _MOST_INDENT) or 0)
+
+
+def _seconds(fields: Fields, name: str) -> float | None:
+    """Return a time limit; none for 0 and less, as in llama.cpp."""
+    limit = fields.number(name, -_LONGEST, _LONGEST)
+    return limit / 1000 if limit is not None and limit > 0 else None
+
+
+def _chosen(reply: Mapping[str, Any], wanted: tuple[str, ...] | None) -> dict[str, Any]:
+    """Return the members that are wanted, each under its path; one that is not there is left out."""
+    if wanted is None:
+        return dict(reply)
+    found = ((path, _at(reply, path)) for path in wanted)
+    return {path: value for path, value in found if value is not _NOTHING}
+
+
+_NOTHING = object()
+
+
+def _at(reply: Mapping[str, Any], path: str) -> object:
+    value: object = reply
+    for name in path.split("/"):
+        if not isinstance(value, Mapping) or name not in value:
+            return _NOTHING
+        value = value[name]
+    return value

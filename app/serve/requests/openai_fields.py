@@ -1,0 +1,96 @@
+"""What the protocols let a client ask for and localspec can't give: refused in words, never ignored."""
+
+from typing import NoReturn
+
+from app.serve.replies.errors import Refused
+from app.serve.requests.fields import Fields
+
+_TEXTS = ("text", "input_text", "output_text", "refusal")
+"""Types of the parts of a message that are text."""
+
+
+def refuse_unsupported(fields: Fields) -> None:
+    """Refuse what would otherwise be left out silently."""
+    _refuse_more_than_one(fields, "n", "best_of")
+    refuse_probabilities(fields, "n_probs")
+    _refuse_calls(fields, "function_call", "this server calls functions that are named in 'tools'")
+    if fields.has("web_search_options"):
+        # Empty, it asks for a search all the same.
+        refuse("web_search_options", "this server does not search the web")
+    _refuse_modalities(fields)
+
+
+def refuse_for_chats(fields: Fields) -> None:
+    """Refuse what conversations alone can have."""
+    _refuse_calls(fields, "tool_choice", "texts go to the model without a template")
+    refuse_probabilities(fields, "top_logprobs")
+
+
+def refuse_native(fields: Fields) -> None:
+    """Refuse what llama.cpp's server would do, and this one can't."""
+    refuse_probabilities(fields, "logprobs")
+    _refuse_more_than_one(fields, "n")
+    _refuse_modalities(fields)
+
+
+def refuse_several(fields: Fields) -> None:
+    """Refuse what llama.vscode sends with each hole, and can do without; elsewhere it is meant."""
+    _refuse_more_than_one(fields, "n_cmpl")
+
+
+def read_prediction(fields: Fields) -> str:
+    """Read a text like the answer that is expected; "" where none is."""
+    if isinstance(fields.raw("prediction"), str):
+        return fields.text("prediction") or ""
+    part = fields.part("prediction")
+    if part is None:
+        return ""
+    if part.text("type") != "content":
+        part.refuse("type", "must be 'content'")
+    return read_content(part, "content") or ""
+
+
+def read_content(fields: Fields, name: str) -> str | None:
+    """Read a text, or a list of parts that are texts; None where it is left out."""
+    if not isinstance(fields.raw(name), list):
+        return fields.prose(name)
+    texts = []
+    for part in fields.parts(name, 4096):
+        kind = part.text("type")
+        if kind not in _TEXTS:
+            part.refuse("type", "must be 'text': this server accepts nothing else")
+        texts.append(part.prose("refusal" if kind == "refusal" else "text") or "")
+    return "\n".join(texts)
+
+
+def wants_usage(fields: Fields) -> bool:
+    """Tell whether a stream is to end with the tokens that were used."""
+    options = fields.part("stream_options")
+    return options is not None and options.flag("include_usage")
+
+
+def refuse(name: str, why: str) -> NoReturn:
+    """Refuse a field that has no effect here."""
+    raise Refused(400, f"'{name}' is not supported: {why}.", param=name, code="unsupported_parameter")
+
+
+def refuse_probabilities(fields: Fields, name: str) -> None:
+    """Refuse probabilities asked for by the name that they have elsewhere, or where there are none."""
+    if (fields.whole(name, -1, 1 << 16) or 0) > 0:
+        refuse(name, "this path does not return probabilities by that name")
+
+
+def _refuse_modalities(fields: Fields) -> None:
+    if any(kind != "text" for kind in fields.texts("modalities", 8)):
+        refuse("modalities", "this server answers in text")
+
+
+def _refuse_more_than_one(fields: Fields, *names: str) -> None:
+    for name in names:
+        if fields.whole(name, 0, 1 << 16) not in (None, 1):
+            refuse(name, "each prompt gets one answer")
+
+
+def _refuse_calls(fields: Fields, name: str, why: str) -> None:
+    if fields.raw(name) not in (None, "none", "auto"):
+        refuse(name, why)

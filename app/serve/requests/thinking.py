@@ -1,0 +1,143 @@
+"""What clients say of a model's thoughts, in the fields of llama.cpp's server, of OpenAI's and of others.
+
+How much to think is a wish: a model that has no such effort is asked for the nearest one, and the reply says so.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import TypeVar
+
+from app.serve.requests.fields import Fields
+from app.serve.requests.openai_fields import refuse
+from models.text.prompts import LEVEL, SWITCHES
+from models.text.thoughts import Effort, nearest_effort
+
+T = TypeVar("T")
+_LEVELS = {
+    "none": Effort.OFF,
+    "minimal": Effort.LOW,
+    "low": Effort.LOW,
+    "medium": Effort.MEDIUM,
+    "high": Effort.HIGH,
+    "xhigh": Effort.HIGH,
+    "max": Effort.HIGH,
+}
+_AUTO = ("auto", "default")
+_LEAST = "minimal"
+_BEYOND = ("minimal", "xhigh", "max")
+"""Values that no chat template has a level for."""
+_KINDS = {"enabled": Effort.ON, "disabled": Effort.OFF, "auto": Effort.AUTO, "adaptive": Effort.AUTO}
+"""Types of the object `thinking`."""
+_FORMATS = {"none": False, "auto": True, "deepseek": True}
+_BUDGETS = ("thinking_budget", "thinking_budget_tokens", "reasoning_budget", "thinking_token_budget")
+_MOST_BUDGET = 1 << 31
+_NO_BUDGET = "is not followed: this server does not count the tokens of thoughts"
+
+
+def read_effort(fields: Fields, default: Effort, known: Collection[Effort]) -> Effort:
+    """Read how much is to be thought before the answer, by a model that has the efforts `known`; () for all.
+
+    The first field that says it is followed. Raises Refused for a value that is none.
+    """
+    wishes = [*_of_template(fields), *_of_openai(fields), *_of_others(fields)]
+    return wishes[0].of(known) if wishes else nearest_effort(default, known)
+
+
+class _Wish:
+    """An effort as a field of a request names it."""
+
+    def __init__(self, fields: Fields, name: str, value: str | bool) -> None:
+        """Take the field, and its value; raises Refused for a text that names no effort."""
+        self._fields, self._name, self._value = fields, name, value
+        if isinstance(value, bool):
+            self._effort: Effort | None = Effort.ON if value else Effort.OFF
+        else:
+            self._value = value.strip().lower()
+            self._effort = None if self._value in _AUTO else _LEVELS.get(self._value)
+            if self._effort is None and self._value not in _AUTO:
+                fields.refuse(name, f"must be one of: {', '.join(_LEVELS)}")
+
+    def of(self, known: Collection[Effort]) -> Effort:
+        """Return what the model is asked for, and warn where that is something else."""
+        if self._effort is None or (self._effort is Effort.OFF and Effort.ON not in known):
+            return Effort.AUTO
+        wanted = self._effort
+        if self._value == _LEAST and wanted not in known and {Effort.ON, Effort.OFF} <= {*known}:
+            wanted = Effort.OFF
+        effort = nearest_effort(wanted, known)
+        if effort is not self._effort or self._value in _BEYOND:
+            self._warn(effort, known)
+        return effort
+
+    def _warn(self, effort: Effort, known: Collection[Effort]) -> None:
+        if Effort.ON not in known:
+            self._fields.warn(self._name, "has no effect: this model does not think before it answers")
+        elif self._effort is Effort.OFF:
+            self._fields.warn(self._name, f"is '{effort}' here: this model can't be kept from thinking")
+        else:
+            said = self._value if isinstance(self._value, str) else str(self._effort)
+            self._fields.warn(self._name, f"is '{effort}' here: this model has no '{said}'")
+
+
+def _of_template(fields: Fields) -> list[_Wish]:
+    """Read the variables that templates know."""
+    options = fields.part("chat_template_kwargs") or Fields({})
+    for name in options.names():
+        if name not in (*SWITCHES, LEVEL):
+            refuse(f"chat_template_kwargs.{name}", "chat templates are given the messages, and how much to think")
+    switches = [_Wish(options, name, options.flag(name)) for name in SWITCHES if options.has(name)]
+    return [*switches, *_level(options, LEVEL)]
+
+
+def _of_openai(fields: Fields) -> list[_Wish]:
+    """Read OpenAI's field, and the object that OpenRouter and OpenAI's newer protocol have."""
+    options = fields.part("reasoning") or Fields({})
+    if options.has("max_tokens"):
+        options.warn("max_tokens", _NO_BUDGET)
+    if options.flag("exclude"):
+        options.warn("exclude", "is not followed: thoughts come in 'reasoning_content'")
+    return [*_level(fields, LEVEL), *_level(options, "effort"), *_switch(options, "enabled")]
+
+
+def _of_others(fields: Fields) -> list[_Wish]:
+    """Read `thinking` of Anthropic, DeepSeek and GLM, `think` of Ollama, and switches that stand by themselves."""
+    wishes = [*_thinking(fields), *_switch(fields, "enable_thinking")]
+    wishes += _switch(fields, "think") if isinstance(fields.raw("think"), bool) else _level(fields, "think")
+    for name in _BUDGETS:
+        budget = fields.whole(name, -1, _MOST_BUDGET)
+        if budget == 0:
+            wishes.append(_Wish(fields, name, value=False))
+        elif budget is not None and budget > 0:
+            fields.warn(name, _NO_BUDGET)
+    return wishes
+
+
+def _thinking(fields: Fields) -> list[_Wish]:
+    if isinstance(fields.raw("thinking"), bool):
+        return _switch(fields, "thinking")
+    options = fields.part("thinking") or Fields({})
+    if options.has("budget_tokens"):
+        options.warn("budget_tokens", _NO_BUDGET)
+    kind = _chosen(options, "type", _KINDS)
+    return [] if kind in (None, Effort.AUTO) else [_Wish(options, "type", kind is Effort.ON)]
+
+
+def _level(fields: Fields, name: str) -> list[_Wish]:
+    wanted = fields.text(name)
+    return [] if wanted is None else [_Wish(fields, name, wanted)]
+
+
+def _switch(fields: Fields, name: str) -> list[_Wish]:
+    return [_Wish(fields, name, fields.flag(name))] if fields.has(name) else []
+
+
+def read_divides(fields: Fields) -> bool:
+    """Read whether thoughts are to be told apart from the answer; raises Refused."""
+    divides = _chosen(fields, "reasoning_format", _FORMATS)
+    return True if divides is None else divides
+
+
+def _chosen(fields: Fields, name: str, choices: Mapping[str, T]) -> T | None:
+    wanted = fields.text(name)
+    if wanted is None:
+        return None
+    return choices[wanted] if wanted in choices else fields.refuse(name, f"must be one of: {', '.join(choices)}")

@@ -1,0 +1,192 @@
+"""Reads the fields of other engines: each is followed under its name here, refused, left out, or warned of.
+
+`app.serve.requests.known_fields` has the tables. What changes an answer is never dropped in silence.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+
+from app.serve.requests.fields import Fields
+from app.serve.requests.known_fields import (
+    FORMS,
+    GROUPS,
+    IGNORED,
+    NOTED,
+    OTHER_NAMES,
+    READ,
+    REFUSED,
+    REFUSED_HERE,
+    Route,
+)
+from app.serve.requests.openai_fields import refuse
+from models.forms.grammar import ANY_JSON
+
+_MOST_CHOICES = 1000
+_MADE = ("grammar", "json_schema")
+_NO_RANGE = {"repetition_penalty_range": {0: -1}}
+"""Values that have another meaning under the other name: there 0 stands for all tokens."""
+_IN_REGEX = re.compile(r"\\.|/|\n|::=", re.DOTALL)
+_IN_TEXT = re.compile(r'["\\\x00-\x1f]')
+
+
+def understood(fields: Fields, route: Route) -> Fields:
+    """Return a request with every field under the name that it has here; raises Refused."""
+    reading = _Reading(fields, route)
+    for name in fields.names():
+        reading.take(name, fields.raw(name), name)
+    return reading.result()
+
+
+class _Reading:
+    """Collects the members of one request: call `take` for each, then `result`."""
+
+    def __init__(self, fields: Fields, route: Route) -> None:
+        self._fields, self._route = fields, route
+        self._members: dict[str, object] = {}
+        self._said: dict[str, str] = {}
+        """What the client calls a member that has another name here."""
+        self._later: list[tuple[str, object, str]] = []
+        """Members that give way to those of the right name, whatever comes first."""
+        self._refused = {**REFUSED, **REFUSED_HERE[route]}
+
+    def take(self, name: str, value: object, said: str) -> None:
+        """Take a member; `said` is its whole path. Raises Refused."""
+        if name in REFUSED_HERE[self._route] or (name in REFUSED and name not in FORMS):
+            self._check(name, value, said)
+        elif name in READ[self._route] and name == said:
+            self._take_own(name, value)
+        elif name in GROUPS:
+            for inner, one in self._part(said, value).items():
+                if one is not None:
+                    self.take(inner, one, f"{said}.{inner}")
+        elif name in OTHER_NAMES or name in FORMS or name == "do_sample" or name in READ[self._route]:
+            self._later.append((name, value, said))
+        elif name in NOTED:
+            self._fields.warn(said, NOTED[name])
+        elif name.partition(".")[0] not in IGNORED:
+            elsewhere = any(name in names for names in READ.values())
+            why = "has no effect on this path" if elsewhere else "is not known to this server, and has no effect"
+            self._fields.warn(_shown(said), why)
+
+    def result(self) -> Fields:
+        """Return what was taken; raises Refused."""
+        for name, value, said in self._later:
+            if name == "do_sample":
+                if value is False:
+                    self._put("temperature", 0, said)
+            elif name in FORMS:
+                self._take_form(name, value, said)
+            else:
+                other = OTHER_NAMES.get(name, name)
+                if other not in READ[self._route]:
+                    self._fields.warn(said, "has no effect on this path")
+                    continue
+                value = _NO_RANGE.get(name, {}).get(value, value) if isinstance(value, int) else value
+                self._put(other, value, said)
+        fields = self._fields.renamed(self._members, self._said)
+        if self._route is Route.CHAT:
+            _check_continuing(fields)
+        return fields
+
+    def _take_own(self, name: str, value: object) -> None:
+        if name == "grammar" and isinstance(value, dict):
+            self._take_typed_grammar(value, name)
+        else:
+            self._members[name] = value
+
+    def _check(self, name: str, value: object, said: str) -> None:
+        if value not in self._refused[name].neutral:
+            refuse(said, self._refused[name].why)
+
+    def _put(self, name: str, value: object, said: str) -> None:
+        """Set a member by another name, unless it is there."""
+        if name in self._members:
+            if self._members[name] != value:
+                self._fields.warn(said, f"has no effect beside '{self._said.get(name, name)}'")
+        else:
+            self._members[name], self._said[name] = value, said
+
+    def _form(self, name: str, value: object, said: str) -> None:
+        """Set the form of the answer; raises Refused where there is one already."""
+        for there in _MADE:
+            if self._members.get(there) not in (None, "") and self._members[there] != value:
+                self._fields.refuse(said, f"says what the answer looks like, as '{self._said.get(there, there)}' does")
+        self._members[name], self._said[name] = value, said
+
+    def _take_form(self, name: str, value: object, said: str) -> None:
+        if name == "structured_outputs":
+            self._take_structured(self._part(said, value), said)
+        elif name == "format":
+            if value == "json":
+                self._form("json_schema", ANY_JSON, said)
+            elif isinstance(value, dict):
+                self._form("json_schema", value, said)
+            elif value != "":
+                self._fields.refuse(said, "must be 'json' or a JSON schema")
+        elif value not in ("", []):
+            make: Callable[[Fields, object, str], str] = _choice if name == "guided_choice" else _regex
+            self._form("grammar", make(self._fields, value, said), said)
+
+    def _take_structured(self, part: Mapping[str, object], said: str) -> None:
+        """Read vLLM's object."""
+        for inner, one in part.items():
+            path = f"{said}.{inner}"
+            if one is None or one is False:
+                continue
+            if inner in ("json", "json_object"):
+                self._form("json_schema", ANY_JSON if inner == "json_object" else one, path)
+            elif inner in ("regex", "choice"):
+                self._take_form(f"guided_{inner}", one, path)
+            elif inner == "grammar":
+                self._form("grammar", one, path)
+            else:
+                refuse(path, "a form is one of: json, json_object, regex, choice, grammar")
+
+    def _take_typed_grammar(self, given: Mapping[str, object], said: str) -> None:
+        """Read a grammar as TGI has it: an object with a type and a value."""
+        kind, value, path = given.get("type"), given.get("value"), f"{said}.value"
+        if kind in ("json", "json_schema") and value is not None:
+            self._form("json_schema", value, path)
+        elif kind == "regex":
+            self._form("grammar", _regex(self._fields, value, path), path)
+        else:
+            self._fields.refuse(said, "must be a text, or an object with 'type', json or regex, and 'value'")
+
+    def _part(self, said: str, value: object) -> dict[str, object]:
+        return value if isinstance(value, dict) else self._fields.refuse(said, "must be an object")
+
+
+def _check_continuing(fields: Fields) -> None:
+    """Check what is said of an answer that is begun: the assistant's message at the end is always gone on with."""
+    messages = fields.raw("messages")
+    last = messages[-1] if isinstance(messages, list) and messages else None
+    begun = isinstance(last, dict) and last.get("role") == "assistant" and not last.get("tool_calls")
+    if fields.flag("continue_final_message") and not begun:
+        fields.refuse("continue_final_message", "needs a message of the assistant at the end of 'messages'")
+    if not fields.flag("add_generation_prompt", default=True) and not begun:
+        refuse("add_generation_prompt", "the model is asked for the next message; /completion goes on with any text")
+
+
+def _choice(fields: Fields, value: object, said: str) -> str:
+    """Return a grammar of which one of some texts comes; raises Refused."""
+    if not isinstance(value, list) or len(value) > _MOST_CHOICES or not all(isinstance(one, str) for one in value):
+        fields.refuse(said, f"must be a list of at most {_MOST_CHOICES} strings")
+    texts = (_IN_TEXT.sub(lambda one: f"\\x{ord(one[0]):02X}", text) for text in value)
+    return "root ::= " + " | ".join(f'"{text}"' for text in texts)
+
+
+def _regex(fields: Fields, value: object, said: str) -> str:
+    """Return a grammar of what a regular expression matches as a whole; raises Refused."""
+    if not isinstance(value, str):
+        fields.refuse(said, "must be a regular expression")
+    whole = value.removeprefix("^")
+    if whole.endswith("$") and not re.search(r"(?<!\\)(?:\\\\)*\\\$$", whole):
+        whole = whole[:-1]
+    changed = {"/": r"\/", "\n": r"\n", "::=": r":\x3a="}
+    return f"start: /{_IN_REGEX.sub(lambda one: changed.get(one[0], one[0]), whole)}/"
+
+
+def _shown(name: str) -> str:
+    """Return a name that can be shown; a client may send anything."""
+    return json.dumps(name[:64])[1:-1]

@@ -1,0 +1,1 @@
+"""The web application: routes, connections, the guard and the running server."""

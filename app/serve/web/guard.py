@@ -1,0 +1,76 @@
+"""Who may come in: names a browser may call the server by, pages whose scripts may ask, and the key."""
+
+import hmac
+import logging
+import traceback
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.serve.replies.errors import Refused
+from app.serve.replies.metrics import Metrics
+from app.serve.settings import Door
+from app.serve.web.hosts import LOOPBACK, is_address, is_everywhere, name_of
+
+_OPEN = ("/health", "/v1/health")
+"""Paths that need no key: whoever waits for the server to come up has none yet."""
+_log = logging.getLogger("localspec.serve")
+
+
+class Guard:
+    """Refuses who may not come in, and logs mistakes of the server's own."""
+
+    def __init__(self, app: ASGIApp, door: Door, metrics: Metrics) -> None:
+        self._app = app
+        self._door = door
+        self._metrics = metrics
+        host = door.host.strip("[]")
+        # A port is compared by nobody: a name that is allowed with one is that name.
+        self._names = {name.lower() for name in (*LOOPBACK, host)} | {name_of(name) for name in door.hosts}
+        self._is_everywhere = is_everywhere(host)
+        self._key = door.key.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            self._check(Headers(scope=scope), scope["path"], scope["method"])
+        except Refused as refused:
+            self._metrics.refused(refused.status)
+            await refused.response(_challenge(refused, Headers(scope=scope).get("origin")))(scope, receive, send)
+            return
+        try:
+            await self._app(scope, receive, send)
+        except Exception as error:
+            # It has been answered. Only where it went wrong: what the error says may hold what the client sent.
+            _log.error("%s at\n%s", type(error).__name__, "".join(traceback.format_tb(error.__traceback__)))
+
+    def _check(self, headers: Headers, path: str, method: str) -> None:
+        if not self._is_called(headers.get("host", "")):
+            raise Refused(403, "This host name is not allowed. See --allow-host.", code="host_not_allowed")
+        origin = headers.get("origin")
+        if origin is not None and not {origin, "*"} & {*self._door.origins}:
+            raise Refused(403, "This origin is not allowed. See --allow-origin.", code="origin_not_allowed")
+        if self._key and path not in _OPEN and method != "OPTIONS" and not self._knows_key(headers):
+            raise Refused(401, "The API key is missing or wrong.", code="invalid_api_key")
+
+    def _is_called(self, host: str) -> bool:
+        """Tell whether a Host header names this server; a page elsewhere that points its own name here does not."""
+        name = name_of(host)
+        return name in self._names or (self._is_everywhere and is_address(name))
+
+    def _knows_key(self, headers: Headers) -> bool:
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        given = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
+        # Headers are Latin-1; the comparison takes the same time wherever the two differ.
+        return hmac.compare_digest(given.encode("latin-1", "replace"), self._key)
+
+
+def _challenge(refused: Refused, origin: str | None) -> dict[str, str]:
+    """Return the headers of a refusal for want of a key; a page that was let in as far as here may read it."""
+    if refused.status != 401:
+        return {}
+    page = {"Access-Control-Allow-Origin": origin, "Vary": "Origin"} if origin else {}
+    return {"WWW-Authenticate": "Bearer", **page}

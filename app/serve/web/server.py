@@ -1,0 +1,158 @@
+"""The running server: listens at once, loads behind it, and ends in order when it is told to."""
+
+import asyncio
+import errno
+import logging
+import os
+import signal
+import socket
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+
+import uvicorn
+
+from app.engine.runtime.async_engine import Desk
+from app.serve.service import Service
+from app.serve.settings import Door, ServePlan
+from app.serve.web.connection import MOST, Connection
+from app.serve.web.open_files import ask_for_files, most_connections
+from app.serve.web.routes import make_app
+from app.shell.exit_codes import INTERRUPTED
+from app.shell.terminal import Terminal
+from models.errors import LocalspecError, UsageError
+from models.text.fim import no_fim
+from models.text.thoughts import nearest_effort
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_NOT_HERE = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
+"""Errors of an address that this machine does not have: "localhost" is often two, of which one is switched off."""
+_HINTS = {
+    errno.EADDRINUSE: "Another program has it: choose another with --port.",
+    errno.EACCES: "Ports below 1024 are usually for the system: choose another with --port.",
+}
+_EVERYWHERE = (socket.AF_INET6, "::")
+_KEEP_ALIVE = 10
+_LAST = 5
+"""Seconds that answers which were told to end may take."""
+
+
+async def serve(plan: ServePlan, terminal: Terminal) -> None:
+    """Serve until a signal ends it; raises LocalspecError."""
+    ask_for_files()
+    listeners = listen(plan.door)
+    desk = Desk(plan.plan)
+    service = Service(plan, desk)
+    server = _Server(service, plan.limits.grace)
+    loading = asyncio.create_task(_load(service, terminal, listeners[0]))
+    # A server with nothing to serve ends; what went wrong is raised below.
+    loading.add_done_callback(lambda task: server.leave() if task.cancelled() or task.exception() else None)
+    try:
+        await server.serve(sockets=listeners)
+    finally:
+        loading.cancel()
+        await asyncio.wait([loading])
+        await asyncio.to_thread(service.close)
+        await asyncio.to_thread(desk.close)
+    if not loading.cancelled():
+        loading.result()
+
+
+def listen(door: Door) -> list[socket.socket]:
+    """Open a socket for each address of the host, all of one port; raises LocalspecError, UsageError for no host."""
+    try:
+        found = socket.getaddrinfo(door.host.strip("[]"), door.port, type=socket.SOCK_STREAM)
+        return _opened(dict.fromkeys((family, str(address[0])) for family, *_, address in found), door.port)
+    except OSError as error:
+        raise LocalspecError(
+            f"Port {door.port} of {door.host} can't be used.",
+            cause=str(error.strerror),
+            hint=_HINTS.get(error.errno or 0, "Check --host and --port."),
+        ) from error
+    except UnicodeError as error:
+        # With a part that is empty or too long it is never looked up.
+        raise UsageError(f"--host {door.host} is not a host's name.", cause=str(error), hint="Check --host.") from error
+
+
+def _opened(addresses: Collection[tuple[socket.AddressFamily, str]], port: int) -> list[socket.socket]:
+    """Open a socket for each address that is here; raises OSError, also where none is."""
+    listeners: list[socket.socket] = []
+    # As a system does unasked; Python's sockets of "::" hear nobody who comes by IPv4.
+    both = [*addresses] == [_EVERYWHERE] and socket.has_dualstack_ipv6()
+    with ExitStack() as stack:
+        for place, (family, address) in enumerate(addresses, 1):
+            try:
+                one = socket.create_server((address, port), family=family, dualstack_ipv6=both)
+                listeners.append(stack.enter_context(one))
+                port = listeners[0].getsockname()[1]
+            except OSError as error:
+                if error.errno not in _NOT_HERE or (place == len(addresses) and not listeners):
+                    raise
+        stack.pop_all()
+    return listeners
+
+
+async def _load(service: Service, terminal: Terminal, listener: socket.socket) -> None:
+    ready = await service.load(terminal.loading)
+    for note in (*ready.notes, *ready.chat_notes):
+        terminal.warn(note)
+    wanted = service.settings.chatting.effort
+    if (effort := nearest_effort(wanted, ready.efforts)) is not wanted and ready.efforts:
+        terminal.warn(f"{service.loaded.name} can't be asked to think '{wanted}'; chats get '{effort}'.")
+    if service.settings.for_editors and not service.loaded.fills:
+        # Editors' plug-ins say nothing of requests that fail: nobody would learn why no completion ever comes.
+        problem = no_fim(service.loaded.name)
+        terminal.warn(f"{problem.title} {problem.hint}")
+    url, name = _url(service.settings.door.host, listener), service.loaded.name
+    terminal.tell(f"listening on {url}: {name}, drafter {ready.drafter}, Ctrl-C stops")
+
+
+def _url(host: str, listener: socket.socket) -> str:
+    host = host.strip("[]")
+    return f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+
+
+def _log_to_file(name: str) -> None:
+    """Let a library's log go where our own goes; the terminal is for people."""
+    logger = logging.getLogger(name)
+    logger.handlers, logger.propagate = [*logging.getLogger("localspec").handlers], False
+    logger.setLevel(logging.ERROR)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn with signals, patience and log of our own."""
+
+    def __init__(self, service: Service, grace: float) -> None:
+        for name in ("uvicorn", "asyncio"):
+            _log_to_file(name)
+        config = uvicorn.Config(
+            make_app(service), http=Connection, ws="none", lifespan="off", log_config=None, access_log=False,
+            proxy_headers=False, server_header=False, timeout_keep_alive=_KEEP_ALIVE,
+            timeout_graceful_shutdown=int(grace) + _LAST, backlog=most_connections(MOST),
+        )  # fmt: skip
+        super().__init__(config)
+        self._service = service
+        self._grace = grace
+
+    def leave(self) -> None:
+        """Take no more requests, and end when those that run have ended, at the latest after the grace period."""
+        if not self.should_exit:
+            self.should_exit = True
+            asyncio.get_running_loop().call_later(self._grace, self._service.stop.set)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Let the first signal end the server in order, and a second Ctrl-C at once."""
+        loop = asyncio.get_running_loop()
+
+        def on_signal(number: int, _: FrameType | None) -> None:
+            if number == signal.SIGINT and self.should_exit:
+                os._exit(INTERRUPTED)
+            loop.call_soon_threadsafe(self.leave)
+
+        before = {number: signal.signal(number, on_signal) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -1,0 +1,1 @@
+"""The process and its terminal: streams, log, paths, exit codes, interrupts."""

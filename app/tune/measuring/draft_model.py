@@ -1,0 +1,208 @@
+"""Measuring a draft model: which attention is quickest, and whether a re-quantised copy of it would be quicker still.
+
+Every guess is checked by the target, so nothing about a draft has to be exact: the quickest way to run it is taken.
+A copy's guesses may be a little worse, so it has to gain more than an attention does.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from shutil import rmtree
+
+from app.engine.costs.draft_copy import is_whole_copy, is_written_at_load, keep_copy, place_of_copy
+from app.engine.costs.timer import Timer, Tunable
+from app.engine.costs.tuned import Setting, TunedDraft
+from app.tune.measuring.target import SHALLOW, Open, Tell, default_setting, label, plain_attention, tuning_options
+from app.tune.measuring.threads import quickest_threads, starved, thread_counts, thread_prices
+from models.errors import Cancelled, LocalspecError
+from models.llama.load import LlamaOptions
+from models.system.sealed import remove_sealed
+
+KINDS = {"Q4_K_M": "Q4_K - Medium", "IQ4_NL": "IQ4_NL", "Q4_0": "Q4_0"}
+"""Quantisations to try, the one that loses least first, with the words by which llama.cpp describes a file that has one
+already."""
+_GAIN = 0.03
+_GAIN_OF_A_COPY = 0.05
+_BYTES_A_SECOND = {"Q4_K_M": 40e6, "IQ4_NL": 4e6, "Q4_0": 40e6}
+"""Of the source, on few cores: a guess that only decides whether to begin. IQ4_NL tries many scales for each block."""
+_UNFINISHED = "unfinished-"
+_STALE = 24 * 3600.0
+Requantise = Callable[[Path, Path, str], None]
+"""Writes a copy of the first file to the second in a quantisation; raises LocalspecError."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftMeasure:
+    """One way to run a draft model, and what its steps cost."""
+
+    label: str
+    setting: Setting
+    one_token: Mapping[int, float]
+    """Seconds of a step by the number of tokens in the cache."""
+    kind: str = ""
+    """Quantisation of a copy; "" for the file as it is."""
+    size: int = 0
+    """Bytes of the file."""
+
+
+@dataclass(slots=True)
+class DraftFindings:
+    """What was found out about a draft model, as far as it came."""
+
+    model: str = ""
+    rows: list[DraftMeasure] = field(default_factory=list)
+    """The first is what a load does by itself."""
+    starved: bool = False
+    """Whether other programs held the cores so much that nothing measured now is worth storing."""
+    tuned: TunedDraft | None = None
+    """What to store; None until everything is measured, and for a run that starved."""
+    notes: list[str] = field(default_factory=list)
+
+
+class DraftTuner:
+    """Measures one draft model; `folder` is where copies are made, and kept if asked for."""
+
+    def __init__(
+        self, timer: Timer, open_model: Open, tell: Tell, requantise: Requantise, folder: Path, *, keep: bool
+    ) -> None:
+        self.findings = DraftFindings()
+        self._timer = timer
+        self._open = open_model
+        self._tell = tell
+        self._requantise = requantise
+        self._folder = folder
+        self._keep = keep
+        self._replaced: list[Path] = []
+
+    def run(self, path: Path, options: LlamaOptions, deep: int) -> None:
+        """Measure a file, also at `deep` tokens if there is time; raises LocalspecError when it can't be loaded."""
+        setting = default_setting(options)
+        self.findings.model = path.stem
+        model = self._open(path, tuning_options(setting, options))
+        try:
+            description = model.description
+            self._as_it_is(model, setting, path, deep, thread_counts(options.threads))
+        finally:
+            model.close()
+        quickest = quickest_row(self.findings.rows, _GAIN)
+        # The last one first: it is the quickest on most machines, and there may be no time for all.
+        kinds = [kind for kind, words in reversed(KINDS.items()) if words not in description]
+        copies = [row for kind in kinds if (row := self._copy(path, kind, options, quickest)) is not None]
+        chosen = quickest_row([quickest, *reversed(copies)], _GAIN_OF_A_COPY)
+        wanted = chosen.kind
+        kept = self._kept(path, wanted) if wanted else None
+        if kept is not None and not kept.is_file():
+            self.findings.notes.append(_worth_keeping(path, chosen, quickest))
+            kept, chosen = None, quickest
+        if not self.findings.starved:
+            beats_copies = bool(copies) and not wanted
+            self.findings.tuned = TunedDraft(chosen.setting, chosen.one_token, kept, beats_copies)
+        self._replaced = [self._kept(path, row.kind) for row in copies if self._kept(path, row.kind) != kept]
+
+    def _as_it_is(self, model: Tunable, setting: Setting, path: Path, deep: int, counts: Sequence[int]) -> None:
+        """Measure both kinds of attention, and how deep there is time to look."""
+        self._tell(f"{path.stem}: threads")
+        prices = thread_prices(model, self._timer, counts, self._timer.part(0.04))
+        self.findings.starved = starved(prices)
+        setting = quickest_threads(prices, setting)
+        for way in (setting, plain_attention(setting)):
+            model.reopen(tuning_options(way, model.options))
+            self._row(model, way, path, deep)
+
+    def _row(self, model: Tunable, setting: Setting, path: Path, deep: int, kind: str = "") -> DraftMeasure:
+        """Time steps at the start of a text, and deep in it where there is time; add a row."""
+        name = f"{kind} copy, {label(model)}" if kind else label(model)
+        self._tell(f"{path.stem}: {name}")
+        bounded = model.rewind_support.limit is not None
+        reading = 0.0 if bounded else self._timer.read(model, SHALLOW)
+        seconds = {model.length: self._step(model)}
+        if deep > SHALLOW and not bounded and deep * reading / SHALLOW < self._timer.part(0.12):
+            self._timer.read(model, deep)
+            seconds[deep] = self._step(model)
+        row = DraftMeasure(name, setting, seconds, kind, path.stat().st_size)
+        self.findings.rows.append(row)
+        return row
+
+    def _step(self, model: Tunable) -> float:
+        return self._timer.prices(model, (1,), self._timer.part(0.02))[1]
+
+    def _copy(self, path: Path, kind: str, options: LlamaOptions, quickest: DraftMeasure) -> DraftMeasure | None:
+        """Measure a copy in another quantisation; None when there is no time, or it can't be made."""
+        kept = self._kept(path, kind)
+        if is_whole_copy(kept):
+            return self._measure_copy(kept, kind, options, quickest)
+        if not self._keep and path.stat().st_size / _BYTES_A_SECOND[kind] > self._timer.left:
+            self.findings.notes.append(f"There was no time for a copy of it in {kind}: give more --seconds, or --keep.")
+            return None
+        self._tell(f"{path.stem}: writing a copy in {kind}")
+        try:
+            return self._measure_new(path, kind, options, quickest)
+        except Cancelled:
+            raise
+        except (LocalspecError, OSError) as error:
+            self.findings.notes.append(f"No copy of it in {kind} was tried: {error}".replace("\n", " "))
+            return None
+
+    def _measure_new(self, path: Path, kind: str, options: LlamaOptions, quickest: DraftMeasure) -> DraftMeasure:
+        """Make a copy, measure it, and keep it if that was asked for and it is quicker."""
+        clear_unfinished(self._folder)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=self._folder) as folder:
+            copy = Path(folder) / f"{path.stem}.gguf"
+            self._requantise(path, copy, kind)
+            row = self._measure_copy(copy, kind, options, quickest)
+            wanted = self._keep and not self.findings.starved
+            if wanted and quickest_row([quickest, row], _GAIN_OF_A_COPY) is row:
+                keep_copy(copy, self._kept(path, kind))
+        return row
+
+    def _measure_copy(self, copy: Path, kind: str, options: LlamaOptions, quickest: DraftMeasure) -> DraftMeasure:
+        model = self._open(copy, tuning_options(quickest.setting, options))
+        try:
+            return self._row(model, quickest.setting, copy, max(quickest.one_token), kind)
+        finally:
+            model.close()
+
+    def _kept(self, path: Path, kind: str) -> Path:
+        return place_of_copy(self._folder, path, kind)
+
+    def forget_replaced(self, used: Path | None = None) -> None:
+        """Delete copies that another choice replaces, but not one that is `used` by others.
+
+        Only once the choice is stored: what was stored before names them.
+        """
+        for place in self._replaced if self._keep else []:
+            if place != used:
+                remove_sealed(place)
+
+
+def quickest_row(rows: Sequence[DraftMeasure], gain: float) -> DraftMeasure:
+    """Return the first of the rows over which the quickest gains no more than `gain`, at the depths they share."""
+    quickest = min(rows, key=lambda row: _relative(row, rows[0]))
+    return next(row for row in rows if _relative(quickest, row) >= 1 - gain)
+
+
+def clear_unfinished(folder: Path) -> None:
+    """Delete what a killed run left behind; a folder of today may be another process at work."""
+    for place in folder.glob(f"{_UNFINISHED}*"):
+        with suppress(OSError):
+            if time.time() - place.stat().st_mtime > _STALE:
+                rmtree(place, ignore_errors=True)
+
+
+def _relative(row: DraftMeasure, first: DraftMeasure) -> float:
+    shared = sorted(set(row.one_token) & set(first.one_token))
+    ratios = [row.one_token[depth] / first.one_token[depth] for depth in shared]
+    return sum(ratios) / len(ratios) if ratios else 1.0
+
+
+def _worth_keeping(path: Path, copy: DraftMeasure, quickest: DraftMeasure) -> str:
+    gain = 1 - _relative(copy, quickest)
+    places = "the next run that drafts with it, or --keep," if is_written_at_load(path, copy.kind) else "--keep"
+    return (
+        f"A copy of the draft model in {copy.kind} ({copy.size / 2**20:,.0f} MiB) would be {gain:.0%} faster: "
+        f"{places} puts it into the cache folder, and later runs use it. The text stays the same."
+    )

@@ -1,0 +1,69 @@
+"""How many threads are quickest here, for one token and for wide passes: all cores mostly, but not on every machine."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from app.engine.costs.timer import Timer, Tunable
+from app.engine.costs.tuned import Setting
+from models.system.machine import physical_cores
+
+WIDE = 8
+"""Width by which the threads of wide passes are chosen."""
+_MOST_COUNTS = 8
+_GAIN = 0.03
+"""Another number of threads must gain more than this, or it is noise."""
+_STARVED, _STARVED_SECONDS = 3.0, 0.005
+"""Times, and seconds, by which no processor is slower with all of its cores than with some."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadPrice:
+    """What passes cost with so many threads."""
+
+    threads: int
+    one_token: float
+    """Seconds."""
+    wide: float | None
+    """Seconds of a pass over `WIDE` tokens; None where the model takes none."""
+
+
+def thread_prices(model: Tunable, timer: Timer, counts: Sequence[int], seconds: float) -> list[ThreadPrice]:
+    """Return what each number of threads costs; the model keeps the last."""
+    prices = []
+    for threads in counts:
+        model.use_threads(threads, threads)
+        found = timer.prices(model, (1, WIDE), seconds / len(counts))
+        prices.append(ThreadPrice(threads, found[1], found.get(WIDE)))
+    return prices
+
+
+def thread_counts(given: int) -> list[int]:
+    """Return the numbers of threads to try: what the user gave, or else all up to one a physical core."""
+    return [given] if given else spread(physical_cores())
+
+
+def spread(cores: int) -> list[int]:
+    """Return all counts up to `cores`, or nine or fewer spread over many, `cores` always the last."""
+    if cores <= _MOST_COUNTS:
+        return list(range(1, cores + 1))
+    return sorted({max(1, round(cores * step / _MOST_COUNTS)) for step in range(1, _MOST_COUNTS)} | {cores - 1, cores})
+
+
+def starved(prices: Sequence[ThreadPrice]) -> bool:
+    """Tell whether other programs hold the cores: llama.cpp's threads then wait for each other at every step."""
+    best, last = min(price.one_token for price in prices), prices[-1].one_token
+    return last > _STARVED * best and last - best > _STARVED_SECONDS
+
+
+def quickest_threads(prices: Sequence[ThreadPrice], default: Setting) -> Setting:
+    """Return a setting with the quickest threads for one token and for wide passes, each only if it gains."""
+    narrow = {price.threads: price.one_token for price in prices}
+    wide = {price.threads: price.wide for price in prices if price.wide is not None}
+    return replace(
+        default, threads=_quickest(narrow, default.threads), batch_threads=_quickest(wide, default.batch_threads)
+    )
+
+
+def _quickest(prices: Mapping[int, float], default: int) -> int:
+    threads = min(prices, key=lambda count: prices[count], default=default)
+    return threads if threads in prices and prices[threads] < prices[default] * (1 - _GAIN) else default

@@ -1,0 +1,1 @@
+"""The chat screen: the app, its engine link, its commands and dialogs."""

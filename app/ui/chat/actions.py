@@ -1,0 +1,128 @@
+"""What the keys of the chat screen do, by the names that `app.chat_input.keys` gives them."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from textual.binding import Binding, BindingType
+
+from app.chat_input.keys import KEYS
+from app.shell.exit_codes import INTERRUPTED
+from app.ui.chat.conversing import copy, edit, find_session, new_conversation, regenerate, replay, stop
+from app.ui.chat.help import show_help
+from app.ui.chat.pickers import pick_draft, pick_model
+from app.ui.prompt.prompt_area import PromptArea
+
+if TYPE_CHECKING:
+    from app.ui.chat.chat_screen import ChatScreen
+
+MOMENT = 0.8
+"""Seconds after an answer in which Escape does nothing: seeing the end and taking back a key takes about half of it."""
+
+
+def _stop(screen: "ChatScreen") -> None:
+    # To stop the first load ends the program, and what was typed meanwhile is lost: only Ctrl-C does that.
+    if (screen.ready is not None and stop(screen)) or _just_ended(screen):
+        return
+    (screen.prompt if screen.transcript.has_focus else screen.transcript).focus()
+    # Only what is selected from here on has its keys: letters go to the prompt else.
+    screen.transcript.forget_selection()
+
+
+def _just_ended(screen: "ChatScreen") -> bool:
+    """Tell whether Escape was meant for an answer that ended by itself meanwhile."""
+    at_prompt = screen.prompt.has_focus_within
+    return at_prompt and screen.ended_at is not None and screen.now() - screen.ended_at < MOMENT
+
+
+def _interrupt(screen: "ChatScreen") -> None:
+    twice, screen.leaving = screen.leaving, False
+    if _copy_selected(screen) or stop(screen):
+        return
+    if twice:
+        screen.app.exit(INTERRUPTED)
+    else:
+        screen.leaving = True
+        screen.app.notify("Press Ctrl-C again to leave.", markup=False)
+
+
+def _copy_selected(screen: "ChatScreen") -> bool:
+    """Copy what is selected in the prompt, else among the messages, and select it no longer; False where nothing is."""
+    area = screen.query_one(PromptArea)
+    typed = area.selected_text if area.has_focus else ""
+    selected = area.pastes.expand(typed) or screen.get_selected_text()
+    if not selected:
+        return False
+    copy(screen, selected, "the selected text")
+    if typed:
+        area.move_cursor(area.cursor_location)
+    else:
+        screen.clear_selection()
+    return True
+
+
+def _end(screen: "ChatScreen") -> None:
+    if screen.prompt.text:
+        screen.app.notify("The prompt is not empty; Ctrl-Q leaves anyway.", markup=False)
+    else:
+        screen.app.exit(0)
+
+
+def _panel(screen: "ChatScreen") -> None:
+    screen.panel_wanted = not screen.panel_shown
+    screen.lay_out()
+
+
+def _provenance(screen: "ChatScreen") -> None:
+    screen.transcript.provenance = not screen.transcript.provenance
+    screen.show_flow()
+
+
+def _edit_last(screen: "ChatScreen") -> None:
+    branch = screen.dialogue.record.branch()
+    if branch:
+        edit(screen, branch[-1].id)
+
+
+def _copy_last(screen: "ChatScreen") -> None:
+    answers = [entry for entry in screen.dialogue.record.branch() if entry.role == "assistant"]
+    if answers:
+        copy(screen, answers[-1].parts.said, "the last answer")
+
+
+ACTIONS: Mapping[str, Callable[["ChatScreen"], None]] = {
+    "stop": _stop,
+    "interrupt": _interrupt,
+    "help": lambda screen: show_help(screen.app),
+    "panel": _panel,
+    "provenance": _provenance,
+    "replay": lambda screen: replay(screen, screen.transcript.selected),
+    "regenerate": regenerate,
+    "edit_last": _edit_last,
+    "sessions": find_session,
+    "models": pick_model,
+    "drafts": pick_draft,
+    "new": new_conversation,
+    "copy_last": _copy_last,
+    "palette": lambda screen: screen.app.action_command_palette(),
+    "end": _end,
+    "leave": lambda screen: screen.app.exit(0),
+}
+
+_TO_THE_PROMPT_FIRST = ("chat.stop", "chat.end")
+"""Keys that mean something else to a prompt with text in it."""
+BINDINGS: list[BindingType] = [
+    # Vim's, and the key of the saved conversations, which would take it: the first one that means something counts.
+    Binding("ctrl+r", "redo_in_vim", "Redo", show=False, priority=True),
+    *(
+        Binding(
+            key.default,
+            f"does('{key.action}')",
+            key.label or key.help,
+            id=name,
+            show=bool(key.label),
+            priority=name not in _TO_THE_PROMPT_FIRST,
+        )
+        for name, key in KEYS.items()
+    ),
+]
+"""The keys of the chat screen."""

@@ -1,0 +1,125 @@
+"""The chat as an app: the terminal, the theme, the keys, and the way out."""
+
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, ClassVar
+
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.events import Event, Key, Paste
+from textual.screen import Screen
+
+from app.chat_input.keys import KEYS
+from app.chat_input.themes import theme_for
+from app.engine.runtime.load import LoadPlan
+from app.flags.request import Request
+from app.shell.paths import log_file
+from app.shell.safe_text import shown
+from app.shell.terminal import Terminal
+from app.ui.chat.chat_screen import ChatScreen
+from app.ui.chat.link import EngineLink, Link, Post
+from app.ui.chat.mailbox import Mailbox
+from app.ui.chat.messages import MailCame
+from app.ui.drawing.turns import keep_turns_short
+from app.ui.prompt.typed_text import meet_typing
+from app.ui.terminal.terminal_guard import leave_at_signals, terminal_to_itself
+from app.ui.terminal.terminal_keys import driver_class
+from models.errors import LocalspecError
+
+MakeLink = Callable[[LoadPlan, Post], Link]
+
+
+class ChatApp(App[int]):
+    """The app around the chat screen."""
+
+    CSS_PATH = "../styles.tcss"
+    TITLE = "localspec"
+    ENABLE_COMMAND_PALETTE = True
+    # The screen has its own way out.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+q", "quit", "Leave", show=False, priority=False),
+    ]
+
+    def __init__(self, request: Request, make_link: MakeLink, now: Callable[[], float] = time.monotonic) -> None:
+        """Take what was asked for, what makes an engine, and a clock."""
+        super().__init__(driver_class=driver_class())
+        self.request = request
+        self.chat: ChatScreen | None = None
+        self.failure: LocalspecError | None = None
+        """Why there could be no chat."""
+        self.last_words: list[str] = []
+        """What the user should know about the saving, found out when the screen was gone."""
+        self.mailbox = Mailbox(self._wake)
+        self._make_link = make_link
+        self._now = now
+        self.theme = theme_for(request.screen.theme)
+        self.set_keymap(request.screen.keys)
+
+    def on_mount(self) -> None:
+        """Open the chat; a signal ends it in order."""
+        link = self._make_link(self.request.plan, self.mailbox.put)
+        self.chat = ChatScreen(self.request, link, self.mailbox, self._now)
+        self.push_screen(self.chat)
+        leave_at_signals(self.exit)
+
+    def on_unmount(self) -> None:
+        """Write down what is left, and free the models."""
+        if self.chat is None:
+            # The screen could not be made: whoever ends the app tells why.
+            return
+        self.failure = self.chat.failure
+        record = self.chat.dialogue.record
+        record.close()
+        self.last_words = record.notes()
+        self.chat.link.close()
+
+    def exit(self, *result: Any, **details: Any) -> None:
+        """Leave in order, by a key, a command or a signal.
+
+        The model stops first: one whose passes take no time would leave the screen and the disk no time either, and
+        who closes a terminal waits a few seconds at most before what is still there is killed.
+        """
+        if self.chat is not None:
+            self.chat.link.stop()
+        super().exit(*result, **details)
+
+    async def action_quit(self) -> None:
+        """Leave in order, also by Textual's own keys."""
+        self.exit(0)
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Offer what the keys do by name."""
+        if isinstance(screen, ChatScreen):
+            for key in KEYS.values():
+                yield SystemCommand(key.help, "", partial(screen.action_does, key.action))
+
+    async def on_event(self, event: Event) -> None:
+        """Let what is typed reach the prompt of the chat, in the order it was typed, wherever the focus is."""
+        if isinstance(event, Key | Paste) and not event.is_forwarded and isinstance(self.screen, ChatScreen):
+            meet_typing(self.screen, event)
+        await super().on_event(event)
+
+    def notify(self, message: str, *, title: str = "", **options: Any) -> None:
+        """Show a notice, with a sign for what a terminal would obey."""
+        super().notify(shown(message), title=shown(title), **options)
+
+    def _wake(self) -> None:
+        # After the screen is gone the engine may still have a word to say.
+        if self.is_running and self.chat is not None:
+            self.chat.post_message(MailCame())
+
+
+def run_screen(request: Request) -> int:
+    """Chat on a screen until the user leaves; return the exit code. Raises LocalspecError where there is no chat."""
+    app = ChatApp(request, EngineLink)
+    keep_turns_short()
+    with terminal_to_itself():
+        code = app.run()
+    for note in app.last_words:
+        Terminal().warn(note)
+    if app.failure is not None:
+        raise app.failure
+    if not isinstance(code, int):
+        raise LocalspecError("The screen failed.", hint=f"See {log_file()} for details, and please report it.")
+    return code

@@ -1,0 +1,239 @@
+"""The slash commands of the chat screen: what `app.chat_input.input_text` takes for one never reaches the model, known or not."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from app.chat_input.settings import setting_values, with_setting
+from app.chat_input.themes import THEMES
+from app.history.chat_commands import save_conversation, saved_conversations
+from app.ui.chat.conversing import (
+    copy,
+    edit,
+    find_session,
+    new_conversation,
+    redo,
+    regenerate,
+    replay,
+    resume,
+    switch_branch,
+    undo,
+)
+from app.ui.chat.help import show_help
+from app.ui.chat.pickers import change_draft, change_model, change_strict, pick_draft, pick_model
+from app.wording.report import table
+from drafters.registry import HELP as DRAFTERS
+from models.errors import UsageError
+from models.sampling.accept import Accept
+from models.text.thoughts import Effort
+
+if TYPE_CHECKING:
+    from app.ui.chat.chat_screen import ChatScreen
+
+_SYNONYMS = {"exit": "quit", "bye": "quit", "q": "quit", "?": "help", "retry": "regen", "clear": "new", "s": "stats"}
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A slash command."""
+
+    run: Callable[["ChatScreen", str], None]
+    argument: str
+    help: str
+
+
+def run_command(screen: "ChatScreen", line: str) -> None:
+    """Run the command in a line such as "/set temp 0.2"; an unknown one is in the prompt again. Raises UsageError."""
+    # Not at a space alone: a long argument begins on a line of its own.
+    name, argument = [*line[1:].split(maxsplit=1), "", ""][:2]
+    name = _SYNONYMS.get(name, name)
+    if name not in COMMANDS:
+        screen.prompt.restore()
+        raise UsageError(
+            f"Unknown command /{name}.", hint="/help lists the commands. Start with a space to send it to the model."
+        )
+    COMMANDS[name].run(screen, argument.strip())
+
+
+def complete_argument(command: str, partial: str) -> Sequence[str]:
+    """Return what the argument of a command can be."""
+    known: dict[str, Sequence[str]] = {
+        "draft": ("auto", "suffix", "lookup", "off"),
+        "theme": tuple(THEMES),
+        "set": (*_SETTINGS, *(f"accept {rule}" for rule in Accept), *(f"think {it}" for it in Effort), "form off"),
+        "system": ("off",),
+        "strict": _ON_OFF,
+    }
+    return [value for value in known.get(command, ()) if value.startswith(partial)]
+
+
+def _edit(screen: "ChatScreen", argument: str) -> None:
+    branch = [entry for entry in screen.dialogue.record.branch() if entry.role == "user"]
+    back = _count("edit", argument, len(branch))
+    if branch:
+        edit(screen, branch[-back].id)
+
+
+def _branch(screen: "ChatScreen", _: str) -> None:
+    key = screen.transcript.selected
+    if key is None and redo(screen):
+        return
+    branch = screen.dialogue.record.branch()
+    if key is None and branch:
+        # The last place where there is a choice.
+        key = next((e.id for e in reversed(branch) if len(screen.dialogue.alternatives(e.id)) > 1), branch[-1].id)
+    if key is not None:
+        switch_branch(screen, key)
+
+
+def _system(screen: "ChatScreen", argument: str) -> None:
+    if argument:
+        screen.dialogue.instruct(None if argument == "off" else argument)
+        screen.note("The system prompt changes with the next answer.")
+    else:
+        screen.output(screen.dialogue.system or "No system prompt.")
+
+
+def _stats(screen: "ChatScreen", _: str) -> None:
+    last = screen.dialogue.last
+    screen.output("No answer yet." if last is None else table(last.stats, last.drafter, last.accept))
+
+
+def _draft(screen: "ChatScreen", argument: str) -> None:
+    if argument:
+        change_draft(screen, argument)
+    else:
+        pick_draft(screen)
+
+
+def _model(screen: "ChatScreen", argument: str) -> None:
+    if argument:
+        change_model(screen, argument)
+    else:
+        pick_model(screen)
+
+
+def _spec(screen: "ChatScreen", _: str) -> None:
+    screen.link.explain(screen.dialogue.settings)
+
+
+def _explain(screen: "ChatScreen", argument: str) -> None:
+    screen.link.walk(_count("explain", argument, 9999))
+
+
+def _set(screen: "ChatScreen", argument: str) -> None:
+    name, _, value = argument.partition(" ")
+    values = setting_values(screen.dialogue.settings)
+    if not argument:
+        screen.output("\n".join(f"  {name:<18}{value}" for name, value in values.items()))
+        return
+    screen.dialogue.settings = with_setting(screen.dialogue.settings, name, value.strip())
+    screen.note(f"{name} is {setting_values(screen.dialogue.settings)[name]}.")
+
+
+def _strict(screen: "ChatScreen", argument: str) -> None:
+    if not argument:
+        state = "on" if screen.request.plan.strict else "off"
+        screen.note(f"Strict is {state}: when on, only passes that were checked to be exact to the last bit are used.")
+    elif argument in _ON_OFF:
+        change_strict(screen, strict=argument == "on")
+    else:
+        raise UsageError(f"/strict can't take '{argument}'.", hint="Expected on or off.")
+
+
+def _title(screen: "ChatScreen", argument: str) -> None:
+    screen.dialogue.record.name(argument)
+    conversation = screen.dialogue.record.conversation
+    screen.note(conversation.title if conversation else "The conversation is empty.")
+
+
+def _save(screen: "ChatScreen", argument: str) -> None:
+    screen.note(f"Saved as {save_conversation(screen.dialogue.record, argument)}.")
+
+
+def _search(screen: "ChatScreen", argument: str) -> None:
+    screen.output(saved_conversations(argument))
+
+
+def _resume(screen: "ChatScreen", argument: str) -> None:
+    if argument:
+        resume(screen, argument)
+    else:
+        find_session(screen)
+
+
+def _copy(screen: "ChatScreen", argument: str) -> None:
+    answers = [entry for entry in screen.dialogue.record.branch() if entry.role == "assistant"]
+    back = _count("copy", argument, len(answers))
+    if answers:
+        copy(screen, answers[-back].parts.said, "the answer")
+
+
+def _thoughts(screen: "ChatScreen", _: str) -> None:
+    screen.transcript.action_thoughts()
+
+
+def _code(screen: "ChatScreen", argument: str) -> None:
+    blocks = [block for key in screen.transcript.message_keys() for block in screen.transcript.code_blocks(key)]
+    back = _count("code", argument, len(blocks))
+    if blocks:
+        copy(screen, blocks[-back], "the code block")
+
+
+def _theme(screen: "ChatScreen", argument: str) -> None:
+    if argument not in THEMES:
+        raise UsageError(f"Unknown theme '{argument}'.", hint=f"The themes are: {', '.join(THEMES)}.")
+    screen.app.theme = THEMES[argument]
+
+
+def _vim(screen: "ChatScreen", _: str) -> None:
+    screen.prompt.vim = not screen.prompt.vim
+    screen.note("The prompt uses vim keys." if screen.prompt.vim else "The prompt uses ordinary keys.")
+
+
+def _count(command: str, argument: str, most: int) -> int:
+    """Read which one is meant, the last being 1."""
+    if not re.fullmatch("|[1-9][0-9]{0,3}", argument):
+        raise UsageError(f"/{command} can't take '{argument}'.", hint=f"/{command} 2 is the last but one.")
+    if not most:
+        raise UsageError("There is none yet.")
+    if int(argument or 1) > most:
+        raise UsageError(f"There are only {most}.", hint=f"/{command} {most} is the first.")
+    return int(argument or 1)
+
+
+_ON_OFF = ("on", "off")
+_SETTINGS = (
+    "temp", "top-k", "top-p", "min-p", "repeat-penalty", "frequency-penalty", "presence-penalty", "repeat-last-n",
+    "seed", "draft-max", "predict", "accept", "think", "form off",
+)  # fmt: skip
+COMMANDS: Mapping[str, Command] = {
+    "help": Command(lambda screen, _: show_help(screen.app), "", "all keys and commands"),
+    "new": Command(lambda screen, _: new_conversation(screen), "", "start a new conversation"),
+    "regen": Command(lambda screen, _: regenerate(screen), "", "answer the last message again, with the next seed"),
+    "undo": Command(lambda screen, _: undo(screen), "", "forget the last message and its answer"),
+    "edit": Command(_edit, "[N]", "edit your last message, or the N-th last, and send it again"),
+    "branch": Command(_branch, "", "switch to another branch: what was regenerated, edited or undone"),
+    "system": Command(_system, "[TEXT|off]", "show or change the system prompt"),
+    "model": Command(_model, "[FILE]", "choose another model"),
+    "draft": Command(_draft, "[DRAFTER]", f"choose the drafter: {DRAFTERS}"),
+    "set": Command(_set, "[NAME VALUE]", "show or change sampling, draft-max, predict, accept, think, form"),
+    "strict": Command(_strict, "[on|off]", "use only passes that are checked to be exact to the last bit"),
+    "stats": Command(_stats, "", "all figures of the last answer"),
+    "spec": Command(_spec, "", "what drafting costs here, what it gained, and what follows from it"),
+    "explain": Command(_explain, "[N]", "walk through the last round that drafted, or the N-th last"),
+    "replay": Command(
+        lambda screen, _: replay(screen, screen.transcript.selected), "", "step through an answer, round by round"
+    ),
+    "copy": Command(_copy, "[N]", "copy the last answer, or the N-th last"),
+    "thoughts": Command(_thoughts, "", "show or hide what the model thought before its answers"),
+    "code": Command(_code, "[N]", "copy the last code block, or the N-th last"),
+    "title": Command(_title, "[TEXT]", "show or change the title of this conversation"),
+    "save": Command(_save, "FILE", "write this conversation to a new file, as Markdown, or as JSON for .json"),
+    "resume": Command(_resume, "[ID]", "find and continue a saved conversation"),
+    "history": Command(_search, "[WORDS]", "list saved conversations, or search in them"),
+    "theme": Command(_theme, "NAME", f"change the colours: {', '.join(THEMES)}"),
+    "vim": Command(_vim, "", "switch vim keys in the prompt on or off"),
+    "quit": Command(lambda screen, _: screen.app.exit(0), "", "leave"),
+}

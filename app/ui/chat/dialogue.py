@@ -1,0 +1,93 @@
+"""The conversation behind the chat screen: what was said, what is asked next. It knows no widget and no thread."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from app.engine.conversation.messages import Ended, Said
+from app.engine.decoding.request import Question
+from app.history.branch import answered, beside
+from app.history.recorder import Recorder
+from app.history.records import Entry
+from app.history.rounds import AnswerRounds, unpack
+from models.text.prompts import Message
+
+
+class Dialogue:
+    """What is said, on which branch, and how answers are asked for."""
+
+    def __init__(self, settings: Question, system: str | None, usual_system: str | None = None) -> None:
+        """Take how to answer, the turns still to come, and what the model is told first, here and in new ones."""
+        self.settings = replace(settings, watch=True)
+        self.system, self._usual_system = system, usual_system
+        self.record = Recorder()
+        self.drafter = "off"
+        self.last: Ended | None = None
+        """The last answer, for /stats."""
+
+    def instruct(self, system: str | None) -> None:
+        """Tell the model something else first, or nothing, from the next answer on."""
+        self.system = self._usual_system = system
+
+    def clear(self) -> None:
+        """Let the next question start a new conversation."""
+        self.system = self._usual_system
+        self.record.clear()
+
+    def ask(self, text: str, instead_of: int | None = None, typed: str | None = None) -> Question:
+        """Return the question after a message of the user, which may stand in the place of an earlier one.
+
+        `typed` is what was typed for it, if that is another text.
+        """
+        self.record.ask(text, self.system, instead_of=instead_of, typed=typed)
+        return self._begin()
+
+    def again(self) -> Question | None:
+        """Return the last question once more, with the next seed; None when nothing was asked."""
+        if not self.record.branch():
+            return None
+        sampling = self.settings.sampling
+        self.settings = replace(self.settings, sampling=replace(sampling, seed=sampling.seed + 1))
+        self.record.again()
+        return self._begin()
+
+    def hear(self, message: Said | Ended) -> int | None:
+        """Take a piece of the answer; return its entry."""
+        entry = self.record.growing
+        if isinstance(message, Ended):
+            self.last = message
+        self.record.hear(message)
+        return entry
+
+    def resumed(self) -> tuple[Question, Sequence[Sequence[int]]]:
+        """Return the conversation so far as a question, and the tokens of its answers, for the engine to recall."""
+        return self._question(), self.record.spelled()
+
+    def rounds(self, entry: Entry) -> AnswerRounds | None:
+        """Return how an answer's rounds went; None where that is not known."""
+        return unpack(entry.answer.rounds) if entry.answer else None
+
+    def alternatives(self, entry: int) -> list[Entry]:
+        """Return what stands in the place of an entry: itself, what was regenerated, and what was edited.
+
+        What came to nothing is none of them: from a message without an answer no conversation can go on.
+        """
+        known = self.record.entries
+        return beside(answered(list(known.values())), known[entry]) if entry in known else []
+
+    def undone(self) -> Entry | None:
+        """Return the message that follows the current branch, the latest if there are several; None: none does."""
+        conversation = self.record.conversation
+        if conversation is None:
+            return None
+        known = answered(list(self.record.entries.values()))
+        following = [entry for entry in known if entry.parent == conversation.leaf]
+        return max(following, key=lambda entry: entry.created, default=None)
+
+    def _begin(self) -> Question:
+        question = self._question()
+        self.record.begin(question, self.drafter)
+        return question
+
+    def _question(self) -> Question:
+        system = (Message("system", self.system),) if self.system else ()
+        return replace(self.settings, turns=(*system, *self.record.turns()))

@@ -1,0 +1,46 @@
+"""What to do when this program itself fails: the log has the whole story, it goes on."""
+
+import functools
+import logging
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from app.shell.paths import log_file
+from models.errors import LocalspecError
+
+_log = logging.getLogger("localspec.ui")
+
+
+def survived(
+    handler: Callable[..., Awaitable[None] | None],
+) -> Callable[..., Awaitable[None]]:
+    """Make a screen's handler tell its failures; Textual would otherwise take the screen down with them."""
+
+    @functools.wraps(handler)
+    async def guarded(self: Any, *arguments: Any) -> None:
+        try:
+            result = handler(self, *arguments)
+            if result is not None:
+                await result
+        except Exception as error:
+            self.fail(told(error))
+
+    return guarded
+
+
+def told(error: Exception) -> LocalspecError:
+    """Return what to tell of an error; one that nobody foresaw is logged whole."""
+    if isinstance(error, LocalspecError):
+        return error
+    _log.error("%s", "".join(traceback.format_exception(error)))
+    return unexpected(error)
+
+
+def unexpected(error: BaseException) -> LocalspecError:
+    """Return a failure of this program as an error to be shown."""
+    return LocalspecError(
+        "Internal error in localspec; you can go on.",
+        cause=f"{type(error).__name__}: {error}",
+        hint=f"See {log_file()} for details, and please report it.",
+    )

@@ -1,0 +1,72 @@
+"""The help screen: every key and every command, from the declarations that make them work."""
+
+from typing import Any, ClassVar
+
+from rich.table import Table
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Label, Static
+
+from app.chat_input.keys import KEYS
+from app.ui.chat.key_pages import bound_keys, key_rows, page_table
+
+_TYPING = (
+    ("enter", "Send"),
+    ("ctrl+j, shift+enter, alt+enter", "Start a new line"),
+    ("up, down", "Messages sent before, at the first and last line"),
+    ("ctrl+z, ctrl+shift+z", "Undo, redo"),
+    ("ctrl+g", "Open the prompt in your editor"),
+    ("@name", "Attach a file; @name:10-40 some of its lines"),
+)
+_MESSAGES = (
+    ("up, down", "Choose a message"),
+    ("n, p", "Next or previous code block"),
+    ("y", "Copy the message or the code block"),
+    ("e", "Edit the message and send it again, on a branch"),
+    ("b", "Switch to another branch of the message"),
+    ("r", "Step through the answer, round by round"),
+    ("t", "Show or hide what the model thought before its answers"),
+)
+
+
+def show_help(app: App[Any]) -> None:
+    """Open the help screen."""
+    app.push_screen(HelpScreen())
+
+
+class HelpScreen(ModalScreen[None]):
+    """Shows keys and commands until a key closes it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,f1", "dismiss", "Close", id="help.close"),
+    ]
+
+    def compose(self) -> ComposeResult:
+        """Lay out the screen."""
+        with VerticalScroll(classes="dialog", id="help"):
+            yield Label("Keys", classes="title")
+            yield Static(self._keys())
+            yield Label("In the prompt", classes="title")
+            yield Static(page_table(_TYPING))
+            yield Label("In the messages", classes="title")
+            yield Static(page_table(_MESSAGES))
+            yield Label("Commands", classes="title")
+            yield Static(_commands())
+
+    def on_mount(self) -> None:
+        """Let the keys scroll."""
+        self.query_one(VerticalScroll).focus()
+
+    def _keys(self) -> Table:
+        """Return the keys of the chat as they are now: they may have been remapped."""
+        chat = next(screen for screen in reversed(self.app.screen_stack) if screen is not self)
+        return page_table(key_rows(KEYS, bound_keys(chat, KEYS)))
+
+
+def _commands() -> Table:
+    # Imported late: the commands can open this screen.
+    from app.ui.chat.commands import COMMANDS
+
+    return page_table((f"/{name} {command.argument}".rstrip(), command.help) for name, command in COMMANDS.items())

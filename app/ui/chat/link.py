@@ -1,0 +1,121 @@
+"""The engine as a screen uses it: jobs go in at once, what they say is posted, and one that runs can be stopped.
+
+Listeners are called on the engine's thread; posting is all they do, so the screen never slows the model down.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+from app.engine.conversation import messages as engine
+from app.engine.decoding.request import Question
+from app.engine.decoding.round import Clock
+from app.engine.runtime.load import LoadPlan, Progress
+from app.engine.runtime.thread import Engine, Steps, Ticket
+from app.engine.runtime.worker import Worker
+from app.ui.chat.messages import Heard, LoadProgress, Mail
+from drafters.registry import DrafterSpec
+
+Post = Callable[[Mail], object]
+
+
+class Link(Protocol):
+    """What a screen needs of an engine; each call returns the number of its job, which its messages carry."""
+
+    def load(self, plan: LoadPlan | None = None) -> int:
+        """Load what a plan names, at first the one given at the start; what is loaded stays if that fails."""
+
+    def use_drafter(self, spec: DrafterSpec) -> int:
+        """Change the drafter; the old one stays if that fails."""
+
+    def answer(self, question: Question) -> int:
+        """Answer a question."""
+
+    def recall(self, conversation: Question, spelled: Sequence[Sequence[int]]) -> int:
+        """Remember in which tokens the answers of a conversation were given."""
+
+    def explain(self, settings: Question) -> int:
+        """Tell what drafting costs here, what came of it, and what follows under the settings of the next answer."""
+
+    def walk(self, back: int | None) -> int:
+        """Tell how a round of the last answer was judged."""
+
+    def stop(self) -> None:
+        """Call off whatever was asked for and is not over."""
+
+    def close(self) -> None:
+        """Free the models."""
+
+
+Work = Callable[[Worker, Progress], Steps]
+"""A job that may tell what is being read."""
+
+
+class EngineLink:
+    """The engine's thread, seen from a screen."""
+
+    def __init__(self, plan: LoadPlan, post: Post, clock: Clock = time.perf_counter) -> None:
+        """Take what to load, who takes a message from any thread, and the clock of all figures."""
+        self._engine = Engine(lambda abort: Worker(plan, abort, clock))
+        self._post = post
+        self._jobs = 0
+        self._lock = threading.Lock()
+        self._open: dict[int, Ticket] = {}
+
+    def load(self, plan: LoadPlan | None = None) -> int:
+        """Load what a plan names, at first the one given at the start."""
+        return self._submit(lambda worker, progress: worker.load(progress, plan))
+
+    def use_drafter(self, spec: DrafterSpec) -> int:
+        """Change the drafter."""
+        return self._submit(lambda worker, progress: worker.use_drafter(spec, progress))
+
+    def answer(self, question: Question) -> int:
+        """Answer a question."""
+        return self._submit(lambda worker, _: worker.answer(question))
+
+    def recall(self, conversation: Question, spelled: Sequence[Sequence[int]]) -> int:
+        """Remember in which tokens the answers of a conversation were given."""
+        return self._submit(lambda worker, _: worker.recall(conversation, spelled))
+
+    def explain(self, settings: Question) -> int:
+        """Tell what drafting costs here, and what follows."""
+        return self._submit(lambda worker, _: worker.explain(settings))
+
+    def walk(self, back: int | None) -> int:
+        """Tell how a round of the last answer was judged."""
+        return self._submit(lambda worker, _: worker.walk(back))
+
+    def stop(self) -> None:
+        """Call off whatever was asked for and is not over."""
+        with self._lock:
+            tickets = list(self._open.values())
+        for ticket in tickets:
+            self._engine.cancel(ticket)
+
+    def close(self) -> None:
+        """Free the models."""
+        self._engine.close()
+
+    def _submit(self, work: Work) -> int:
+        self._jobs += 1
+        number = self._jobs
+        # Held until the ticket is in its place: a quick job may be over before it is.
+        with self._lock:
+            job = partial(self._work, number, work)
+            self._open[number] = self._engine.submit(job, partial(self._heard, number))
+        return number
+
+    def _work(self, number: int, work: Work, worker: Worker) -> Steps:
+        return work(worker, partial(self._progressed, number))
+
+    def _heard(self, number: int, said: engine.Message | None) -> None:
+        if said is None:
+            with self._lock:
+                del self._open[number]
+        self._post(Heard(number, said))
+
+    def _progressed(self, number: int, name: str, fraction: float | None) -> None:
+        self._post(LoadProgress(number, name, fraction))

@@ -1,0 +1,141 @@
+"""What becomes of each message of the engine on the chat screen."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from app.chat_input.settings import draft_length_text, form_note, thinking_note
+from app.engine.conversation import messages as engine
+from app.engine.conversation.messages import Ended, Explained, Failed, Ready, Said, Walked, Watched
+from app.engine.conversation.session import Reading
+from app.engine.decoding.origins import origins
+from app.flags.request import Request
+from app.history.recorder import source_of, start_recorder
+from app.ui.chat.conversing import add_entry, bring_unanswered, take_back, unsaid
+from app.wording.explanation import explanation_text
+from app.wording.report import ending_note, summary, unfinished_note
+from app.wording.walk_text import walk_text
+from models.library.catalog import STARTER
+
+if TYPE_CHECKING:
+    from app.ui.chat.chat_screen import ChatScreen
+
+
+def hear(screen: "ChatScreen", message: engine.Message) -> None:
+    """Do what a message asks for."""
+    _HANDLERS[type(message)](screen, message)
+
+
+def _on_ready(screen: "ChatScreen", ready: Ready) -> None:
+    first, screen.ready = screen.ready is None, ready
+    screen.request = replace(screen.request, plan=screen.wanted)
+    screen.dialogue.drafter = ready.drafter
+    screen.flow.ready(ready)
+    if screen.loads_target:
+        # Its context is a new one, also where it is the same model.
+        screen.flow.context_used = 0
+    # Also for a later model: a new conversation begins below it.
+    screen.transcript.greeting = _greeting(ready, screen.request)
+    if first:
+        _begin(screen, ready)
+    else:
+        screen.dialogue.record.model = ready.model
+        screen.dialogue.record.source = source_of(screen.request.plan.model)
+        screen.note(f"{ready.model}: {ready.description}, context {ready.context_size:,}, drafter {ready.drafter}")
+    for note in (*ready.notes, *ready.chat_notes):
+        screen.note(note)
+    screen.link.recall(*screen.dialogue.resumed())
+
+
+def _begin(screen: "ChatScreen", ready: Ready) -> None:
+    """Take over a conversation that goes on, or begin one."""
+    request, dialogue = screen.request, screen.dialogue
+    dialogue.record = start_recorder(ready.model, request.plan.model, request.resumed, saved=request.saved, wait=0)
+    for entry in dialogue.record.branch():
+        add_entry(screen, entry)
+    if request.resumed is not None:
+        bring_unanswered(screen, request.resumed)
+    if dialogue.record.private:
+        screen.note("Private: nothing of this chat is saved.")
+    if note := form_note(request.settings):
+        screen.note(note)
+
+
+def _on_reading(screen: "ChatScreen", reading: Reading) -> None:
+    screen.flow.reading = reading
+    screen.show_flow()
+
+
+def _on_said(screen: "ChatScreen", said: Said) -> None:
+    entry = screen.dialogue.hear(said)
+    screen.flow.hear(said, screen.now())
+    if entry is not None:
+        screen.transcript.append(entry, said.text, said.lengths, origins(said.round))
+
+
+def _on_watched(screen: "ChatScreen", watched: Watched) -> None:
+    screen.flow.hear(watched, screen.now())
+    screen.show_flow()
+
+
+def _on_ended(screen: "ChatScreen", ended: Ended) -> None:
+    entry = screen.dialogue.hear(ended)
+    screen.flow.hear(ended, screen.now())
+    if entry is None:
+        return
+    if ended.answer:
+        screen.transcript.append(entry, ended.text)
+        said = bool(screen.dialogue.record.entries[entry].parts.said)
+        formed = said and screen.dialogue.settings.grammar is not None
+        notes = [
+            ending_note(ended.finish, in_chat=True, formed=formed),
+            None if said else unfinished_note(ended.finish),
+        ]
+        screen.transcript.finish(entry, " ".join(filter(None, [*notes, summary(ended)])))
+    else:
+        unsaid(screen, told=True)
+    screen.show_flow()
+
+
+def _on_failed(screen: "ChatScreen", failed: Failed) -> None:
+    if screen.busy == "answering":
+        screen.dialogue.record.fail()
+        unsaid(screen)
+    if screen.ready is None:
+        # Nothing to chat with: the way out is the one of every other command.
+        screen.failure = failed.error
+        screen.app.exit(failed.error.exit_code)
+        return
+    screen.wanted = screen.request.plan
+    take_back(screen)
+    screen.fail(failed.error)
+
+
+def _on_explained(screen: "ChatScreen", explained: Explained) -> None:
+    # Only now: what was asked while a model or a drafter was loaded is answered by what came of that.
+    screen.note(f"Drafter {screen.dialogue.drafter}, {draft_length_text(screen.dialogue.settings)} per round.")
+    screen.output(explanation_text(explained.explanation))
+
+
+def _greeting(ready: Ready, request: Request) -> str:
+    lines = [f"{ready.model} is ready: {ready.description}, context {ready.context_size:,} tokens."]
+    if thinks := thinking_note(request.settings, ready.efforts):
+        lines.append(thinks)
+    if request.plan.model == STARTER:
+        lines.append(
+            "This small model is here for a first look. For real work, start with a GGUF file of your own: "
+            "localspec run FILE.gguf, and --draft TINY.gguf to speed it up. /model shows what is on this machine."
+        )
+    return "\n\n".join([*lines, "Type a message. F1 shows all keys, / all commands, @ attaches a file."])
+
+
+_HANDLERS: Mapping[type, Callable[["ChatScreen", Any], None]] = {
+    Ready: _on_ready,
+    Reading: _on_reading,
+    Said: _on_said,
+    Watched: _on_watched,
+    Ended: _on_ended,
+    Failed: _on_failed,
+    Explained: _on_explained,
+    Walked: lambda screen, said: screen.output(walk_text(said, "utf-8")),
+}

@@ -1,0 +1,156 @@
+"""Choosing another model, and who guesses for it, with what is known of each file before it is loaded."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widgets import Input, Label, OptionList
+from textual.widgets.option_list import Option
+
+from app.ui.chat.choice_lines import choice_lines
+from app.ui.chat.choices import Choice, draft_choices, model_choices
+from app.ui.chat.conversing import is_busy
+from app.ui.chat.failures import told
+from drafters.registry import parse_drafter
+from models.errors import UsageError
+
+if TYPE_CHECKING:
+    from app.ui.chat.chat_screen import ChatScreen
+
+
+class PickerScreen(ModalScreen[str | None]):
+    """Returns the name of what was chosen; None: nothing was."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", "Close", id="picker.close"),
+        Binding("down", "move(1)", "Next", id="picker.down", priority=True, show=False),
+        Binding("up", "move(-1)", "Previous", id="picker.up", priority=True, show=False),
+    ]
+
+    @dataclass
+    class Listed(Message):
+        """What there is to choose from, and what went wrong, if anything."""
+
+        choices: Sequence[Choice]
+        problem: str = ""
+
+    def __init__(self, title: str, hint: str, choices: partial[list[Choice]]) -> None:
+        """Take the title, what may be typed instead, and what finds the choices: it may take a while."""
+        super().__init__()
+        self._title = title
+        self._hint = hint
+        self._find = choices
+        self._choices: Sequence[Choice] = ()
+
+    def compose(self) -> ComposeResult:
+        """Lay out the screen."""
+        with Vertical(classes="dialog", id="picker"):
+            yield Label(self._title, classes="title", markup=False)
+            yield Input(placeholder=self._hint, id="name")
+            yield OptionList(id="choices", markup=False)
+            yield Label("Looking …", classes="keys", id="picker-note", markup=False)
+
+    def on_mount(self) -> None:
+        """Look what there is."""
+        self.look()
+
+    @work(thread=True)
+    def look(self) -> None:
+        """Read the headers on a thread of its own: there may be hundreds of files."""
+        try:
+            listed = self.Listed(self._find())
+        except Exception as error:  # one that left this thread would end the app
+            listed = self.Listed((), told(error).title)
+        self.post_message(listed)
+
+    @on(Listed)
+    def _listed(self, event: Listed) -> None:
+        self._choices = event.choices
+        self._narrow(self.query_one(Input).value)
+        self.query_one("#picker-note", Label).update(event.problem or "Enter chooses, Escape closes")
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        self._narrow(event.value)
+
+    @on(Input.Submitted)
+    def _entered(self, event: Input.Submitted) -> None:
+        choices = self.query_one(OptionList)
+        if choices.highlighted is not None:
+            self.dismiss(choices.get_option_at_index(choices.highlighted).id)
+        elif event.value.strip() and not choices.option_count:
+            self.dismiss(event.value.strip())
+
+    @on(OptionList.OptionSelected)
+    def _chosen(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option.id)
+
+    def action_move(self, lines: int) -> None:
+        """Move the highlight while the cursor stays in the name."""
+        choices = self.query_one(OptionList)
+        if lines > 0:
+            choices.action_cursor_down()
+        else:
+            choices.action_cursor_up()
+
+    def _narrow(self, typed: str) -> None:
+        """Show the choices that have every word that was typed."""
+        words = typed.lower().split()
+        fit = [line for line in choice_lines(self._choices) if all(word in _searched(line.choice) for word in words)]
+        listed = self.query_one(OptionList)
+        listed.clear_options()
+        listed.add_options(Option(line, id=line.choice.name, disabled=not line.choice.usable) for line in fit)
+        listed.highlighted = next((place for place, line in enumerate(fit) if line.choice.usable), None)
+
+
+def pick_model(screen: "ChatScreen") -> None:
+    """Let the user choose another target."""
+    picker = PickerScreen(
+        "Models on this machine", "Part of a name, or the path of a GGUF file", partial(model_choices)
+    )
+    screen.app.push_screen(picker, partial(screen.chosen, change_model))
+
+
+def pick_draft(screen: "ChatScreen") -> None:
+    """Let the user choose who guesses."""
+    find = partial(draft_choices, screen.request.plan.model)
+    picker = PickerScreen("Drafter", "Part of a name, or the path of a small GGUF file", find)
+    screen.app.push_screen(picker, partial(screen.chosen, change_draft))
+
+
+def change_model(screen: "ChatScreen", name: str) -> None:
+    """Load another target; the one that is loaded stays until that is done, and if it fails."""
+    if is_busy(screen):
+        return
+    drafter = screen.request.plan.drafter
+    # A draft model speaks for one family: with another target, what needs no model guesses.
+    plan = replace(screen.request.plan, model=name, drafter=parse_drafter("auto") if drafter.model else drafter)
+    screen.load(plan)
+
+
+def change_draft(screen: "ChatScreen", name: str) -> None:
+    """Change who guesses; the old one stays if that fails."""
+    if is_busy(screen):
+        return
+    spec = parse_drafter(name)
+    screen.load(replace(screen.request.plan, drafter=spec), spec)
+
+
+def change_strict(screen: "ChatScreen", *, strict: bool) -> None:
+    """Load the model anew, with passes alone that are checked to be exact, or without that check."""
+    if is_busy(screen):
+        return
+    if strict and screen.dialogue.settings.allow_rounding:
+        raise UsageError("A strict chat and --allow-rounding contradict each other.", hint="Start without it.")
+    screen.load(replace(screen.request.plan, strict=strict))
+
+
+def _searched(choice: Choice) -> str:
+    return f"{choice.name} {choice.detail}".lower()

@@ -1,0 +1,1 @@
+"""Drawing shared by the screens: strips, wrapping, styles, time limits."""

@@ -1,0 +1,103 @@
+"""How tokens look by where they came from: a colour each, and a text style each, because a colour may not be seen."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any
+
+from rich.style import Style
+from rich.text import Text
+from textual.app import App
+
+from app.engine.decoding.origins import Origin
+
+
+class Palette(StrEnum):
+    """What colours a screen has to offer."""
+
+    DARK = "dark"
+    LIGHT = "light"
+    ANSI = "ansi"
+    """The terminal's own sixteen."""
+    NONE = "none"
+    """No colour at all: text styles alone."""
+
+
+_TEXT_STYLES = {
+    Origin.PLAIN: "",
+    Origin.MODEL: "bold",
+    Origin.SUFFIX: "underline",
+    Origin.LOOKUP: "bold underline",
+    Origin.MEMORY: "italic underline",
+    Origin.CHECKED: "bold italic",
+    Origin.SIBLING: "bold italic underline",
+    Origin.FORCED: "italic reverse",
+    Origin.OTHER: "italic",
+    Origin.REPLACEMENT: "reverse",
+    Origin.BONUS: "reverse underline",
+}
+_COLOURS = {
+    Palette.DARK: {
+        Origin.MODEL: "#7ee787",
+        Origin.SUFFIX: "#79c0ff",
+        Origin.LOOKUP: "#56d4dd",
+        Origin.MEMORY: "#a5b4fc",
+        Origin.CHECKED: "#e3b341",
+        Origin.SIBLING: "#d2a8ff",
+        Origin.FORCED: "#b0b8c1",
+        Origin.OTHER: "#c9d1d9",
+        Origin.REPLACEMENT: "#ff938a",
+        Origin.BONUS: "#f2cc60",
+    },
+    Palette.LIGHT: {
+        Origin.MODEL: "#116329",
+        Origin.SUFFIX: "#0550ae",
+        Origin.LOOKUP: "#0b5a66",
+        Origin.MEMORY: "#3b3fa3",
+        Origin.CHECKED: "#7a4b00",
+        Origin.SIBLING: "#6639ba",
+        Origin.FORCED: "#4d5762",
+        Origin.OTHER: "#424a53",
+        Origin.REPLACEMENT: "#a40e26",
+        Origin.BONUS: "#6b4400",
+    },
+    Palette.ANSI: {
+        Origin.MODEL: "green",
+        Origin.SUFFIX: "blue",
+        Origin.LOOKUP: "cyan",
+        Origin.MEMORY: "blue",
+        Origin.CHECKED: "yellow",
+        Origin.SIBLING: "magenta",
+        Origin.REPLACEMENT: "red",
+        Origin.BONUS: "yellow",
+    },
+    Palette.NONE: {},
+}
+
+
+def palette_of(app: App[Any]) -> Palette:
+    """Return the palette that fits the theme of now."""
+    theme = app.current_theme
+    if app.no_color:
+        return Palette.NONE
+    if theme.ansi:
+        return Palette.ANSI
+    return Palette.DARK if theme.dark else Palette.LIGHT
+
+
+def origin_style(origin: Origin, colours: Palette) -> Style:
+    """Return how a token of an origin looks; two origins differ in text style whatever the palette."""
+    return _STYLES[colours][origin]
+
+
+def legend(colours: Palette = Palette.DARK, shown: Iterable[Origin] = tuple(Origin)) -> Text:
+    """Return the names of origins, each in its own look, on one line that may be wrapped between them."""
+    samples = [Text(f" {origin} ".replace(" ", "\u00a0"), origin_style(origin, colours)) for origin in shown]
+    return Text(" ").join(samples)
+
+
+def _style(origin: Origin, colours: Palette) -> Style:
+    colour = _COLOURS[colours].get(origin, "")
+    return Style.parse(f"{_TEXT_STYLES[origin]} {colour}".strip() or "none")
+
+
+_STYLES = {colours: {origin: _style(origin, colours) for origin in Origin} for colours in Palette}

@@ -1,0 +1,55 @@
+"""A row of a transcript, from its gutter to its scroll bar, made at once: each strip in between would cost as much."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
+from textual.filter import LineFilter
+from textual.strip import Strip
+
+from app.ui.drawing.wrapping import Line
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """What all rows of one drawing have in common."""
+
+    width: int
+    """Cells of the whole widget, the scroll bar's included."""
+    room: int
+    """Cells of what is written on: gutter and text."""
+    style: Style
+    """What a part's own style leaves open."""
+    background: Color
+    filters: Sequence[LineFilter]
+    """They leave the colours that this terminal has."""
+
+
+def row_strip(gutter: Line, body: Line, back: Style, paper: Paper) -> Strip:
+    """Return a row as wide as the paper; `back` is behind its text and the blank rest, and not behind the gutter."""
+    base = paper.style + back
+    written = _cut([*_on(gutter, paper.style), *_on(body, base)], paper.room)
+    rest = paper.room - Segment.get_line_length(written)
+    blank = [Segment(" " * rest, base), Segment(" " * (paper.width - paper.room), paper.style)]
+    return _filtered([*written, *(part for part in blank if part.text)], paper)
+
+
+def blank_strip(paper: Paper) -> Strip:
+    """Return a row with nothing on it, not even a gutter."""
+    return _filtered([Segment(" " * paper.width, paper.style)], paper)
+
+
+def _on(line: Line, under: Style) -> Line:
+    return [Segment(text, under + style if style else under) for text, style, _ in line]
+
+
+def _cut(line: Line, width: int) -> Line:
+    return line if Segment.get_line_length(line) <= width else Segment.adjust_line_length(line, width)
+
+
+def _filtered(line: Line, paper: Paper) -> Strip:
+    for line_filter in paper.filters:
+        line = line_filter.apply(line, paper.background)
+    return Strip(line, paper.width)

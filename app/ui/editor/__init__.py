@@ -1,0 +1,1 @@
+"""The editor with completions as ghost text."""

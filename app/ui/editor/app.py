@@ -1,0 +1,149 @@
+"""The editor as an app: the terminal, the theme, the keys, and the way out."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual import on
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.events import DescendantFocus
+from textual.widgets import TextArea
+from textual.widgets._toast import ToastRack
+
+from app.chat_input.themes import theme_for
+from app.complete.completer import Completer
+from app.complete.settings import CompletionSettings, Limits
+from app.engine.runtime.load import TOY, TOY_FIM, LoadPlan
+from app.flags.request import Request, ScreenSettings
+from app.shell.paths import log_file, state_folder
+from app.shell.safe_text import shown
+from app.shell.terminal import Terminal
+from app.ui.drawing.turns import keep_turns_short
+from app.ui.editor.asking import QUICK
+from app.ui.editor.file import TextFile, open_file, parse_place
+from app.ui.editor.screen import EditScreen, Engine, MakeEngine
+from app.ui.editor.watched_engine import WatchedDesk
+from app.ui.editor.writing import write_aside
+from app.ui.panel.flow import Flow
+from app.ui.terminal.terminal_guard import leave_at_signals, terminal_to_itself
+from app.ui.terminal.terminal_keys import driver_class
+from app.ui.transcript.code_lines import warm_up
+from models.errors import LocalspecError
+from models.gguf.model_info import model_info
+from models.library.catalog import find_model
+from models.text.fim import no_fim
+
+
+class EditApp(App[int]):
+    """The app around the editor."""
+
+    CSS_PATH = "../styles.tcss"
+    TITLE = "localspec"
+    ENABLE_COMMAND_PALETTE = False
+    # The screen has its own way out.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+q", "quit", "Leave", show=False, priority=False),
+    ]
+
+    def __init__(
+        self,
+        file: TextFile,
+        cursor: tuple[int, int],
+        make_engine: MakeEngine,
+        settings: ScreenSettings,
+        limits: Limits = QUICK,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take a file, line and column to begin at, what makes the engine, how to look, how much to ask, a clock."""
+        super().__init__(driver_class=driver_class())
+        self.editor = EditScreen(file, cursor, make_engine, limits, now)
+        self.unsaved: bytes | None = None
+        """What would be lost, where the person could not be asked."""
+        self.theme = theme_for(settings.theme)
+        self.set_keymap(settings.keys)
+
+    def on_mount(self) -> None:
+        """Open the editor; a signal ends it in order."""
+        self.push_screen(self.editor)
+        leave_at_signals(self.exit)
+
+    async def on_unmount(self) -> None:
+        """Take note of what was not saved, and call off what is asked."""
+        self.unsaved = self.editor.unsaved
+        await self.editor.asking.close()
+
+    async def action_quit(self) -> None:
+        """Leave in order, also by Textual's own keys."""
+        self.exit(0)
+
+    def notify(self, message: str, *, title: str = "", **options: Any) -> None:
+        """Show a notice, with a sign for what a terminal would obey."""
+        super().notify(shown(message), title=shown(title), **options)
+
+    @on(TextArea.SelectionChanged)
+    @on(DescendantFocus)
+    def _make_way(self) -> None:
+        """Let notices stand in the half of the screen in which nobody types."""
+        area = self.editor.area
+        above = area.has_focus and area.cursor_screen_offset.y < self.size.height // 2
+        self.editor.query(ToastRack).set_class(above, "-low")
+
+
+def run_editor(request: Request, named: str) -> int:
+    """Edit FILE, FILE:LINE or FILE:LINE:COLUMN until the person leaves; return the exit code.
+
+    Raises LocalspecError for a file that can't be edited, and for a model that can't be loaded, or can't fill in.
+    """
+    path, *cursor = parse_place(named)
+    file = open_file(path)
+    _check_fills_in(request.plan)
+    limits = Limits() if request.settings.max_tokens is None else Limits(tokens=request.settings.max_tokens)
+    app = EditApp(file, (cursor[0], cursor[1]), partial(engine_for, request), request.screen, limits)
+    warm_up()
+    keep_turns_short()
+    with terminal_to_itself():
+        code = app.run()
+        # First: to free models that are being loaded may take ten seconds, and some who end a program kill it sooner.
+        note = _keep_unsaved(app.unsaved, path)
+        # The screen is gone: it keeps nobody waiting who looks at it.
+        app.editor.desk.close()
+    if note:
+        Terminal().warn(note)
+    if app.editor.failure is not None:
+        raise app.editor.failure
+    if not isinstance(code, int):
+        raise LocalspecError("The screen failed.", hint=f"See {log_file()} for details, and please report it.")
+    return code
+
+
+def engine_for(request: Request, flow: Flow, changed: Callable[[], object]) -> Engine:
+    """Return the engine that a request asks for; it tells a flow what it does, and somebody when it did."""
+    desk = WatchedDesk(request.plan, flow, time.monotonic, changed)
+    asked = request.settings
+    settings = CompletionSettings(
+        sampling=asked.sampling,
+        draft_length=asked.draft_length,
+        adapt=asked.adapt,
+        accept=asked.accept,
+        allow_rounding=asked.allow_rounding,
+    )
+    return desk, Completer(desk, settings)
+
+
+def _check_fills_in(plan: LoadPlan) -> None:
+    """Refuse, before anything is loaded, a model whose file says that it can't fill in."""
+    if plan.model == TOY:
+        raise no_fim(TOY)
+    if plan.model != TOY_FIM and not (info := model_info(find_model(plan.model))).fim:
+        raise no_fim(info.path.stem)
+
+
+def _keep_unsaved(unsaved: bytes | None, path: Path) -> str:
+    """Write what was not saved to another file; return what is to be told of it, "" for nothing."""
+    if unsaved is None:
+        return ""
+    kept = write_aside(state_folder() / "unsaved", path.name, unsaved)
+    return f"what was not saved of {path} is in {kept}" if kept else f"{path} was not saved"

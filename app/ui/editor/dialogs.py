@@ -1,0 +1,74 @@
+"""What the editor asks, and its page of keys."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Label, OptionList, Static
+from textual.widgets.option_list import Option
+
+from app.chat_input.keys import EDIT_KEYS
+from app.ui.chat.key_pages import key_rows, page_table
+
+_TEXT_KEYS = (
+    ("ctrl+z, ctrl+y", "Undo, and do again"),
+    ("ctrl+left, ctrl+right", "Go word by word; with shift, select"),
+    ("home, end", "Go to the ends of the line, with ctrl of the text; with shift, select"),
+    ("ctrl+x, ctrl+v", "Cut what is selected, or the line; put in what was copied here"),
+    ("ctrl+w, ctrl+u, ctrl+k", "Delete the word before, or all up to an end of the line"),
+    ("f6, f7", "Select the line, or all"),
+)
+
+
+class QuestionScreen(ModalScreen[str | None]):
+    """Asks for one of a few answers, and returns its name; None: Escape was pressed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Stay", id="question.close")]
+
+    def __init__(self, question: str, answers: Mapping[str, str]) -> None:
+        """Take a question, and the words for each answer by its name."""
+        super().__init__()
+        self._question = question
+        self._answers = answers
+
+    def compose(self) -> ComposeResult:
+        """Lay out the screen."""
+        with Vertical(classes="dialog", id="question"):
+            yield Label(self._question, classes="title", markup=False)
+            yield OptionList(*(Option(words, id=name) for name, words in self._answers.items()), markup=False)
+
+    @on(OptionList.OptionSelected)
+    def _chosen(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option.id)
+
+
+class EditHelpScreen(ModalScreen[None]):
+    """Shows the keys of the editor until a key closes it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,f1", "dismiss", "Close", id="help.close")]
+
+    def __init__(self, keys: Mapping[str, Sequence[str]], limits: Sequence[str] = ()) -> None:
+        """Take the keys as they are now, by the names of `app.chat_input.keys`, as they may be remapped, and what is not done."""
+        super().__init__()
+        self._bound = keys
+        self._limits = limits
+
+    def compose(self) -> ComposeResult:
+        """Lay out the screen."""
+        with VerticalScroll(classes="dialog", id="help"):
+            yield Label("Keys", classes="title")
+            yield Static(page_table(key_rows(EDIT_KEYS, self._bound)))
+            yield Label("In the text", classes="title")
+            yield Static(page_table(_TEXT_KEYS))
+            if self._limits:
+                yield Label("In a text as long as this", classes="title")
+                yield Static(Text("\n".join(self._limits)))
+
+    def on_mount(self) -> None:
+        """Let the keys scroll."""
+        self.query_one(VerticalScroll).focus()

@@ -1,0 +1,57 @@
+"""A desk whose answers a screen follows: who asks gets them as ever, and the figures of the screen hear them too.
+
+What is fetched while nobody waits is not heard: the figures are those of what is shown.
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import replace
+
+from app.engine.conversation.session import Reading
+from app.engine.decoding.request import Question
+from app.engine.runtime.async_engine import AnswerMessage, Desk
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.thread import Urgency
+from app.ui.panel.flow import Flow
+
+
+class WatchedDesk(Desk):
+    """Tells a flow of each answer, on the loop of who asks."""
+
+    def __init__(self, plan: LoadPlan, flow: Flow, now: Callable[[], float], drawn: Callable[[], object]) -> None:
+        """Take what to load, the figures, their clock, and whom to tell when there are new ones."""
+        super().__init__(plan)
+        self._flow = flow
+        self._now = now
+        self._drawn = drawn
+
+    async def answer(
+        self,
+        question: Question,
+        urgency: Urgency = Urgency.ANSWER,
+        wait: float | None = None,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> AsyncGenerator[AnswerMessage]:
+        """Yield what is said to a question; see `Desk.answer`."""
+        begun, heard = False, urgency is not Urgency.IDLE
+        try:
+            async with aclosing(super().answer(replace(question, watch=heard), urgency, wait, on_end)) as messages:
+                async for message in messages:
+                    if heard and not begun:
+                        self._flow.begin()
+                        begun = True
+                    if heard:
+                        self._hear(message)
+                    yield message
+        finally:
+            if begun:
+                # One that was called off says no last word.
+                self._flow.idle()
+                self._drawn()
+
+    def _hear(self, message: AnswerMessage) -> None:
+        if isinstance(message, Reading):
+            self._flow.reading = message
+        else:
+            self._flow.hear(message, self._now())
+        self._drawn()

@@ -1,0 +1,1 @@
+"""Figures of speculation on the screen: panel, status line, replay."""

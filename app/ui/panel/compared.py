@@ -1,0 +1,53 @@
+"""An answer against plain decoding of the same tokens, on the same machine in the same minutes."""
+
+from app.engine.decoding.round import Round
+
+_SEEN = 4
+"""Rounds without a draft that count as much as what the engine knows of the cost of a pass."""
+
+
+class Compared:
+    """What the rounds of an answer took, and what plain decoding would have taken.
+
+    A round that drafted nothing is plain decoding, but for the time to look for a draft: it is compared with itself.
+    Tokens of the others cost what those rounds did on average; as long as there are few, about as much as a pass of one
+    token, which leaves out the time to choose a token and to make text of it.
+    """
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+        self._plain_rounds = 0
+        self._plain_seconds = 0.0
+        self._drafted_tokens = 0
+        self._drafted_price = 0.0
+        """Seconds of plain decoding for tokens of drafts that were priced already."""
+        self._pass: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Time of the rounds; 0 before anything can be compared."""
+        return self._seconds if self._pass is not None else 0.0
+
+    @property
+    def plain_seconds(self) -> float:
+        """Time that plain decoding would have taken for the same tokens."""
+        return self._plain_seconds + self._drafted_price + self._drafted_tokens * self._price()
+
+    def observe(self, round_: Round) -> None:
+        """Take in a round."""
+        self._seconds += round_.draft_seconds + round_.verify_seconds + round_.host_seconds
+        if round_.width == 1:
+            self._plain_rounds += 1
+            self._plain_seconds += round_.verify_seconds + round_.host_seconds
+        else:
+            self._drafted_tokens += len(round_.emitted)
+
+    def price(self, one_token: float) -> None:
+        """Take the seconds of a pass of one token, as it is now: it costs more as the context grows."""
+        self._pass = one_token
+        self._drafted_price += self._drafted_tokens * self._price()
+        self._drafted_tokens = 0
+
+    def _price(self) -> float:
+        known = _SEEN if self._pass is not None else 0
+        return (known * (self._pass or 0.0) + self._plain_seconds) / max(1, known + self._plain_rounds)

@@ -1,0 +1,154 @@
+"""A finished answer, stepped through round by round."""
+
+from collections.abc import Callable
+from typing import ClassVar, Protocol
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Footer
+
+from app.history.rounds import AnswerRounds
+from app.ui.drawing.origin_styles import palette_of
+from app.ui.panel.replay_lines import Look, ReplayPage
+
+_SECONDS = 0.5
+"""Time that a round is shown when they are played."""
+_FOOTER_FROM = 10
+"""Lines from which on the keys have a line of their own."""
+
+
+class Ticks(Protocol):
+    """What comes again and again until it is stopped."""
+
+    def stop(self) -> None:
+        """Come no more."""
+
+
+Every = Callable[[float, Callable[[], None]], Ticks]
+"""Has something done every so many seconds."""
+
+
+class ReplayView(Widget):
+    """The picture of one round."""
+
+    DEFAULT_CSS = """
+    ReplayView {
+        height: 1fr;
+        padding: 0 1;
+        text-wrap: nowrap;
+        text-overflow: clip;
+    }
+    """
+
+    def __init__(self, page: ReplayPage, *, ascii_only: bool) -> None:
+        """Take what draws the rounds."""
+        super().__init__()
+        self._page = page
+        self._ascii = ascii_only
+        self._index = 0
+
+    def show(self, index: int) -> None:
+        """Show a round."""
+        self._index = index
+        self.refresh()
+
+    def render(self) -> Content:
+        """Return the picture at the size of this moment."""
+        colours = palette_of(self.app)
+        width, height = self.content_size
+        return Content("\n").join(self._page.lines(self._index, max(2, width), height, Look(colours, self._ascii)))
+
+
+class ReplayScreen(Screen[None]):
+    """Shows the rounds of an answer, one at a time."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "go(-1)", "back", id="replay.back"),
+        Binding("right,l", "go(1)", "on", id="replay.on"),
+        Binding("up", "go(-10)", "10 back", id="replay.far-back", show=False),
+        Binding("down", "go(10)", "10 on", id="replay.far-on", show=False),
+        Binding("home", "first", "first", id="replay.first", show=False),
+        Binding("end", "last", "last", id="replay.last", show=False),
+        Binding("d", "rejection", "next rejection", id="replay.rejection"),
+        Binding("space", "play", "play", id="replay.play"),
+        Binding("q,escape", "leave", "leave", id="replay.leave"),
+    ]
+
+    def __init__(self, answer: AnswerRounds, *, every: Every | None = None, ascii_only: bool = False) -> None:
+        """Take the answer, and who keeps time while it is played."""
+        super().__init__()
+        self.index = 0
+        """The round that is shown, from 0."""
+        self._page = ReplayPage(answer)
+        self._view = ReplayView(self._page, ascii_only=ascii_only)
+        self._every: Every = every or self.set_interval
+        self._ticks: Ticks | None = None
+
+    def compose(self) -> ComposeResult:
+        """Lay out the screen."""
+        yield self._view
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_resize(self) -> None:
+        """Give the keys a line where there is one to spare."""
+        self.query_one(Footer).display = self.size.height >= _FOOTER_FROM
+
+    @property
+    def is_playing(self) -> bool:
+        """Whether the rounds go by on their own."""
+        return self._ticks is not None
+
+    def action_go(self, rounds: int) -> None:
+        """Go so many rounds on, or back."""
+        self._go(self.index + rounds)
+
+    def action_first(self) -> None:
+        """Go to the first round."""
+        self._go(0)
+
+    def action_last(self) -> None:
+        """Go to the last round."""
+        self._go(len(self._page.rounds) - 1)
+
+    def action_rejection(self) -> None:
+        """Go to the next round that rejected a guess."""
+        place = self._page.next_rejection(self.index)
+        if place is None:
+            self.notify("No later round rejected a guess.")
+        else:
+            self._go(place)
+
+    def action_play(self) -> None:
+        """Let the rounds go by, or stop them; at the end they begin again."""
+        if self.is_playing:
+            self._rest()
+        elif self._page.rounds:
+            if self._is_last:
+                self._go(0)
+            self._ticks = self._every(_SECONDS, self._tick)
+
+    def action_leave(self) -> None:
+        """Close the screen."""
+        self._rest()
+        self.dismiss()
+
+    @property
+    def _is_last(self) -> bool:
+        return self.index >= len(self._page.rounds) - 1
+
+    def _tick(self) -> None:
+        self._go(self.index + 1)
+        if self._is_last:
+            self._rest()
+
+    def _rest(self) -> None:
+        if self._ticks is not None:
+            self._ticks.stop()
+            self._ticks = None
+
+    def _go(self, index: int) -> None:
+        self.index = min(max(index, 0), max(0, len(self._page.rounds) - 1))
+        self._view.show(self.index)

@@ -1,0 +1,223 @@
+"""A round of a finished answer as lines that fit a screen of any size."""
+
+from codecs import getincrementaldecoder
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+
+from rich.cells import cell_len
+from rich.text import Text
+from textual.content import Content
+
+from app.engine.decoding.origins import Origin
+from app.history.rounds import AnswerRound, AnswerRounds
+from app.shell.columns import released, visible
+from app.shell.safe_text import one_line
+from app.ui.drawing.origin_styles import Palette, origin_style
+from app.ui.panel.bars import bucket_of, buckets, fit, percent, probability, shown, sparkline
+from app.ui.panel.status import status_text
+from models.system.counted import counted
+
+_NOTHING = "This answer has no rounds."
+_PLAIN = "No round of this answer drafted: plain decoding, one token per pass."
+_SIGNS = {Origin.REPLACEMENT: "!", Origin.BONUS: "*", Origin.PLAIN: "="}
+_ACCEPTED, _REJECTED, _UNSEEN = "+", "x", "-"
+_LONGEST_GUESS = 18
+_ROOMY = 9
+"""Lines from which on the strip has a title and a mark."""
+_AIRY = 20
+"""Lines from which on there are empty ones between the parts."""
+_TABLE_FROM = 8
+"""Lines left for text and guesses from which on every guess has a line of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a page may be drawn with."""
+
+    colours: Palette = Palette.NONE
+    ascii_only: bool = False
+
+    @property
+    def encoding(self) -> str:
+        """What tokens are spelled in."""
+        return "ascii" if self.ascii_only else "utf-8"
+
+
+class ReplayPage:
+    """Draws the rounds of one answer; what is asked for at every step is added up once."""
+
+    def __init__(self, answer: AnswerRounds) -> None:
+        """Take the answer."""
+        self.rounds = answer.rounds
+        decoder = getincrementaldecoder("utf-8")(errors="replace")
+        texts = [decoder.decode(b"".join(one.pieces)) for one in self.rounds]
+        self._text = "".join(texts)
+        self._ends = list(accumulate(map(len, texts)))
+        self._lengths = [len(one.pieces) for one in self.rounds]
+        self._emitted = list(accumulate(self._lengths))
+        self._drafted = list(accumulate(one.drafted for one in self.rounds))
+        self._kept = list(accumulate(one.kept for one in self.rounds))
+
+    def lines(self, index: int, width: int, height: int, look: Look) -> list[Content]:
+        """Return the picture of a round, at most `height` lines of at most `width` columns; the latter is 2 or more."""
+        if not self.rounds:
+            return Content(_NOTHING).wrap(width)[:height]
+        gap = [Content()] * (height >= _AIRY)
+        below = [*gap, *self._below(index, width, height, look)]
+        room = height - 1 - len(gap) - len(below)
+        table = self._guesses(index, width, room, look)
+        text = [*gap, *self._said(index, width, room - len(table), look)]
+        # What is at the bottom stays there from one round to the next.
+        space = [Content()] * (height - 1 - len(text) - len(table) - len(below))
+        return [self._head(index, width, look), *text, *space, *table, *below][:height]
+
+    def next_rejection(self, index: int) -> int | None:
+        """Return the next round after this one that rejected a guess; None: no later one did."""
+        return next((place for place in range(index + 1, len(self.rounds)) if self.rounds[place].rejects), None)
+
+    def _head(self, index: int, width: int, look: Look) -> Content:
+        one = self.rounds[index]
+        guessed = f"{one.drafted:,} drafted, {one.kept:,} accepted" if one.drafted else "nothing drafted"
+        source = [shown(one_line(one.source), ascii_only=look.ascii_only)] if one.drafted else []
+        parts = [f"Round {index + 1:,} of {len(self.rounds):,}", guessed, *source]
+        return Content.styled(status_text(parts, width, ascii_only=look.ascii_only), "bold")
+
+    def _said(self, index: int, width: int, room: int, look: Look) -> list[Content]:
+        """Return the end of the text so far: what the round emitted is marked."""
+        if room <= 0:
+            return []
+        start = self._ends[index - 1] if index else 0
+        text = shown(self._text_before(start, width * room), ascii_only=look.ascii_only)
+        return Content.assemble(text, *self._marked(index, look)).wrap(width)[-room:]
+
+    def _text_before(self, end: int, most: int) -> str:
+        """Return at least the last `most` characters before a place in the text, and at most twice as many."""
+        # Wrapped from the same place on, the lines stay as they are from one round to the next.
+        start = max(0, end - most) // most * most
+        return self._text[start:end]
+
+    def _marked(self, index: int, look: Look) -> Iterator[Content]:
+        one = self.rounds[index]
+        for piece, origin in zip(one.pieces, one.origins, strict=True):
+            yield Content.styled(_SIGNS.get(origin, _ACCEPTED), "bold")
+            text = released(visible(piece, look.encoding))
+            yield Content.from_rich_text(Text(text, origin_style(origin, look.colours)))
+
+    def _guesses(self, index: int, width: int, room: int, look: Look) -> list[Content]:
+        """Return what was guessed and what came of it: a line each where there is room, else one line for all."""
+        if room < 2:
+            return []
+        if not self._drafted[-1]:
+            return Content.styled(_PLAIN, "dim").wrap(width)[: room - 1]
+        rows = list(_rows(self.rounds[index], look))
+        if room < _TABLE_FROM or not rows:
+            return [_in_one_line(rows, width)]
+        most = room - max(3, room // 3)
+        lines = [_row_line(row, width) for row in rows[:most]]
+        if len(rows) > most:
+            left = len(rows) - (most - 1)
+            return [*lines[: most - 1], Content.styled(fit(f"    {left} more", width), "dim")]
+        return lines
+
+    def _below(self, index: int, width: int, height: int, look: Look) -> Iterator[Content]:
+        """Return the lines at the bottom, as many as the height allows."""
+        one = self.rounds[index]
+        if height >= 5 and one.drafted:
+            yield from _apart(one, width, look)[: 1 if height < _ROOMY else 3]
+        if height >= 7:
+            yield Content(status_text(self._so_far(index), width, ascii_only=look.ascii_only))
+        if height >= 8:
+            yield Content.styled(status_text(_times(one), width, ascii_only=look.ascii_only), "dim")
+        if height >= 4:
+            yield from self._strip(index, width, height >= _ROOMY, look)
+
+    def _so_far(self, index: int) -> list[str]:
+        emitted, drafted, kept = self._emitted[index], self._drafted[index], self._kept[index]
+        rate = f"so far {percent(kept / drafted)} accepted, {kept:,} of {drafted:,}" if drafted else "no drafts so far"
+        return [rate, f"{emitted / (index + 1):.2f} tokens per round", counted(emitted, "token")]
+
+    def _strip(self, index: int, width: int, is_roomy: bool, look: Look) -> Iterator[Content]:
+        """Return the tokens of all rounds in one line, with a mark at this round."""
+        values = buckets(self._lengths, width)
+        place = bucket_of(index, len(self.rounds), width)
+        line, most = sparkline(values, ascii_only=look.ascii_only)
+        if is_roomy:
+            yield Content.styled(fit(f"tokens per round, 0 to {most:.3g}", width), "dim")
+        yield Content.styled(line, "$accent").stylize("reverse bold", place, place + 1)
+        if is_roomy:
+            yield Content.styled(" " * place + "^", "bold")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A guess, or the token after the guesses."""
+
+    label: str
+    sign: str
+    token: str
+    fate: str
+
+
+def _rows(one: AnswerRound, look: Look) -> Iterator[_Row]:
+    beside = dict(one.siblings)
+    for place, guess in enumerate(one.guesses):
+        yield _Row(f"{place + 1}", *_fate(one, place, guess, look))
+        if place in beside:
+            yield _Row(f"{place + 1}b", *_sibling_fate(one, place, beside[place], look))
+    last = one.origins[-1]
+    if last in _SIGNS:
+        yield _Row("", _SIGNS[last], _quoted(one.pieces[-1], look), last)
+
+
+def _fate(one: AnswerRound, place: int, guess: bytes, look: Look) -> tuple[str, str, str]:
+    quoted = _quoted(guess, look)
+    if place < one.accepted:
+        said = place < len(one.pieces)
+        return (_ACCEPTED, quoted, "accepted") if said else (_UNSEEN, quoted, "the answer ended before")
+    return (_REJECTED, quoted, "rejected") if place == one.accepted else (_UNSEEN, quoted, "not looked at")
+
+
+def _sibling_fate(one: AnswerRound, place: int, guess: bytes, look: Look) -> tuple[str, str, str]:
+    quoted = _quoted(guess, look)
+    if place != one.accepted:
+        return _UNSEEN, quoted, "not looked at"
+    return (_ACCEPTED, quoted, "accepted") if Origin.SIBLING in one.origins else (_REJECTED, quoted, "rejected")
+
+
+def _row_line(row: _Row, width: int) -> Content:
+    token = fit(row.token, _LONGEST_GUESS)
+    pad = " " * (_LONGEST_GUESS - cell_len(token))
+    line = Content.assemble(f"{row.label:>3} ", (row.sign, "bold"), f" {released(token)}{pad}  {row.fate}")
+    return (line.stylize("dim") if row.sign == _UNSEEN else line).truncate(width)
+
+
+def _in_one_line(rows: list[_Row], width: int) -> Content:
+    return Content(released(fit(" ".join(f"{row.sign}{row.token}" for row in rows), width)))
+
+
+def _apart(one: AnswerRound, width: int, look: Look) -> list[Content]:
+    """Return what the target made of the guess that it rejected."""
+    if not one.rejects:
+        return [Content(fit("Every guess was accepted.", width))]
+    guess = released(_quoted(one.guesses[one.accepted], look))
+    if one.disagreement is None:
+        return Content(f"{guess} was rejected.").wrap(width)
+    wanted = "what it said instead" if one.instead is None else released(_quoted(one.instead, look))
+    guessed, instead = probability(one.disagreement.guess_prob), probability(one.disagreement.instead_prob)
+    return Content(f"The target gave {guess} {guessed} and {wanted} {instead}, before temperature and cuts.").wrap(
+        width
+    )
+
+
+def _times(one: AnswerRound) -> list[str]:
+    draft, verify, host = (f"{1e3 * seconds:.1f}" for seconds in one.seconds)
+    return [
+        f"draft {draft}, verify {verify}, rest {host} ms",
+        f"{counted(one.width, 'token')} in the pass",
+        f"after {counted(one.prefix_length, 'token')}",
+    ]
+
+
+def _quoted(piece: bytes, look: Look) -> str:
+    return '"' + visible(piece, look.encoding).replace('"', '\\"') + '"' if piece else "(control token)"

@@ -1,0 +1,88 @@
+"""One line with what matters most of the figures: what does not fit is left out, the least important first."""
+
+from rich.cells import cell_len
+from rich.text import Text
+from textual.content import Content
+from textual.widget import Widget
+
+from app.engine.decoding.ending import Finish
+from app.ui.panel.bars import fit, percent, rate, shown
+from app.ui.panel.flow import Flow
+
+
+def status_parts(flow: Flow, mode: str = "") -> list[str]:
+    """Return the parts of the line, the most important first; `mode` is how keys are taken now."""
+    if flow.loading is not None:
+        name, share = flow.loading
+        return [*_said(mode), name if share is None else f"loading {name} {percent(share)}"]
+    if flow.reading is not None:
+        return [*_said(mode), f"reading {flow.reading.done:,} of {flow.reading.total:,} tokens"]
+    stopped = "stopped" if flow.finish is Finish.CANCELLED and not flow.running else ""
+    rule = "" if flow.accept.exact else f"{flow.accept} rule: approximate"
+    return [*_said(mode, stopped, rule), *_figures(flow)]
+
+
+def status_text(parts: list[str], width: int, *, ascii_only: bool = False) -> str:
+    """Return as many of the parts as fit into so many columns; of the first at least its beginning."""
+    between = " | " if ascii_only else " · "
+    parts = [shown(part, ascii_only=ascii_only) for part in parts]
+    line = fit(parts[0], width) if parts else ""
+    for part in parts[1:]:
+        if cell_len(line) + cell_len(between) + cell_len(part) > width:
+            break
+        line += between + part
+    return line if cell_len(line) <= width else ""
+
+
+class StatusLine(Widget):
+    """The line below the messages; a legend may take two."""
+
+    DEFAULT_CSS = """
+    StatusLine {
+        height: auto;
+        min-height: 1;
+        max-height: 2;
+        padding: 0 1;
+        color: $text-muted;
+    }
+    """
+
+    def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:  # noqa: A002
+        """Draw with ASCII alone where the terminal has nothing else."""
+        super().__init__(id=id)
+        self._ascii = ascii_only
+        self._parts: list[str] = []
+        self._legend: Text | None = None
+
+    def show(self, flow: Flow, mode: str = "", legend: Text | None = None) -> None:
+        """Show a flow as it is now, and how keys are taken; a legend takes the place of both."""
+        parts = status_parts(flow, mode)
+        if (parts, legend) != (self._parts, self._legend):
+            others = legend != self._legend
+            self._parts, self._legend = parts, legend
+            # Only a legend is sometimes longer than a line.
+            self.refresh(layout=others)
+
+    def render(self) -> Content:
+        """Return the line."""
+        if self._legend is not None:
+            return Content.from_rich_text(self._legend)
+        return Content(status_text(self._parts, self.content_size.width, ascii_only=self._ascii))
+
+
+def _figures(flow: Flow) -> list[str]:
+    stats = flow.stats
+    speed = flow.rate_now if flow.running else stats.tokens_per_second
+    return _said(
+        f"{flow.speed_up:.2f}x" if flow.speed_up is not None else "",
+        f"{rate(speed)} tok/s" if speed is not None else "",
+        f"{percent(stats.acceptance_rate)} accepted" if stats.drafted else "",
+        "Esc stops" if flow.running else "",
+        f"reused {stats.reused_tokens:,} of {stats.prompt_tokens:,} tokens" if stats.reused_tokens else "",
+        f"context {percent(flow.context_share)}" if flow.context_size else "",
+        flow.drafter,
+    )
+
+
+def _said(*parts: str) -> list[str]:
+    return [part for part in parts if part]

@@ -1,0 +1,1 @@
+"""The prompt: typing, completion, pastes, history, vim keys."""

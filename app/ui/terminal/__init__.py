@@ -1,0 +1,1 @@
+"""The terminal below the screens: driver, keys, escapes, restoring it."""

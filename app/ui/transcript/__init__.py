@@ -1,0 +1,1 @@
+"""The transcript of a conversation, drawn line by line."""

@@ -1,0 +1,171 @@
+"""What was said, one entry a message: the exact text, and the pieces it is drawn as."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from itertools import accumulate
+from typing import Literal
+
+from app.engine.decoding.origins import Origin
+from app.shell.safe_text import shown
+from app.ui.transcript.blocks import Block, Growing, blocks_of, code_blocks_of
+from app.ui.transcript.bodies import BlockBody, PlainBody, TokenBody
+from app.ui.transcript.chunks import chunks
+from app.ui.transcript.pieces import Piece
+from app.ui.transcript.thought_pieces import ThoughtPieces
+from models.text.thoughts import Parts, Thoughts
+
+NoteKind = Literal["note", "error", "output"]
+
+
+class Sign(StrEnum):
+    """What stands beside an entry, so that nobody needs to see a colour to know whose it is."""
+
+    USER = "┃"
+    NOTE = "·"
+    ERROR = "!"
+    NONE = " "
+
+
+class Entry:
+    """What the user said, or what the program did: text that never changes."""
+
+    def __init__(self, key: int | None, text: str, pieces: Sequence[Piece]) -> None:
+        self.key, self.text = key, text
+        self._pieces = list(pieces)
+
+    @property
+    def said(self) -> str:
+        """The text without what was thought before it."""
+        return self.text
+
+    def pieces(self, *, raw: bool, thoughts: bool) -> list[Piece]:  # noqa: ARG002 - an answer has several forms
+        """Return what it is drawn as."""
+        return self._pieces
+
+    def code_blocks(self) -> list[str]:
+        """Return the code in it."""
+        return []
+
+
+def said_by_user(key: int, text: str) -> Entry:
+    """Return the entry of a message of the user, as it was typed."""
+    return Entry(key, text, list(_plain(key, Sign.USER, text, "user", words=True)))
+
+
+def note(text: str, kind: NoteKind) -> Entry:
+    """Return the entry of something the program says; the columns of an "output" stay below each other."""
+    sign = {"note": Sign.NOTE, "error": Sign.ERROR, "output": Sign.NONE}[kind]
+    part = {"note": "faint", "error": "error", "output": ""}[kind]
+    return Entry(None, text, list(_plain(None, sign, text, part, words=kind != "output")))
+
+
+class Answer(Entry):
+    """What the model said: Markdown, or with `raw` the very text, token by token.
+
+    Its thoughts are seen as long as nothing else is, and later if wanted.
+    """
+
+    def __init__(self, key: int, *, divides: bool = True) -> None:
+        """Take its key, and whether thoughts are told apart."""
+        super().__init__(key, "", ())
+        self._divided = Thoughts(divides=divides)
+        self._thoughts = ThoughtPieces(key, Sign.NONE)
+        self._said = ""
+        self._growing: Growing | None = Growing()
+        self._fresh = ""
+        self._certain = 0
+        """Pieces of blocks that won't change any more."""
+        self._ends: list[int] = []
+        self._origins: list[Origin] = []
+        self._raw: list[Piece] = []
+        self._raw_from = 0
+        """Character that the last raw piece begins with."""
+        self._raw_of = (0, 0)
+        """Characters and tokens that the raw pieces were made of."""
+        self._footer: list[Piece] = []
+
+    def append(self, text: str, lengths: Sequence[int], origins: Sequence[Origin]) -> None:
+        """Take more of the answer."""
+        self.text += text
+        self._take(self._divided.feed(text))
+        self._ends += list(accumulate(lengths, initial=self._ends[-1] if self._ends else 0))[1:]
+        self._origins += origins
+
+    def finish(self, footer: str) -> None:
+        """Take what stands below a complete answer, which is read once more as a whole."""
+        assert self.key is not None
+        self._take(self._divided.feed("", last=True))
+        self._fit(0, blocks_of(shown(self._said)))
+        self._growing, self._fresh = None, ""
+        self._footer = [Piece(self.key, Sign.NONE, PlainBody(shown(footer), "faint"), above=1)] if footer else []
+
+    @property
+    def said(self) -> str:
+        """The text without what was thought before it."""
+        return self._said
+
+    def pieces(self, *, raw: bool, thoughts: bool) -> list[Piece]:
+        """Return what it is drawn as."""
+        self._read()
+        if raw:
+            self._read_raw()
+            return [*self._raw, *self._footer]
+        return [*self._thoughts.pieces(whole=thoughts or not self._said), *self._pieces, *self._footer]
+
+    def code_blocks(self) -> list[str]:
+        """Return the code in it."""
+        return code_blocks_of(self._said)
+
+    def _take(self, parts: Parts) -> None:
+        self._thoughts.append(parts.thoughts)
+        self._said += parts.said
+        self._fresh += parts.said
+
+    def _read(self) -> None:
+        # The second half of a line end may come with the next round.
+        if self._growing is None or not self._fresh or self._fresh == "\r":
+            return
+        held = "\r" if self._fresh.endswith("\r") else ""
+        self._growing.feed(shown(self._fresh.removesuffix("\r")))
+        self._fresh = held
+        done, still = self._growing.take()
+        self._fit(self._certain, [*done, *still])
+        self._certain += len(done)
+
+    def _fit(self, start: int, blocks: Sequence[Block]) -> None:
+        """Make the pieces from one on those of some blocks; what was drawn of a block that stays is kept."""
+        for n, block in enumerate(blocks, start):
+            if n == len(self._pieces):
+                self._pieces.append(Piece(self.key, Sign.NONE, BlockBody(block), is_first=not (n or self._thoughts)))
+            piece = self._pieces[n]
+            piece.above = 0 if block.follows else 1
+            assert isinstance(piece.body, BlockBody)
+            if piece.body.block != block:
+                piece.body.grow(block)
+                piece.changed()
+        del self._pieces[start + len(blocks) :]
+
+    def _read_raw(self) -> None:
+        if self._raw_of == (len(self.text), len(self._ends)) and self._raw:
+            return
+        # Tokens may have come after their text, so what was last is made again.
+        self._raw = self._raw[:-1]
+        for start, chunk in chunks(self.text, self._raw_from):
+            first = not self._raw
+            body = self._tokens(start, chunk)
+            self._raw.append(Piece(self.key, Sign.NONE, body, above=int(first), is_first=first))
+            self._raw_from = start
+        self._raw_of = len(self.text), len(self._ends)
+
+    def _tokens(self, start: int, chunk: str) -> TokenBody:
+        first = bisect_right(self._ends, start)
+        last = bisect_right(self._ends, start + len(chunk)) + 1
+        ends = [end - start for end in self._ends[first:last]]
+        return TokenBody(chunk, ends, self._origins[first:last])
+
+
+def _plain(key: int | None, sign: Sign, text: str, part: str, *, words: bool) -> Iterator[Piece]:
+    for start, chunk in chunks(shown(text), 0):
+        first = start == 0
+        yield Piece(key, sign, PlainBody(chunk, part, words=words), above=int(first), is_first=first)

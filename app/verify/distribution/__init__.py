@@ -1,0 +1,1 @@
+"""Frequencies of sampled tokens compared with the target's own distribution."""

@@ -1,0 +1,190 @@
+"""`localspec verify --statistics`: draws on a thread of its own, shows how far it is, and prints what there is."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from app.bench.measuring.arm_names import LONGEST
+from app.engine.costs.usable_width import usable_width
+from app.engine.runtime.load import Loader
+from app.shell.exit_codes import FAILURE, INTERRUPTED
+from app.shell.interrupt import run_interruptible
+from app.shell.terminal import Terminal, bar, time_left
+from app.verify.distribution.check import CheckPlan, DistributionCheck, Progress
+from app.verify.distribution.places import Guesser
+from app.verify.distribution.report import Checked, Conditions, record, report
+from app.verify.distribution.request import read_statistics
+from app.verify.distribution.row_cache import KnownCache, RowCache
+from drafters.draft_model import DraftModel
+from drafters.prompt_lookup import PromptLookup
+from drafters.suffix import SuffixDrafter
+from models.abort import AbortFlag
+from models.base import LanguageModel
+from models.errors import Cancelled, PairError
+from models.system.machine import available_memory
+
+_MOST_MEMORY = 3 * 2**29
+"""Bytes of rows to keep, where half of what is free is as much: a row of a large vocabulary takes 600 KB."""
+_ROUNDS = (
+    "This device rounds a pass over several tokens differently from one token at a time. The check sees that too, and "
+    "may call it a deviation."
+)
+
+
+def run_statistics(model: str | None, flags: dict[str, Any]) -> int:
+    """Draw, judge and print; return the exit code. Raises LocalspecError, DivergedError for a deviation."""
+    request = read_statistics(model, flags)
+    terminal = Terminal(quiet=request.asked.quiet)
+    checked = Checked(request)
+    abort = AbortFlag()
+    try:
+        run_interruptible(lambda: _check(checked, abort, terminal), abort)
+    except BaseException:
+        _save(checked, terminal)
+        raise
+    finally:
+        terminal.clear_progress()
+    _show(checked, terminal)
+    checked.check()
+    if checked.interrupted:
+        return INTERRUPTED
+    return FAILURE if checked.shows_nothing else 0
+
+
+def _check(checked: Checked, abort: AbortFlag, terminal: Terminal) -> None:
+    plan = checked.request.asked.plan
+    loader = Loader(plan, abort, time.perf_counter, terminal.loading)
+    models: list[LanguageModel] = []
+    try:
+        target = loader.target()
+        models.append(target)
+        draft = loader.draft_model(plan.drafter.model, target).model if plan.drafter.model else None
+        models += [draft] if draft else []
+        _draw(checked, loader, target, draft, abort, terminal)
+    except Cancelled:
+        checked.interrupted = True
+    finally:
+        checked.notes += dict.fromkeys(loader.notes)
+        for model in models:
+            model.close()
+
+
+def _draw(
+    checked: Checked,
+    loader: Loader,
+    target: LanguageModel,
+    draft: LanguageModel | None,
+    abort: AbortFlag,
+    terminal: Terminal,
+) -> None:
+    request = checked.request
+    checked.conditions = _conditions(checked, loader, target, draft)
+    memory = min(_MOST_MEMORY, available_memory() // 2)
+    plan = CheckPlan(
+        sampling=request.sampling,
+        accept=request.accept,
+        samples=request.samples,
+        places=request.places,
+        draft_length=checked.conditions.longest,
+        memory=2 * memory // 3,
+    )
+    guesser = _guesser(request.arm.kind, target, draft, memory // 3)
+    check = DistributionCheck(KnownCache(target), guesser, plan, time.perf_counter)
+    line = _Line(terminal)
+    try:
+        for progress in check.run(request.asked.prompts):
+            line.show(progress)
+            if abort.is_set:
+                raise Cancelled("Stopped.")
+    finally:
+        checked.findings, checked.skipped = check.findings(), check.skipped
+
+
+def _conditions(checked: Checked, loader: Loader, target: LanguageModel, draft: LanguageModel | None) -> Conditions:
+    """Return under which the check runs: drafts as long as `run` would have them on this machine."""
+    if target.rewind_support.limit == 0:
+        reason = f"{target.name} can't take back rejected tokens ({target.rewind_support.reason})"
+        raise PairError(f"There is nothing to check: {reason}.", hint="Nothing is ever drafted for this model.")
+    width = loader.exact_width(target)
+    if width == 1:
+        checked.notes.append(_ROUNDS)
+    asked = checked.request.asked
+    longest = usable_width(width, LONGEST + 1, allow_rounding=asked.allow_rounding) - 1
+    length = min(checked.request.arm.length, longest, target.max_rows - 1)
+    return Conditions(target.name, target.description, draft.name if draft else None, length)
+
+
+def _guesser(kind: str, target: LanguageModel, draft: LanguageModel | None, memory: int) -> Guesser:
+    is_end = target.vocab.is_end
+    if kind == "lookup":
+        return Guesser(kind, lambda: PromptLookup(is_end), copies=True)
+    if kind == "suffix":
+        return Guesser(kind, lambda: SuffixDrafter(is_end), copies=True)
+    assert draft is not None, "the command line asks for a draft model first"
+    drafter = DraftModel(RowCache(KnownCache(draft), memory), target.vocab)
+    return Guesser(drafter.name, lambda: drafter, copies=False)
+
+
+def _save(checked: Checked, terminal: Terminal) -> None:
+    """Show what was drawn before an error, or a second Ctrl-C."""
+    checked.interrupted = True
+    if checked.findings is not None:
+        _show(checked, terminal)
+
+
+def _show(checked: Checked, terminal: Terminal) -> None:
+    for note in dict.fromkeys(checked.notes):
+        terminal.warn(note)
+    if checked.findings is None:
+        terminal.warn("Stopped before anything was drawn.")
+    elif checked.request.asked.as_json:
+        terminal.say_record(record(checked))
+    else:
+        terminal.say(report(checked))
+
+
+class _Line:
+    """The progress line: how many answers of how many at this place, and how long all of it will take."""
+
+    def __init__(self, terminal: Terminal, clock: Callable[[], float] = time.monotonic) -> None:
+        self._terminal = terminal
+        self._left = TimeLeft(clock)
+
+    def show(self, progress: Progress) -> None:
+        seconds = self._left.observe(progress)
+        if not progress.wanted:
+            self._terminal.progress(progress.doing)
+            return
+        done = f"{bar(progress.done, progress.wanted)} {progress.done:,}/{progress.wanted:,}"
+        self._terminal.progress(f"{done}  {progress.doing}{_told(seconds, progress.places_left)}")
+
+
+def _told(seconds: float | None, places_left: int) -> str:
+    places = f", {places_left} more to come" if places_left else ""
+    return places if seconds is None else f"{places}  {time_left(seconds)}"
+
+
+class TimeLeft:
+    """How long it will take, where answers get cheaper: at each place all rows are new in the beginning."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._finished: list[float] = []
+        self._began = self._before = clock()
+        self._done = 0
+        self._pace: float | None = None
+
+    def observe(self, progress: Progress) -> float | None:
+        """Return the seconds left; None before there is anything to go by."""
+        now = self._clock()
+        if progress.done <= self._done:
+            if self._done:
+                self._finished.append(self._before - self._began)
+            self._began, self._before, self._done, self._pace = now, now, 0, None
+            return None
+        latest = (now - self._before) / (progress.done - self._done)
+        self._pace = latest if self._pace is None else (self._pace + latest) / 2
+        self._before, self._done = now, progress.done
+        here = self._pace * (progress.wanted - progress.done)
+        seen = [*self._finished, now - self._began + here]
+        return here + progress.places_left * sum(seen) / len(seen)

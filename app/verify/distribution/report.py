@@ -1,0 +1,218 @@
+"""A distribution check as text, at most 100 columns wide, and as one JSON object.
+
+`SCHEMA` goes up when a field changes its meaning or goes away.
+"""
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from app import __version__
+from app.bench.measuring.arms import Skipped
+from app.verify.distribution.findings import Bound, Findings, Fit, Share
+from app.verify.distribution.places import Place
+from app.verify.distribution.request import StatisticsRequest
+from models.errors import DivergedError
+from models.sampling.accept import Accept
+
+SCHEMA = 1
+_WIDTH = 100
+_LABEL = 13
+_FITS = (
+    ("counted", "<16"), ("place", "<14"), ("samples", ">8"), ("cells", ">6"), ("chi-square", ">11"), ("p", ">8"),
+    ("G", ">9"), ("p", ">8"),
+)  # fmt: skip
+_SHARES = (
+    ("first guesses", "<16"), ("place", "<14"), ("guessed", ">8"), ("kept", ">8"), ("99 %", ">17"), ("expected", ">9"),
+    ("p", ">8"),
+)  # fmt: skip
+_LEGEND = (
+    "p: chance of counts that fit this badly or worse if nothing is wrong. accepted, replacement: first tokens that "
+    "were drafted, or replaced a drafted one. bonus: tokens after a whole draft, or after a sibling."
+)
+_DISCIPLINE = (
+    "Suspicious p are sampled twice more with other seeds; a deviation is only reported if it shows each time, which "
+    "happens by chance less than once in a million checks."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Under which a check ran."""
+
+    model: str
+    description: str
+    draft_model: str | None
+    longest: int
+    """Length of the longest drafts."""
+
+
+@dataclass(slots=True)
+class Checked:
+    """The request, and what came of it."""
+
+    request: StatisticsRequest
+    conditions: Conditions | None = None
+    """None until the models are loaded."""
+    findings: Findings | None = None
+    """None where no answer was drawn."""
+    notes: list[str] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    interrupted: bool = False
+
+    @property
+    def shows_nothing(self) -> bool:
+        """Whether there is a verdict, and it is that too little was drawn for one."""
+        if self.findings is None or self.interrupted or self.request.accept is Accept.TYPICAL:
+            return False
+        return not (self.findings.deviating or (self.findings.found.fits and self.findings.guessed))
+
+    def check(self) -> None:
+        """Raise DivergedError for a deviation."""
+        if self.findings is None or not self.findings.deviating:
+            return
+        raise DivergedError(
+            "Drafted text does not have the target's own distribution.",
+            cause=f"In three ranges of seeds, too unlikely for chance: {'; '.join(self.findings.deviating)}.",
+            hint="Please report it, with what was printed. With --allow-rounding, leave that out first.",
+        )
+
+
+def verdict(checked: Checked) -> str:
+    """Return what it shows in plain words."""
+    findings = checked.findings
+    assert findings is not None, "there is something to tell"
+    if checked.request.accept is Accept.TYPICAL:
+        first, *_, last = (_small(bound.measured) for bound in findings.found.bounds)
+        return (
+            "Approximate: the typical rule keeps what is plausible, and bends the distribution. By these counts the "
+            f"first token is {first} away from the target's own, and the first three are {last}, noise included."
+        )
+    if findings.deviating:
+        return f"DEVIATES from the target's own distribution: {'; '.join(findings.deviating)}."
+    if checked.interrupted:
+        return "Stopped, so there is no verdict; the bounds hold for what was drawn."
+    if checked.shows_nothing:
+        return "Nothing is shown: too few answers, or too few of them drafted, to compare token frequencies."
+    if findings.suspicious:
+        return f"{_FITS_TEXT} What looked suspicious at first did not recur: {'; '.join(findings.suspicious)}."
+    return _FITS_TEXT
+
+
+_FITS_TEXT = "Fits: with drafting, tokens come as often as the target's own distribution says."
+
+
+def report(checked: Checked) -> str:
+    """Return settings, places, tables, bounds and the verdict, in this order."""
+    findings = checked.findings
+    assert findings is not None, "there is something to tell"
+    lines = [f"Distribution check of localspec {__version__}", ""]
+    for label, text in _facts(checked, findings):
+        lines += _labelled(label, text)
+    lines += ["", *_table(_FITS, [_fit(fit) for fit in findings.found.fits]), ""]
+    if findings.found.shares:
+        lines += [*_table(_SHARES, [_share(share) for share in findings.found.shares]), ""]
+    legend = f"{_LEGEND} {_DISCIPLINE}" if checked.request.accept.exact else _LEGEND
+    lines += [*textwrap.wrap(legend, _WIDTH), "", *(_bound(bound) for bound in findings.found.bounds), ""]
+    return "\n".join([*lines, *textwrap.wrap(verdict(checked), _WIDTH)]) + "\n"
+
+
+def record(checked: Checked) -> dict[str, Any]:
+    """Return the same as one JSON object; fields are those of `Findings`, `Found` and what they are made of."""
+    findings, conditions, request = checked.findings, checked.conditions, checked.request
+    assert findings is not None, "there is something to tell"
+    assert conditions is not None, "answers come after loading"
+    return {
+        "type": "distribution",
+        "schema": SCHEMA,
+        "localspec": __version__,
+        "verdict": verdict(checked),
+        "interrupted": checked.interrupted,
+        **asdict(conditions),
+        "drafter": request.arm.kind,
+        "draft_lengths": findings.lengths,
+        "siblings": findings.siblings,
+        "accept": request.accept.value,
+        "approximate": not request.accept.exact,
+        "allow_rounding": request.asked.allow_rounding,
+        "sampling": asdict(request.sampling),
+        "samples": request.samples,
+        "places": [asdict(place) for place in findings.places],
+        "found": asdict(findings.found),
+        "suspicious": findings.suspicious,
+        "repeats": [asdict(found) for found in findings.repeats],
+        "deviating": findings.deviating,
+        "notes": checked.notes,
+        "skipped": [asdict(skipped) for skipped in checked.skipped],
+    }
+
+
+def _facts(checked: Checked, findings: Findings) -> Iterable[tuple[str, str]]:
+    """Yield everything that the verdict holds for, by name."""
+    conditions, request, params = checked.conditions, checked.request, checked.request.sampling
+    assert conditions is not None, "answers come after loading"
+    yield "model", f"{conditions.model} ({conditions.description})"
+    yield "drafts", _drafts(conditions, request, findings)
+    yield "rule", str(request.accept) if request.accept.exact else f"{request.accept} (approximate)"
+    cuts = f"top-k {params.top_k}, top-p {params.top_p:g}, min-p {params.min_p:g}"
+    yield "sampling", f"temperature {params.temperature:g}, {cuts}"
+    yield "samples", f"{findings.found.samples:,} answers, seeds from {params.seed} on"
+    for number, place in enumerate(findings.places, start=1):
+        yield f"place {number}", _place(place)
+    for skipped in checked.skipped:
+        yield "left out", f"{skipped.prompt}: {skipped.reason}"
+    yield "tokens", ", ".join(f"{count:,} {branch}" for branch, count in findings.found.branches.items() if count)
+    if findings.found.ruled_out:
+        yield "ruled out", f"{findings.found.ruled_out:,} answers have a token that the target can't say there"
+
+
+def _drafts(conditions: Conditions, request: StatisticsRequest, findings: Findings) -> str:
+    name = conditions.draft_model if request.arm.kind == "model" and conditions.draft_model else request.arm.kind
+    lengths = ", ".join(str(length) for length in findings.lengths)
+    siblings = ", and one with a second guess beside it" if findings.siblings else ""
+    return f"{name}, of {lengths} tokens in turn{siblings}"
+
+
+def _place(place: Place) -> str:
+    return f"{place.prompt}, after {place.before!r}: {place.possible} tokens can come, entropy {place.entropy:.2f} nats"
+
+
+def _fit(fit: Fit) -> list[str]:
+    found = fit.goodness
+    return [
+        fit.name, fit.place, f"{found.samples:,}", f"{found.cells:,}", f"{found.chi_square:.1f}",
+        f"{found.chi_square_p:.2g}", f"{found.g:.1f}", f"{found.g_p:.2g}",
+    ]  # fmt: skip
+
+
+def _share(share: Share) -> list[str]:
+    low, high = share.interval
+    return [
+        "kept", share.place, f"{share.guessed:,}", f"{share.kept / share.guessed:.2%}", f"{low:.2%}-{high:.2%}",
+        f"{share.expected:.2%}", f"{share.p:.2g}",
+    ]  # fmt: skip
+
+
+def _bound(bound: Bound) -> str:
+    tokens = "first token" if bound.tokens == 1 else f"first {bound.tokens} tokens"
+    return f"{tokens + ':':<16}total variation distance at most {_small(bound.at_most)} with 99 % confidence"
+
+
+def _small(value: float) -> str:
+    return f"{value:.4f}" if value >= 0.001 or value == 0 else f"{value:.2g}"
+
+
+def _table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [[name for name, _ in columns], *rows]
+    forms = [form for _, form in columns]
+    return [" ".join(f"{_cut(cell, form):{form}}" for cell, form in zip(line, forms, strict=True)) for line in lines]
+
+
+def _cut(cell: str, form: str) -> str:
+    """Shorten a name that would move the columns after it; numbers are never cut."""
+    return cell[: int(form[1:])] if form.startswith("<") else cell
+
+
+def _labelled(label: str, text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, initial_indent=f"{label:<{_LABEL}}", subsequent_indent=" " * _LABEL)

@@ -1,0 +1,103 @@
+"""Asks all servers of an audit one question in one wording: what one of them refuses is asked of none."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from app.bench.measuring.arms import BenchPrompt
+from app.serve.client.openai_client import OpenAIClient, Question, RefusedError
+from app.verify.servers.audit import ServedAnswer, ServedToken
+from models.errors import LocalspecError
+
+Messages = Sequence[tuple[str, str]]
+"""Pairs of role and text."""
+_SERVER_FAULT = 500
+_OTHERS = {
+    True: BenchPrompt("other", "chat", turns=("Count from one to ten, in words.",)),
+    False: BenchPrompt("other", "fim", prefix="one, two, three, ", suffix=", nine, ten"),
+}
+"""What is asked in between, so that a server has something else in its cache."""
+
+
+class Asker:
+    """Finds out how these servers can be asked, and asks them."""
+
+    def __init__(self, clients: Sequence[OpenAIClient], max_tokens: int, seed: int) -> None:
+        """Take the servers, the most tokens of an answer, and the seed, which greedy decoding should not need."""
+        self._clients = clients
+        self._max_tokens = max_tokens
+        self._seed = seed
+        self._wording: dict[bool, int] = {}
+        """Which wording all servers took, for chats (True) and for holes to fill."""
+        self.notes: list[str] = []
+
+    def answers(self, prompt: BenchPrompt, messages: Messages) -> tuple[ServedAnswer, ...]:
+        """Return the answers to compare: one of each of two servers, or four of a single one.
+
+        The single one is asked twice, then something else, and twice again: it answers from a cold cache, from a warm
+        one, and from one that held another text. Raises RefusedError for a question that these servers do not take,
+        LocalspecError for a server that fails.
+        """
+        if len(self._clients) > 1:
+            return self._ask(prompt, messages, self._max_tokens)
+        twice = [*self._ask(prompt, messages, self._max_tokens), *self._ask(prompt, messages, self._max_tokens)]
+        other = _OTHERS[bool(prompt.turns)]
+        self._ask(other, [("user", turn) for turn in other.turns], 1)
+        again = [*self._ask(prompt, messages, self._max_tokens), *self._ask(prompt, messages, self._max_tokens)]
+        return (*twice, *again)
+
+    def next_token(self, server: int, prompt: BenchPrompt, messages: Messages, said: str) -> ServedToken | None:
+        """Return what one server says next when an answer has begun so; None where it does not take or tell that."""
+        _, question = _wordings(prompt, messages)[self._wording[bool(prompt.turns)]]
+        begun = (*question.messages, ("assistant", said)) if question.messages else ()
+        going_on = replace(question, messages=begun, prompt="" if begun else question.prompt + said)
+        try:
+            answer = self._clients[server].ask(going_on, max_tokens=1, seed=self._seed)
+        except RefusedError:
+            return None
+        return answer.tokens[0] if answer.tokens else None
+
+    def _ask(self, prompt: BenchPrompt, messages: Messages, max_tokens: int) -> tuple[ServedAnswer, ...]:
+        kind = bool(prompt.turns)
+        wordings = _wordings(prompt, messages)
+        refusals: list[RefusedError] = []
+        for number in range(self._wording.get(kind, 0), len(wordings)):
+            how, question = wordings[number]
+            try:
+                answers = tuple(
+                    client.ask(question, max_tokens=max_tokens, seed=self._seed) for client in self._clients
+                )
+            except RefusedError as refused:
+                refusals.append(refused)
+                if kind in self._wording:
+                    break
+                continue
+            if kind not in self._wording and refusals:
+                self.notes.append(f"{'Chats' if kind else 'Holes'} are asked {how}: {refusals[-1].title}")
+            self._wording[kind] = number
+            return answers
+        raise self._why(refusals[0])
+
+    def _why(self, refused: RefusedError) -> LocalspecError:
+        """Tell a question that is not taken from a server that fails: where nothing works, it is the server."""
+        if self._wording and refused.status < _SERVER_FAULT:
+            return refused
+        return LocalspecError(refused.title, cause=refused.cause, hint=refused.hint)
+
+
+def _wordings(prompt: BenchPrompt, messages: Messages) -> list[tuple[str, Question]]:
+    """Return the ways to ask, the best first, each with what a note calls it."""
+    return _chat_wordings(messages) if prompt.turns else _fill_wordings(prompt)
+
+
+def _chat_wordings(messages: Messages) -> list[tuple[str, Question]]:
+    script = "".join(f"{role.capitalize()}: {text}\n" for role, text in messages) + "Assistant:"
+    return [("as chats", Question(messages=tuple(messages))), ("as transcripts", Question(prompt=script))]
+
+
+def _fill_wordings(prompt: BenchPrompt) -> list[tuple[str, Question]]:
+    as_chat = Question(messages=(("user", f"Continue this text:\n\n{prompt.prefix}"),))
+    return [
+        ("as holes", Question(prompt=prompt.prefix, suffix=prompt.suffix)),
+        ("without what follows them", Question(prompt=prompt.prefix)),
+        ("as chats, without what follows them", as_chat),
+    ]

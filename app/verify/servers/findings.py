@@ -1,0 +1,130 @@
+"""What an audit was asked for, and what it has found so far: complete or not, it can be shown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.bench.measuring.arms import BenchPrompt
+from app.bench.prompts import choose, names_in, read_prompts
+from app.serve.client.address import Address, read_address
+from app.verify.servers.audit import Asked, ServedAnswer
+from app.verify.servers.summary import FoundFork, Summary, place, summarise, verdict
+from models.errors import DivergedError, LocalspecError, UsageError
+
+_TWO = ("first", "second")
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRequest:
+    """Everything that one audit was asked for."""
+
+    addresses: tuple[Address, ...]
+    """One or two."""
+    prompts: tuple[BenchPrompt, ...]
+    max_tokens: int
+    seed: int
+    as_json: bool
+    quiet: bool
+    timeout: float
+    """Seconds that one answer may take."""
+    api_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server, as far as it told who it is."""
+
+    name: str
+    """What the report calls it."""
+    address: Address
+    model: str
+    """Empty: it does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A prompt, or the rest of its turns, that these servers did not take."""
+
+    prompt: str
+    turn: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Findings:
+    """The request, and what came of it."""
+
+    request: AuditRequest
+    servers: list[Server] = field(default_factory=list)
+    logprobs: list[bool | None] = field(default_factory=list)
+    """Of each server: whether it takes questions for log probabilities; None: it was not asked."""
+    asked: list[Asked] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    interrupted: bool = False
+    failure: LocalspecError | None = None
+    """What broke it off."""
+
+    def summary(self) -> Summary:
+        """Return the figures of all comparisons."""
+        return summarise(self.asked)
+
+    def answers_of(self, server: int) -> list[ServedAnswer]:
+        """Return all answers of a server, by its number from 0."""
+        if len(self.request.addresses) == 1:
+            return [answer for one in self.asked for answer in one.answers]
+        return [one.answers[server] for one in self.asked]
+
+    def check(self) -> None:
+        """Raise what makes this audit no success: an unexplained fork first, then what broke it off."""
+        summary = self.summary()
+        if summary.unexplained:
+            raise _diverged(summary, summary.unexplained[0], servers=len(self.request.addresses))
+        if self.failure is not None:
+            raise self.failure
+        if not self.asked and not self.interrupted:
+            raise LocalspecError("No prompt could be run.", cause=self.left_out[0].reason, hint="Ask others (--class).")
+        if self.asked and not summary.tokens + summary.characters:
+            raise LocalspecError(
+                "Every answer was empty, so nothing was compared.", hint="Ask for more tokens (-n), or other prompts."
+            )
+
+
+def read_audit(urls: Sequence[str], flags: dict[str, Any]) -> AuditRequest:
+    """Read the URLs and flags of `verify --audit`; raises UsageError."""
+    if not 1 <= len(urls) <= len(_TWO):
+        raise UsageError(f"--audit takes one or two URLs, not {len(urls)}.", hint=_HINT)
+    addresses = tuple(read_address(url) for url in urls)
+    if len(set(addresses)) < len(addresses):
+        raise UsageError("--audit was given the same server twice.", cause=addresses[0].base, hint=_HINT)
+    classes = names_in("--class", flags["classes"])
+    return AuditRequest(
+        addresses=addresses,
+        prompts=tuple(choose(read_prompts(flags["prompts"]), classes, flags["limit"])),
+        max_tokens=flags["predict"],
+        seed=flags["seed"],
+        as_json=flags["as_json"],
+        quiet=flags["quiet"],
+        timeout=flags["timeout"],
+        api_key=flags["api_key"] or "",
+    )
+
+
+def server_names(count: int) -> tuple[str, ...]:
+    """Return what the report calls one server, or each of two."""
+    return _TWO if count == len(_TWO) else ("server",)
+
+
+_HINT = "Name a server that speculates and the same one without; or one alone, to see whether it repeats itself."
+_ALIKE = "Start both servers alike except for speculation: weights, cache type, no penalties. Then report it."
+_ALONE = "Ask it with speculation off too: if it repeats itself then, speculation is the cause."
+
+
+def _diverged(summary: Summary, found: FoundFork, *, servers: int) -> DivergedError:
+    said = " and ".join("the end" if side.ended else repr(side.said) for side in found.fork.sides)
+    gap = f"gap {found.gap}, explained up to {summary.threshold.gap:.3g}"
+    return DivergedError(
+        verdict(summary, servers=servers),
+        cause=f"{place(found.prompt, found.turn)}, {found.where}: {said}; {gap}.",
+        hint=_ALIKE if servers == len(_TWO) else _ALONE,
+    )

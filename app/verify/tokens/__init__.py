@@ -1,0 +1,1 @@
+"""Drafted answers compared with plain ones token by token."""

@@ -1,0 +1,51 @@
+"""From the flags of `verify` to what is to be compared; what makes no sense is refused before anything is loaded."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from app.bench.request import BenchRequest, read_bench
+from app.verify.dispatch import has_draft, read_limit
+from models.errors import UsageError
+from models.sampling.accept import Accept
+
+_TEMPERATURES = ("0,0.8",)
+"""The likeliest token, and what `run` does by itself."""
+_ARMS = ("auto,lookup:2,suffix:5",)
+_ARMS_WITH_DRAFT = ("auto,model:3,lookup:2,suffix:5",)
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyRequest:
+    """Everything that one `verify` was asked for."""
+
+    asked: BenchRequest
+    """Models, arms, prompts and sampling, which are chosen as for a benchmark."""
+    accept: Accept
+    strict: bool
+
+
+def read_verify(model: str | None, flags: dict[str, Any]) -> VerifyRequest:
+    """Read the argument and flags of `verify`; raises UsageError."""
+    arms = _ARMS_WITH_DRAFT if has_draft(model, flags) else _ARMS
+    chosen = {"temp": flags["temp"] or _TEMPERATURES, "vs": flags["vs"] or arms, "limit": read_limit(flags)}
+    asked = read_bench(model, {**flags, **chosen, "plot": None})
+    if len(asked.arms) == 1:
+        raise UsageError("--vs names no arm that drafts: nothing to compare.", hint="Name one, such as lookup:2.")
+    return VerifyRequest(asked, _accept(Accept(flags["accept"]), asked), flags["strict"])
+
+
+def _accept(accept: Accept, asked: BenchRequest) -> Accept:
+    """Return a rule under which every arm has to say the same; raises UsageError for another one."""
+    if not accept.exact:
+        raise UsageError(
+            f"--accept {accept} is approximate: nothing to certify.",
+            hint="Leave it out, or name another rule: coupled, residual or block.",
+        )
+    warm = [params.temperature for params in asked.samplings if not params.greedy]
+    if accept is not Accept.COUPLED and warm:
+        raise UsageError(
+            f"--accept {accept} gives another text at temperature {warm[0]:g}, from the same distribution.",
+            cause="There, this rule does not promise equal tokens, so comparing them shows nothing.",
+            hint="Check the distribution with --statistics, or compare tokens with --temp 0.",
+        )
+    return accept

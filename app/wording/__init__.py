@@ -1,0 +1,1 @@
+"""Figures, explanations and rounds as text and as JSON records."""

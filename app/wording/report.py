@@ -1,0 +1,171 @@
+"""Numbers in words: the line after an answer, the table of /stats, the records of --json."""
+
+from dataclasses import asdict
+from typing import Any
+
+from app.engine.conversation.messages import Ended, Ready, Said, Walked
+from app.engine.decoding.ending import Finish
+from app.engine.decoding.stats import Snapshot
+from app.wording.explanation import explanation_record
+from app.wording.walk_record import walk_record
+from models.sampling.accept import Accept
+from models.sampling.sampler import SamplingParams
+from models.system.counted import counted
+from models.text.thoughts import divided
+
+
+def summary(ended: Ended) -> str:
+    """Return the one line that follows an answer."""
+    stats = ended.stats
+    parts = [counted(stats.emitted, "token"), _speed(stats)]
+    if stats.first_token_seconds is not None:
+        parts.append(f"first after {stats.first_token_seconds:.2f} s")
+    parts += _speculation(ended)
+    if not ended.accept.exact:
+        parts.append(f"{ended.accept.claim} ({ended.accept} rule)")
+    if stats.reused_tokens:
+        parts.append(f"{stats.reused_tokens:,} of {stats.prompt_tokens:,} prompt tokens reused")
+    if ended.left_out:
+        parts.append(f"context full: oldest {counted(ended.left_out, 'message')} left out (larger: -c N)")
+    return " · ".join(part for part in parts if part)
+
+
+def ending_note(finish: Finish, *, in_chat: bool = False, formed: bool = False) -> str | None:
+    """Return what the user should know about an answer that did not end by itself; None for one that did.
+
+    `formed`: one that was to have a form.
+    """
+    if finish is Finish.LENGTH and formed:
+        return "The answer was cut, and may lack the rest of its form. Allow it more: -n N."
+    if finish is Finish.CONTEXT:
+        return f"The context is full, so the answer ends here. Use a larger one: -c N{', or /new' * in_chat}."
+    return "Stopped." if finish is Finish.CANCELLED else None
+
+
+def unsaid_note(*, again: bool) -> str:
+    """Return what the user should know about an answer without a word; `again`: one that was to replace another."""
+    return f"No text was generated, so {'the answer before it stays' if again else 'the message is dropped'}."
+
+
+def unfinished_note(finish: Finish) -> str | None:
+    """Return what the user should know about an answer that is all thoughts; None where that is plain to see."""
+    if finish is Finish.LENGTH:
+        return "The answer ends within the model's thoughts. Allow it more: -n N."
+    return None if finish in (Finish.CANCELLED, Finish.CONTEXT) else "The model thought, and said nothing."
+
+
+def table(stats: Snapshot, drafter: str, accept: Accept) -> str:
+    """Return all counters of an answer, one a line, with the rates' definitions."""
+    prompt = counted(stats.prompt_tokens, "token")
+    rows = [
+        ("prompt", f"{prompt}, {stats.reused_tokens:,} reused, {stats.prompt_seconds:.2f} s"),
+        ("answer", f"{counted(stats.emitted, 'token')} in {counted(stats.rounds, 'round')}"),
+        ("speed", _speed(stats) or "-"),
+        ("drafter", f"{drafter}, drafted in {counted(stats.drafts, 'round')} (coverage {_percent(stats.coverage)})"),
+        ("accepted", f"{stats.accepted:,} of {stats.drafted:,} drafted ({_percent(stats.acceptance_rate)})"),
+        ("by position", _by_position(stats) or "-"),
+        ("mean length", f"{_number(stats.mean_acceptance_length)} tokens per round that drafted"),
+        ("time", _times(stats)),
+        ("text", f"{accept.claim} ({accept} rule)"),
+    ]
+    return "\n".join(f"  {name:<12}{value}" for name, value in rows)
+
+
+def start_record(ready: Ready, sampling: SamplingParams) -> dict[str, Any]:
+    """Return the first JSON line."""
+    return {"type": "start", **asdict(ready), "sampling": asdict(sampling)}
+
+
+def round_record(said: Said) -> dict[str, Any]:
+    """Return the JSON line of a round."""
+    round_ = said.round
+    return {
+        "type": "round",
+        "text": said.text,
+        "tokens": round_.emitted,
+        "draft": round_.draft.tokens,
+        # Places in the draft, and the second guesses for them: one that came true is among the accepted.
+        "siblings": round_.draft.siblings,
+        "source": round_.draft.source,
+        "accepted": round_.accepted,
+        "draft_seconds": round_.draft_seconds,
+        "verify_seconds": round_.verify_seconds,
+        "host_seconds": round_.host_seconds,
+    }
+
+
+def end_record(ended: Ended, walked: Walked | None = None, *, divides: bool = True) -> dict[str, Any]:
+    """Return the last JSON line: the texts of all rounds and of this line are the answer, with its thoughts."""
+    stats, parts = ended.stats, divided(ended.answer, divides=divides)
+    return {
+        "type": "end",
+        "text": ended.text,
+        "answer": parts.said,
+        "thoughts": parts.thoughts,
+        "finish": ended.finish,
+        "left_out_messages": ended.left_out,
+        "usage": {
+            "prompt_tokens": stats.prompt_tokens,
+            "completion_tokens": stats.emitted,
+            "total_tokens": stats.prompt_tokens + stats.emitted,
+            "prompt_tokens_details": {"cached_tokens": stats.reused_tokens},
+            "completion_tokens_details": {
+                "accepted_prediction_tokens": stats.accepted,
+                "rejected_prediction_tokens": stats.drafted - stats.accepted,
+            },
+        },
+        "timings": {
+            "prompt_seconds": stats.prompt_seconds,
+            "first_token_seconds": stats.first_token_seconds,
+            "draft_seconds": stats.draft_seconds,
+            "verify_seconds": stats.verify_seconds,
+            "host_seconds": stats.host_seconds,
+            "tokens_per_second": stats.tokens_per_second,
+        },
+        "speculation": {
+            "drafter": ended.drafter,
+            "accept": ended.accept,
+            "claim": ended.accept.claim,
+            "rounds": stats.rounds,
+            "drafts": stats.drafts,
+            "draft_n": stats.drafted,
+            "draft_n_accepted": stats.accepted,
+            "drafted_per_position": stats.drafted_at,
+            "accepted_per_position": stats.accepted_at,
+            "acceptance_rate": stats.acceptance_rate,
+            "mean_acceptance_length": stats.mean_acceptance_length,
+            "coverage": stats.coverage,
+        },
+        "explanation": explanation_record(ended.explanation) if ended.explanation else None,
+        "walk": walk_record(walked) if walked else None,
+    }
+
+
+def _speculation(ended: Ended) -> list[str]:
+    stats = ended.stats
+    if not stats.drafts:
+        return [f"drafter {ended.drafter}" + (", drafted nothing" if ended.drafter != "off" else "")]
+    length = _number(stats.mean_acceptance_length)
+    return [f"{ended.drafter} {stats.accepted}/{stats.drafted} accepted", f"{length} tokens per drafted round"]
+
+
+def _speed(stats: Snapshot) -> str:
+    return "" if stats.tokens_per_second is None else f"{stats.tokens_per_second:.1f} tokens/s"
+
+
+def _by_position(stats: Snapshot) -> str:
+    pairs = zip(stats.accepted_at, stats.drafted_at, strict=True)
+    return "  ".join(f"{place}: {_percent(right / all_)}" for place, (right, all_) in enumerate(pairs, start=1))
+
+
+def _times(stats: Snapshot) -> str:
+    parts = (("draft", stats.draft_seconds), ("verify", stats.verify_seconds), ("host", stats.host_seconds))
+    return ", ".join(f"{name} {seconds:.2f} s" for name, seconds in parts)
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.0%}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

@@ -1,0 +1,1 @@
+"""Forms of answers: schemas and grammars, compiled under limits and followed token by token."""

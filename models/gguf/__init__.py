@@ -1,0 +1,1 @@
+"""GGUF files: headers read without llama.cpp, and what they say about a model."""

@@ -1,0 +1,163 @@
+"""What there is to know of a model without loading it: one frozen value, read from its header."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from models.errors import FormatError, ModelFileError
+from models.gguf.architecture import continues_text, is_head, is_known, memory_class, memory_kind
+from models.gguf.header import Header, read_model
+from models.gguf.header_faults import check_bytes, check_layers, check_tokenizer
+from models.gguf.quantisation import mixture_name
+from models.gguf.shape import Shape, shape_of
+from models.gguf.strings import KnownStrings
+from models.gguf.vocab import HeaderVocab
+from models.text.template_names import KEY, usual_template
+
+_FIRST_LAYER = "blk.0."
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A model, as its file describes it."""
+
+    path: Path
+    """The file to load: of a split model the first."""
+    files: int
+    """Number of files it is in."""
+    size: int
+    """Bytes of all of them."""
+    title: str
+    """What it calls itself; "" for nothing."""
+    architecture: str
+    parameters: int
+    """Numbers in all its weights."""
+    quantisation: str
+    """Such as "Q4_K_M"."""
+    context: int
+    """Tokens of the longest text it was trained on; 0 where it does not say."""
+    layers: int
+    window: int
+    """Tokens that layers with a sliding window look back on; 0 for none."""
+    heads: int
+    kv_heads: int
+    """Heads that are cached, in the layer that has most."""
+    tokenizer: str
+    """Family of the tokenizer, such as "bpe"."""
+    vocabulary: int
+    special: dict[str, int]
+    """Tokens that have a role, by role."""
+    fim: tuple[str, ...]
+    """Markers for filling in the middle; () for a model without."""
+    template: bool
+    """Whether it has a chat template."""
+    memory: str
+    """How far its memory goes back: "rewind" (any distance), "checkpoint" (a few tokens) or "none"."""
+    memory_reason: str
+    """The same in a clause."""
+    shape: Shape
+    """What its need of memory follows from."""
+
+
+def model_info(path: Path) -> ModelInfo:
+    """Read what a model says of itself; raises ModelFileError for a file that is none, or none that writes text."""
+    return info_of(read_model(path))
+
+
+def glance(path: Path, known: KnownStrings) -> ModelInfo:
+    """Read the same of one model among many, in a hundredth of the time where another has the same vocabulary.
+
+    Raises ModelFileError as `model_info` does, but for tokens that are spelled alike: that takes longest to see.
+    """
+    header = read_model(path, known)
+    return _info(header, _writes_text(header), HeaderVocab(header))
+
+
+def info_of(header: Header, vocab: HeaderVocab | None = None) -> ModelInfo:
+    """Return what a header, and its vocabulary, say; raises ModelFileError as `model_info` does."""
+    architecture = _writes_text(header)
+    vocab = vocab or HeaderVocab(header)
+    _check_spellings(header.path, vocab)
+    check_bytes(header, vocab)
+    return _info(header, architecture, vocab)
+
+
+def _info(header: Header, architecture: str, vocab: HeaderVocab) -> ModelInfo:
+    window = header.number(f"{architecture}.attention.sliding_window") or 0
+    kind = memory_kind(architecture, window)
+    shape = shape_of(header)
+    sizes = ((tensor.type, tensor.size) for tensor in header.tensors if tensor.rows > 1)
+    return ModelInfo(
+        path=header.path,
+        files=len(header.parts),
+        size=header.file_size,
+        title=header.text("general.name"),
+        architecture=architecture,
+        parameters=sum(tensor.elements for tensor in header.tensors),
+        quantisation=mixture_name(header.number("general.file_type"), sizes),
+        context=shape.trained,
+        layers=header.number(f"{architecture}.block_count") or 0,
+        window=window,
+        heads=shape.heads,
+        kv_heads=max(header.whole_numbers(f"{architecture}.attention.head_count_kv"), default=shape.heads),
+        tokenizer=vocab.kind,
+        vocabulary=vocab.size,
+        special=vocab.special(),
+        fim=vocab.fim_markers(),
+        template=bool(usual_template(header.text(KEY), header.below(KEY))),
+        memory=memory_class(kind),
+        memory_reason=kind.reason,
+        shape=shape,
+    )
+
+
+def _check_spellings(path: Path, vocab: HeaderVocab) -> None:
+    """Refuse a vocabulary on which llama.cpp fails an assertion, which would end the process."""
+    if alike := vocab.spelled_alike():
+        raise ModelFileError(
+            f"{path.name} can't be loaded: its vocabulary is damaged.",
+            cause=f"Tokens {alike[0]} and {alike[1]} are both spelled {vocab.text(alike[0])!r}.",
+            hint="Look for another copy of this model.",
+        )
+
+
+def _writes_text(header: Header) -> str:
+    """Return the architecture; raises ModelFileError for a file that is no model, or one for other ends."""
+    architecture, kind = header.text("general.architecture"), header.text("general.type", "model")
+    if not architecture:
+        raise ModelFileError(f"{header.path.name} does not name its architecture.", hint="Fetch another copy of it.")
+    if kind != "model":
+        raise ModelFileError(
+            f"{header.path.name} is not a model by itself but part of one ({kind}).",
+            hint="Name the model it belongs to.",
+        )
+    if not continues_text(architecture):
+        raise ModelFileError(
+            f"{header.path.name} does not write text ({architecture}).", hint="Choose a model for chat or completion."
+        )
+    if not is_known(architecture):
+        raise FormatError(
+            f"{header.path.name}: architecture '{architecture}' is not supported by this engine.",
+            hint="Look for the same model in a supported architecture, or update localspec.",
+        )
+    if not header.tensors:
+        raise ModelFileError(f"{header.path.name} has no weights.", hint="Name the file that has the model.")
+    if cause := _only_guesses(header, architecture):
+        raise ModelFileError(
+            f"{header.path.name} is no model by itself: it guesses from within its target, which is not supported.",
+            cause=cause,
+            hint="As a draft use a small model of the same family: `localspec models suggest TARGET` names one.",
+        )
+    check_layers(header, architecture)
+    check_tokenizer(header, architecture)
+    return architecture
+
+
+def _only_guesses(header: Header, architecture: str) -> str:
+    """Return the sign that a file has no more than what guesses from within a target; "" where there is none."""
+    if is_head(architecture):
+        return f"Its architecture is {architecture}."
+    guessing = header.number(f"{architecture}.nextn_predict_layers") or 0
+    # A pass of such a file would end the process.
+    if guessing > 0 and not any(tensor.name.startswith(_FIRST_LAYER) for tensor in header.tensors):
+        return "It has the layers that guess further tokens, and no others."
+    return ""

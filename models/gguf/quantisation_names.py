@@ -1,0 +1,70 @@
+"""Which file of a repository a quantisation means: names say the quantisation, headers say what is a model."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from models.errors import ModelFileError
+from models.library.whole_model import Named, models_among
+
+_GGUF = ".gguf"
+_HEADS = ("mtp-", "eagle3-", "dflash-", "dspark-")
+"""What llama.cpp puts before the names of files that guess from within a model; they lie beside it."""
+_LABEL = re.compile(
+    r"(?:^|[-._/])((?:UD-)?(?:I?Q\d[A-Z0-9]*(?:_[A-Z0-9]+)*|TQ\d_\d|MXFP4(?:_MOE)?|NVFP4|BF16|FP?16|F32))(?=[-.]|$)",
+    re.IGNORECASE,
+)
+
+
+def has_label(name: str, label: str) -> bool:
+    """Tell whether a file's name says this quantisation."""
+    return re.search(rf"(?:^|[-._/]){re.escape(label)}(?=[-./]|$)", name, re.IGNORECASE) is not None
+
+
+def label_of(name: str) -> str:
+    """Return the quantisation that a file's name says, such as "Q4_K_M"; "" for none."""
+    found = _LABEL.findall(name.removesuffix(_GGUF))
+    return found[-1].upper() if found else ""
+
+
+def is_head(name: str) -> bool:
+    """Tell by its name whether a file only guesses for the model beside it, and is none by itself."""
+    return name.rpartition("/")[2].startswith(_HEADS)
+
+
+def labelled(files: Sequence[Named], label: str) -> list[Named]:
+    """Return the files whose names say a quantisation: those that say just that one, else those that also do."""
+    found = [each for each in files if not is_head(each[0]) and has_label(each[0], label)]
+    return [each for each in found if label_of(each[0]) == label.upper()] or found
+
+
+def choose(files: Sequence[Named], label: str = "", repo: str = "user/repo") -> Path | None:
+    """Return the file of a repository that a label means; without one Q4_K_M, else Q8_0, else the first.
+
+    Headers decide which files are models; `repo` is how an error calls the repository. Raises ModelFileError where
+    several models have the label.
+    """
+    for wanted in (label,) if label else ("Q4_K_M", "Q8_0"):
+        found = labelled(files, wanted)
+        if len(found) > 1 or any("/" in name for name, _ in found):
+            found = models_among(found)
+        if len(found) > 1:
+            raise ambiguous(repo, wanted, [name for name, _ in found])
+        if found:
+            return found[0][1]
+    models = [each for each in files if not is_head(each[0])]
+    return None if label or not models else models[0][1]
+
+
+class AmbiguousNameError(ModelFileError):
+    """A name that several models have; its cause lists them."""
+
+
+def ambiguous(repo: str, label: str, names: Sequence[str]) -> AmbiguousNameError:
+    """Return the error for a quantisation that several models of a repository have."""
+    return AmbiguousNameError(
+        f"{label} is the quantisation of {len(names)} models of {repo}.",
+        cause=f"They are: {', '.join(names)}.",
+        hint=f"Name the file: {shlex.quote(f'hf://{repo}/{names[0]}')}.",
+    )

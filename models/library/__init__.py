@@ -1,0 +1,1 @@
+"""The models of this machine and of hubs: names, files, downloads, pairs."""

@@ -1,0 +1,1 @@
+"""A GGUF model in llama.cpp: bindings, loading, contexts, passes, devices."""

@@ -1,0 +1,115 @@
+"""What goes into one pass of llama.cpp: tokens, their positions, and which sequence of the cache sees which.
+
+A cache of several texts has a sequence for each. In that of one, sequence 0, there can be guests, for one pass each:
+the branches of a draft, which share the text's cells, and padding, which nobody sees. A token attends to the cells of
+the first sequence it is in.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from models.errors import LocalspecError
+from models.llama.bindings import llama_cpp
+from models.tree import Tree
+
+TEXT, _PADDING, _FIRST_BRANCH = 0, 1, 2
+MAX_BRANCHES = 8
+"""Branches in one pass: each makes a copy of what the cache knows about every token of the text."""
+SEQUENCES = _FIRST_BRANCH + MAX_BRANCHES
+
+
+def padding(tokens: int, rows: int, multiple: int) -> tuple[int, int]:
+    """Return (pads, pads with a row) after which tokens and rows are both multiples: the last layer sees rows alone."""
+    pads, wanted = -tokens % multiple, -rows % multiple
+    return (pads if pads >= wanted else pads + multiple), wanted
+
+
+class Batch:
+    """llama.cpp's batch of at most `size` tokens, over arrays that are filled anew for each pass."""
+
+    def __init__(self, size: int) -> None:
+        self._tokens = np.zeros(size, np.int32)
+        self._positions = np.zeros(size, np.int32)
+        self._wanted = np.zeros(size, np.int8)
+        self._counts = np.ones(size, np.int32)
+        self._sequences = np.full((size, SEQUENCES), TEXT, np.int32)
+        # llama.cpp wants one pointer a token.
+        self._lists = self._sequences.ctypes.data + np.arange(size, dtype=np.uintp) * self._sequences.strides[0]
+        self.struct: Any = llama_cpp().llama_batch()
+        self.struct.token = self._tokens.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
+        self.struct.pos = self._positions.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
+        self.struct.logits = self._wanted.ctypes.data_as(ctypes.POINTER(ctypes.c_int8))
+        self.struct.n_seq_id = self._counts.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
+        self.struct.seq_id = self._lists.ctypes.data_as(ctypes.POINTER(ctypes.POINTER(ctypes.c_int32)))
+
+    def clear(self) -> None:
+        """Begin a pass."""
+        self.struct.n_tokens = 0
+
+    def add(self, tokens: Sequence[int], start: int, rows: int, sequence: int) -> None:
+        """Take the next tokens of a text, from position `start` on; the last `rows` of them get a row."""
+        first, count = self.struct.n_tokens, len(tokens)
+        end = first + count
+        self._tokens[first:end] = tokens
+        self._positions[first:end] = np.arange(start, start + count)
+        self._wanted[first:end] = 0
+        self._wanted[end - rows : end] = 1
+        self._counts[first:end] = 1
+        self._sequences[first:end, 0] = sequence
+        self.struct.n_tokens = end
+
+    def grow(self, tree: Tree) -> None:
+        """Make the last tokens a tree: positions by depth, and each branch a sequence of its own."""
+        count = self.struct.n_tokens
+        first = count - len(tree.parents)
+        self._positions[first:count] = self._positions[first - 1] + 1 + np.array(tree.depths)
+        everybody = [TEXT, *range(_FIRST_BRANCH, _FIRST_BRANCH + len(tree.leaves))]
+        for place in range(first):
+            self._belongs(place, everybody)
+        for node, branches in enumerate(tree.branches_through()):
+            own = [TEXT] if node < tree.chain else []
+            self._belongs(first + node, own + [_FIRST_BRANCH + branch for branch in branches])
+
+    def pad(self, pads: int, wanted: int) -> None:
+        """Append tokens that nobody sees, the last `wanted` of them with a row."""
+        self.add([0] * pads, 0, wanted, _PADDING)
+
+    def _belongs(self, place: int, sequences: Sequence[int]) -> None:
+        self._counts[place] = len(sequences)
+        self._sequences[place, : len(sequences)] = sequences
+
+
+class Guests:
+    """Sequences in the cache of a context beside the text; its memory must be one that can share cells."""
+
+    def __init__(self, context: Any) -> None:
+        self._api = llama_cpp()
+        self._context = context
+        self._memory = self._api.llama_get_memory(context)
+
+    def let_in(self, branches: int) -> None:
+        """Let each branch see the whole text."""
+        for branch in range(branches):
+            self._api.llama_memory_seq_cp(self._memory, TEXT, _FIRST_BRANCH + branch, -1, -1)
+
+    def turn_out(self, branches: int) -> None:
+        """Take padding and so many branches out of the cache; cells of the text stay."""
+        for guest in range(_PADDING, _FIRST_BRANCH + branches):
+            self._api.llama_memory_seq_rm(self._memory, guest, -1, -1)
+
+    def copy_text(self, length: int, cells: int) -> None:
+        """Put copies of the text's first tokens beside it, at the same positions, until they take so many cells."""
+        size = self._api.llama_state_seq_get_size(self._context, TEXT)
+        state = (ctypes.c_uint8 * size)()
+        self._api.llama_state_seq_get_data(self._context, state, size, TEXT)
+        while cells > 0:
+            if not self._api.llama_state_seq_set_data(self._context, state, size, _PADDING):
+                raise LocalspecError("llama.cpp refused to copy what its cache holds.")
+            # The part of a copy comes first: for a moment it is a whole one, and in the end there is no room for that.
+            taken = cells % length or length
+            self._api.llama_memory_seq_cp(self._memory, _PADDING, TEXT, 0, taken)
+            self.turn_out(0)
+            cells -= taken

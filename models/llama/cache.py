@@ -1,0 +1,123 @@
+"""A context of llama.cpp, shared by the texts in its cache: passes over several of them can be one pass."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from models.abort import AbortFlag
+from models.base import LanguageModel, Logits, RewindSupport
+from models.errors import Cancelled, LocalspecError, context_full
+from models.llama.batch import MAX_BRANCHES, Batch, Guests, padding
+from models.llama.bindings import llama_cpp, recent_errors
+from models.llama.context import new_context, padding_room, takes_guests
+from models.llama.load import LlamaOptions
+
+_BLOCK = 256
+"""Cells that a pass attends to more or fewer: all up to the last that is taken, rounded up."""
+_ABORTED = 2
+_NO_ROOM = 1
+
+
+class Cache:
+    """A context, what goes through it, and who has a text in it; freed with the last of them."""
+
+    def __init__(self, weights: Any, options: LlamaOptions, abort: AbortFlag, path: Path) -> None:
+        """Open a context over loaded weights; raises MemoryLimitError or LocalspecError."""
+        self._api = llama_cpp()
+        self.context, texts = new_context(weights, options, abort, path)
+        self.memory = self._api.llama_get_memory(self.context)
+        self.rewind_support = _rewind_support(weights, self.context)
+        self.max_branches = MAX_BRANCHES if takes_guests(weights, texts) else 0
+        self.multiple = options.pad_rows if self.max_branches else 1
+        room = padding_room(self.multiple)
+        self.context_size: int = (self._api.llama_n_ctx(self.context) - room.cells) // texts
+        self.batch_size: int = self._api.llama_n_batch(self.context) - room.tokens
+        self.batch = Batch(self.batch_size + room.tokens)
+        self.guests = Guests(self.context)
+        self._free = list(range(texts))
+        self._texts = texts
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another text can be begun."""
+        return bool(self._free)
+
+    def enter(self) -> int:
+        """Begin a text; return its sequence."""
+        return self._free.pop(0)
+
+    def leave(self, sequence: int) -> None:
+        """Forget a text; the context goes with the last."""
+        self._free.append(sequence)
+        if len(self._free) == self._texts:
+            self._api.llama_free(self.context)
+        else:
+            self.clear(sequence)
+
+    def clear(self, sequence: int) -> None:
+        """Empty the cache of a text."""
+        if self._texts == 1:
+            self._api.llama_memory_clear(self.memory, False)
+        else:
+            self._api.llama_memory_seq_rm(self.memory, sequence, -1, -1)
+
+    def cut(self, sequence: int, length: int) -> bool:
+        """Cut a text to its first `length` tokens; tell whether its memory can go back so far."""
+        return bool(self._api.llama_memory_seq_rm(self.memory, sequence, length, -1))
+
+    def even_width(self, length: int) -> int:
+        """Return the most tokens after so many that attend to as many cells in one padded pass as in one each.
+
+        A GPU may split its sums by that number, masked cells included. Where passes are not padded any width will do.
+        """
+        return -(length + self.multiple) % _BLOCK + 1 if self.multiple > 1 else self.batch_size
+
+    def pad(self, rows: int) -> None:
+        """Fill up the pass that is in the batch, and its rows, where kernels want it."""
+        self.batch.pad(*padding(self.batch.struct.n_tokens, rows, self.multiple))
+
+    def run(self) -> int:
+        """Do the pass that is in the batch; return llama.cpp's code, 0 where all is well."""
+        return int(self._api.llama_decode(self.context, self.batch.struct))
+
+
+def decode_in_parts(model: LanguageModel, tokens: Sequence[int], rows: int, first: int) -> Logits:
+    """Decode so few tokens that a draft may be among them, the `first` in a pass of their own: see `even_width`."""
+    start, later = model.length, len(tokens) - first
+    try:
+        head = model.decode(tokens[:first], max(0, rows - later)).copy()
+        return np.concatenate((head, model.decode(tokens[first:], min(rows, later))))
+    except LocalspecError:
+        if model.length > start:
+            model.rewind(start)
+        raise
+
+
+def failure(code: int, name: str, length: int, count: int, cache: Cache) -> LocalspecError:
+    """Return what became of a pass over `count` tokens, which would have made a text of so many: see `Cache.run`."""
+    if code == _ABORTED:
+        return Cancelled("Stopped.")
+    if code == _NO_ROOM:
+        return context_full(length, cache.context_size)
+    return LocalspecError(
+        f"{name}: llama.cpp could not decode {count} tokens (code {code}).",
+        cause=recent_errors(),
+        hint="The log file has more; `-ngl 0` or a smaller -c may help.",
+    )
+
+
+def _rewind_support(weights: Any, context: Any) -> RewindSupport:
+    """Say how far this architecture's memory goes back, asking the context, which may have granted less."""
+    api = llama_cpp()
+    snapshots: int = api.llama_n_rs_seq(context)
+    recurrent = api.llama_model_is_recurrent(weights)
+    if recurrent or api.llama_model_is_hybrid(weights):
+        kind = "recurrent" if recurrent else "hybrid"
+        kept = f"{snapshots} snapshots" if snapshots else "no snapshots, so it can't go back"
+        return RewindSupport(snapshots, f"{kind} memory with {kept}")
+    window: int = api.llama_model_n_swa(weights)
+    if window > 0:
+        return RewindSupport(None, f"attention cache with a sliding window of {window}, kept whole")
+    return RewindSupport(None, "attention cache")

@@ -1,0 +1,1 @@
+"""The served distribution and the sampler, the one source of tokens."""

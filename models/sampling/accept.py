@@ -1,0 +1,38 @@
+"""The accept rules by name: what each promises, and how drafts have to be made for it."""
+
+from enum import StrEnum
+
+
+class Accept(StrEnum):
+    """How the target judges a draft; the arithmetic is in `app.engine.decoding.verify`."""
+
+    COUPLED = "coupled"
+    """Same seed, same text, whatever drafts: target and draft share their noise."""
+    RESIDUAL = "residual"
+    """Exact in distribution: rejected with just the chance that makes up for the draft's own."""
+    BLOCK = "block"
+    """Exact in distribution: as residual, but the draft is judged as a whole, and keeps at least as much."""
+    TYPICAL = "typical"
+    """Approximate: every guess the target finds plausible is kept."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the text has the target's own distribution."""
+        return self is not Accept.TYPICAL
+
+    @property
+    def claim(self) -> str:
+        """What the rule promises of a text, in a few words."""
+        if self is Accept.COUPLED:
+            return "exact: same seed, same text"
+        return "exact in distribution" if self.exact else "approximate"
+
+    @property
+    def draws_drafts(self) -> bool:
+        """Whether a draft model has to draw its guesses with noise of its own, and to keep what it drew from."""
+        return self in (Accept.RESIDUAL, Accept.BLOCK)
+
+    @property
+    def takes_siblings(self) -> bool:
+        """Whether the rule knows what to do with a second guess beside a drafted token."""
+        return self in (Accept.COUPLED, Accept.RESIDUAL)

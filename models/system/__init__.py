@@ -1,0 +1,1 @@
+"""The machine and small files: cores, memory, locks, measurements that are kept."""
