@@ -121,7 +121,7 @@ def drawn_mask(cells: int) -> NDArray[np.float16]:
 
 def _attention(kernels: Any) -> dict[str, NDArray[np.float32]]:
     """Return results by types, heads, size, cells, tokens and threads."""
-    from models.kernels.check import Ggml
+    from models.kernels.ggml import Ggml
 
     ggml = Ggml(ctypes.CDLL(str(FOLDER / "libggml-base.so")), ctypes.CDLL(str(FOLDER / "libggml-cpu.so")))
     made = {}
@@ -153,7 +153,7 @@ def _near_and_spread(ggml: Any, kinds: tuple[int, int]) -> tuple[NDArray[np.floa
 
 def _products(kernels: Any) -> dict[str, NDArray[np.float32]]:
     """Return products by type, length, rows, columns and threads, of more and more columns of the same matrix."""
-    from models.kernels.check import Ggml
+    from models.kernels.ggml import Ggml
 
     ggml = Ggml(ctypes.CDLL(str(FOLDER / "libggml-base.so")), ctypes.CDLL(str(FOLDER / "libggml-cpu.so")))
     made = {}
@@ -171,7 +171,7 @@ def _products(kernels: Any) -> dict[str, NDArray[np.float32]]:
 
 def _guarded(_: Any) -> dict[str, NDArray[np.float32]]:
     """Return products with weights behind which there is no memory, and behind "free" those with memory everywhere."""
-    from models.kernels.check import Ggml
+    from models.kernels.ggml import Ggml
 
     libraries = [ctypes.CDLL(str(FOLDER / f"libggml-{name}.so")) for name in ("base", "cpu")]
     ggml, guarded, made = Ggml(*libraries), _guarding()(*libraries), {}
@@ -188,7 +188,7 @@ def _guarded(_: Any) -> dict[str, NDArray[np.float32]]:
 
 def _guarding() -> Any:
     """Return a class that puts weights at the end of a page whose next one nobody may read."""
-    from models.kernels.check import Ggml
+    from models.kernels.ggml import Ggml
 
     protect, data_offset = ctypes.CDLL(None).mprotect, 248  # of `data` in ggml.h's tensor
 
@@ -223,7 +223,7 @@ def _experts(kernels: Any) -> dict[str, NDArray[Any]]:
 
     Behind "shared" one x is for all choices of a token.
     """
-    from models.kernels.check import Ggml
+    from models.kernels.ggml import Ggml
 
     ggml = Ggml(ctypes.CDLL(str(FOLDER / "libggml-base.so")), ctypes.CDLL(str(FOLDER / "libggml-cpu.so")))
     made: dict[str, NDArray[Any]] = {}
@@ -255,8 +255,8 @@ def drawn_screened(length: int) -> tuple[NDArray[np.float32], NDArray[np.float32
 
 def _screens(kernels: Any) -> dict[str, NDArray[np.float32]]:
     """Return screened products by type, length, columns and threads, and the whole ones."""
-    from models.kernels.check import Ggml
     from models.kernels.check_screen import screening
+    from models.kernels.ggml import Ggml
 
     ggml = Ggml(ctypes.CDLL(str(FOLDER / "libggml-base.so")), ctypes.CDLL(str(FOLDER / "libggml-cpu.so")))
     made = {}

@@ -6,7 +6,7 @@ import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 from numpy.typing import NDArray
 
-from models.kernels.check import GRIDS, blocks_of_bits
+from models.kernels.ggml import GRIDS, blocks_of_bits
 from models.llama.bindings import ggml_function
 
 

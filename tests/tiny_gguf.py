@@ -17,7 +17,7 @@ from gguf import GGMLQuantizationType, GGUFWriter, LlamaFileType, TokenType
 from gguf.quants import quantize
 from numpy.typing import NDArray
 
-from models.kernels.check import GRIDS, blocks_of_bits
+from models.kernels.ggml import GRIDS, blocks_of_bits
 
 WINDOW = 16
 """Tokens that the sliding-window layers of `write_swa` look back on."""

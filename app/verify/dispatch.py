@@ -1,15 +1,12 @@
 """Which of the three checks `verify` was asked for: tokens, a distribution, or servers. Nothing heavy is imported."""
 
-import sys
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from app.verify.prompt_limit import FEW, read_limit
 from models.errors import UsageError
-from models.library.names import PAIR
 
-_FEW = 1
-"""Built-in prompts of each class that are asked without --limit: there are many classes."""
 _SCHEMES = ("http://", "https://")
 _OF_SERVERS = frozenset(
     {"audit", "classes", "prompts", "limit", "predict", "seed", "timeout", "api_key", "as_json", "quiet", "statistics"}
@@ -36,7 +33,7 @@ def start_verify(
     if flags["statistics"]:
         from app.verify.distribution.command import run_statistics
 
-        return run_statistics(model, {**flags, "limit": flags["limit"] or _FEW})
+        return run_statistics(model, {**flags, "limit": flags["limit"] or FEW})
     from app.verify.command import run_verify
     from app.verify.tokens.request import read_verify
 
@@ -54,17 +51,6 @@ def _check_apply(given: Mapping[str, str], *, audits: bool, counts: bool) -> Non
         check = _ONLY.get(parameter)
         if (check == "--audit" and not audits) or (check == "--statistics" and not counts):
             raise UsageError(f"{flag} has an effect only with {check}.", hint=f"Leave it out, or add {check}.")
-
-
-def read_limit(flags: dict[str, Any]) -> int:
-    """Return how many prompts of a class to ask: without --limit a whole file, and a few of the built-in ones."""
-    limit: int | None = flags["limit"]
-    return limit or (_FEW if flags["prompts"] is None else sys.maxsize)
-
-
-def has_draft(model: str | None, flags: Mapping[str, Any]) -> bool:
-    """Tell whether a draft model is named, by itself or as one of a pair."""
-    return bool(flags["draft"]) or (flags["model_option"] or model or "").startswith(PAIR)
 
 
 def read_urls(model: str | None, flags: dict[str, Any], *, named: bool = True) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from models.kernels.takeover import engine_folder
+from models.system.engine_folder import engine_folder
 
 SNAPSHOTS = 8
 """States that a memory keeps to go back to, where it can: each is as large as the memory itself."""

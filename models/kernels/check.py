@@ -7,7 +7,6 @@ random; llama.cpp's own kernels are the measure.
 import ctypes
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from models.errors import LocalspecError
 from models.kernels.check_screen import check_screen
+from models.kernels.ggml import F32, GRIDS, HALVES, Ggml, row_quantizer
 
 TYPES = {
     1: "F16",
@@ -39,13 +39,10 @@ TYPES = {
     39: "MXFP4",
 }
 """The types that kernels may read, by ggml's numbers."""
-GRIDS = {16: 66, 17: 74, 18: 98, 21: 110, 22: 82}
-"""Bytes of a block of those whose numbers stand in grids: llama.cpp takes long to find good ones there."""
 LONG = frozenset({"Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS", *(TYPES[kind] for kind in GRIDS)})
 """Those whose blocks have 256 numbers."""
 DENSE = frozenset({"F16", "BF16"})
 """Those that are not packed: experts in them are left to llama.cpp."""
-_F32, _WHOLE = 0, 26
 _ROWS, _LENGTH, _SHORT_BLOCKS = 18, 4096, 96
 """Rows of `_LENGTH` numbers, and of fewer for types whose blocks are so short that a row may end in mid of eight."""
 _IN_STRIPS, _STRIPS_AND_ROWS = frozenset({"Q3_K", "Q4_K", "Q5_K", "Q6_K"}), 34
@@ -55,8 +52,8 @@ _COLUMNS = (1, 3, 19)
 """Widths of the passes: kernels of one column, of several, and of more than are taken at once."""
 _TOLERANCE = 1e-4
 """Of the largest result: sums of floats in another order differ by less."""
-_BYTES, _HALVES, _BRAIN_FLOATS = 8, 1, 30
-_CACHES = {(_BYTES, _HALVES): "q8_0 and f16", (_BYTES, _BRAIN_FLOATS): "q8_0 and bf16", (_HALVES, _HALVES): "f16"}
+_BYTES, _BRAIN_FLOATS = 8, 30
+_CACHES = {(_BYTES, HALVES): "q8_0 and f16", (_BYTES, _BRAIN_FLOATS): "q8_0 and bf16", (HALVES, HALVES): "f16"}
 """Types of keys and values that attention reads."""
 _HEADS, _GROUPS, _SIZE, _CELLS = 6, 2, 64, 300
 _TOKENS = (1, 3, 7)
@@ -64,144 +61,10 @@ _ATTENTION_TOLERANCE = 0.02
 """Of the largest result: llama.cpp's own rounds queries to eight bits, and sums to eleven."""
 _BLOCK = 292
 """Bytes of a block of 256 activations."""
-_MEMORY = 1 << 26
 _SEED = 7
 
 
 Way = Callable[[], NDArray[np.float32]]
-
-
-class _InitParams(ctypes.Structure):
-    _fields_ = [("mem_size", ctypes.c_size_t), ("mem_buffer", ctypes.c_void_p), ("no_alloc", ctypes.c_bool)]
-
-
-class Ggml:
-    """The few functions of ggml that make a product of matrices."""
-
-    def __init__(self, base: ctypes.CDLL, cpu: ctypes.CDLL) -> None:
-        """Take them from both libraries; raises AttributeError for one that is missing."""
-        pointer, number, whole = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
-        self.init = _function(base, "ggml_init", pointer, _InitParams)
-        self.free = _function(base, "ggml_free", None, pointer)
-        self.tensor = _function(base, "ggml_new_tensor_3d", pointer, pointer, number, whole, whole, whole)
-        self.mul_mat = _function(base, "ggml_mul_mat", pointer, pointer, pointer, pointer)
-        self.mul_mat_id = _function(base, "ggml_mul_mat_id", pointer, *[pointer] * 4)
-        self.graph = _function(base, "ggml_new_graph", pointer, pointer)
-        self.expand = _function(base, "ggml_build_forward_expand", None, pointer, pointer)
-        self.data = _function(base, "ggml_get_data", pointer, pointer)
-        self.size = _function(base, "ggml_nbytes", ctypes.c_size_t, pointer)
-        floats, start = ctypes.POINTER(ctypes.c_float), (whole, whole, whole)
-        self.quantize = _function(
-            base, "ggml_quantize_chunk", ctypes.c_size_t, number, floats, pointer, *start, pointer
-        )
-        self.quantize_row = row_quantizer(base)
-        scales = (ctypes.c_float,) * 3
-        self.attend = _function(base, "ggml_flash_attn_ext", pointer, *[pointer] * 5, *scales)
-        self.compute = _function(cpu, "ggml_graph_compute_with_ctx", number, pointer, pointer, number)
-        nothing = np.empty(0, np.float32)
-        self._packed: tuple[int, NDArray[np.float32], NDArray[np.uint8]] = _F32, nothing, nothing.view(np.uint8)
-
-    def product(
-        self, kind: int, weights: NDArray[np.float32], x: NDArray[np.float32], threads: int = 1
-    ) -> NDArray[np.float32]:
-        """Return x times the weights, which are quantised first: shape (columns, rows)."""
-        context = self.init(_InitParams(_MEMORY, None, False))
-        try:
-            left, right = self._filled(context, kind, weights), self._filled(context, _F32, x)
-            return self._result(context, self.mul_mat(context, left, right), (len(x), len(weights)), threads)
-        finally:
-            self.free(context)
-
-    def experts(
-        self,
-        kind: int,
-        weights: NDArray[np.float32],
-        x: NDArray[np.float32],
-        chosen: NDArray[np.int32],
-        threads: int = 1,
-    ) -> NDArray[np.float32]:
-        """Return x times the weights of those experts that each token has chosen: shape (tokens, choices, rows).
-
-        `weights` have shape (experts, rows, length), x (tokens, choices or 1, length), `chosen` (tokens, choices).
-        """
-        context = self.init(_InitParams(_MEMORY, None, False))
-        try:
-            left, right = self._filled(context, kind, weights), self._filled(context, _F32, x)
-            ids = self._given(context, _WHOLE, np.ascontiguousarray(chosen, np.int32))
-            out = self.mul_mat_id(context, left, right, ids)
-            return self._result(context, out, (*chosen.shape, weights.shape[1]), threads)
-        finally:
-            self.free(context)
-
-    def attention(
-        self,
-        kinds: tuple[int, int],
-        floats: Sequence[NDArray[np.float32]],
-        mask: NDArray[np.float16],
-        threads: int = 1,
-    ) -> NDArray[np.float32]:
-        """Return what queries, shape (heads, tokens, size), gather of values by keys, both (groups, cells, size).
-
-        `floats` are queries, keys and values; keys and values are stored in two `kinds`. `mask` has shape (tokens,
-        cells): 0, or minus infinity where a token does not attend. The result has shape (tokens, heads, size).
-        """
-        context = self.init(_InitParams(_MEMORY, None, False))
-        try:
-            given = zip((_F32, *kinds), floats, strict=True)
-            q, k, v = (self._filled(context, kind, values) for kind, values in given)
-            allowed = self._given(context, _HALVES, np.ascontiguousarray(mask))
-            heads, tokens, size = floats[0].shape
-            out = self.attend(context, q, k, v, allowed, 1 / sqrt(size), 0.0, 0.0)
-            return self._result(context, out, (tokens, heads, floats[2].shape[2]), threads)
-        finally:
-            self.free(context)
-
-    def _filled(self, context: int, kind: int, values: NDArray[np.float32]) -> int:
-        """Return a tensor with these values, of up to three dimensions, quantised."""
-        if kind == _F32:
-            return self._given(context, kind, np.ascontiguousarray(values))
-        shape = (1,) * (3 - values.ndim) + values.shape
-        tensor: int = self.tensor(context, kind, *shape[::-1])
-        # Some types are quantised by trying much, and it is the same weights again and again.
-        if self._packed[0] != kind or self._packed[1] is not values:
-            self._packed = kind, values, self._quantised(kind, values, self.size(tensor))
-        ctypes.memmove(self.data(tensor), self._packed[2].ctypes.data, self._packed[2].nbytes)
-        return tensor
-
-    def _quantised(self, kind: int, values: NDArray[np.float32], size: int) -> NDArray[np.uint8]:
-        if kind in GRIDS:
-            return blocks_of_bits(kind, values)
-        blocks, values = np.empty(size, np.uint8), np.ascontiguousarray(values)
-        floats = values.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
-        self.quantize(kind, floats, blocks.ctypes.data, 0, values.size // values.shape[-1], values.shape[-1], None)
-        return blocks
-
-    def _given(self, context: int, kind: int, values: NDArray[Any]) -> int:
-        """Return a tensor with the bytes of an array, of up to three dimensions."""
-        shape = (1,) * (3 - values.ndim) + values.shape
-        tensor: int = self.tensor(context, kind, *shape[::-1])
-        ctypes.memmove(self.data(tensor), values.ctypes.data, values.nbytes)
-        return tensor
-
-    def _result(self, context: int, out: int, shape: tuple[int, ...], threads: int) -> NDArray[np.float32]:
-        graph = self.graph(context)
-        self.expand(graph, out)
-        self.compute(context, graph, threads)
-        result = np.empty(shape, np.float32)
-        ctypes.memmove(result.ctypes.data, self.data(out), result.nbytes)
-        return result
-
-
-def blocks_of_bits(kind: int, values: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Return blocks of one of `GRIDS`, made of the last bits of 256 numbers each: any bits are some weights.
-
-    Shape (rows, bytes), where `values` has rows.
-    """
-    numbers = np.ascontiguousarray(values).reshape(-1, 256)
-    blocks = 255 - numbers.view(np.uint8)[:, ::4][:, : GRIDS[kind]]
-    # First comes the factor.
-    blocks[:, :2] = numbers[:, 1:2].astype(np.float16).view(np.uint8)
-    return blocks.reshape(values.size // values.shape[-1], -1)
 
 
 def readable(kernels: ctypes.CDLL) -> list[int]:
@@ -241,7 +104,7 @@ def _check_products(ggml: Ggml, kernels: ctypes.CDLL) -> None:
     draw = np.random.default_rng(_SEED)
     all_weights = draw.standard_normal((_STRIPS_AND_ROWS, _LENGTH)).astype(np.float32)
     x = draw.standard_normal((max(_COLUMNS), _LENGTH)).astype(np.float32)
-    for kind in (*readable(kernels), _F32):
+    for kind in (*readable(kernels), F32):
         name = TYPES.get(kind, "F32")
         length = _LENGTH if name in LONG else _LENGTH - _SHORT_BLOCKS
         weights = np.ascontiguousarray(all_weights[: _STRIPS_AND_ROWS if name in _IN_STRIPS else _ROWS, :length])
@@ -285,14 +148,3 @@ def _compare(name: str, kernels: ctypes.CDLL, ways: Sequence[Way], tolerance: fl
         raise LocalspecError(f"{name} come out wrong, by {np.abs(widest - wanted).max():.2g}.")
     if not all(np.array_equal(rows, widest[: len(rows)]) for rows in narrow):
         raise LocalspecError(f"{name} depend on how many are made together.")
-
-
-def row_quantizer(library: ctypes.CDLL) -> Any:
-    """Return the function of a library that makes blocks of activations: of floats, blocks and the number of floats."""
-    return _function(library, "quantize_row_q8_K_ref", None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-
-
-def _function(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:
-    function = getattr(library, name)
-    function.restype, function.argtypes = result, arguments
-    return function

@@ -3,14 +3,11 @@
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from models.errors import LocalspecError
-
-if TYPE_CHECKING:
-    from models.kernels.check import Ggml
+from models.kernels.ggml import Ggml
 
 MEMBERS, BEST = 128, 2
 """Rows of a group, and how many of them are worked out; as in screen.cpp."""
@@ -34,7 +31,7 @@ def screening(kernels: ctypes.CDLL, rows: int, length: int) -> Iterator[None]:
         kernels.localspec_free_screen(handle)
 
 
-def check_screen(ggml: "Ggml", kernels: ctypes.CDLL) -> None:
+def check_screen(ggml: Ggml, kernels: ctypes.CDLL) -> None:
     """Compare a screened product with the whole one; raises LocalspecError where it is not as it should be."""
     rows, draw = _GROUPS * MEMBERS + _REST, np.random.default_rng(_SEED)
     x = draw.standard_normal((_COLUMNS, _LENGTH)).astype(np.float32)

@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 from models.abort import AbortFlag
@@ -20,6 +19,7 @@ from models.errors import Cancelled, LocalspecError
 from models.gguf.bytes_read import read_a_token
 from models.gguf.header import Header
 from models.kernels.compiling import check_possible, compiled, discard, is_compiled, open_library
+from models.system.engine_folder import engine_folder
 
 _WORTH = 0.5
 """Share of what a token reads from which on the kernels are worth leaving the rest as it is in the file."""
@@ -65,7 +65,8 @@ class Kernels:
         if self.library is None:
             return self
         # What only reads headers comes this way too, and can do without numpy.
-        from models.kernels.check import TYPES, Ggml, check_kernels, readable
+        from models.kernels.check import TYPES, check_kernels, readable
+        from models.kernels.ggml import Ggml
 
         try:
             cpu = ctypes.CDLL(str(folder / _CPU))
@@ -148,12 +149,6 @@ def check_engine(folder: Path) -> None:
         raise LocalspecError(f"This build of llama.cpp has no {_CPU}.", cause=str(error)) from error
     if missing := [name for name in _NAMES if name.encode() + b"\0" not in held]:
         raise LocalspecError(f"This build of llama.cpp has no {missing[0]}.")
-
-
-def engine_folder() -> Path:
-    """Return the folder of llama.cpp's files, found without loading them."""
-    spec = find_spec("llama_cpp")
-    return Path(spec.origin).parent / "lib" if spec and spec.origin else Path()
 
 
 def suits(header: Header, types: frozenset[str]) -> bool:

@@ -7,6 +7,7 @@ from checking import FIXED, caught
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.serve.client.served_answers import ServedAnswer, ServedModel, ServedToken
 from app.verify.servers import audit
 from app.verify.servers.audit import (
     LEAST_FLOOR,
@@ -15,9 +16,6 @@ from app.verify.servers.audit import (
     Comparison,
     Fork,
     ForkKind,
-    ServedAnswer,
-    ServedModel,
-    ServedToken,
     Threshold,
     compare,
     not_best,

@@ -13,7 +13,7 @@ from app.serve.client import openai_client
 from app.serve.client.address import Address, read_address
 from app.serve.client.openai_client import OpenAIClient, Question, RefusedError
 from app.serve.client.openai_reply import read_answer, read_models
-from app.verify.servers.audit import ServedAnswer, ServedModel
+from app.serve.client.served_answers import ServedAnswer, ServedModel
 from models.errors import LocalspecError, UsageError
 
 QUESTION = Question(messages=(("user", "Why?"),))

@@ -16,7 +16,7 @@ import httpx2
 
 from app.serve.client.address import Address
 from app.serve.client.openai_reply import read_answer, read_models
-from app.verify.servers.audit import ServedAnswer, ServedModel
+from app.serve.client.served_answers import ServedAnswer, ServedModel
 from models.errors import LocalspecError, UsageError
 
 _LARGEST = 32 << 20

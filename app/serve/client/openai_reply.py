@@ -12,7 +12,7 @@ Traps:
 from collections.abc import Iterable
 from typing import Any
 
-from app.verify.servers.audit import ServedAnswer, ServedModel, ServedToken
+from app.serve.client.served_answers import ServedAnswer, ServedModel, ServedToken
 
 _IMPOSSIBLE = -1000.0
 """What is less likely was never computed."""

@@ -6,7 +6,7 @@ from typing import Any
 from app.bench.measuring.arm_names import ArmSpec
 from app.bench.measuring.arms import PLAIN
 from app.bench.request import BenchRequest, read_bench
-from app.verify.dispatch import has_draft
+from app.verify.prompt_limit import has_draft
 from models.errors import UsageError
 from models.sampling.accept import Accept
 from models.sampling.sampler import SamplingParams

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from app.bench.measuring.arms import BenchPrompt
 from app.serve.client.openai_client import OpenAIClient, Question, RefusedError
-from app.verify.servers.audit import ServedAnswer, ServedToken
+from app.serve.client.served_answers import ServedAnswer, ServedToken
 from models.errors import LocalspecError
 
 Messages = Sequence[tuple[str, str]]

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import takewhile
 
+from app.serve.client.served_answers import ServedAnswer, ServedModel, ServedToken
+
 LEAST_FLOOR = 1 / 64
 """The step of a half-precision number between 16 and 32, where the logits of likely tokens are; natural log."""
 MOST_FLOOR = 1.0
@@ -23,44 +25,6 @@ MOST_FLOOR = 1.0
 _END = re.compile(rb"(<\|[^<>]*\|>|</s>|<eos>|<end_of_turn>)?")
 _BEFORE = 40
 _AFTER = 24
-
-
-@dataclass(frozen=True, slots=True)
-class ServedToken:
-    """One token of an answer, as a server tells it. Log probabilities are natural."""
-
-    data: bytes
-    """Its bytes, maybe only part of a character; its spelling where it has none."""
-    logprob: float | None = None
-    """None: not given, or no real one."""
-    best: tuple[tuple[bytes, float], ...] = ()
-    """The likeliest tokens in this place, itself among them, each once, the best first; empty: not given."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServedAnswer:
-    """One answer of one server."""
-
-    text: str
-    tokens: tuple[ServedToken, ...] | None = None
-    """None: not told, or they do not spell the text."""
-    finish: str = ""
-    seconds: float = 0.0
-    """Wall time of the request."""
-    counted: int | None = None
-    """Tokens of the answer by the server's own count."""
-    drafted: int | None = None
-    """Tokens that were guessed; None: the server does not say."""
-    accepted: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ServedModel:
-    """A model as a server names it."""
-
-    id: str
-    facts: tuple[tuple[str, int], ...] = ()
-    """Sizes that tell weights apart whatever they are called, such as the number of parameters."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ from typing import Any
 
 from app.bench.measuring.arms import BenchPrompt
 from app.serve.client.openai_client import OpenAIClient, RefusedError
+from app.serve.client.served_answers import ServedModel
 from app.shell.exit_codes import INTERRUPTED
 from app.shell.terminal import Terminal
 from app.verify.servers.asking import Asker
-from app.verify.servers.audit import Asked, ServedModel, same_model
+from app.verify.servers.audit import Asked, same_model
 from app.verify.servers.findings import AuditRequest, Findings, LeftOut, Server, read_audit, server_names
 from app.verify.servers.report import record, report
 from app.verify.servers.reread import fill_in

@@ -7,7 +7,8 @@ from typing import Any
 from app.bench.measuring.arms import BenchPrompt
 from app.bench.prompts import choose, names_in, read_prompts
 from app.serve.client.address import Address, read_address
-from app.verify.servers.audit import Asked, ServedAnswer
+from app.serve.client.served_answers import ServedAnswer
+from app.verify.servers.audit import Asked
 from app.verify.servers.summary import FoundFork, Summary, place, summarise, verdict
 from models.errors import DivergedError, LocalspecError, UsageError
 

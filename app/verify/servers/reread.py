@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.bench.measuring.arms import BenchPrompt
+from app.serve.client.served_answers import ServedAnswer, ServedToken
 from app.verify.servers.asking import Asker, Messages
-from app.verify.servers.audit import ServedAnswer, ServedToken, compare
+from app.verify.servers.audit import compare
 
 _PLACES = 4
 """How many places before a fork are asked for."""

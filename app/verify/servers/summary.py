@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.verify.servers.audit import Asked, Comparison, Fork, ForkKind, ServedAnswer, Threshold, not_best, threshold
+from app.serve.client.served_answers import ServedAnswer
+from app.verify.servers.audit import Asked, Comparison, Fork, ForkKind, Threshold, not_best, threshold
 from models.system.counted import counted
 
 

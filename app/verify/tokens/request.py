@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.bench.request import BenchRequest, read_bench
-from app.verify.dispatch import has_draft, read_limit
+from app.verify.prompt_limit import has_draft, read_limit
 from models.errors import UsageError
 from models.sampling.accept import Accept
 
