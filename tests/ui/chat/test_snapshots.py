@@ -1,0 +1,224 @@
+"""What the screen looks like, as pictures that are compared: recorded answers, on a clock that stands still.
+
+A picture that differs is written beside the test's other files, and the message says where. When it is as it should
+be, `pytest tests/ui/chat/test_snapshots.py --snapshot-update` makes it the new one; look at it before.
+"""
+
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest_textual_snapshot import SVGImageExtension
+from recorded import recorded
+from recorded_link import Told, picture, stand_still, told
+from saved import talk
+from syrupy.assertion import SnapshotAssertion
+from ui_chat import drive, own_folders
+
+from app.engine.conversation.messages import Failed, Ready
+from app.history.records import Conversation
+from app.history.store import Store
+from app.shell.paths import conversations_file
+from app.ui.chat.choices import Choice
+from app.ui.chat.help import HelpScreen
+from app.ui.chat.pickers import PickerScreen
+from app.ui.chat.sessions import SessionScreen
+from app.ui.panel.replay import ReplayScreen
+from models.errors import ModelFileError
+from models.library.catalog import STARTER
+
+_FONTS = re.compile(r"\s*@font-face {[^}]*}")
+_EDGES = re.compile(r'\s*<clipPath id="[^"]*-line-\d+">.*?</clipPath>', re.DOTALL)
+_EDGE_USED = re.compile(r' clip-path="url\(#[^"]*-line-\d+\)"')
+SIZES = ((60, 20), (80, 24), (140, 40))
+README = {
+    "chat": "streaming-dark][80x24",
+    "panel": "provenance-dark][140x40",
+    "replay": "rounds_one_by_one-dark][80x24",
+}
+"""Pictures in the README, and which of those below they are."""
+_PICTURES = Path(__file__).parents[3] / ".github" / "pictures"
+_COMPARED = Path(__file__).parent / "__snapshots__" / Path(__file__).stem
+_OTHER_SIZE = (100, 30)
+"""Of none of the pictures: so each is drawn after a resize, whole and at once."""
+_STARTER = Ready("SmolLM2-135M-Instruct.Q4_1", "llama 135M Q4_1", "suffix", 8192, 15)
+_TALKS = (
+    ("How do I rotate a list in Python?", "Slice it twice: items[n:] + items[:n] moves the first n to the end."),
+    ("A name for a sailing boat", "Second Guess, because it is never sure of the wind and mostly right."),
+    ("Which list methods work in place?", "sort, reverse, append, extend, insert, remove, pop and clear."),
+)
+_MODELS = [
+    Choice("starter", "llama, 0.1B, Q4_1, 0.1 GB"),
+    Choice("/models/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", "qwen2, 1.5B, Q4_K_M, 1.1 GB"),
+    Choice("/models/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf", "qwen2, 0.5B, Q4_K_M, 0.5 GB"),
+    Choice("/models/mixtral-8x22b.q8_0.gguf", "llama, 140.6B, Q8_0, 149.4 GB", "may not fit in the memory free now"),
+    Choice(
+        "/models/mistral-7b.gguf",
+        "",
+        "mistral-7b.gguf is cut short: the file has 1,214,365,696 bytes, its tensors reach beyond.",
+        usable=False,
+    ),
+]
+_CUT = ModelFileError(
+    "mistral-7b.gguf is cut short: the file has 1,214,365,696 bytes, its tensors reach beyond.",
+    hint="The download is incomplete. Fetch it again, and compare its size with the publisher's.",
+)
+
+
+class Picture(SVGImageExtension):
+    """An SVG file for each picture, without fonts from elsewhere and without edges at which nothing is cut."""
+
+    file_extension = "svg"
+
+    def serialize(self, data: str, **options: Any) -> str:
+        for part in (_FONTS, _EDGES, _EDGE_USED):
+            data = part.sub("", data)
+        return super().serialize(data, **options)
+
+
+@pytest.fixture
+def pictures(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    return snapshot.use_extension(Picture)
+
+
+@pytest.fixture(autouse=True)
+def everywhere_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    own_folders(monkeypatch, tmp_path)
+    stand_still(monkeypatch)
+    monkeypatch.setattr("app.ui.chat.pickers.model_choices", lambda: _MODELS)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+async def empty(chat: Told) -> None:
+    await chat.hear(_STARTER)
+
+
+async def streaming(chat: Told) -> None:
+    answer = recorded("answer")
+    await chat.load(answer)
+    await chat.answer(answer, *answer.until("while i <"), over=False)
+
+
+async def full_acceptance(chat: Told) -> None:
+    await _answered(chat, "accepted")
+
+
+async def no_acceptance(chat: Told) -> None:
+    await _answered(chat, "rejected")
+
+
+async def paused(chat: Told) -> None:
+    await _answered(chat, "paused")
+
+
+async def cancelled(chat: Told) -> None:
+    await _answered(chat, "stopped")
+
+
+async def error(chat: Told) -> None:
+    await _answered(chat, "rejected")
+    await chat.type("/model /models/mistral-7b.gguf")
+    await chat.hear(Failed(_CUT))
+
+
+async def keys_and_commands(chat: Told) -> None:
+    await _answered(chat, "rejected")
+    await chat.pilot.press("f1")
+    await chat.until(lambda: isinstance(chat.app.screen, HelpScreen))
+
+
+async def sessions(chat: Told) -> None:
+    await chat.load(recorded("answer"))
+    with closing(Store(conversations_file())) as store:
+        for number, texts in enumerate(_TALKS, start=1):
+            store.write([_dated(one, number) for one in talk(number, *texts)])
+    await chat.pilot.press("f7")
+    await chat.until(lambda: isinstance(chat.app.screen, SessionScreen))
+    await chat.pilot.press(*"list")
+    await chat.until(lambda: "sailing" not in chat.shown and "rotate" in chat.shown)
+
+
+async def rounds_one_by_one(chat: Told) -> None:
+    await _answered(chat, "answer")
+    await chat.pilot.press("f4")
+    await chat.until(lambda: isinstance(chat.app.screen, ReplayScreen))
+    await chat.pilot.press(*"ddddddd")
+
+
+async def models(chat: Told) -> None:
+    await chat.load(recorded("answer"))
+    await chat.pilot.press("f8")
+    await chat.until(lambda: isinstance(chat.app.screen, PickerScreen) and "mixtral" in chat.shown)
+
+
+async def provenance(chat: Told) -> None:
+    await _answered(chat, "answer")
+    await chat.pilot.press("f3")
+
+
+async def completion(chat: Told) -> None:
+    await _answered(chat, "rejected")
+    await chat.pilot.press("/", "s")
+    await chat.until(lambda: "/system" in chat.shown)
+
+
+SCENES: Mapping[str, Callable[[Told], Awaitable[None]]] = {
+    scene.__name__: scene
+    for scene in (
+        empty, streaming, full_acceptance, no_acceptance, paused, cancelled, error, keys_and_commands, sessions,
+        rounds_one_by_one, models, provenance, completion,
+    )
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("look", ["dark", "light", "no colour"])
+@pytest.mark.parametrize("scene", SCENES)
+def test_picture(
+    scene: str, look: str, pictures: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if look == "no colour":
+        monkeypatch.setenv("NO_COLOR", "1")
+    drawn: dict[str, str] = {}
+
+    async def steps() -> None:
+        theme = "light" if look == "light" else "dark"
+        async with told(_OTHER_SIZE, STARTER if scene == "empty" else "toy", theme) as chat:
+            await SCENES[scene](chat)
+            for width, height in SIZES:
+                await chat.pilot.resize_terminal(width, height)
+                await chat.drawn()
+                drawn[f"{width}x{height}"] = picture(chat.app)
+
+    drive(steps())
+    other = [size for size, svg in drawn.items() if pictures(name=size) != svg]
+    for size in other:
+        (tmp_path / f"{size}.svg").write_text(drawn[size], encoding="utf-8")
+    assert not other, f"{scene}, {look}, looks different at {', '.join(other)}; see {tmp_path}"
+
+
+@pytest.mark.parametrize(("name", "picture"), README.items())
+def test_the_pictures_of_the_readme_are_pictures_that_are_compared(name: str, picture: str) -> None:
+    shown, compared = _PICTURES / f"{name}.svg", _COMPARED / f"test_picture[{picture}].svg"
+    same = shown.is_file() and shown.read_bytes() == compared.read_bytes()
+    assert same, f"the README shows another picture than the tests; to mend it: cp '{compared}' '{shown}'"
+
+
+async def _answered(chat: Told, name: str) -> None:
+    await chat.load(recorded(name))
+    await chat.answer(recorded(name))
+
+
+def _dated(record: object, number: int) -> object:
+    if not isinstance(record, Conversation):
+        return record
+    return replace(record, title=_TALKS[number - 1][0], changed=1_750_000_000.0 + 86_400 * number)
