@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
+from typing import Protocol
 
 from app.engine.control.explain import Explanation
 from app.engine.conversation.messages import Ended, Explained, Failed, Message, Ready, Said, Walked
@@ -13,17 +14,29 @@ from app.engine.runtime.load import LoadPlan
 from app.engine.runtime.thread import Engine, Job, Ticket
 from app.engine.runtime.worker import Worker
 from app.shell.interrupt import interrupts_to
-from app.shell.terminal import Terminal
 from drafters.registry import DrafterSpec
+
+
+class Notices(Protocol):
+    """Shows what a line program says beside its answers."""
+
+    def warn(self, text: str) -> None:
+        """Show a note."""
+
+    def progress(self, text: str) -> None:
+        """Show how far a job is."""
+
+    def loading(self, name: str, share: float | None) -> None:
+        """Show how much of a file is loaded, 0 to 1; None: unknown."""
 
 
 class LineEngine:
     """Runs jobs to their end; failures are raised, interrupts become cancellations."""
 
-    def __init__(self, plan: LoadPlan, terminal: Terminal, *, chats: bool = True) -> None:
-        """Take what to load, the terminal, and whether the model is wanted for conversations."""
+    def __init__(self, plan: LoadPlan, notices: Notices, *, chats: bool = True) -> None:
+        """Take what to load, where notes are shown, and whether the model is wanted for conversations."""
         self._engine = Engine(lambda abort: Worker(plan, abort, time.perf_counter))
-        self._terminal = terminal
+        self._notices = notices
         self._chats = chats
         self._ticket: Ticket | None = None
         self.interrupts = 0
@@ -33,7 +46,7 @@ class LineEngine:
         """Load target and drafter; raises LocalspecError."""
         ready = self._ready(lambda worker: worker.load(self._show_loading))
         for note in ready.chat_notes if self._chats else ():
-            self._terminal.warn(note)
+            self._notices.warn(note)
         return ready
 
     def use_drafter(self, spec: DrafterSpec) -> Ready:
@@ -73,7 +86,7 @@ class LineEngine:
         for message in self._run(job):
             if isinstance(message, Ready):
                 for note in message.notes:
-                    self._terminal.warn(note)
+                    self._notices.warn(note)
                 return message
         raise AssertionError("a load ends with Ready or fails")
 
@@ -84,12 +97,12 @@ class LineEngine:
                 if isinstance(message, Failed):
                     raise message.error
                 if isinstance(message, Reading) and message.done < message.total - 1:
-                    self._terminal.progress(f"reading {message.done:,} of {message.total:,} tokens")
+                    self._notices.progress(f"reading {message.done:,} of {message.total:,} tokens")
                 yield message
 
     def _show_loading(self, name: str, share: float | None) -> None:
         # Called on the engine's thread, while this one waits for it and writes nothing.
-        self._terminal.loading(name, share)
+        self._notices.loading(name, share)
 
     def _started(self, ticket: Ticket) -> None:
         self._ticket = ticket
