@@ -8,7 +8,7 @@ from file_map import ROOT, readmes, written
 
 @pytest.mark.parametrize("readme", readmes(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_file_map_is_as_the_files_are(readme: Path) -> None:
-    assert readme.read_text(encoding="utf-8") == written(readme), "run: python tests/support/tools/file_map.py"
+    assert readme.read_text(encoding="utf-8") == written(readme), "run: python tests/support/run.py file_map"
 
 
 def test_every_file_of_the_packages_stands_in_a_map() -> None:

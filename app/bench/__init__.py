@@ -1,1 +1,1 @@
-"""`localspec bench`: its flags, its prompts, and how figures are shown. `app.bench.measuring.arms` does the measuring."""
+"""`localspec bench`: its flags, its prompts and its tables; `app.bench.measuring` measures."""

@@ -10,10 +10,10 @@ from models.errors import MemoryLimitError, ModelFileError
 from models.gguf.file import part_names
 from models.gguf.header import Header
 from models.gguf.model_info import ModelInfo, info_of
-from models.gguf.quantisation_names import ambiguous, has_label, is_head, label_of, labelled
 from models.library.hub_files import HubFile, Repository
 from models.library.hub_header import HubHeaders
 from models.library.names import MAIN, HubName
+from models.library.quantisation_names import ambiguous, has_label, is_head, label_of, labelled
 from models.library.whole_model import is_whole_model
 from models.llama.memory import MemoryPlan, Room, plan_memory
 

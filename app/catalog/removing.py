@@ -11,10 +11,10 @@ from app.catalog.words import plain, size
 from app.shell.terminal import Terminal
 from models.errors import LocalspecError, ModelFileError, UsageError
 from models.gguf.file import check_file, is_there
-from models.gguf.quantisation_names import AmbiguousNameError, has_label
 from models.library.catalog import STARTER, find_model
 from models.library.hub_files import unlink
 from models.library.names import MAIN, hub_name
+from models.library.quantisation_names import AmbiguousNameError, has_label
 from models.library.stores import hub_folder, llama_cpp_folder, lm_studio_folders, ollama_folders
 from models.system.installing import pip_command
 

@@ -1,4 +1,4 @@
-"""The slash commands of the chat: what `app.chat_input.input_text` takes for one never reaches the model, known or not."""
+"""The slash commands of the line chat: text that is a command, known or not, never reaches the model."""
 
 import re
 import sys

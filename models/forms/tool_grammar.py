@@ -9,8 +9,8 @@ from typing import Any
 from models.errors import UsageError
 from models.forms.form_checker import fault
 from models.forms.grammar import Grammar, closed_schema
+from models.forms.loose_calls import AFTER_ARGUMENTS, before_arguments
 from models.forms.relaxed_schema import relaxed
-from models.text.loose_calls import AFTER_ARGUMENTS, before_arguments
 from models.text.tool_calls import CallFormat, Tool
 
 _MOST_CALLS = 32

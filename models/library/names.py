@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, unquote
 
 from models.errors import ModelFileError
 from models.gguf.file import first_part
-from models.gguf.quantisation_names import choose, label_of
+from models.library.quantisation_names import choose, label_of
 from models.library.stores import (
     DEFAULT_TAG,
     gguf_files,

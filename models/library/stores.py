@@ -1,7 +1,7 @@
 """Where other programs keep the models they fetched: read in place, never changed.
 
-Each store yields what is there as (name, file): the name by which `models.library.names` finds it again. Variables of the
-environment name their folders; whatever reads one raises UsageError where it begins with the "~" of nobody.
+Each store yields what is there as (name, file): the name by which `models.library.names` finds it again. Variables of
+the environment name their folders; whatever reads one raises UsageError where it begins with the "~" of nobody.
 """
 
 import os
@@ -14,8 +14,8 @@ from typing import Any
 
 from models.errors import ModelFileError
 from models.gguf.file import is_later_part, is_there
-from models.gguf.quantisation_names import choose, label_of
 from models.library.files_below import files_below
+from models.library.quantisation_names import choose, label_of
 from models.system.bounded_read import read_json, read_regular
 from models.system.home import at_home
 

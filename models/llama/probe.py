@@ -74,8 +74,8 @@ def try_decode(
 ) -> FirstDecode:
     """Decode a little with this model in a child, or remember how that went.
 
-    `memory` is the file of remembered results. `command` starts the child; by default it is `models.llama.probe_child`. With
-    the folder of the engine's files as `library` this process need not load it. `seconds` are how long a child may
+    `memory` is the file of remembered results. `command` starts the child; by default it is `models.llama.probe_child`.
+    With the folder of the engine's files as `library` this process need not load it. `seconds` are how long a child may
     take; None: as long as the size of the file explains. Raises ModelFileError for a file that does not write text, is
     damaged, or did not pass, LocalspecError with the remedy when the engine fails at a known good file too,
     MemoryLimitError when the child was killed, and Cancelled when it was stopped, also by the abort flag: it reads the

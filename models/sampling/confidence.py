@@ -9,9 +9,9 @@ from models.sampling.truncation import GRID
 def share(row: NDArray[np.float32], token: int) -> float:
     """Return about the probability of a token before temperature and cuts: how sure this row is of it, 0 to 1.
 
-    `row`: logits, shape (vocabulary,). Counted against column maxima, as in `models.sampling.truncation`: a twentieth of the
-    time of a whole softmax, and never under the truth for the likeliest token. Good enough to learn from, not to sample
-    from.
+    `row`: logits, shape (vocabulary,). Counted against column maxima, as in `models.sampling.truncation`: a twentieth
+    of the time of a whole softmax, and never under the truth for the likeliest token. Good enough to learn from, not to
+    sample from.
     """
     width = len(row) // GRID
     peaks = row[: GRID * width].reshape(GRID, width).max(axis=0) if width else row[:0]

@@ -79,7 +79,7 @@ class CallFormat:
     is_bare: bool = False
     """Whether an answer may also begin with `before` right away, without what opens calls."""
     may_be_loose: bool = False
-    """Whether small models also leave the marks out; see `models.text.loose_calls`."""
+    """Whether small models also leave the marks out; see `models.forms.loose_calls`."""
     comes_first: bool = False
     """Whether nothing is said before a call, as where what is said has a form of its own."""
     has_channels: bool = False

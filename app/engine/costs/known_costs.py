@@ -1,7 +1,7 @@
 """What earlier runs and `tune` measured about a model on this machine, looked up without loading the engine.
 
-The records are those of `app.engine.runtime.load` and `app.engine.costs.tuned`, found by the end of their keys, which names file,
-build and machine; a record that is damaged is not found.
+The records are those of `app.engine.runtime.load` and `app.engine.costs.tuned`, found by the end of their keys, which
+names file, build and machine; a record that is damaged is not found.
 """
 
 import re

@@ -10,8 +10,8 @@
 
 Coupled rule: the target's token is `Sampler.pick` of its row, which depends on the row, the seed and the position
 alone. The draft decides how many rows are used, never what they say; so the text is that of plain decoding, whatever
-drafts. Residual and block rule: the draft is judged by chance (`app.engine.decoding.rules`), so the text has the target's
-distribution, but another draft gives another text. Typical rule: approximate.
+drafts. Residual and block rule: the draft is judged by chance (`app.engine.decoding.rules`), so the text has the
+target's distribution, but another draft gives another text. Typical rule: approximate.
 
 A deterministic draft (`probs` is None) is the one-hot case of each.
 """

@@ -21,8 +21,8 @@ from app.serve.requests.thinking import read_divides, read_effort
 from app.serve.requests.tools import Offer, read_tools, tool_call
 from app.serve.requests.turns import read_turns
 from app.serve.service import Service
+from models.forms.tool_division import Calls, Spoken
 from models.text.thoughts import Thoughts
-from models.text.tool_division import Calls, Spoken
 
 
 @dataclass(frozen=True, slots=True)

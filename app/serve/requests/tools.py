@@ -12,9 +12,9 @@ from app.serve.requests.openai_fields import refuse
 from models.errors import UsageError
 from models.forms.form_checker import fault
 from models.forms.grammar import Grammar
+from models.forms.tool_division import CallPiece
 from models.forms.tool_grammar import arguments_schema, check_tool, tool_grammar, usable_tool
 from models.text.tool_calls import CallFormat, Tool
-from models.text.tool_division import CallPiece
 
 _MOST_TOOLS = 256
 _LONGEST_CAUSE = 600

@@ -1,4 +1,6 @@
-"""The slash commands of the chat screen: what `app.chat_input.input_text` takes for one never reaches the model, known or not."""
+"""The slash commands of the chat screen: what `app.chat_input.input_text` takes for one never reaches the model, known
+or not.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

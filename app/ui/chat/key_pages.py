@@ -11,7 +11,9 @@ from app.chat_input.keys import Key
 
 
 def bound_keys(screen: Screen[Any], names: Container[str]) -> Mapping[str, Sequence[str]]:
-    """Return the keys of a screen by the names of `app.chat_input.keys`, also those that whatever has the focus may take first."""
+    """Return the keys of a screen by the names of `app.chat_input.keys`, also those that whatever has the focus may
+    take first.
+    """
     (bindings,) = (bindings for node, bindings in screen._binding_chain if node is screen)
     found: dict[str, list[str]] = {}
     for key, binding in bindings:

@@ -1,4 +1,6 @@
-"""What the keys of the editor do, by the names that `app.chat_input.keys` gives them; False: nothing, so the key may do more."""
+"""What the keys of the editor do, by the names that `app.chat_input.keys` gives them; False: nothing, so the key may do
+more.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -53,7 +53,9 @@ class EditHelpScreen(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,f1", "dismiss", "Close", id="help.close")]
 
     def __init__(self, keys: Mapping[str, Sequence[str]], limits: Sequence[str] = ()) -> None:
-        """Take the keys as they are now, by the names of `app.chat_input.keys`, as they may be remapped, and what is not done."""
+        """Take the keys as they are now, by the names of `app.chat_input.keys`, as they may be remapped, and what is
+        not done.
+        """
         super().__init__()
         self._bound = keys
         self._limits = limits

@@ -1,7 +1,7 @@
 """The distribution check: thousands of answers at a few places, drafted by the real loop, against the target's own law.
 
-Rows are kept (`app.verify.distribution.row_cache`), so an answer costs a millisecond, and everything else is what `run` does:
-drafter, draft, accept rule, sampler. The law comes from the target alone, in one-token passes.
+Rows are kept (`app.verify.distribution.row_cache`), so an answer costs a millisecond, and everything else is what `run`
+does: drafter, draft, accept rule, sampler. The law comes from the target alone, in one-token passes.
 
 A p-value that is too small among all of them (Holm, `LEVEL`) is only a suspicion: the same is drawn twice more, with
 other seeds, and what is suspicious all three times is a deviation. A drafter that is right is accused with a chance of

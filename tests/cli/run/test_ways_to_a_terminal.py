@@ -137,7 +137,8 @@ def test_a_hundred_escapes_on_every_way_to_a_terminal(tmp_path: Path, way: str) 
         "raise ValueError(text)",
         "import threading; threading.Thread(target=lambda: 1 / 0, name=text).start()",
         "sys.exit(text)",
-        "from app.shell.terminal import Terminal; t = Terminal(); t.say(text); t.think(text); t.progress(text); t.warn(text)",
+        "from app.shell.terminal import Terminal as T; t = T(); t.say(text); t.think(text)",
+        "from app.shell.terminal import Terminal as T; t = T(); t.progress(text); t.warn(text)",
         "[print(character, end='', flush=True) for character in text]",
     ],
 )

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not _STATE.exists(), reason="this system has no 
 _ROOT = Path(__file__).parents[3]
 _ALONE = """
 import sys
-sys.path.append("tests/gguf")
+sys.path.append("tests/gguf/kernels")
 from test_large_pages import _flags, llama_cpp
 llama_cpp()
 print(*_flags(int(sys.argv[1])))

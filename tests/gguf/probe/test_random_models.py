@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks, and reads /proc")
-SCRIPT = Path(__file__).parents[2] / "random_models.py"
+SCRIPT = Path(__file__).parents[2] / "support" / "gguf" / "random_models.py"
 
 
 def tried(first: int, count: int, seconds: int) -> dict[str, Any]:

@@ -15,10 +15,10 @@ from models.errors import UsageError
 from models.forms.grammar import Grammar
 from models.forms.grammar_state import GrammarState
 from models.forms.preface import Preface
+from models.forms.tool_division import Calls
 from models.forms.tool_grammar import arguments_schema, check_tool, tool_grammar
 from models.text.thoughts import Thoughts
 from models.text.tool_calls import TOOL_MARKS, CallFormat, Tool
-from models.text.tool_division import Calls
 
 TOKENS = ByteVocab((*MARKS, *TOOL_MARKS, "<|start|>", "<|end|>", "<|constrain|>"))
 SPELLED = ByteVocab(("<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|constrain|>"))

@@ -12,11 +12,11 @@ from models.errors import ModelFileError, UsageError
 from models.gguf.file import check_file
 from models.gguf.known_headers import KnownHeaders
 from models.gguf.model_info import ModelInfo, glance, model_info
-from models.gguf.quantisation_names import label_of
 from models.gguf.strings import KnownStrings
 from models.library import catalog, local
 from models.library.catalog import find_model
 from models.library.local import LocalModel, local_models
+from models.library.quantisation_names import label_of
 from models.library.stores import gguf_files, ollama_parts
 
 REVISION, OLDER = "a" * 40, "b" * 40

@@ -7,9 +7,9 @@ from byte_vocab import ByteVocab
 from tool_templates import FAMILIES
 
 from models.forms.grammar_state import GrammarState
+from models.forms.tool_division import Calls
 from models.forms.tool_grammar import arguments_schema, tool_grammar
 from models.text.tool_calls import CallFormat, Tool
-from models.text.tool_division import Calls
 
 VOCAB = ByteVocab()
 FORM = CallFormat.of(FAMILIES["hermes"].template, VOCAB)

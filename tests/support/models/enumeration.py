@@ -1,8 +1,8 @@
 """Every way that chance can go: accept rules proved on a vocabulary of a few tokens, on fractions, with no statistics.
 
-`app.engine.decoding.verify.verify` itself is run. Its coins, and those of drafts, are a `Fate`: it follows a script of choices,
-and the script is changed until every path was taken once. The weights of all paths are summed, so the chance of every
-text is a fraction, and what a rule gets wrong is a number other than 0.
+`app.engine.decoding.verify.verify` itself is run. Its coins, and those of drafts, are a `Fate`: it follows a script of
+choices, and the script is changed until every path was taken once. The weights of all paths are summed, so the chance
+of every text is a fraction, and what a rule gets wrong is a number other than 0.
 """
 
 from collections import defaultdict

@@ -1,10 +1,10 @@
 """Log every decision of the controller on recorded answers: change a draft rule and see in seconds what it does.
 
-    PYTHONPATH=.:tests python tests/support/tools/decision_log.py                   speed-up by situation and class of answer
-    PYTHONPATH=.:tests python tests/support/tools/decision_log.py --save FILE       keep the log, before a change
-    PYTHONPATH=.:tests python tests/support/tools/decision_log.py --compare FILE    after it: answers with other decisions, and speed
-    PYTHONPATH=.:tests python tests/support/tools/decision_log.py --golden          rewrite tests/data/decisions.json
-    PYTHONPATH=.:tests python tests/support/tools/decision_log.py --time            real time of deciding, and of the host, a round
+    python tests/support/run.py decision_log                   speed-up by situation and class of answer
+    python tests/support/run.py decision_log --save FILE       keep the log, before a change
+    python tests/support/run.py decision_log --compare FILE    after it: answers with other decisions, and speed
+    python tests/support/run.py decision_log --golden          rewrite tests/data/decisions.json
+    python tests/support/run.py decision_log --time            real time of deciding, and of the host, a round
 
 The recorded answers (tests/data/traces.jsonl.gz, temperature 0 and .7) are played in each situation below, in virtual
 time, by the real engine. One controller gives all answers of a class, as in a chat.

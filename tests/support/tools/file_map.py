@@ -1,6 +1,6 @@
 """Write the file maps in the folders' READMEs from the first sentence of each module's docstring.
 
-`python tests/support/tools/file_map.py` writes them anew; a test compares them with the files. A map stands between two
+`python tests/support/run.py file_map` writes them anew; a test compares them with the files. A map stands between two
 marks; it covers the folders below its README that have no README of their own.
 """
 

@@ -1,4 +1,5 @@
-"""Completions on a real pair: python tests/support/tools/fim_quality.py TARGET [--draft DRAFT] --prompts FILE. Figures, not a test.
+"""Completions on a real pair: python tests/support/run.py fim_quality TARGET [--draft DRAFT] --prompts FILE. Figures,
+not a test.
 
 FILE has JSON lines with "prefix", "suffix" and "middle"; only those of a class are taken ("class", see --class).
 

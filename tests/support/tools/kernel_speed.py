@@ -1,4 +1,5 @@
-"""Milliseconds of passes, and of a prompt, with our kernels and llama.cpp's: python tests/support/tools/kernel_speed.py MODEL [RUNS]
+"""Milliseconds of passes, and of a prompt, with our kernels and llama.cpp's: python tests/support/run.py kernel_speed
+MODEL [RUNS]
 
 Each run loads the model in a process of its own, as llama.cpp wants its weights rearranged; the two take turns, and the
 median of all runs counts. The README names what it prints. For "mixture" in place of a model, one of 32 experts with

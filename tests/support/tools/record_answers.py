@@ -1,4 +1,5 @@
-"""Record the answers that the pictures of the screen show: python tests/support/tools/record_answers.py FOLDER, with the real pair.
+"""Record the answers that the pictures of the screen show: python tests/support/run.py record_answers FOLDER, with
+the real pair.
 
 Texts, guesses and verdicts are those of the real engine; the time is not the machine's, which may be busy: each pass
 takes what it took on a quiet laptop of two cores, so that all figures fit together. To be run again when the engine has

@@ -30,7 +30,8 @@ _COPIED = {"code": 0.2, "edit": 0.25, "rag": 0.28, "summarize": 0.65}
 Both measured on Qwen2.5-Coder 0.5B (IQ4_NL) for 1.5B, 108 greedy answers of nine classes, windows of 1 to 128 tokens.
 """
 _GRID, _RIVALS = 64, 63
-"""Rivals of a guess have ids of their own, which `models.sampling.sampler.share` counts one by one: it sees what was sure."""
+"""Rivals of a guess have ids of their own, which `models.sampling.sampler.share` counts one by one: it sees what was
+sure."""
 _NEVER = -1e4
 Cost = Callable[[int, int], float]
 """Seconds of a pass over (width, depth) tokens."""

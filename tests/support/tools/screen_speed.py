@@ -1,4 +1,5 @@
-"""What the screen costs: python tests/support/tools/screen_speed.py [TARGET] [--draft DRAFT]. Figures for people, not a test.
+"""What the screen costs: python tests/support/run.py screen_speed [TARGET] [--draft DRAFT]. Figures for people, not a
+test.
 
 1. The same question, seed and length on the screen and line by line, both at once but active in turns:
    tokens a second after the first by the engine's clock, of the time in which it was active.

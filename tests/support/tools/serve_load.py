@@ -1,7 +1,7 @@
 """Load on running servers: N clients at once, every answer compared with the one that its question got alone.
 
     localspec serve MODEL --port 8080 & localspec serve MODEL --draft off --port 8081 &
-    python tests/support/tools/serve_load.py http://127.0.0.1:8080 --against http://127.0.0.1:8081 --minutes 5 > load.json
+    python tests/support/run.py serve_load http://127.0.0.1:8080 --against http://127.0.0.1:8081 --minutes 5 > load.json
 
 With --against, short windows go in turns to both (ABBA), with the same questions in the same order for both windows of
 a pair, until the windows of a number of clients make --minutes; the other server is idle meanwhile. Reported are the

@@ -1,4 +1,5 @@
-"""Milliseconds of a draft model's step with screened rows and with whole ones: python tests/support/tools/step_speed.py MODEL TEXT
+"""Milliseconds of a draft model's step with screened rows and with whole ones: python tests/support/run.py step_speed
+MODEL TEXT
 
 Both take turns over the same file of text, and the median counts; how often both rows have the same likeliest token is
 told too. The README names what it prints.

@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 
+from models.forms.loose_calls import loose_call, may_be_loose_call
 from models.forms.tool_grammar import is_text
-from models.text.loose_calls import loose_call, may_be_loose_call
 from models.text.thoughts import possible_mark
 from models.text.tool_calls import CallFormat, Tool
 

@@ -1,6 +1,6 @@
 """The field names of every `--json` output, recorded: scripts read them, so a moved class must not rename one.
 
-`PYTHONPATH=.:tests python tests/support/running/json_fields.py` records them anew, after a field was added on purpose.
+`python tests/support/run.py json_fields` records them anew, after a field was added on purpose.
 """
 
 import json
