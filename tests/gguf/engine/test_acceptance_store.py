@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from adapting import EVEN, MODEL, new, played
+from adapting import EVEN, MODEL, model_cost, new, played
 from checking import caught
 from fakes import FakeClock
 from gguf import LlamaFileType
@@ -206,11 +206,11 @@ def test_a_prompt_is_read_on_a_loan_in_the_first_answer_of_a_run_where_the_last_
     shown(before, 40)
     record.keep()
     played(after)
-    assert after._lent(130, 31) is None
+    assert after.policy.loan(model_cost(0.05), 130, 31) is None
     new_record(known, after)
     after.begin()
     played(after)
-    assert after._lent(130, 31) is not None
+    assert after.policy.loan(model_cost(0.05), 130, 31) is not None
 
 
 def test_all_that_is_learnt_of_it_comes_back_and_nothing_of_others(known: Remembered, make: Make) -> None:
