@@ -101,8 +101,8 @@ def test_plain_decoding_is_not_taken_for_dearer_where_every_pass_of_one_token_fo
 
 def test_it_is_paid_once_for_all_wide_passes_in_a_row() -> None:
     curve = known()
-    price = curve.extra(5) - (curve.seconds(5) - curve.seconds(1))
-    assert price == curve.aftermath == pytest.approx(1.0, rel=0.01)
+    measured_cost = curve.extra(5) - (curve.seconds(5) - curve.seconds(1))
+    assert measured_cost == curve.aftermath == pytest.approx(1.0, rel=0.01)
     curve.observe(5, curve.seconds(5))
     assert curve.aftermath == 0
     curve.observe(1, 2.0)
