@@ -25,7 +25,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Hole:
+class Infill:
     """A place in a text that wants to be filled."""
 
     prefix: str
@@ -45,7 +45,7 @@ class FimFormat:
         """Take the tokens before prefix, suffix and middle, and the one before a file's name."""
         self._vocab = vocab
         self._reader: TextReader | None = None
-        self._before, self._hole, self._middle = markers
+        self._before, self._infill, self._middle = markers
         self._separator = separator
         self._start = [] if vocab.bos is None else [vocab.bos]
 
@@ -65,15 +65,15 @@ class FimFormat:
                 return cls(vocab, known, _separator(vocab))
         return None
 
-    def prompt(self, hole: Hole, room: int | None = None) -> list[int]:
+    def prompt(self, infill: Infill, room: int | None = None) -> list[int]:
         """Return the tokens that ask for what fills a hole, at most `room` of them.
 
         The texts are data: what looks like a control token in them stays text. What is too long loses its farthest
         pieces first: the first chunks, then the end of the suffix and the beginning of the prefix. Raises
         LocalspecError where there is no room for a hole at all.
         """
-        head, tail, begun = map(self._text, (hole.prefix, hole.suffix, hole.begun))
-        name = self._name(hole.filename) if hole.chunks else []
+        head, tail, begun = map(self._text, (infill.prefix, infill.suffix, infill.begun))
+        name = self._name(infill.filename) if infill.chunks else []
         if room is not None and len(begun) > room // 2:
             # Too long to be kept whole: of a prefix the beginning may go.
             head, begun = head + begun, []
@@ -85,8 +85,8 @@ class FimFormat:
                     f"There is no room for code in {room} tokens of context.", hint="Use a larger context (-c)."
                 )
             head, tail, left = _fitting(head, tail, room - frame, _growth(len(begun), room))
-        around = [*self._start, *self._chunks(hole.chunks, left), *name, self._before]
-        return [*around, *head, self._hole, *tail, self._middle, *begun]
+        around = [*self._start, *self._chunks(infill.chunks, left), *name, self._before]
+        return [*around, *head, self._infill, *tail, self._middle, *begun]
 
     def as_text(self, prompt: Sequence[int]) -> Sequence[int]:
         """Return the tokens of a prompt in an order in which what fills the hole follows what is before it.
@@ -94,11 +94,11 @@ class FimFormat:
         What comes after the hole moves to the front. Returns any other prompt as it is.
         """
         middle = _last(prompt, self._middle, len(prompt))
-        hole = _last(prompt, self._hole, middle)
-        before = _last(prompt, self._before, hole)
+        infill = _last(prompt, self._infill, middle)
+        before = _last(prompt, self._before, infill)
         if before < 0:
             return prompt
-        return [*prompt[:before], *prompt[hole:middle], *prompt[before:hole], *prompt[middle + 1 :]]
+        return [*prompt[:before], *prompt[infill:middle], *prompt[before:infill], *prompt[middle + 1 :]]
 
     def _chunks(self, chunks: Sequence[Chunk], room: int | None) -> list[int]:
         """Return as many of the last chunks as there is room for."""
@@ -118,7 +118,7 @@ class FimFormat:
 def fim_prompt(vocab: Vocab, prefix: str, suffix: str) -> list[int] | None:
     """Return the tokens that ask for the text between two others; None where the vocabulary has no markers for it."""
     form = FimFormat.of(vocab)
-    return form.prompt(Hole(prefix, suffix)) if form else None
+    return form.prompt(Infill(prefix, suffix)) if form else None
 
 
 def text_order(vocab: Vocab) -> Callable[[Sequence[int]], Sequence[int]]:
