@@ -1,4 +1,4 @@
-"""A draft model at a cursor: of a prompt that it does not read whole it reads what is before the hole, not its end."""
+"""A draft model at a cursor: of a prompt that it does not read whole it reads the text before the gap, not the end."""
 
 import pytest
 from drafting import SAMPLER

@@ -1,4 +1,4 @@
-"""Holes: which markers a model wants, what stands around them, and what goes first when there is no room."""
+"""Infills: a model's markers, the text around them, and what is cut first when there is no room."""
 
 import pytest
 
@@ -86,7 +86,7 @@ def test_as_a_text_what_is_before_a_infill_comes_last_and_what_is_begun_follows_
 @pytest.mark.parametrize(
     "prompt",
     [
-        ids("no hole"),
+        ids("no infill"),
         [],
         [BEFORE, *ids("a"), INFILL, *ids("b")],
         [INFILL, *ids("b"), BEFORE, *ids("a"), MIDDLE],
