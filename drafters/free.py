@@ -1,4 +1,4 @@
-"""Drafters that need no model, by name: they cost next to nothing."""
+"""Drafters without a model, by name; their cost is negligible."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Names of drafters, as a user writes them, and what they stand for."""
+"""Registry of drafters by the names that users write."""
 
 from dataclasses import dataclass
 

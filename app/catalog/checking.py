@@ -138,7 +138,7 @@ def _of_texts(checked: Checked) -> list[str]:
     target = checked.models[0]
     lines = {
         "special tokens": _special(checked),
-        "fill in the middle": _holes(checked),
+        "fill in the middle": _infills(checked),
         "chat template": _templates(checked),
     }
     if not has_end(target):
@@ -157,7 +157,7 @@ def _special(checked: Checked) -> str:
     return f"{said}; {'the same in both' if draft[0].info.special == target.info.special else 'of the target'}"
 
 
-def _holes(checked: Checked) -> str:
+def _infills(checked: Checked) -> str:
     """Return the markers for filling in the middle; the target's count, as it is the target that is asked."""
     target, *draft = checked.models
     said = " ".join(target.info.fim) or "no"

@@ -93,8 +93,8 @@ class Slot:
 
         Raises LocalspecError for a hole that the model can't fill.
         """
-        if question.hole is not None:
-            return self._hole(question)
+        if question.infill is not None:
+            return self._infill(question)
         return list(question.tokens) or None
 
     def fitness(self, question: Question, given: Sequence[int] | None, busy: Iterable["Slot"]) -> Fitness:
@@ -181,7 +181,7 @@ class Slot:
         ending.text.finish()
         rest = ending.text.take()
         text = said + rest
-        in_conversation = question.hole is None and not question.tokens
+        in_conversation = question.infill is None and not question.tokens
         if in_conversation:
             self.transcript.keep(text, session.tokens[asked:])
         explanation = self._explanation(adapts=question.adapt) if question.explain else None
@@ -222,13 +222,13 @@ class Slot:
         self._drafting.leave()
         self.session.target.close()
 
-    def _hole(self, question: Question) -> list[int]:
+    def _infill(self, question: Question) -> list[int]:
         """Return the tokens that ask for what fills a hole; raises LocalspecError for a model that can't."""
-        if self._fim is None or question.hole is None:
+        if self._fim is None or question.infill is None:
             raise no_fim(self.target.name)
         size = self.target.context_size
         # The same for all short ones: a prompt that is cut elsewhere is another prompt.
-        return self._fim.prompt(question.hole, size - min(max(question.max_tokens or 0, _ROOM_TO_FILL), size // 2))
+        return self._fim.prompt(question.infill, size - min(max(question.max_tokens or 0, _ROOM_TO_FILL), size // 2))
 
     def _controller(self, question: Question, urgency: int) -> Controller:
         """Return who decides in this answer about drafts, and about shared passes where there are any."""
@@ -256,7 +256,7 @@ class Slot:
             adaptive.settings,
             max_draft=self._longest(question),
             max_siblings=self.target.max_branches if exact and question.accept.takes_siblings else 0,
-            infill=question.hole is not None,
+            infill=question.infill is not None,
         )
 
     def _learn(self, prediction: str) -> None:
@@ -305,4 +305,4 @@ def _asked(question: Question, turns: Sequence[Turn]) -> tuple[Sequence[Turn], b
 
 
 def _purpose(question: Question) -> str:
-    return "chat" if question.hole is None else "completion"
+    return "chat" if question.infill is None else "completion"

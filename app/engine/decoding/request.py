@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from models.forms.grammar import Grammar
 from models.sampling.accept import Accept
 from models.sampling.sampler import SamplingParams
-from models.text.fim import Hole
+from models.text.fim import Infill
 from models.text.prompts import Message as Turn
 from models.text.thoughts import Effort
 from models.text.tool_calls import Tool
@@ -34,7 +34,7 @@ class Question:
     """What the answer has to look like, thoughts before it not counted; None: as it likes."""
     drops_oldest: bool = False
     """Leave out the oldest messages where all of them do not fit in the context; else that is an error."""
-    hole: Hole | None = None
+    infill: Infill | None = None
     """A place in a text to fill; the turns are then not looked at."""
     tokens: tuple[int, ...] = ()
     """The whole prompt, in the target's tokens; empty: the turns say it."""

@@ -173,7 +173,7 @@ def test_what_tuning_measured_is_not_taken_for_padded_passes(tiny: Path, tmp_pat
 
 @dataclass
 class Scripted:
-    """Widths and prices by setting, and which models were opened."""
+    """Widths and seconds by setting, and which models were opened."""
 
     monkeypatch: pytest.MonkeyPatch
     widths: dict[str, int]
@@ -340,7 +340,7 @@ PROMPTS = (
 
 @dataclass
 class Kit:
-    """The starter under strict settings, and who may guess for it."""
+    """The starter under strict settings, and its drafters."""
 
     model: LlamaModel
     width: int
