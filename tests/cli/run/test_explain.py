@@ -30,7 +30,7 @@ def test_explain_ends_with_a_walk_on_stderr_and_changes_no_text(tmp_path: Path) 
     assert explained.stdout == bare.stdout
     costs, _, walk = explained.stderr.partition("\nRound ")
     assert "pass cost" in costs
-    assert "Replacement of guess" in walk
+    assert "Replacement of draft token" in walk
     assert "Round" not in bare.stderr
 
 
@@ -73,9 +73,9 @@ def test_the_last_json_line_without_a_walk(tmp_path: Path) -> None:
 def test_explain_does_not_say_that_a_draft_model_was_not_asked_that_drafted_all_the_time(tmp_path: Path) -> None:
     flags = ("--draft", "model:toy", "--no-adapt", "--explain")
     said = localspec(*ASKED, *flags, home=tmp_path).stderr
-    assert "not asked" not in said
+    assert "no draft yet" not in said
     assert "next try" not in said
-    assert "--no-adapt: every draft is verified, paying off or not, and nothing is learnt from it; model:toy-0" in said
+    assert "--no-adapt: every draft is verified, whether it pays off or not. model:toy-0 drafts wherever" in said
     end = records(tmp_path, *flags)[-1]
     assert end["speculation"]["draft_n"] > 0
     assert (end["explanation"]["adapts"], end["explanation"]["next_try_in_rounds"]) == (False, None)
@@ -138,9 +138,9 @@ def test_the_chat_says_of_no_adapt_what_it_does(chat: Chat, capsys: pytest.Captu
 def test_what_drafting_costs_is_told_for_the_settings_of_the_next_answer(
     chat: Chat, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "longest     4 tokens" in told(chat, capsys, "/spec"), "before there is an answer"
+    assert "draft limit     4 tokens" in told(chat, capsys, "/spec"), "before there is an answer"
     chat.ask("the sea the sea the sea")
     told(chat, capsys, "/set draft-max 2")
-    assert "longest     2 tokens" in told(chat, capsys, "/spec"), "the last one had another"
+    assert "draft limit     2 tokens" in told(chat, capsys, "/spec"), "the last one had another"
     told(chat, capsys, "/draft suffix")
-    assert "longest     2 tokens" in told(chat, capsys, "/spec"), "another drafter has the same"
+    assert "draft limit     2 tokens" in told(chat, capsys, "/spec"), "another drafter has the same"
