@@ -1,18 +1,18 @@
-"""Which slot a question goes to."""
+"""Choice of a slot for a question."""
 
 from typing import NamedTuple
 
 
 class Fitness(NamedTuple):
-    """How well a question fits a slot: compared in this order, the better the larger.
+    """Fit of a question to a slot, compared field by field; larger is better.
 
-    A slot that has read much of it comes first, then one that has read nothing, then one for the same purpose:
-    completions leave conversations alone, and the other way round.
+    A slot that has read much of the prompt is best, then an empty slot, then one of equal purpose: completions do not
+    overwrite conversations, nor conversations completions.
     """
 
     reused_tokens: int
-    """0 for texts that only begin alike, with the same system prompt: no reason to lose another's."""
+    """Prompt tokens that its cache holds; 0 for few, such as a system prompt: no reason to overwrite the slot."""
     unused: bool
     same_purpose: bool
     shares_passes: bool
-    """Whether its passes can be one with those of who speaks already."""
+    """Whether its passes can be shared with those of running answers."""

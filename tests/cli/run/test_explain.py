@@ -66,7 +66,7 @@ def test_the_walk_in_the_last_json_line_is_of_a_round_that_was_told(tmp_path: Pa
 def test_the_last_json_line_without_a_walk(tmp_path: Path) -> None:
     assert records(tmp_path, *DRAFTING)[-1]["walk"] is None
     assert records(tmp_path, "--draft", "off", "--explain")[-1]["walk"] == {
-        "reason": "No round of the last answer drafted, so there is none to walk through."
+        "reason": "No round of the last answer drafted, so there is none to explain."
     }
 
 
@@ -115,7 +115,7 @@ def test_the_chat_walks_through_the_last_rounds_and_goes_on_as_if_it_had_not(
     assert last.startswith("Round ")
     assert number_in(last) > number_in(before)
     assert told(chat, capsys, "/explain 1") == last
-    assert "rounds to walk through" in told(chat, capsys, "/explain 9999")
+    assert "rounds to explain" in told(chat, capsys, "/explain 9999")
     chat.ask("and then the sea")
     walked = [turn.text for turn in chat.turns]
     chat.turns.clear()
