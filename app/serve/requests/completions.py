@@ -26,17 +26,17 @@ _KIND, _PREFIX = "text_completion", "cmpl"
 
 @dataclass(frozen=True, slots=True)
 class CompletionsRequest:
-    """Texts to go on with, or holes to fill, one after the other."""
+    """Texts to continue, or gaps to fill, one after the other."""
 
     asked: Sequence[Asked]
     stream: bool
     tells_usage: bool
     model: str
     warnings: tuple[str, ...] = ()
-    """What was changed or left out of the request."""
+    """Fields that were changed or ignored."""
 
     def reply(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-        """Return the answer to a request that does not stream."""
+        """Return the reply to a request that does not stream."""
         choices = [
             _choice(place, outcome.text, finish_reason(outcome.finish), self._logprobs(outcome.places))
             for place, outcome in enumerate(outcomes)
@@ -46,7 +46,7 @@ class CompletionsRequest:
         return {**reply, "timings": timings(outcomes[0])} if len(outcomes) == 1 else reply
 
     async def events(self, first: AsyncGenerator[Piece | Outcome], service: Service) -> AsyncGenerator[bytes]:
-        """Yield the answers in pieces; the first has begun."""
+        """Yield the answers in events; the first answer has begun."""
         base = head(_KIND, _PREFIX, self.model)
         if self.tells_usage:
             base["usage"] = None
@@ -76,7 +76,7 @@ class CompletionsRequest:
 def read_completions(
     fields: Fields, service: Service, prompts: Sequence[Prompt], form: Grammar | None
 ) -> CompletionsRequest:
-    """Read what to do with prompts, and a form of the answers, that are read already; raises Refused."""
+    """Read the request for prompts and a form that are already read; raises Refused."""
     refuse_unsupported(fields)
     refuse_for_chats(fields)
     fields.text("model")
