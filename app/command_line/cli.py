@@ -101,8 +101,8 @@ def run(context: click.Context, /, model: str | None, prompt: tuple[str, ...], *
     MODEL is a .gguf file, or a name that `localspec models ls` shows. The seed determines the text. A drafter changes
     only the speed.
 
-    With --accept "residual" or "block", drafts are accepted at random: the model's
-    distribution is preserved, but the text depends on the drafts. "typical" accepts plausible tokens and is approximate.
+    With --accept "residual" or "block", drafts are accepted at random: the model's distribution is preserved, but the
+    text depends on the drafts. "typical" accepts plausible tokens and is approximate.
 
     Conversations are saved, see localspec history; with --json only if -C or --resume is given. --no-history saves
     nothing.
@@ -151,7 +151,7 @@ def verify(context: click.Context, /, model: str | None, **flags: Any) -> None:
     """Verify that drafting does not change the text: compare answers token by token and print a certificate.
 
     \b
-      localspec verify big.gguf --draft tiny.gguf          drafters auto, tiny and copy, on a few prompts
+      localspec verify big.gguf --draft tiny.gguf          auto, tiny and copied drafts, on a few prompts
       localspec verify big.gguf --temp 0,0.7,1 --limit 4   more built-in prompts, higher temperatures
       localspec verify big.gguf --prompts mine.jsonl --json > certificate.json
       localspec verify big.gguf --strict                   settings that are bit-exact at every width
@@ -196,9 +196,9 @@ def tune(context: click.Context, /, model: str | None, **flags: Any) -> None:
 def drafter() -> None:
     """Show or remove the drafter's memory of earlier runs.
 
-    The drafter copies drafts from earlier prompts and answers. They are kept as token ids, for each project (the nearest
-    folder upwards with a .git, else the working directory). The model turns token ids back into text, so only you can
-    read the files. `localspec run --no-memory`, or LOCALSPEC_NO_MEMORY=1, keeps and uses nothing.
+    The drafter copies drafts from earlier prompts and answers. They are kept as token ids, for each project (the
+    nearest folder upwards with a .git, else the working directory). The model turns token ids back into text, so only
+    you can read the files. `localspec run --no-memory`, or LOCALSPEC_NO_MEMORY=1, keeps and uses nothing.
     """
 
 
@@ -246,8 +246,9 @@ def config() -> None:
     (.localspec.toml in a project's folder), user file. A setting that contradicts a given flag is ignored. To turn off
     a flag that a file turns on, give its opposite: --no-quiet, or --adapt for --no-adapt.
 
-    A project file may come with a repository from elsewhere. Its settings that choose files to load or read, or instruct
-    the model, count only once the file is trusted. On a terminal localspec asks; otherwise use localspec config trust.
+    A project file may come with a repository from elsewhere. Its settings that choose files to load or read, or
+    instruct the model, count only once the file is trusted. On a terminal localspec asks; otherwise use localspec
+    config trust.
     """
 
 

@@ -71,7 +71,7 @@ Register-ArgumentCompleter -Native -CommandName %(prog_name)s -ScriptBlock {
 
 
 class BashComplete(click.shell_completion.BashComplete):
-    """Completion for bash, which ends a word at each colon: the parts of names such as ollama:qwen3 are joined again."""
+    """Completion for bash, which ends a word at each colon: the parts of a name such as ollama:qwen3 are joined."""
 
     source_template = _BASH
 

@@ -169,7 +169,7 @@ _MAX_HELP = "Maximum draft tokens per round.  [default: chosen by expected gain;
 _PREDICTION_HELP = (
     "File with the expected answer, such as the code to be rewritten. --draft auto and suffix copy drafts from it."
 )
-_SPECIAL_HELP = "Read control tokens spelled in the prompt, such as <|im_end|>, as tokens. By default they are text."
+_SPECIAL_HELP = "Read control tokens spelled in the prompt, such as <|im_end|>, as tokens. By default, they are text."
 _CONTINUE_HELP = "Continue the last conversation, with its model and system prompt."
 _RESUME_HELP = "Continue the conversation with this id, or with these first digits of an id. See localspec history."
 _HISTORY_HELP = "Save neither the conversation nor typed prompts; see localspec history. Implies --no-memory."
@@ -216,7 +216,7 @@ MODEL_OPTIONS = (
         "--flash-attn",
         default="auto",
         type=_FLASH,
-        help="Flash attention; auto: on if the model supports it.",
+        help="Flash attention; auto: on where model and device support it.",
     ),
     option(_MODEL, "-ctk", "--cache-type-k", default="auto", type=_CACHE, help="Type of cached keys; auto: exact."),
     option(_MODEL, "-ctv", "--cache-type-v", default="auto", type=_CACHE, help="Type of cached values; auto: exact."),

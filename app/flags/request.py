@@ -168,7 +168,7 @@ def tell_excess(threads: int, terminal: Terminal) -> None:
 def _divided(
     model: str | None, words: tuple[str, ...], flags: dict[str, Any], resumed: Resumed | None, *, named: bool
 ) -> tuple[str, tuple[str, ...]]:
-    """Return the model and the words of the prompt: with -m, or in a resumed conversation, the first word may be prompt."""
+    """Return model and prompt words; with -m, or in a resumed conversation, the first word may be prompt."""
     default, model = (None, model) if named else (model, None)
     if model is not None and flags["model_option"] and _can_only_be_model(model):
         refuse_two_models(
