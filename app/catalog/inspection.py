@@ -8,7 +8,7 @@ from dataclasses import asdict
 from app.catalog.pairs import taken_apart
 from app.catalog.templates import template_words
 from app.catalog.words import free_in, in_a_line, memory_row, plain
-from app.flags.context_size import AUTO, Asked
+from app.flags.context_size import AUTO, ContextSetting
 from app.shell.columns import table
 from app.shell.terminal import Terminal
 from models.errors import LocalspecError, MemoryLimitError
@@ -28,7 +28,7 @@ _MEMORY = ("context", "weights", "cache", "buffers", "together")
 _SHORTEST = 256
 
 
-def show_model(name: str, context: Asked, cache_types: CacheTypes, *, as_json: bool) -> None:
+def show_model(name: str, context: ContextSetting, cache_types: CacheTypes, *, as_json: bool) -> None:
     """Print a model's properties and its memory plan.
 
     Raises ModelFileError, and MemoryLimitError if a context that fits was requested and none does.
@@ -52,7 +52,7 @@ def show_model(name: str, context: Asked, cache_types: CacheTypes, *, as_json: b
         terminal.say("\n".join([*_about(model, efforts), "", *_memory(plan, room, largest)]) + "\n")
 
 
-def context_for(target: str, draft: str | None, asked: Asked, cache_types: CacheTypes) -> int:
+def context_for(target: str, draft: str | None, asked: ContextSetting, cache_types: CacheTypes) -> int:
     """Return the requested context size in tokens, for a target and optionally its draft model; 0 for the model's own.
 
     The largest that fits is reported in a note; if none fits, the shortest is returned, whose memory plan then shows

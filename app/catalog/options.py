@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from app.flags.context_size import CONTEXT_HELP, Asked, ContextSize
+from app.flags.context_size import CONTEXT_HELP, ContextSetting, ContextSize
 from app.flags.options import ModelName
 from models.llama.cache_types import CACHE_TYPES
 
@@ -46,8 +46,8 @@ _PULL_HELP = """Fetch a model from the Hugging Face hub, into the cache shared w
   localspec models pull hf://user/repo@v1/m.gguf     a given file of a given revision
   localspec models pull https://huggingface.co/user/repo/blob/main/m.gguf
 
-First shows size, free disk space and needed memory; on a terminal, asks. Ctrl-C stops; the same command resumes. The download is checked against the hub's SHA-256. HF_TOKEN, HF_ENDPOINT and HF_HUB_CACHE work as they do for
-the hub's own tools.
+First shows size, free disk space and needed memory; on a terminal, asks. Ctrl-C stops; the same command resumes. The
+download is checked against the hub's SHA-256. HF_TOKEN, HF_ENDPOINT and HF_HUB_CACHE work as in the hub's own tools.
 """
 _RM_HELP = """Remove models that `localspec models pull` fetched, and parts from unfinished downloads.
 
@@ -99,7 +99,7 @@ def _list(*, folders: tuple[Path, ...], as_json: bool) -> None:
 @_KEYS
 @_VALUES
 @_JSON
-def _info(*, name: str, ctx_size: Asked, keys: str, values: str, as_json: bool) -> None:
+def _info(*, name: str, ctx_size: ContextSetting, keys: str, values: str, as_json: bool) -> None:
     """Show the properties of a model file and the memory that it needs."""
     from app.catalog.inspection import show_model
 
@@ -181,7 +181,15 @@ def _remove(*, names: tuple[str, ...], yes: bool) -> None:
 @_JSON
 @click.pass_context
 def check(
-    context: click.Context, /, *, target: str, draft: str | None, ctx_size: Asked, keys: str, values: str, as_json: bool
+    context: click.Context,
+    /,
+    *,
+    target: str,
+    draft: str | None,
+    ctx_size: ContextSetting,
+    keys: str,
+    values: str,
+    as_json: bool,
 ) -> None:
     """Check that a draft model suits a target and that both fit in memory."""
     from app.catalog.checking import run_check

@@ -11,7 +11,7 @@ from functools import partial
 from hashlib import blake2b
 
 from app.complete.enough import is_enough
-from app.complete.place import Place, Window, window
+from app.complete.place import CursorPosition, Window, window
 from app.complete.ring import Ring
 from app.complete.settings import CompletionSettings, Limits
 from app.complete.tidy import Around
@@ -25,10 +25,10 @@ _BEYOND = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CompletionRequest:
     """A request for a completion at a position."""
 
-    place: Place
+    place: CursorPosition
     limits: Limits
     question: Question
     around: Around
@@ -59,7 +59,7 @@ class Asking:
         self._anchor: _Anchor | None = None
         self._beyond: tuple[tuple[str, int, int], str] = (("", 0, 0), "")
 
-    def at(self, place: Place, limits: Limits) -> Asked:
+    def at(self, place: CursorPosition, limits: Limits) -> CompletionRequest:
         """Return the completion request for a position."""
         shown = window(place, self._settings.windows)
         if self._anchor is None or not _holds(self._anchor, place):
@@ -68,7 +68,7 @@ class Asking:
         hole = replace(self._anchor.hole, begun=_begun(self._anchor, place))
         around = Around.of(shown)
         key = _key(place, shown, self._anchor.hole.chunks, limits)
-        return Asked(place, limits, self._question(hole, around, limits, place, shown), around, key)
+        return CompletionRequest(place, limits, self._question(hole, around, limits, place, shown), around, key)
 
     def forget(self, path: str) -> None:
         """Drop everything about a document."""
@@ -77,7 +77,7 @@ class Asking:
         if self._beyond[0][0] == path:
             self._beyond = (("", 0, 0), "")
 
-    def _question(self, hole: Hole, around: Around, limits: Limits, place: Place, shown: Window) -> Question:
+    def _question(self, hole: Hole, around: Around, limits: Limits, place: CursorPosition, shown: Window) -> Question:
         settings = self._settings
         return Question(
             turns=(),
@@ -94,7 +94,7 @@ class Asking:
             allow_rounding=settings.allow_rounding,
         )
 
-    def _prediction(self, place: Place, shown: Window) -> str:
+    def _prediction(self, place: CursorPosition, shown: Window) -> str:
         """Return the text of a document beyond the shown part, identical for near positions.
 
         The drafter indexes it after each change, so it must not change with each key.
@@ -110,20 +110,20 @@ class Asking:
         return self._beyond[1]
 
 
-def hole_at(place: Place, settings: CompletionSettings, chunks: Sequence[Chunk] = ()) -> tuple[Hole, Around]:
+def hole_at(place: CursorPosition, settings: CompletionSettings, chunks: Sequence[Chunk] = ()) -> tuple[Hole, Around]:
     """Return the infill request for a single position, and the text around it."""
     shown = window(place, settings.windows)
     anchor = _anchor(place, shown, tuple(chunks))
     return replace(anchor.hole, begun=_begun(anchor, place)), Around.of(shown)
 
 
-def _anchor(place: Place, shown: Window, chunks: tuple[Chunk, ...]) -> _Anchor:
+def _anchor(place: CursorPosition, shown: Window, chunks: tuple[Chunk, ...]) -> _Anchor:
     begun = len(shown.behind)
     before = place.text[: place.offset - begun]
     return _Anchor(place.path, before, place.suffix, begun, Hole(shown.prefix, shown.suffix, place.path, chunks))
 
 
-def _holds(anchor: _Anchor, place: Place) -> bool:
+def _holds(anchor: _Anchor, place: CursorPosition) -> bool:
     """Tell whether a position differs from the anchor's only by newly written text."""
     if anchor.path != place.path or place.offset < len(anchor.before):
         return False
@@ -132,12 +132,12 @@ def _holds(anchor: _Anchor, place: Place) -> bool:
     return near and place.text.startswith(anchor.before) and place.suffix == anchor.after
 
 
-def _begun(anchor: _Anchor, place: Place) -> str:
+def _begun(anchor: _Anchor, place: CursorPosition) -> str:
     """Return the newly written text without its trailing blanks: see `tidy.beyond_written`."""
     return place.text[len(anchor.before) : place.offset].replace("\r\n", "\n").rstrip(" \t")
 
 
-def _key(place: Place, shown: Window, chunks: tuple[Chunk, ...], limits: Limits) -> bytes:
+def _key(place: CursorPosition, shown: Window, chunks: tuple[Chunk, ...], limits: Limits) -> bytes:
     around = (place.path, place.newline, shown.prefix, shown.behind, shown.suffix)
     parts = (*around, chunks, limits.tokens, limits.lines)
     return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -9,7 +9,7 @@ from typing import Any
 from app.complete.asking import hole_at
 from app.complete.completer import WHOLE
 from app.complete.enough import is_enough
-from app.complete.place import NAMED, Place
+from app.complete.place import NAMED, CursorPosition
 from app.complete.ring import chunks_of
 from app.complete.settings import CompletionSettings
 from app.complete.tidy import Around, shown
@@ -59,7 +59,7 @@ def _complete(at: str | None, flags: dict[str, Any]) -> int:
     return INTERRUPTED if ended.finish is Finish.CANCELLED else 0
 
 
-def read_place(at: str | None, flags: dict[str, Any]) -> Place:
+def read_place(at: str | None, flags: dict[str, Any]) -> CursorPosition:
     """Read the position from an argument, two files, or a marker in piped text; raises UsageError."""
     files = flags["prefix_file"], flags["suffix_file"]
     if at is not None and any(files):
@@ -71,11 +71,11 @@ def read_place(at: str | None, flags: dict[str, Any]) -> Place:
     if any(files):
         prefix, suffix = (_read(file) if file else "" for file in files)
         end = _old_end(prefix + suffix)
-        return Place.between("", _of_old(prefix, end), _of_old(suffix, end), end)
+        return CursorPosition.between("", _of_old(prefix, end), _of_old(suffix, end), end)
     return _marked(flags["cursor"], Terminal(quiet=flags["quiet"]))
 
 
-def _named(at: str) -> Place:
+def _named(at: str) -> CursorPosition:
     match = NAMED.fullmatch(at)
     if match is None:
         raise UsageError(
@@ -85,12 +85,12 @@ def _named(at: str) -> Place:
     read, number = _read(name), int(line) - 1
     text = _of_old(read, end := _old_end(read))
     if column is None:
-        start = Place(name, text, number, 0)
-        return Place(name, text, number, len(start.ahead), line_end=end)
-    return Place(name, text, number, int(column) - 1, line_end=end)
+        start = CursorPosition(name, text, number, 0)
+        return CursorPosition(name, text, number, len(start.ahead), line_end=end)
+    return CursorPosition(name, text, number, int(column) - 1, line_end=end)
 
 
-def _marked(marker: str, terminal: Terminal) -> Place:
+def _marked(marker: str, terminal: Terminal) -> CursorPosition:
     if sys.stdin.isatty():
         raise UsageError(
             "No position is given.", hint="Give a position: localspec complete -m MODEL FILE:LINE:COL. See also --help."
@@ -104,7 +104,7 @@ def _marked(marker: str, terminal: Terminal) -> Place:
             hint="Put the marker at the cursor. --cursor TEXT sets another marker.",
         )
     prefix, suffix = _of_old(text, end := _old_end(text)).split(marker)
-    return Place.between("", prefix, suffix, end)
+    return CursorPosition.between("", prefix, suffix, end)
 
 
 def _old_end(text: str) -> str:

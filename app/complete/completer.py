@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 
-from app.complete.asking import Asked, Asking
-from app.complete.place import Place
+from app.complete.asking import Asking, CompletionRequest
+from app.complete.place import CursorPosition
 from app.complete.results import Results
 from app.complete.ring import Ring
 from app.complete.settings import CompletionSettings, Limits
@@ -32,7 +32,7 @@ class Completion:
 
     text: str
     """Text to insert; "" if none is worth showing."""
-    place: Place
+    place: CursorPosition
     ended: Ended | None
     """Finish reason; None: from memory, typed along or computed in advance."""
 
@@ -41,7 +41,7 @@ class Completion:
 class _Run:
     """A completion in progress."""
 
-    asked: Asked
+    asked: CompletionRequest
     idle: bool
     """Whether it runs in advance, without a request yet."""
     task: "asyncio.Task[tuple[str, Ended]]" = field(init=False)
@@ -77,7 +77,9 @@ class Completer:
         self._limits = DEFAULT
         self._edited: tuple[str, str, int, int] | None = None
 
-    async def complete(self, place: Place, limits: Limits = DEFAULT, on_text: OnText | None = None) -> Completion:
+    async def complete(
+        self, place: CursorPosition, limits: Limits = DEFAULT, on_text: OnText | None = None
+    ) -> Completion:
         """Return the completion at a position; `on_text` receives each version of the text so far.
 
         Any other waiting request, and a completion in advance, is cancelled within a round. Raises
@@ -101,7 +103,7 @@ class Completer:
         text, ended = await self._wait(self._start(asked, idle=False), on_text)
         return Completion(text, place, ended)
 
-    def known(self, place: Place, limits: Limits = DEFAULT) -> Completion | None:
+    def known(self, place: CursorPosition, limits: Limits = DEFAULT) -> Completion | None:
         """Return the remembered completion at a position, at once; None for none."""
         text = self._results.find(self._asking.at(place, limits))
         return None if text is None else Completion(text, place, None)
@@ -160,11 +162,11 @@ class Completer:
             self._run.task.cancel()
             self._run = None
 
-    def _is_about(self, asked: Asked) -> bool:
+    def _is_about(self, asked: CompletionRequest) -> bool:
         """Tell whether the running completion answers this request."""
         return self._run is not None and self._run.asked.key == asked.key and not self._run.task.done()
 
-    def _start(self, asked: Asked, *, idle: bool) -> _Run:
+    def _start(self, asked: CompletionRequest, *, idle: bool) -> _Run:
         """Cancel running work and start a request; the engine receives both in this order."""
         self._stop(idle_too=True)
         run = self._run = _Run(asked, idle)
@@ -173,7 +175,7 @@ class Completer:
         return run
 
     async def _wait(self, run: _Run, on_text: OnText | None) -> tuple[str, Ended]:
-        """Wait for the running completion as its only waiter; a cancelled wait cancels it, unless a newer request waits."""
+        """Wait for the running completion; a cancelled wait cancels it, unless a newer request waits."""
         run.on_text = on_text
         if run.text and on_text is not None:
             on_text(run.text)
@@ -210,7 +212,7 @@ class Completer:
             self._results.keep(asked, text, cut=ended.finish is Finish.TIME)
         return text, ended
 
-    def _shown(self, asked: Asked, said: str, *, broken_off: bool) -> str:
+    def _shown(self, asked: CompletionRequest, said: str, *, broken_off: bool) -> str:
         text = shown(said, asked.around, broken_off=broken_off, tidies=self._settings.tidies)
         return text.replace("\n", asked.place.newline)
 

@@ -22,7 +22,7 @@ from app.flags.options import (
 )
 
 CURSOR = "<|cursor|>"
-_PLACE, _MODEL, _DRAFT = "Place", "Model and machine", "Speculation"
+_PLACE, _MODEL, _DRAFT = "Position", "Model and machine", "Speculation"
 _COMPLETION, _SAMPLING, _OUTPUT = "Completion", "Sampling", "Output"
 _ACCEPT = click.Choice(["coupled", "residual", "block", "typical"])
 _SECONDS = FiniteRange(min=0, min_open=True)

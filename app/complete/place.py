@@ -17,7 +17,7 @@ _AROUND = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CursorPosition:
     """A cursor position in a text; raises UsageError for a line or column that the text lacks."""
 
     path: str
@@ -55,12 +55,12 @@ class Place:
             )
 
     @classmethod
-    def between(cls, path: str, prefix: str, suffix: str, line_end: str = "") -> "Place":
+    def between(cls, path: str, prefix: str, suffix: str, line_end: str = "") -> "CursorPosition":
         """Return the position between two texts; raises UsageError for one inside a line end."""
         return cls(path, prefix + suffix, prefix.count("\n"), len(prefix) - (prefix.rfind("\n") + 1), line_end=line_end)
 
     @classmethod
-    def among(cls, path: str, lines: Sequence[str], line: int, column: int) -> "Place":
+    def among(cls, path: str, lines: Sequence[str], line: int, column: int) -> "CursorPosition":
         """Return a position in a document of any length, given as lines without ends; keeps only the lines around it.
 
         With the default windows, every result equals that for the whole document.
@@ -108,9 +108,9 @@ class Place:
         before = own or self.text[max(0, self._start - 2) : self._start]
         return "\r\n" if before == "\r\n" else "\n"
 
-    def after(self, inserted: str) -> "Place":
+    def after(self, inserted: str) -> "CursorPosition":
         """Return the position after a text that is inserted at the cursor."""
-        after = Place.between(self.path, self.prefix + inserted, self.suffix)
+        after = CursorPosition.between(self.path, self.prefix + inserted, self.suffix)
         return replace(after, line=self.above + after.line, above=self.above, line_end=self.line_end)
 
     def _bounds(self) -> tuple[int, int]:
@@ -157,7 +157,7 @@ class Window:
     """Its last line in the document."""
 
 
-def window(place: Place, windows: Windows) -> Window:
+def window(place: CursorPosition, windows: Windows) -> Window:
     """Return the shown part around a cursor."""
     step = max(1, min(windows.step, windows.prefix // 2))
     first = -(-max(0, place.line - windows.prefix) // step) * step

@@ -3,8 +3,8 @@
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 
-from app.complete.asking import Asked
-from app.complete.place import Place
+from app.complete.asking import CompletionRequest
+from app.complete.place import CursorPosition
 from app.complete.settings import Limits
 
 _BASES = 3
@@ -13,7 +13,7 @@ _BASES = 3
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    place: Place
+    place: CursorPosition
     text: str
     size: tuple[int, int | None, float | None]
     """Requested tokens, lines and seconds."""
@@ -30,7 +30,7 @@ class Results:
     def __len__(self) -> int:
         return len(self._texts)
 
-    def keep(self, asked: Asked, text: str, *, cut: bool) -> None:
+    def keep(self, asked: CompletionRequest, text: str, *, cut: bool) -> None:
         """Remember a completion in place of the least recently used one.
 
         One `cut` at its time limit is only typed along: a repeated request may yield more.
@@ -43,7 +43,7 @@ class Results:
         if text:
             self._bases.appendleft(_Base(asked.place, text, _size(asked.limits)))
 
-    def find(self, asked: Asked) -> str | None:
+    def find(self, asked: CompletionRequest) -> str | None:
         """Return the completion for a request; None for an unknown one."""
         if (text := self._texts.get(asked.key)) is None:
             return self._along(asked)
@@ -55,7 +55,7 @@ class Results:
         kept = [base for base in self._bases if base.place.path != path]
         self._bases = deque(kept, maxlen=_BASES)
 
-    def _along(self, asked: Asked) -> str | None:
+    def _along(self, asked: CompletionRequest) -> str | None:
         """Return the rest of a completion whose beginning was typed."""
         for base in self._bases:
             if base.size == _size(asked.limits) and (rest := _rest(base, asked.place)).strip():
@@ -67,7 +67,7 @@ def _size(limits: Limits) -> tuple[int, int | None, float | None]:
     return limits.tokens, limits.lines, limits.seconds
 
 
-def _rest(base: _Base, place: Place) -> str:
+def _rest(base: _Base, place: CursorPosition) -> str:
     """Return the rest of a completion at a position; "" if the position does not continue it."""
     typed = place.offset - base.place.offset
     whole = base.place.text[: base.place.offset] + base.text[: max(0, typed)]

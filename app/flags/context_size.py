@@ -9,16 +9,16 @@ AUTO: Literal["auto"] = "auto"
 """The largest context that fits in free memory, up to the length that the model was trained on."""
 _MOST = 1 << 24
 CONTEXT_HELP = "Context size in tokens; 0: the model's own, up to 8192; auto: the largest that fits."
-Asked = int | Literal["auto"]
+ContextSetting = int | Literal["auto"]
 """A context size: tokens, 0 for the model's own, or AUTO."""
 
 
-class ContextSize(click.ParamType[Asked]):
+class ContextSize(click.ParamType[ContextSetting]):
     """The type of a context size: a number of tokens, or "auto"."""
 
     name = "integer|auto"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Asked:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> ContextSetting:
         """Return the number, or AUTO; click refuses any other value."""
         if str(value).strip().lower() == AUTO:
             return AUTO

@@ -14,10 +14,10 @@ from app.engine.runtime.async_engine import AsyncEngine
 from app.engine.runtime.load import Progress
 from app.engine.runtime.worker import Worker
 from app.serve.aside import Aside
-from app.serve.replies.answer import Answer
+from app.serve.replies.answer import AnswerCollector
 from app.serve.replies.errors import Refused, refusal
 from app.serve.replies.metrics import Metrics
-from app.serve.requests.asked import Asked, Outcome, Piece
+from app.serve.requests.asked import EngineRequest, Outcome, Piece
 from app.serve.requests.prompt_reuse import PromptReuse
 from app.serve.settings import ServePlan
 from models.base import Vocab
@@ -114,7 +114,7 @@ class Service:
         """Wait for running parsing work; the model may be freed afterwards."""
         self.aside.close()
 
-    async def speak(self, asked: Asked, *, further: bool = False) -> AsyncGenerator[Piece | Outcome]:
+    async def speak(self, asked: EngineRequest, *, further: bool = False) -> AsyncGenerator[Piece | Outcome]:
         """Yield an answer in certain pieces, empty ones while its prompt is read, and its outcome last.
 
         Raises Refused, except for the waiting of a `further` prompt of a request: that would lose the earlier answers.
@@ -129,7 +129,7 @@ class Service:
         with ExitStack() as place, self.metrics.meter(asked.kind) as meter:
             # The slot is free when the engine is done, so a slow reader blocks no other client.
             place.enter_context(self._admission(asked, further=further))
-            answer = Answer(asked)
+            answer = AnswerCollector(asked)
             wait = None if further else self.settings.limits.seconds
             try:
                 async with aclosing(
@@ -154,7 +154,7 @@ class Service:
             meter.ended(outcome, warms=asked.warms)
             yield outcome
 
-    async def whole(self, asked: Asked, *, further: bool = False) -> Outcome:
+    async def whole(self, asked: EngineRequest, *, further: bool = False) -> Outcome:
         """Return a whole answer; a `further` prompt may wait without limit. Raises Refused."""
         async with aclosing(self.speak(asked, further=further)) as speech:
             async for said in speech:
@@ -163,7 +163,7 @@ class Service:
         raise AssertionError("an answer ends with an outcome")
 
     @contextmanager
-    def _admission(self, asked: Asked, *, further: bool) -> Iterator[None]:
+    def _admission(self, asked: EngineRequest, *, further: bool) -> Iterator[None]:
         """Admit a request while there is room to run or wait; raises Refused."""
         if not (asked.warms or further) and self._admitted >= self.loaded.ready.slots + self.settings.limits.waiting:
             raise Refused(503, "Too many requests are waiting. Try again later.", code="busy")
@@ -187,7 +187,7 @@ def _writable(name: str) -> str:
     return name.encode(errors="replace").decode()
 
 
-def _sized(asked: Asked, size: int) -> Asked:
+def _sized(asked: EngineRequest, size: int) -> EngineRequest:
     """Cut a request to the part that can matter; raises Refused for turns too long for a context of `size` tokens."""
     question, most = asked.question, size * _LONGEST_TOKEN
     question = replace(question, prediction=question.prediction[:most])

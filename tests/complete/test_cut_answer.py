@@ -6,7 +6,7 @@ import click
 import pytest
 
 from app.complete.options import complete
-from app.complete.place import Place, Windows, window
+from app.complete.place import CursorPosition, Windows, window
 from app.complete.tidy import Around, shown
 from app.engine.conversation.early_stop import EarlyStop
 from app.engine.decoding.ending import Finish
@@ -16,7 +16,7 @@ from models.sampling.sampler import SamplingParams
 from models.text.detokenizer import AnswerText
 from models.toy import ToyVocab
 
-AROUND = Around.of(window(Place.between("", "x = ", "\n"), Windows()))
+AROUND = Around.of(window(CursorPosition.between("", "x = ", "\n"), Windows()))
 CUT = lookup("REPLACEMENT CHARACTER")
 
 

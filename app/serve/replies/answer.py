@@ -9,14 +9,14 @@ from app.engine.decoding.logprobs import Place
 from app.engine.decoding.round import Clock
 from app.engine.decoding.stats import Snapshot, Stats
 from app.engine.runtime.async_engine import AnswerMessage
-from app.serve.requests.asked import Asked, Outcome, Piece
+from app.serve.requests.asked import EngineRequest, Outcome, Piece
 from app.serve.requests.indent import Margin
 
 
-class Answer:
+class AnswerCollector:
     """Collects the messages of one answer; returns the text that can go to the client."""
 
-    def __init__(self, asked: Asked, clock: Clock = time.perf_counter) -> None:
+    def __init__(self, asked: EngineRequest, clock: Clock = time.perf_counter) -> None:
         """Start an answer to a request; `clock` returns seconds."""
         self.outcome: Outcome | None = None
         """The end of the answer; None while it runs."""

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 
 from app.engine.decoding.ending import Finish
 from app.engine.decoding.stats import Snapshot
-from app.serve.requests.asked import Kind, Outcome
+from app.serve.requests.asked import Outcome, RequestKind
 
 _PROMPTS = (256, 1024, 4096)
 """Lower bounds of the classes of prompt sizes, in tokens."""
@@ -52,7 +52,7 @@ class Metrics:
         self._rate = self._histogram("localspec:tokens_per_second", "Tokens per second after the first round.", _RATES)
 
     @contextmanager
-    def meter(self, kind: Kind) -> Iterator["Meter"]:
+    def meter(self, kind: RequestKind) -> Iterator["Meter"]:
         """Count a request while it waits and runs."""
         meter = Meter(self, kind)
         self._waiting.inc()
@@ -66,7 +66,7 @@ class Metrics:
         self._waiting.dec()
         self._running.inc()
 
-    def ended(self, kind: Kind, outcome: Outcome, first: float | None, whole: float) -> None:
+    def ended(self, kind: RequestKind, outcome: Outcome, first: float | None, whole: float) -> None:
         """Count a finished answer; `first` and `whole` are its times in seconds."""
         self._ended.labels(kind, outcome.finish).inc()
         self.counted(kind, outcome.stats)
@@ -77,7 +77,7 @@ class Metrics:
         if (rate := outcome.stats.tokens_per_second) is not None:
             self._rate.labels(*labels).observe(rate)
 
-    def cancelled(self, kind: Kind, stats: Snapshot, *, warms: bool) -> None:
+    def cancelled(self, kind: RequestKind, stats: Snapshot, *, warms: bool) -> None:
         """Count a cancelled answer and its tokens; a request that only warms the cache counts as tokens alone."""
         if not warms:
             self._ended.labels(kind, Finish.CANCELLED).inc()
@@ -88,7 +88,7 @@ class Metrics:
         """Count a request that was not answered."""
         self._refused.labels(status).inc()
 
-    def counted(self, kind: Kind, stats: Snapshot) -> None:
+    def counted(self, kind: RequestKind, stats: Snapshot) -> None:
         """Add the tokens of an answer."""
         self._prompt.labels(kind).inc(stats.prompt_tokens)
         self._cached.labels(kind).inc(stats.reused_tokens)
@@ -118,7 +118,7 @@ class Metrics:
 class Meter:
     """The times of one request."""
 
-    def __init__(self, metrics: Metrics, kind: Kind) -> None:
+    def __init__(self, metrics: Metrics, kind: RequestKind) -> None:
         self._metrics = metrics
         self._kind = kind
         self._started = time.perf_counter()

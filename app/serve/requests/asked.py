@@ -10,7 +10,7 @@ from app.engine.decoding.stats import Snapshot
 from app.engine.runtime.thread import Urgency
 
 
-class Kind(StrEnum):
+class RequestKind(StrEnum):
     """Class of a request. Classes are counted apart: their typical times differ."""
 
     CHAT = "chat"
@@ -19,11 +19,11 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class EngineRequest:
     """A question for the engine, with its class."""
 
     question: Question
-    kind: Kind
+    kind: RequestKind
     indent: int = 0
     """Minimum number of blanks before each line of the answer, except the first."""
 
@@ -37,7 +37,7 @@ class Asked:
         """Priority of the request in the engine's queue."""
         if self.warms:
             return Urgency.IDLE
-        return Urgency.ANSWER if self.kind is Kind.CHAT else Urgency.COMPLETION
+        return Urgency.ANSWER if self.kind is RequestKind.CHAT else Urgency.COMPLETION
 
 
 @dataclass(frozen=True, slots=True)

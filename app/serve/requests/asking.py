@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from app.serve.replies.stream import EventStream
 from app.serve.requests.answer_form import form_aside, has_form
-from app.serve.requests.asked import Asked, Outcome, Piece
+from app.serve.requests.asked import EngineRequest, Outcome, Piece
 from app.serve.requests.body import read_fields
 from app.serve.requests.chat import read_chat
 from app.serve.requests.completions import read_completions
@@ -76,7 +76,7 @@ class Asking:
         # A request with one prompt gets one object, not a list.
         return JSONResponse(replies if len(replies) > 1 else replies[0])
 
-    async def _all(self, asked: Sequence[Asked]) -> list[Outcome]:
+    async def _all(self, asked: Sequence[EngineRequest]) -> list[Outcome]:
         return [await self._service.whole(one, further=place > 0) for place, one in enumerate(asked)]
 
     async def _fields(self, request: Request, route: Route) -> Fields:
@@ -88,7 +88,7 @@ class Asking:
         return await unless_gone(work, request.receive, self._service.stop)
 
     async def _stream(
-        self, request: Request, asked: Asked, events: Callable[[Speech], AsyncGenerator[bytes]]
+        self, request: Request, asked: EngineRequest, events: Callable[[Speech], AsyncGenerator[bytes]]
     ) -> Response:
         """Return a stream of events, which begins before the engine does if that takes more than a moment.
 

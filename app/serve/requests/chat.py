@@ -13,7 +13,7 @@ from app.serve.replies.logprobs import chat_logprobs, read_chat_listed
 from app.serve.replies.stream import DONE, event
 from app.serve.replies.warnings_list import with_warnings
 from app.serve.requests.answer_form import read_form
-from app.serve.requests.asked import Asked, Kind, Outcome, Piece
+from app.serve.requests.asked import EngineRequest, Outcome, Piece, RequestKind
 from app.serve.requests.fields import Fields
 from app.serve.requests.openai_fields import read_prediction, refuse_unsupported, wants_usage
 from app.serve.requests.sampling import read_count, read_sampling, read_stops
@@ -29,7 +29,7 @@ from models.text.thoughts import Thoughts
 class ChatRequest:
     """A chat request: a conversation whose next message is to be generated."""
 
-    asked: Asked
+    asked: EngineRequest
     stream: bool
     tells_usage: bool
     model: str
@@ -108,7 +108,7 @@ def read_chat(fields: Fields, service: Service) -> ChatRequest:
     offer, divides = read_tools(fields, service.loaded.calls, question.grammar), read_divides(fields)
     if offer is not None:
         question = _offering(fields, question, offer, divides=divides)
-    asked = Asked(question, Kind.CHAT)
+    asked = EngineRequest(question, RequestKind.CHAT)
     stream, tells_usage = fields.flag("stream"), wants_usage(fields)
     return ChatRequest(asked, stream, tells_usage, service.loaded.name, divides, offer, fields.warnings)
 

@@ -11,7 +11,7 @@ from app.serve.replies.figures import finish_reason, head, timings, usage
 from app.serve.replies.logprobs import characters, read_listed, text_logprobs
 from app.serve.replies.stream import DONE, event
 from app.serve.replies.warnings_list import with_warnings
-from app.serve.requests.asked import Asked, Kind, Outcome, Piece
+from app.serve.requests.asked import EngineRequest, Outcome, Piece, RequestKind
 from app.serve.requests.fields import Fields
 from app.serve.requests.native import require_filling
 from app.serve.requests.openai_fields import read_prediction, refuse_for_chats, refuse_unsupported, wants_usage
@@ -28,7 +28,7 @@ _KIND, _PREFIX = "text_completion", "cmpl"
 class CompletionsRequest:
     """Texts to continue, or gaps to fill, one after the other."""
 
-    asked: Sequence[Asked]
+    asked: Sequence[EngineRequest]
     stream: bool
     tells_usage: bool
     model: str
@@ -84,7 +84,7 @@ def read_completions(
     if suffix:
         require_filling(service)
     base = _question(fields, service.settings.filling if suffix else service.settings.completing, form)
-    asked = [Asked(_on(base, prompt, suffix), Kind.COMPLETION) for prompt in prompts]
+    asked = [EngineRequest(_on(base, prompt, suffix), RequestKind.COMPLETION) for prompt in prompts]
     stream, tells_usage = fields.flag("stream"), wants_usage(fields)
     return CompletionsRequest(asked, stream, tells_usage, service.loaded.name, fields.warnings)
 

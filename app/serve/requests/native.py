@@ -13,7 +13,7 @@ from app.serve.replies.figures import stop_type, timings
 from app.serve.replies.logprobs import native_probabilities, read_listed
 from app.serve.replies.stream import event
 from app.serve.replies.warnings_list import with_warnings
-from app.serve.requests.asked import Asked, Kind, Outcome, Piece
+from app.serve.requests.asked import EngineRequest, Outcome, Piece, RequestKind
 from app.serve.requests.fields import Fields
 from app.serve.requests.openai_fields import refuse_native, refuse_probabilities, refuse_several
 from app.serve.requests.prompts import Prompt
@@ -35,7 +35,7 @@ _LONGEST = 1e9
 class NativeRequest:
     """A request of llama.cpp's own protocol."""
 
-    asked: Asked
+    asked: EngineRequest
     stream: bool
     fields: tuple[str, ...] | None
     """Members of the reply that the client requests; None: all."""
@@ -107,7 +107,9 @@ def read_infill(fields: Fields, service: Service, client: Hashable, form: Gramma
         prefix, begun = prefix + begun, ""
     hole, keeps = Hole(prefix, suffix, chunks=_chunks(fields), begun=begun), fields.flag("cache_prompt")
     refuse_probabilities(fields, "n_probs")
-    wanted = _request(fields, Asked(_question(fields, service.settings.filling, form), Kind.INFILL, _indent(fields)))
+    wanted = _request(
+        fields, EngineRequest(_question(fields, service.settings.filling, form), RequestKind.INFILL, _indent(fields))
+    )
     # Last step: a refused request must not be remembered.
     hole = service.prompt_reuse.hole(client, hole, most) if keeps else hole
     return replace(wanted, asked=replace(wanted.asked, question=replace(wanted.asked.question, hole=hole)))
@@ -121,7 +123,7 @@ def read_completion(
     base = _question(fields, service.settings.completing, form)
     # 0 means no probabilities there, not the emitted tokens' own.
     base = replace(base, listed=read_listed(fields, "n_probs") or None)
-    asked = [Asked(prompt.to(base), Kind.COMPLETION, _indent(fields)) for prompt in prompts]
+    asked = [EngineRequest(prompt.to(base), RequestKind.COMPLETION, _indent(fields)) for prompt in prompts]
     return [replace(_request(fields, one), index=place) for place, one in enumerate(asked)]
 
 
@@ -176,7 +178,7 @@ def _question(fields: Fields, base: Question, form: Grammar | None) -> Question:
     )
 
 
-def _request(fields: Fields, asked: Asked) -> NativeRequest:
+def _request(fields: Fields, asked: EngineRequest) -> NativeRequest:
     # An empty list requests all members, as in llama.cpp.
     wanted = fields.texts("response_fields", _MOST_FIELDS) or None
     return NativeRequest(asked, fields.flag("stream"), wanted, warnings=fields.warnings)

@@ -31,7 +31,7 @@ _LEFT_OUT = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _RememberedPlace:
     """A remembered place: the window above it, and the part of that window that was put before the gap."""
 
     window: str
@@ -41,7 +41,7 @@ class _Place:
     """Hash of the other text around it. A chance collision only reuses another part of this text."""
 
 
-_Alike = Sequence[tuple[_Place, int]]
+_Alike = Sequence[tuple[_RememberedPlace, int]]
 """Places whose windows show this text, latest first, each with the lines that the new window slid down from it."""
 
 
@@ -69,7 +69,7 @@ class _Client:
     """The last places that one client requested."""
 
     def __init__(self) -> None:
-        self._places: deque[_Place] = deque(maxlen=_KEPT)
+        self._places: deque[_RememberedPlace] = deque(maxlen=_KEPT)
         self._height = 0
         """Lines in windows that were seen to slide; 0: none seen."""
 
@@ -80,8 +80,8 @@ class _Client:
         if _slides(alike, around):
             self._height = window.count("\n")
         start = self._start(window, alike)
-        end = _end(_Place(window, start, len(window), around), alike, hole.begun, most)
-        self._remember(_Place(window, start, end, around), alike)
+        end = _end(_RememberedPlace(window, start, len(window), around), alike, hole.begun, most)
+        self._remember(_RememberedPlace(window, start, end, around), alike)
         return replace(hole, prefix=window[start:end], begun=window[end:] + hole.begun)
 
     def _start(self, window: str, alike: _Alike) -> int:
@@ -105,7 +105,7 @@ class _Client:
         by_characters = window.rfind("\n", 0, len(window) // _LEFT_OUT) + 1
         return min(_line(window, lines // _LEFT_OUT), by_characters)
 
-    def _remember(self, place: _Place, alike: _Alike) -> None:
+    def _remember(self, place: _RememberedPlace, alike: _Alike) -> None:
         """Remember a place, replacing one with an equal prompt: lines of one file must not displace another file."""
         for seen, shift in alike:
             if (seen.start - shift, seen.end - shift, seen.around) == (place.start, place.end, place.around):
@@ -123,7 +123,7 @@ def _slides(alike: _Alike, around: int) -> bool:
     return any(seen.around == around for seen, _ in slid) or len({shift for _, shift in slid}) > 1
 
 
-def _end(asked: _Place, alike: _Alike, begun: str, most: int) -> int:
+def _end(asked: _RememberedPlace, alike: _Alike, begun: str, most: int) -> int:
     """Return the end of the prefix: an earlier place's end if the text up to it is equal and it is not too far up."""
     window, start = asked.window, asked.start
 
@@ -141,7 +141,7 @@ def _end(asked: _Place, alike: _Alike, begun: str, most: int) -> int:
     return parting if fits(parting, most) else len(window)
 
 
-def _parting(seen: _Place, shift: int, asked: _Place) -> int:
+def _parting(seen: _RememberedPlace, shift: int, asked: _RememberedPlace) -> int:
     """Return the offset of the first line that differs from another place's window; 0 if all lines differ."""
     top = max(asked.start, -shift)
     one, other = asked.window[top:], seen.window[top + shift :]

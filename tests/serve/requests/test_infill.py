@@ -18,7 +18,7 @@ from app.engine.decoding.ending import Finish
 from app.engine.decoding.stats import Stats
 from app.engine.runtime import load
 from app.serve.replies.figures import timings
-from app.serve.requests.asked import Asked, Kind, Outcome
+from app.serve.requests.asked import EngineRequest, Outcome, RequestKind
 from models.text.fim import Hole
 from models.text.prompts import Message as Turn
 from models.toy import ToyModel
@@ -309,9 +309,9 @@ def test_an_answer_that_a_line_ends_counts_no_time_in_which_it_waited(
         hole = replace(one.service.settings.filling, hole=Hole("a", "b"), max_tokens=20)
 
         async def ask() -> tuple[Outcome, float]:
-            async with aclosing(one.service.speak(Asked(chat, Kind.CHAT))) as speaks:
+            async with aclosing(one.service.speak(EngineRequest(chat, RequestKind.CHAT))) as speaks:
                 await anext(speaks)
-                waits = asyncio.ensure_future(one.service.whole(Asked(hole, Kind.INFILL, indent=2)))
+                waits = asyncio.ensure_future(one.service.whole(EngineRequest(hole, RequestKind.INFILL, indent=2)))
                 await asyncio.sleep(0.1)
                 free = time.perf_counter()
             return await waits, time.perf_counter() - free

@@ -16,7 +16,7 @@ from serving import Served, plan_of, served
 
 from app.engine.decoding.ending import Finish
 from app.serve.replies.errors import Refused
-from app.serve.requests.asked import Asked, Kind
+from app.serve.requests.asked import EngineRequest, RequestKind
 from app.serve.web.hosts import is_everywhere, is_loopback, name_of
 from models.errors import UsageError
 from models.text.prompts import Message as Turn
@@ -255,10 +255,10 @@ def ask_at_once(one: Served, count: int) -> list[object]:
     return one.client.portal.call(ask)
 
 
-def question(one: Served, tokens: int) -> Asked:
+def question(one: Served, tokens: int) -> EngineRequest:
     base = one.service.settings.chatting
     turns = (Turn("user", "the cat"),)
-    return Asked(type(base)(turns=turns, sampling=base.sampling, max_tokens=tokens), Kind.CHAT)
+    return EngineRequest(type(base)(turns=turns, sampling=base.sampling, max_tokens=tokens), RequestKind.CHAT)
 
 
 def test_only_so_many_may_wait(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_who_waits_too_long_is_told_to_come_again(tmp_path: Path) -> None:
                 # Only now: the first would be too late for it too.
                 one.service.settings = replace(one.service.settings, limits=impatient)
                 waiting = [one.service.whole(question(one, 300)) for _ in range(2)]
-                warms = Asked(replace(question(one, 1).question, max_tokens=0), Kind.INFILL)
+                warms = EngineRequest(replace(question(one, 1).question, max_tokens=0), RequestKind.INFILL)
                 further = asyncio.ensure_future(one.service.whole(question(one, 2), further=True))
                 ended = await asyncio.gather(*waiting, one.service.whole(warms), return_exceptions=True)
             # What goes on where another prompt of its request ended waits as long as it takes.
