@@ -131,7 +131,7 @@ def _tokens(checked: Checked) -> list[str]:
         ]
     shared = min(info.vocabulary for info in checked.infos)
     lines = [f"The tokenizers agree on all {shared:,} tokens."]
-    return lines + [line for note in checked.notes for line in wrapped(f"Note: {plain(note)}.", 0, 2)]
+    return lines + [line for note in checked.notes for line in wrapped(f"Harmless: {plain(note)}.", 0, 2)]
 
 
 def _of_texts(checked: Checked) -> list[str]:
@@ -210,7 +210,7 @@ def _verdict(checked: Checked) -> list[str]:
         return lines
     if broken := broken_templates(checked.models[0]):
         return [*lines, f"Usable, but not for {' or '.join(broken)}: {_WITHOUT}"]
-    return [*lines, "Usable."]
+    return [*lines, "Good to use."]
 
 
 def _less(largest: int) -> str:

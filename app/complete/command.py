@@ -98,9 +98,8 @@ def _marked(marker: str, terminal: Terminal) -> CursorPosition:
     text = decoded(read_pipe(terminal), "The piped text")
     count = text.count(marker) if marker else 0
     if count != 1:
-        times = "not" if count == 0 else f"{count} times"
         raise UsageError(
-            f"Piped text must contain the cursor marker once: '{marker}' occurs {times}.",
+            f"Piped text must contain the cursor marker once: '{marker}' occurs {count} times.",
             hint="Put the marker at the cursor. --cursor TEXT sets another marker.",
         )
     prefix, suffix = _of_old(text, end := _old_end(text)).split(marker)

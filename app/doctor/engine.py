@@ -64,7 +64,7 @@ def _processor(features: frozenset[str], flags: frozenset[str]) -> Iterator[Find
     lacking = [name for name, flag in _FLAG_OF.items() if flag not in flags and name in features]
     values = {"unused": unused, "lacking": lacking}
     if lacking:
-        fact = f"the build uses {', '.join(lacking)}, which this processor lacks: it will crash"
+        fact = f"this processor lacks {', '.join(lacking)}, which the build uses: decoding will crash"
         yield _engine("processor", fact, Mark.PROBLEM, _REBUILD, values)
     elif unused:
         fact = f"this processor has {', '.join(unused)}, which the build does not use: decoding is slower than possible"

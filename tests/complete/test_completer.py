@@ -1,4 +1,4 @@
-"""Somebody types, and the completer keeps up: the latest place alone, nothing asked twice, nothing left behind."""
+"""Completions during typing: only the latest position runs, no request is repeated, and none is left behind."""
 
 import asyncio
 import random
@@ -93,7 +93,7 @@ class WatchedEngine(AsyncEngine):
         return len(self._engine._waiting) + len(self._engine._active)
 
     async def idle(self) -> None:
-        """Wait until the engine has nothing to do, and who asked it knows."""
+        """Wait until the engine is idle, and its caller has the result."""
         while self.queued or self.running:
             await asyncio.sleep(0.002)
 
@@ -166,7 +166,7 @@ def test_what_is_typed_along_is_known() -> None:
             assert heard == [rest.text]
         assert len(async_engine.asked) == 1
         await completer.complete(at(CODE.replace("|", first.text[:3] + "!|")), SHORT)
-        assert len(async_engine.asked) == 2, "somebody has typed something else"
+        assert len(async_engine.asked) == 2, "another text was typed"
         await completer.complete(at(CODE.replace("|", first.text[:1] + "|")), replace(SHORT, lines=2))
         assert len(async_engine.asked) == 3, "something else is wanted"
         await completer.complete(at(CODE.replace("|", first.text[:1] + "|") + "more"), SHORT)
@@ -465,7 +465,7 @@ def test_a_thousand_keys_as_fast_as_they_come() -> None:
             task.add_done_callback(tasks.discard)
             await (asyncio.wait([task]) if dice.random() < 0.12 else asyncio.sleep(dice.choice((0, 0, 0.001))))
             async_engine.asked.clear()
-            # Who was told to stop needs some turns of the loop to do so.
+            # A cancelled task needs some turns of the loop to end.
             assert len(tasks) <= 5
             if key in (300, 999):
                 own = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, "*/app/complete/*")])

@@ -46,11 +46,11 @@ def test_lines_and_columns_are_those_of_editors(text: str, line: int, column: in
 @pytest.mark.parametrize(
     ("line", "column", "title", "cause"),
     [
-        (3, 0, "Line 4 is not in a.py.", "It has 3 lines."),
-        (-1, 0, "Line 0 is not in a.py.", "It has 3 lines."),
-        (0, 4, "Column 5 is not in line 1 of a.py.", "The line's end is column 4."),
-        (0, -1, "Column 0 is not in line 1 of a.py.", "The line's end is column 4."),
-        (1, 2, "Column 3 is not in line 2 of a.py.", "The line's end is column 2."),
+        (3, 0, "a.py has no line 4.", "It has 3 lines."),
+        (-1, 0, "a.py has no line 0.", "It has 3 lines."),
+        (0, 4, "Line 1 of a.py has no column 5.", "The line ends at column 4."),
+        (0, -1, "Line 1 of a.py has no column 0.", "The line ends at column 4."),
+        (1, 2, "Line 2 of a.py has no column 3.", "The line ends at column 2."),
     ],
 )
 def test_a_cursor_that_is_not_in_the_text_is_refused(line: int, column: int, title: str, cause: str) -> None:
@@ -60,7 +60,7 @@ def test_a_cursor_that_is_not_in_the_text_is_refused(line: int, column: int, tit
 
 
 def test_a_text_without_a_name_is_refused_in_words() -> None:
-    with pytest.raises(UsageError, match="Line 2 is not in the text"):
+    with pytest.raises(UsageError, match="The text has no line 2"):
         CursorPosition("", "a", 1, 0)
 
 

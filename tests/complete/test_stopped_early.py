@@ -34,7 +34,7 @@ def sampled(seed: int) -> CompletionSettings:
 async def whole_answer(
     async_engine: AsyncEngine, settings: CompletionSettings, place: CursorPosition
 ) -> tuple[Ended, str]:
-    """Return all that is said of a place by who is never told that it is enough, and what is shown of it."""
+    """Return the whole answer at a position without an early stop, and the shown part of it."""
     asked = Asking(settings, Ring(settings.ring, lambda: 0.0)).at(place, LIMITS)
     messages = [message async for message in async_engine.answer(replace(asked.question, enough=None))]
     ended = messages[-1]

@@ -247,7 +247,7 @@ class Patient(Remembering):
 
 
 async def running(line: Line) -> Patient:
-    """Ask in a line, and return who is at work on it."""
+    """Request a completion in a line; return the task that computes it."""
     completer = line.loaded.completer
     assert isinstance(completer, Patient)
     params = {"textDocument": {"uri": URI}, "position": {"line": 1, "character": 3}}
@@ -371,7 +371,7 @@ def test_what_an_editor_learns_at_the_start_stays_and_another_value_is_said_to_b
     ("options", "text", "offered"),
     [
         ({}, {"inlineCompletion": {}}, False),
-        # An editor that knows them and says so with a null: nobody can tell it from one that does not.
+        # An editor that supports them and sends null: it can't be distinguished from one without support.
         ({}, {"inlineCompletion": None}, True),
         ({}, {}, True),
         ({"completion": "on"}, {"inlineCompletion": {}}, True),

@@ -194,7 +194,7 @@ def test_samplers_that_are_not_listed_are_off(server: Served) -> None:
     coldest = server.post("/completion", prompt="a", n_predict=1, temperature=0, samplers=names)
     assert coldest["generation_settings"]["temperature"] == 0
     filled = server.post(PATH, **HOLE, n_predict=1, samplers=["top_k", "infill"])
-    assert filled["generation_settings"]["temperature"] == 0, "the likeliest, as long as nobody asks for heat"
+    assert filled["generation_settings"]["temperature"] == 0, "the most likely text by default"
 
 
 def test_a_text_goes_on_as_llama_cpp_tells_it(server: Served) -> None:

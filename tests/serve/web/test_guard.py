@@ -1,4 +1,4 @@
-"""Who may come in, and what of theirs is read: names, pages, keys, bodies, and how many at once."""
+"""Access to the server, and limits of requests: names, pages, keys, bodies, and their number."""
 
 import asyncio
 import gzip
@@ -123,11 +123,11 @@ def test_who_has_the_key_comes_in(tmp_path: Path, headers: dict[str, str], statu
                 "message": "The API key is missing or wrong.", "type": "authentication_error",
                 "param": None, "code": "invalid_api_key",
             }  # fmt: skip
-        assert one.client.get("/health").status_code == 200, "open to who waits for it"
+        assert one.client.get("/health").status_code == 200, "open to programs that wait for the server"
 
 
 def test_a_host_that_others_can_reach_demands_a_key(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no key is set"):
+    with pytest.raises(UsageError, match="no API key is set"):
         plan_of(tmp_path, "toy", "--host", "0.0.0.0")
     assert plan_of(tmp_path, "toy", "--host", "0.0.0.0", "--api-key", "k").door.key == "k"
     assert plan_of(tmp_path, "toy", "--host", "localhost").door.key == ""
@@ -279,7 +279,7 @@ def test_who_reads_slowly_keeps_no_place(tmp_path: Path) -> None:
                 with pytest.raises(Refused):
                     await one.service.whole(question(one, 2))
                 for _ in range(1000):
-                    # The engine is through with it long before anybody has read it.
+                    # The engine finishes the answer long before the client reads it.
                     await asyncio.sleep(0.01)
                     if one.service._admitted == 0:
                         break
