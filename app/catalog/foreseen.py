@@ -7,7 +7,7 @@ from app.engine.costs.speedup_for_files import Foreseen
 from app.engine.costs.speedup_model import ACCEPTANCE, Case, Gain
 from app.shell.columns import table, wrapped
 
-_HEAD = ("", "right", "guesses", "speed-up")
+_HEAD = ("", "accepted", "draft length", "speed-up")
 _SHOWN_WIDTHS = 6
 _SOURCE = "measured with Qwen2.5-Coder 0.5B drafting for the 1.5B at temperature 0.7"
 

@@ -96,8 +96,8 @@ def _entry(entry: Entry) -> str:
         return _quoted(entry.text, "> ")
     parts = entry.parts
     words = len(parts.thoughts.split())
-    told = f" · thought {counted(words, 'word')} before, see export" if words else ""
-    return f"{visible(parts.said).strip()}\n\n  {one_line(entry.answer.model)} · {figures(entry.answer)}{told}"
+    note = f" · thought {counted(words, 'word')} before, see export" if words else ""
+    return f"{visible(parts.said).strip()}\n\n  {one_line(entry.answer.model)} · {figures(entry.answer)}{note}"
 
 
 def _quoted(text: str, mark: str) -> str:

@@ -176,8 +176,8 @@ def initialize(server: Server, params: types.InitializeParams) -> None:
 def initialized(server: Server, _: types.InitializedParams) -> None:
     """Start loading; requests are possible from now on."""
     workspace = server.client_capabilities.workspace
-    told = workspace and workspace.did_change_configuration
-    if told and told.dynamic_registration:
+    change = workspace and workspace.did_change_configuration
+    if change and change.dynamic_registration:
         options = types.DidChangeConfigurationRegistrationOptions(SECTION)
         wanted = types.Registration("settings", types.WORKSPACE_DID_CHANGE_CONFIGURATION, options)
         server.client_register_capability(types.RegistrationParams([wanted]))

@@ -50,13 +50,13 @@ def read_answer(reply: object, seconds: float, begun: str = "") -> ServedAnswer 
     tokens = _tokens(choice.get("logprobs"))
     usage, timings = _dict(record.get("usage")), _dict(record.get("timings"))
     drafted, accepted = _drafting(usage, timings)
-    told = _count(usage.get("completion_tokens"))
+    reported = _count(usage.get("completion_tokens"))
     return ServedAnswer(
         text="".join(parts),
         tokens=tokens if tokens is not None and _spells(tokens, parts) else None,
         finish=_name(choice.get("finish_reason")) or "",
         seconds=seconds,
-        counted=told if told is not None or tokens is None else len(tokens),
+        counted=reported if reported is not None or tokens is None else len(tokens),
         drafted=drafted,
         accepted=accepted,
     )

@@ -69,10 +69,10 @@ def refusal(error: LocalspecError, context_size: int) -> Refused:
     if isinstance(error, UsageError):
         return Refused(_CLIENT, " ".join(filter(None, (f"{error.title.removesuffix('.')}.", error.hint))))
     if isinstance(error, MessagesRefusedError):
-        told = (
+        message = (
             f"{error.title} The template's message: {_shortened(error.own_words)}" if error.own_words else error.title
         )
-        return Refused(_CLIENT, told, param="messages")
+        return Refused(_CLIENT, message, param="messages")
     if isinstance(error, TemplateBrokenError) and isinstance(error.__cause__, TemplateSyntaxError):
         return Refused(_CLIENT, f"The model's chat template is broken. {_WITHOUT_TEMPLATE}", code="not_supported")
     if isinstance(error.__cause__, TemplateError):

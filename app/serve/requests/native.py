@@ -46,8 +46,8 @@ class NativeRequest:
 
     def reply(self, outcome: Outcome, loaded: Loaded) -> dict[str, Any]:
         """Return the reply to a request that does not stream."""
-        told = {**self._end(outcome, loaded), "content": outcome.text, **self._probabilities(outcome.places)}
-        return with_warnings(_chosen(told, self.fields), self.warnings)
+        reply = {**self._end(outcome, loaded), "content": outcome.text, **self._probabilities(outcome.places)}
+        return with_warnings(_chosen(reply, self.fields), self.warnings)
 
     async def events(self, speech: AsyncGenerator[Piece | Outcome], loaded: Loaded) -> AsyncGenerator[bytes]:
         """Yield the answer in events, the last with all figures."""
@@ -57,8 +57,8 @@ class NativeRequest:
                     end = {**self._end(said, loaded), "content": said.rest}
                     yield event(with_warnings(_chosen(end, self.fields), self.warnings))
                 elif said.text or said.places:
-                    told = {"index": self.index, "content": said.text, "tokens": [], "stop": False, "id_slot": -1}
-                    yield event({**told, **self._probabilities(said.places)})
+                    reply = {"index": self.index, "content": said.text, "tokens": [], "stop": False, "id_slot": -1}
+                    yield event({**reply, **self._probabilities(said.places)})
 
     def _end(self, outcome: Outcome, loaded: Loaded) -> dict[str, Any]:
         stats = outcome.stats

@@ -44,7 +44,7 @@ def read_tools(fields: Fields, form: CallFormat | None, answer: Grammar | None =
     `answer` is the required form of an answer without calls; None: free text.
     """
     choice = _choice(fields)
-    # A small model that must call would repeat calls until the context is full: at most one call.
+    # A small model that must call would repeat calls until the context is full: by default, one call.
     several = fields.flag("parallel_tool_calls", default=choice == "auto")
     parts = fields.parts("tools", _MOST_TOOLS)
     if not parts and choice not in ("none", "auto"):
