@@ -1,4 +1,4 @@
-"""Somebody types, and the completer keeps up: the latest place alone, nothing asked twice, nothing left behind."""
+"""Completions during typing: only the latest position runs, no request is repeated, and none is left behind."""
 
 import asyncio
 import random
@@ -14,7 +14,7 @@ import pytest
 
 from app.complete.asking import infill_at
 from app.complete.completer import Completer, Completion
-from app.complete.place import Place, Windows
+from app.complete.place import CursorPosition, Windows
 from app.complete.ring import RingSize
 from app.complete.settings import CompletionSettings, Limits
 from app.complete.tidy import shown
@@ -40,8 +40,8 @@ OPEN = CompletionSettings(SamplingParams(temperature=2.0, top_k=0, top_p=1.0, mi
 CHAT = Question((Turn("user", "once upon a time"),), SamplingParams(seed=5), max_tokens=2000)
 
 
-def at(document: str, path: str = "a.py") -> Place:
-    return Place.between(path, *document.split("|"))
+def at(document: str, path: str = "a.py") -> CursorPosition:
+    return CursorPosition.between(path, *document.split("|"))
 
 
 class WatchedEngine(AsyncEngine):
@@ -93,7 +93,7 @@ class WatchedEngine(AsyncEngine):
         return len(self._engine._waiting) + len(self._engine._active)
 
     async def idle(self) -> None:
-        """Wait until the engine has nothing to do, and who asked it knows."""
+        """Wait until the engine is idle, and its caller has the result."""
         while self.queued or self.running:
             await asyncio.sleep(0.002)
 
@@ -166,7 +166,7 @@ def test_what_is_typed_along_is_known() -> None:
             assert heard == [rest.text]
         assert len(async_engine.asked) == 1
         await completer.complete(at(CODE.replace("|", first.text[:3] + "!|")), SHORT)
-        assert len(async_engine.asked) == 2, "somebody has typed something else"
+        assert len(async_engine.asked) == 2, "another text was typed"
         await completer.complete(at(CODE.replace("|", first.text[:1] + "|")), replace(SHORT, lines=2))
         assert len(async_engine.asked) == 3, "something else is wanted"
         await completer.complete(at(CODE.replace("|", first.text[:1] + "|") + "more"), SHORT)
@@ -451,11 +451,11 @@ def test_a_thousand_keys_as_fast_as_they_come() -> None:
 
     async def test(async_engine: WatchedEngine, completer: Completer) -> None:
         text = "".join(f"value_{number} = {number}\n" for number in range(6))
-        newest = place = Place("a.py", text, 3, 0)
+        newest = place = CursorPosition("a.py", text, 3, 0)
         shown, stale, sizes = 0, 0, []
         tasks: set[asyncio.Task[None]] = set()
 
-        async def ask(asked: Place) -> None:
+        async def ask(asked: CursorPosition) -> None:
             # An answer may be ready while the next key is on its way: it is not late before that one is asked about.
             nonlocal shown, stale, newest
             newest = asked
@@ -473,7 +473,7 @@ def test_a_thousand_keys_as_fast_as_they_come() -> None:
             task.add_done_callback(tasks.discard)
             await (asyncio.wait([task]) if dice.random() < 0.12 else asyncio.sleep(dice.choice((0, 0, 0.001))))
             async_engine.asked.clear()
-            # Who was told to stop needs some turns of the loop to do so.
+            # A cancelled task needs some turns of the loop to end.
             assert len(tasks) <= 5
             if key in (300, 999):
                 own = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, "*/app/complete/*")])
@@ -494,7 +494,7 @@ def test_a_thousand_keys_as_fast_as_they_come() -> None:
     run(test, settings)
 
 
-def _typed(place: Place, dice: random.Random) -> Place:
+def _typed(place: CursorPosition, dice: random.Random) -> CursorPosition:
     """Return a place after a key: a letter, a new line, a step back, or the cursor elsewhere."""
     key = dice.random()
     if key < 0.75 and len(place.behind) < 30:
@@ -502,6 +502,6 @@ def _typed(place: Place, dice: random.Random) -> Place:
     if key < 0.8:
         return place.after("\n")
     if key < 0.95 and place.behind:
-        return Place.between(place.path, place.prefix[:-1], place.suffix)
+        return CursorPosition.between(place.path, place.prefix[:-1], place.suffix)
     lines = place.text.split("\n")[:8]
-    return Place(place.path, "\n".join(lines), dice.randrange(len(lines)), 0)
+    return CursorPosition(place.path, "\n".join(lines), dice.randrange(len(lines)), 0)

@@ -181,7 +181,7 @@ COUNTED = {"emitted": 1234, "tokens_per_second": 43.21, "drafted": 50, "accepted
         ),
         (
             {"finish": FAILED, "accept": "typical", "settings": {}},
-            "3 tokens · drafter suffix · typical rule · ended by an error",
+            "3 tokens · drafter suffix · typical rule · failed",
         ),
         ({"settings": {"sampling": {"temperature": 0, "seed": 1}}}, "3 tokens · drafter suffix · temp 0"),
     ],

@@ -8,7 +8,7 @@ import pytest
 
 from app.chat_input.mentioned_file import read_excerpt
 from app.complete.command import read_place
-from app.complete.place import Place
+from app.complete.place import CursorPosition
 from app.flags.input_file import read_file
 from app.shell.text_encoding import decoded
 from models.errors import LocalspecError, UsageError
@@ -99,5 +99,5 @@ def test_carriage_returns_alone_end_lines_and_are_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("line", "end"), [(0, "\n"), (1, "\r\n"), (2, "\n"), (3, "\n")])
 def test_a_completion_has_the_end_of_its_line(line: int, end: str) -> None:
-    assert Place("", "a\nb\r\nc\nd", line, 0).newline == end
-    assert Place("", "a\r\nb", 1, 0).newline == "\r\n"
+    assert CursorPosition("", "a\nb\r\nc\nd", line, 0).newline == end
+    assert CursorPosition("", "a\r\nb", 1, 0).newline == "\r\n"

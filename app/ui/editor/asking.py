@@ -5,7 +5,7 @@ from functools import partial
 from typing import Protocol
 
 from app.complete.completer import Completer, Completion
-from app.complete.place import Place
+from app.complete.place import CursorPosition
 from app.complete.settings import Limits
 
 PAUSE = 0.2
@@ -18,7 +18,7 @@ PATIENT = Limits(tokens=256, seconds=4.0)
 class Listener(Protocol):
     """Who knows the cursor, and is told what comes of a question; `moment` is the one it was asked for."""
 
-    def place(self) -> tuple[Place, int]:
+    def place(self) -> tuple[CursorPosition, int]:
         """Return where the cursor is, and the moment."""
 
     def heard(self, text: str, moment: int) -> None:

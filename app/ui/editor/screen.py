@@ -13,7 +13,7 @@ from textual.widgets import Footer, TextArea
 
 from app.chat_input.keys import EDIT_KEYS
 from app.complete.completer import Completer, Completion
-from app.complete.place import Place
+from app.complete.place import CursorPosition
 from app.complete.settings import Limits
 from app.engine.runtime.async_engine import AsyncEngine
 from app.ui.chat.failures import survived, told
@@ -152,9 +152,9 @@ class EditScreen(SparingScreen):
         return str(self.file.path)
 
     @property
-    def here(self) -> Place:
+    def here(self) -> CursorPosition:
         """Where the cursor is."""
-        return Place.among(self.name_for_model, self.area.document.lines, *self.area.cursor_location)
+        return CursorPosition.among(self.name_for_model, self.area.document.lines, *self.area.cursor_location)
 
     @property
     def bound(self) -> Mapping[str, Sequence[str]]:
@@ -228,7 +228,7 @@ class EditScreen(SparingScreen):
         self.wanted.display = False
         self.area.focus()
 
-    def place(self) -> tuple[Place, int]:
+    def place(self) -> tuple[CursorPosition, int]:
         """Return where the cursor is, and the moment; time runs from here."""
         self._asked_at, self._first_line = self._now(), ""
         return self.here, self.area.moment

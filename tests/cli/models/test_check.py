@@ -49,7 +49,7 @@ def test_a_good_pair_is_good_to_use(tmp_path: Path) -> None:
     assert "The tokenizers agree on all 4 tokens." in done.stdout
     assert "Memory with a context of 512 tokens:" in done.stdout
     # The two are equally large.
-    assert done.stdout.endswith("Usable, but drafting is not predicted to pay off here.\n")
+    assert done.stdout.endswith("Usable, but no speed-up is predicted on this machine.\n")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_each_refusal_names_the_first_difference_and_a_way_out(
     code, out = checked(capsys, *names)
     assert code == 4
     assert reason in " ".join(out.split())
-    assert "Not usable together." in out
+    assert "Not a pair." in out
     assert "--draft lookup" in out
     code, out = checked(capsys, *names, as_json=True)
     record = json.loads(out)
@@ -192,7 +192,7 @@ TEMPLATE, INFILLS = "tokenizer.chat_template", ["<fim_prefix>", "<fim_suffix>", 
             "chat template only in the target; the target's is used, the draft model needs none",
             False,
         ),
-        ({}, {TEMPLATE: "x"}, "chat template only in the draft model, where it is not used", False),
+        ({}, {TEMPLATE: "x"}, "chat template only in the draft model, which does not use it", False),
         ({}, {}, "fill in the middle no, neither", True),
         ({}, {}, "special tokens eos 3 ('<end>'); the same in both", True),
         ({}, {"tokenizer.ggml.eos_token_id": 2}, "special tokens eos 3 ('<end>'); of the target", True),

@@ -41,7 +41,7 @@ def test_a_form_is_given_as_it_is_or_in_a_file(tmp_path: Path) -> None:
         (["-j", '{"type": '], 'It has to be a JSON object, as in {"type": "boolean"}'),
         (["-j", '{"not": {}}'], "Leave out or replace what is named there"),
         (["--grammar", "root ::= other"], "other"),
-        (["--edit", "a.py", "-j", "{}"], "--edit opens an editor, but --json-schema is for a chat."),
+        (["--edit", "a.py", "-j", "{}"], "--edit opens an editor, and --json-schema works only in a chat."),
     ],
 )
 def test_what_can_be_no_form_is_refused_in_words(
@@ -83,7 +83,7 @@ def test_a_form_is_for_one_run_and_no_setting(tmp_path: Path) -> None:
     settings.parent.mkdir(parents=True)
     settings.write_text("json-schema = '{}'\n")
     done = run(tmp_path)
-    assert (done.returncode, "--json-schema is about a single run" in done.stderr) == (2, True)
+    assert (done.returncode, "--json-schema applies to a single run" in done.stderr) == (2, True)
     settings.unlink()
     shown = json.loads(localspec_here("config", "show", "--all", "--json", home=tmp_path).stdout)
     assert not [one for one in shown["settings"] if "grammar" in one["key"] or "schema" in one["key"]]

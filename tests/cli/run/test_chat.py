@@ -213,7 +213,7 @@ def test_a_working_directory_that_is_deleted_ends_no_chat(tmp_path: Path, monkey
     done = localspec("run", "toy", "-n", "5", home=tmp_path, typed="hello\n/save talk.md\n/quit\n")
     assert done.returncode == 0
     assert "5 tokens" in done.stderr
-    assert "talk.md can't be written.\n  The working directory is gone." in done.stderr
+    assert "talk.md can't be written.\n  The working directory was deleted." in done.stderr
 
 
 def test_interrupt_keeps_what_was_said_and_a_second_one_leaves_with_130(tmp_path: Path) -> None:

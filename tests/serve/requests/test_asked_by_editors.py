@@ -15,7 +15,7 @@ from app.engine.decoding.request import Question
 from app.engine.runtime.async_engine import AnswerMessage, AsyncEngine
 from app.engine.runtime.thread import Urgency
 from app.serve.replies.errors import Refused
-from app.serve.requests.asked import Asked, Kind, Outcome
+from app.serve.requests.asked import EngineRequest, Outcome, RequestKind
 from models.text.prompts import Message as Turn
 
 INFILL: dict[str, Any] = {"input_prefix": "the cat ", "input_suffix": " mat."}
@@ -123,11 +123,11 @@ def ask_at_once(one: Served, warming: int, answers: int, end: asyncio.Event) -> 
 
     async def ask() -> tuple[list[Outcome], list[object]]:
         service = one.service
-        real = [asyncio.ensure_future(service.whole(Asked(long, Kind.CHAT)))]
+        real = [asyncio.ensure_future(service.whole(EngineRequest(long, RequestKind.CHAT)))]
         await asyncio.sleep(0.01)
-        warmed = [asyncio.ensure_future(service.whole(Asked(warm, Kind.INFILL))) for _ in range(warming)]
+        warmed = [asyncio.ensure_future(service.whole(EngineRequest(warm, RequestKind.INFILL))) for _ in range(warming)]
         await asyncio.sleep(0)
-        real += [asyncio.ensure_future(service.whole(Asked(long, Kind.CHAT))) for _ in range(answers)]
+        real += [asyncio.ensure_future(service.whole(EngineRequest(long, RequestKind.CHAT))) for _ in range(answers)]
         await asyncio.wait(real, timeout=5, return_when=asyncio.FIRST_COMPLETED)
         end.set()
         return await asyncio.gather(*warmed), await asyncio.gather(*real, return_exceptions=True)

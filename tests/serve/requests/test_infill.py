@@ -18,7 +18,7 @@ from app.engine.decoding.ending import Finish
 from app.engine.decoding.stats import Stats
 from app.engine.runtime import load
 from app.serve.replies.figures import timings
-from app.serve.requests.asked import Asked, Kind, Outcome
+from app.serve.requests.asked import EngineRequest, Outcome, RequestKind
 from models.text.fim import Infill
 from models.text.prompts import Message as Turn
 from models.toy import ToyModel
@@ -194,7 +194,7 @@ def test_samplers_that_are_not_listed_are_off(server: Served) -> None:
     coldest = server.post("/completion", prompt="a", n_predict=1, temperature=0, samplers=names)
     assert coldest["generation_settings"]["temperature"] == 0
     filled = server.post(PATH, **INFILL, n_predict=1, samplers=["top_k", "infill"])
-    assert filled["generation_settings"]["temperature"] == 0, "the likeliest, as long as nobody asks for heat"
+    assert filled["generation_settings"]["temperature"] == 0, "the most likely text by default"
 
 
 def test_a_text_goes_on_as_llama_cpp_tells_it(server: Served) -> None:
@@ -309,9 +309,9 @@ def test_an_answer_that_a_line_ends_counts_no_time_in_which_it_waited(
         infill = replace(one.service.settings.filling, infill=Infill("a", "b"), max_tokens=20)
 
         async def ask() -> tuple[Outcome, float]:
-            async with aclosing(one.service.speak(Asked(chat, Kind.CHAT))) as speaks:
+            async with aclosing(one.service.speak(EngineRequest(chat, RequestKind.CHAT))) as speaks:
                 await anext(speaks)
-                waits = asyncio.ensure_future(one.service.whole(Asked(infill, Kind.INFILL, indent=2)))
+                waits = asyncio.ensure_future(one.service.whole(EngineRequest(infill, RequestKind.INFILL, indent=2)))
                 await asyncio.sleep(0.1)
                 free = time.perf_counter()
             return await waits, time.perf_counter() - free

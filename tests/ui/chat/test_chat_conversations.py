@@ -293,7 +293,7 @@ def test_a_working_directory_that_is_deleted_ends_no_chat(monkeypatch: pytest.Mo
             await chat.type("what is in @notes.txt")
             assert "There is no file notes.txt." in chat.notes
             await chat.type("/save talk.md")
-            assert "talk.md can't be written.\nThe working directory is gone." in chat.notes
+            assert "talk.md can't be written.\nThe working directory was deleted." in chat.notes
             await chat.type(f"/save {tmp_path}/talk.md")
             assert (tmp_path / "talk.md").exists()
 

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("folders")
         ("/strict on", "strict: exact up to"),
         ("/theme pink", "Unknown theme 'pink'."),
         ("/history", "No conversations are saved."),
-        ("/save", "/save needs a file."),
+        ("/save", "/save needs a file name."),
         ("/draft model:gone.gguf", "There is no file gone.gguf."),
         ("/model gone.gguf", "There is no file gone.gguf."),
     ],
