@@ -1,9 +1,7 @@
 """What is done with the conversation on the screen: said, stopped, edited, branched, resumed, replayed, copied."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from app.chat_input.input_text import with_files
 from app.chat_input.mentions import Expanded
@@ -13,14 +11,12 @@ from app.history.recorder import start_recorder
 from app.history.records import Entry
 from app.history.resume import Resumed, find_resumed
 from app.ui.chat.clipboard import copied_note, keep_copy
+from app.ui.chat.conversation_screen import ConversationScreen, Waiting
 from app.ui.chat.sessions import SessionScreen
 from app.ui.panel.replay import ReplayScreen
 from app.wording.report import unsaid_note
 from models.errors import UsageError
 from models.system.counted import counted
-
-if TYPE_CHECKING:
-    from app.ui.chat.chat_screen import ChatScreen
 
 _RUNNING = "An answer is running; Escape stops it."
 _LOADING = "A model or a drafter is being loaded; Escape stops that."
@@ -30,16 +26,7 @@ _AGAIN = "Enter sends it again, on a branch of its own; an empty prompt cancels 
 _KEPT = "Up brings back what was typed."
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A message that is asked when the model is loaded."""
-
-    said: Expanded
-    instead_of: int | None
-    """The earlier message that it takes the place of."""
-
-
-def say(screen: "ChatScreen", text: str, pasted: Sequence[str] = ()) -> None:
+def say(screen: ConversationScreen, text: str, pasted: Sequence[str] = ()) -> None:
     """Ask the model; while it loads the message waits, while it answers the message stays in the prompt.
 
     A name after "@" in what was typed, and not in what was `pasted`, sends that file along. Raises UsageError for one
@@ -64,19 +51,19 @@ def say(screen: "ChatScreen", text: str, pasted: Sequence[str] = ()) -> None:
     ask(screen, said, instead_of)
 
 
-def can_not_say(screen: "ChatScreen") -> bool:
+def can_not_say(screen: ConversationScreen) -> bool:
     """Tell whether another message has to be answered first, and tell the user."""
     if is_held := screen.busy == "answering" or screen.waiting is not None:
         _tell(screen, _RUNNING if screen.waiting is None else _WAITING)
     return is_held
 
 
-def ask(screen: "ChatScreen", said: Expanded, instead_of: int | None) -> None:
+def ask(screen: ConversationScreen, said: Expanded, instead_of: int | None) -> None:
     """Ask the model this very text, as a new message or in the place of an earlier one."""
     start(screen, screen.dialogue.ask(said.text, instead_of, said.typed))
 
 
-def start(screen: "ChatScreen", question: Question) -> None:
+def start(screen: ConversationScreen, question: Question) -> None:
     """Have a question answered."""
     entry = screen.dialogue.record.growing
     assert entry is not None, "a question expects an answer"
@@ -88,7 +75,7 @@ def start(screen: "ChatScreen", question: Question) -> None:
     screen.link.answer(question)
 
 
-def show_branch(screen: "ChatScreen") -> None:
+def show_branch(screen: ConversationScreen) -> None:
     """Let the messages be those of the current branch."""
     branch, shown = screen.dialogue.record.branch(), screen.transcript.message_keys()
     same = 0
@@ -100,7 +87,7 @@ def show_branch(screen: "ChatScreen") -> None:
         add_entry(screen, entry)
 
 
-def add_entry(screen: "ChatScreen", entry: Entry) -> None:
+def add_entry(screen: ConversationScreen, entry: Entry) -> None:
     """Show a message that was said before."""
     if entry.answer is None:
         screen.transcript.add_user(entry.id, entry.text)
@@ -111,7 +98,7 @@ def add_entry(screen: "ChatScreen", entry: Entry) -> None:
     screen.transcript.add_answer(entry.id, entry.text, footer, lengths, marks, divides=divides)
 
 
-def unsaid(screen: "ChatScreen", *, told: bool = False) -> None:
+def unsaid(screen: ConversationScreen, *, told: bool = False) -> None:
     """Take back a message that got no word: what was typed is in the prompt again, to be sent as it was.
 
     What had an answer before has that one again. `told`: say so.
@@ -131,7 +118,7 @@ def unsaid(screen: "ChatScreen", *, told: bool = False) -> None:
         screen.note(unsaid_note(again=typed is None))
 
 
-def take_back(screen: "ChatScreen") -> None:
+def take_back(screen: ConversationScreen) -> None:
     """Put a message that waits for a model into the prompt again, before what stands there.
 
     While another is edited there, Up alone leads to it: the two would take the place of one.
@@ -142,7 +129,7 @@ def take_back(screen: "ChatScreen") -> None:
         screen.editing = waiting.instead_of
 
 
-def is_busy(screen: "ChatScreen") -> bool:
+def is_busy(screen: ConversationScreen) -> bool:
     """Tell whether the engine does something that has to be over first, and tell the user what."""
     if screen.busy:
         doing = _LOADING if screen.busy == "loading" else _RUNNING
@@ -150,14 +137,14 @@ def is_busy(screen: "ChatScreen") -> bool:
     return bool(screen.busy)
 
 
-def stop(screen: "ChatScreen") -> bool:
+def stop(screen: ConversationScreen) -> bool:
     """Stop what the engine does, and keep what was said; False when it does nothing."""
     if screen.busy:
         screen.link.stop()
     return bool(screen.busy)
 
 
-def regenerate(screen: "ChatScreen") -> None:
+def regenerate(screen: ConversationScreen) -> None:
     """Answer the last message anew, beside the answer it has."""
     if is_busy(screen):
         return
@@ -168,7 +155,7 @@ def regenerate(screen: "ChatScreen") -> None:
         start(screen, question)
 
 
-def undo(screen: "ChatScreen") -> None:
+def undo(screen: ConversationScreen) -> None:
     """Forget the last message and its answer; they stay saved as a branch."""
     if is_busy(screen):
         return
@@ -176,7 +163,7 @@ def undo(screen: "ChatScreen") -> None:
     show_branch(screen)
 
 
-def new_conversation(screen: "ChatScreen") -> None:
+def new_conversation(screen: ConversationScreen) -> None:
     """Start a new conversation; the old one stays saved."""
     if is_busy(screen):
         return
@@ -187,13 +174,13 @@ def new_conversation(screen: "ChatScreen") -> None:
     screen.prompt.focus()
 
 
-def copy(screen: "ChatScreen", text: str, what: str) -> None:
+def copy(screen: ConversationScreen, text: str, what: str) -> None:
     """Copy a text, by way of the terminal and to a file; a chat of which nothing is saved leaves none."""
     screen.app.copy_to_clipboard(text)
     _tell(screen, copied_note(text, what, keep_copy(text) if screen.request.saved else None))
 
 
-def switch_branch(screen: "ChatScreen", key: int) -> None:
+def switch_branch(screen: ConversationScreen, key: int) -> None:
     """Go on to the next alternative of a message."""
     if is_busy(screen):
         return
@@ -210,7 +197,7 @@ def switch_branch(screen: "ChatScreen", key: int) -> None:
     _tell(screen, f"Branch {(place + 1) % len(others) + 1} of {len(others)}.")
 
 
-def redo(screen: "ChatScreen") -> bool:
+def redo(screen: ConversationScreen) -> bool:
     """Go on to what was undone last; False where the conversation goes no further than it is shown."""
     if is_busy(screen):
         return True
@@ -221,13 +208,13 @@ def redo(screen: "ChatScreen") -> bool:
     return undone is not None
 
 
-def _go_to(screen: "ChatScreen", entry: Entry) -> None:
+def _go_to(screen: ConversationScreen, entry: Entry) -> None:
     screen.dialogue.record.switch(entry.id)
     show_branch(screen)
     screen.link.recall(*screen.dialogue.resumed())
 
 
-def edit(screen: "ChatScreen", key: int) -> None:
+def edit(screen: ConversationScreen, key: int) -> None:
     """Take a message of the user into the prompt, as it was typed: sent again, it begins a branch of its own.
 
     Files that it mentions are then read anew.
@@ -245,7 +232,7 @@ def edit(screen: "ChatScreen", key: int) -> None:
     _tell(screen, " ".join(filter(None, [_AGAIN, hint])))
 
 
-def replay(screen: "ChatScreen", key: int | None) -> None:
+def replay(screen: ConversationScreen, key: int | None) -> None:
     """Step through an answer of this conversation, or of one that was saved with its rounds."""
     answers = [entry for entry in screen.dialogue.record.branch() if entry.answer is not None]
     entry = next((entry for entry in answers if entry.id == key), answers[-1] if answers else None)
@@ -256,7 +243,7 @@ def replay(screen: "ChatScreen", key: int | None) -> None:
         screen.app.push_screen(ReplayScreen(rounds))
 
 
-def find_session(screen: "ChatScreen") -> None:
+def find_session(screen: ConversationScreen) -> None:
     """Let the user find a saved conversation."""
     if not is_busy(screen):
         # The search is on a thread of its own, and may outlive the list.
@@ -264,7 +251,7 @@ def find_session(screen: "ChatScreen") -> None:
         screen.app.push_screen(SessionScreen(note), partial(screen.chosen, resume))
 
 
-def resume(screen: "ChatScreen", conversation: str) -> None:
+def resume(screen: ConversationScreen, conversation: str) -> None:
     """Go on with a saved conversation, with the model that is loaded."""
     if is_busy(screen):
         return
@@ -284,17 +271,17 @@ def resume(screen: "ChatScreen", conversation: str) -> None:
     screen.link.recall(*screen.dialogue.resumed())
 
 
-def bring_unanswered(screen: "ChatScreen", resumed: Resumed) -> None:
+def bring_unanswered(screen: ConversationScreen, resumed: Resumed) -> None:
     """Put the last message of a conversation into the prompt where it has no answer, and nothing else is typed."""
     if resumed.unanswered is not None and not screen.prompt.offer(resumed.unanswered):
         _tell(screen, "The last message has no answer yet; Up brings it into the prompt.")
 
 
-def _nothing_read(screen: "ChatScreen") -> None:
+def _nothing_read(screen: ConversationScreen) -> None:
     """Show that nothing of another conversation is in the context yet."""
     screen.flow.context_used = 0
     screen.show_flow()
 
 
-def _tell(screen: "ChatScreen", text: str) -> None:
+def _tell(screen: ConversationScreen, text: str) -> None:
     screen.app.notify(text, markup=False)

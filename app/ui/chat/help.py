@@ -1,5 +1,6 @@
 """The help screen: every key and every command, from the declarations that make them work."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from rich.table import Table
@@ -31,9 +32,9 @@ _MESSAGES = (
 )
 
 
-def show_help(app: App[Any]) -> None:
-    """Open the help screen."""
-    app.push_screen(HelpScreen())
+def show_help(app: App[Any], commands: Sequence[tuple[str, str]]) -> None:
+    """Open the help screen. `commands` gives for each command how it is typed and what it does."""
+    app.push_screen(HelpScreen(commands))
 
 
 class HelpScreen(ModalScreen[None]):
@@ -42,6 +43,11 @@ class HelpScreen(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,f1", "dismiss", "Close", id="help.close"),
     ]
+
+    def __init__(self, commands: Sequence[tuple[str, str]]) -> None:
+        """Take for each command how it is typed and what it does."""
+        super().__init__()
+        self._commands = commands
 
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
@@ -53,7 +59,7 @@ class HelpScreen(ModalScreen[None]):
             yield Label("In the messages", classes="title")
             yield Static(page_table(_MESSAGES))
             yield Label("Commands", classes="title")
-            yield Static(_commands())
+            yield Static(page_table(self._commands))
 
     def on_mount(self) -> None:
         """Let the keys scroll."""
@@ -63,10 +69,3 @@ class HelpScreen(ModalScreen[None]):
         """Return the keys of the chat as they are now: they may have been remapped."""
         chat = next(screen for screen in reversed(self.app.screen_stack) if screen is not self)
         return page_table(key_rows(KEYS, bound_keys(chat, KEYS)))
-
-
-def _commands() -> Table:
-    # Imported late: the commands can open this screen.
-    from app.ui.chat.commands import COMMANDS
-
-    return page_table((f"/{name} {command.argument}".rstrip(), command.help) for name, command in COMMANDS.items())

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -16,13 +16,11 @@ from textual.widgets.option_list import Option
 
 from app.ui.chat.choice_lines import choice_lines
 from app.ui.chat.choices import Choice, draft_choices, model_choices
+from app.ui.chat.conversation_screen import ConversationScreen
 from app.ui.chat.conversing import is_busy
 from app.ui.chat.failures import told
 from drafters.registry import parse_drafter
 from models.errors import UsageError
-
-if TYPE_CHECKING:
-    from app.ui.chat.chat_screen import ChatScreen
 
 
 class PickerScreen(ModalScreen[str | None]):
@@ -110,7 +108,7 @@ class PickerScreen(ModalScreen[str | None]):
         listed.highlighted = next((place for place, line in enumerate(fit) if line.choice.usable), None)
 
 
-def pick_model(screen: "ChatScreen") -> None:
+def pick_model(screen: ConversationScreen) -> None:
     """Let the user choose another target."""
     picker = PickerScreen(
         "Models on this machine", "Part of a name, or the path of a GGUF file", partial(model_choices)
@@ -118,14 +116,14 @@ def pick_model(screen: "ChatScreen") -> None:
     screen.app.push_screen(picker, partial(screen.chosen, change_model))
 
 
-def pick_draft(screen: "ChatScreen") -> None:
+def pick_draft(screen: ConversationScreen) -> None:
     """Let the user choose who guesses."""
     find = partial(draft_choices, screen.request.plan.model)
     picker = PickerScreen("Drafter", "Part of a name, or the path of a small GGUF file", find)
     screen.app.push_screen(picker, partial(screen.chosen, change_draft))
 
 
-def change_model(screen: "ChatScreen", name: str) -> None:
+def change_model(screen: ConversationScreen, name: str) -> None:
     """Load another target; the one that is loaded stays until that is done, and if it fails."""
     if is_busy(screen):
         return
@@ -135,7 +133,7 @@ def change_model(screen: "ChatScreen", name: str) -> None:
     screen.load(plan)
 
 
-def change_draft(screen: "ChatScreen", name: str) -> None:
+def change_draft(screen: ConversationScreen, name: str) -> None:
     """Change who guesses; the old one stays if that fails."""
     if is_busy(screen):
         return
@@ -143,7 +141,7 @@ def change_draft(screen: "ChatScreen", name: str) -> None:
     screen.load(replace(screen.request.plan, drafter=spec), spec)
 
 
-def change_strict(screen: "ChatScreen", *, strict: bool) -> None:
+def change_strict(screen: ConversationScreen, *, strict: bool) -> None:
     """Load the model anew, with passes alone that are checked to be exact, or without that check."""
     if is_busy(screen):
         return

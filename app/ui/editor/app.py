@@ -24,7 +24,8 @@ from app.shell.terminal import Terminal
 from app.ui.drawing.turns import keep_turns_short
 from app.ui.editor.asking import QUICK
 from app.ui.editor.file import TextFile, open_file, parse_place
-from app.ui.editor.screen import EditScreen, Engine, MakeEngine
+from app.ui.editor.file_screen import Engine, MakeEngine
+from app.ui.editor.screen import EditScreen
 from app.ui.editor.watched_engine import WatchedEngine
 from app.ui.editor.writing import write_aside
 from app.ui.panel.flow import Flow

@@ -1,24 +1,17 @@
 """What becomes of typed characters: each is in the prompt or sent, or a key of a message that the user has selected."""
 
-from typing import TYPE_CHECKING
-
 from textual.events import Key, Paste
 
 from app.chat_input.input_text import is_command
+from app.ui.chat.conversation_screen import ConversationScreen
 from app.ui.chat.conversing import can_not_say
 from app.ui.prompt.prompt_area import PromptArea
-
-if TYPE_CHECKING:
-    from app.ui.chat.chat_screen import ChatScreen
-
-CHOSEN = "message selected, Esc to type"
-"""How keys are taken while a message is selected: its keys do something with it."""
 
 
 class Outgoing:
     """Keeps a text in the prompt while a message before it is on its way or waits for its answer."""
 
-    def __init__(self, screen: "ChatScreen") -> None:
+    def __init__(self, screen: ConversationScreen) -> None:
         """Take the chat."""
         self._screen = screen
         self._coming = False
@@ -37,16 +30,11 @@ class Outgoing:
         self._coming = False
 
 
-def message_chosen(screen: "ChatScreen") -> bool:
-    """Tell whether keys are about a message."""
-    return screen.transcript.has_focus and screen.transcript.selected is not None
-
-
-def meet_typing(screen: "ChatScreen", event: Key | Paste) -> None:
+def meet_typing(screen: ConversationScreen, event: Key | Paste) -> None:
     """Give the prompt the focus for what is typed, unless it is a key of the message that is selected."""
     if isinstance(screen.focused, PromptArea) or not (isinstance(event, Paste) or event.is_printable):
         return
     bound = screen.active_bindings.get(event.key) if isinstance(event, Key) else None
-    if bound is None or bound.node is not screen.transcript or not message_chosen(screen):
+    if bound is None or bound.node is not screen.transcript or not screen.message_selected:
         screen.transcript.forget_selection()
         screen.set_focus(screen.query_one(PromptArea))

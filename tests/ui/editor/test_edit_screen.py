@@ -214,10 +214,10 @@ def test_what_is_asked_for_right_after_another_key_is_asked_once_and_patiently(
 def test_a_failure_is_told_in_the_line_below_and_the_text_stays(path: Path) -> None:
     async def steps() -> None:
         async with told(path) as editor:
-            editor.async_engine.failure = LocalspecError("The context is full.")
+            editor.async_engine.fails_with = LocalspecError("The context is full.")
             await editor.press("x")
             await editor.until(lambda: "The context is full." in editor.shown)
-            editor.async_engine.failure = None
+            editor.async_engine.fails_with = None
             editor.async_engine.texts = ["yz"]
             await editor.press("x")
             assert await editor.proposed() == "yz"
