@@ -20,7 +20,7 @@ def with_files(text: str, pasted: Sequence[str] = ()) -> Expanded:
 
 
 def typed_again(text: str, pasted: Sequence[str]) -> str:
-    """Return what to type for the same as a text of which parts were pasted: nobody knows of those any more."""
+    """Return a text that, typed again, has the effect of one with pasted parts: their mentions are escaped."""
     return text if is_command(text) else explicit(text, working_directory(), pasted)
 
 

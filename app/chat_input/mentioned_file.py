@@ -92,7 +92,7 @@ def _bytes(path: Path, shown: str, limit: int) -> bytes:
 
 def _too_long(shown: str, size: str, limit: int) -> UsageError:
     return UsageError(
-        f"{shown} is too long to be sent.",
-        cause=f"It is {size}; {limit:,} characters are left for all files together.",
+        f"{shown} is too long to send.",
+        cause=f"It is {size}. The files of this message can have {limit:,} more characters.",
         hint=f"Mention a part of it: {mention(shown)}:1-200.",
     )

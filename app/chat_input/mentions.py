@@ -142,7 +142,7 @@ def _place(word: str, folder: Path) -> Path | None:
     try:
         path = folder / _from_home(Path(word))
         path.lstat()
-        # A bare word such as @tests is more often a name of somebody than of a folder.
+        # A bare word such as @tests is more often a user name than a folder.
         return None if path.is_dir() and not _LOOKS_LIKE_PATH.search(word) else path
     except PermissionError:
         return path

@@ -38,5 +38,5 @@ def _text(name: str, said: str) -> str:
     try:
         said.encode()
     except UnicodeEncodeError as error:
-        raise UsageError(f"{flag} is no UTF-8.", hint="Check the encoding of the terminal.") from error
+        raise UsageError(f"{flag} is not UTF-8.", hint="Check the encoding of the terminal.") from error
     return said

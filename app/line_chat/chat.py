@@ -35,7 +35,7 @@ class Chat:
     last: Ended | None = None
     """The last answer, for /stats."""
     record: Recorder = field(default_factory=Recorder)
-    """Writes down what is said, and what becomes of it."""
+    """Saves the conversation."""
 
     @classmethod
     def start(cls, request: Request, terminal: Terminal, engine: LineEngine) -> "Chat":
@@ -81,7 +81,7 @@ class Chat:
         return True
 
     def instruct(self, system: str | None) -> None:
-        """Tell the model something else first, or nothing, from the next answer on."""
+        """Set the system prompt from the next answer on; None removes it."""
         self.system = self.usual_system = system
 
     def clear(self) -> None:
@@ -91,7 +91,7 @@ class Chat:
         self.record.clear()
 
     def close(self) -> None:
-        """Write down what is left to write, and tell what went wrong with it."""
+        """Save the rest of the conversation, and report failures to save."""
         self.record.close()
         self._tell_notes()
 

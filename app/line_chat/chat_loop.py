@@ -124,7 +124,7 @@ def _keep_typed(path: Path, lines: int) -> None:
     import readline
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    # What was asked is nobody else's business: the file is private before it has content.
+    # Typed lines are private: the file gets its mode before it has content.
     path.touch(mode=0o600)
     if hasattr(readline, "append_history_file"):
         # Written whole, it would undo what other chats added since, and what was removed.

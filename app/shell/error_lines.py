@@ -31,7 +31,7 @@ def error_record(error: LocalspecError) -> dict[str, Any]:
 
 @contextmanager
 def errors_told(*, as_json: bool) -> Iterator[None]:
-    """Give a failure its JSON line too, before it goes on."""
+    """Write the JSON line of a failure and raise it again."""
     try:
         yield
     except LocalspecError as error:
@@ -42,7 +42,7 @@ def errors_told(*, as_json: bool) -> Iterator[None]:
 
 @contextmanager
 def misuse_told(*, as_json: bool) -> Iterator[None]:
-    """Give what click refuses, such as a flag that nobody has, its JSON line too, before it goes on."""
+    """Write the JSON line of an error of click, such as an unknown flag, and raise it again."""
     try:
         yield
     except click.UsageError as error:

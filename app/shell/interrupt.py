@@ -23,7 +23,7 @@ def run_interruptible(work: Callable[[], None], abort: AbortFlag) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     done: Future[None] = Future()
-    # It tokenises what people bring along, and may need as deep a stack for that as the engine's thread.
+    # Tokenising a long user text may need as deep a stack as the engine's thread has.
     thread = threading.Thread(target=_run, args=(work, done), name="measuring")
     with interrupts_to(on_interrupt):
         start_deep(thread)

@@ -14,8 +14,8 @@ from app.shell.paths import screens_folder
 from app.shell.terminal import Terminal
 
 _NOTE = (
-    "the last screen on this terminal was killed and could not put it back as it was. If the mouse types signs here, "
-    "or what you type is not shown, enter: reset"
+    "localspec was killed on this terminal before it could restore the terminal's modes. If the mouse types "
+    "characters, or your typing is not shown, run: reset"
 )
 
 

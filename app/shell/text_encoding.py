@@ -62,7 +62,7 @@ def _with_nul(data: bytes, name: str) -> UsageError:
     found = _unmarked(data)
     if found is not None:
         cause = f"It looks like {found} without a byte order mark."
-        return UsageError(f"{name} is no UTF-8.", cause=cause, hint=convert_hint(found))
+        return UsageError(f"{name} is not UTF-8.", cause=cause, hint=convert_hint(found))
     cause = f"It is binary: byte {data.index(0):,} is NUL."
     return UsageError(f"{name} is not text.", cause=cause, hint="Name a text file.")
 
@@ -85,7 +85,7 @@ def _is_nul(some: bytes) -> bool:
 
 
 def _not_in(encoding: str, error: UnicodeDecodeError, before: int, name: str) -> UsageError:
-    where = f"At byte {error.start + before:,} there is {error.object[error.start]:#04x}."
+    where = f"Byte {error.start + before:,} is {error.object[error.start]:#04x}."
     if encoding != "UTF-8":
-        return UsageError(f"{name} is damaged {encoding}.", cause=where, hint="Save it as UTF-8 in an editor.")
-    return UsageError(f"{name} is no UTF-8.", cause=where, hint=convert_hint())
+        return UsageError(f"{name} is not valid {encoding}.", cause=where, hint="Save it as UTF-8 in an editor.")
+    return UsageError(f"{name} is not UTF-8.", cause=where, hint=convert_hint())

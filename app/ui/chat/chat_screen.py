@@ -1,4 +1,4 @@
-"""The chat screen: messages above, the panel beside them, the prompt below, and what becomes of each engine message."""
+"""The chat screen: messages with the panel beside them, the prompt below, and the handlers of events and mail."""
 
 from collections.abc import Callable
 from typing import ClassVar
@@ -32,7 +32,7 @@ from app.ui.transcript.transcript import Transcript
 
 
 class ChatScreen(ConversationScreen):
-    """One conversation with one engine."""
+    """The chat screen: keys, layout and event handlers of one conversation."""
 
     BINDINGS: ClassVar[list[BindingType]] = BINDINGS
 
@@ -76,15 +76,15 @@ class ChatScreen(ConversationScreen):
         self.call_after_refresh(warm_up)
 
     def watch_busy(self, busy: str) -> None:
-        """Let the cursor stand still while an answer runs: each blink would be one more drawing."""
+        """Stop the cursor's blinking during an answer: each blink is a drawing."""
         self.query_one(PromptArea).cursor_blink = busy != "answering"
 
     def watch_editing(self) -> None:
-        """Tell whether an earlier message is edited."""
+        """Show in the status line whether an earlier message is edited."""
         self.show_flow()
 
     def on_resize(self) -> None:
-        """Give the panel and the keys room, or take it away."""
+        """Lay out the screen at its new size."""
         self.lay_out()
 
     @on(Prompt.Submitted)
@@ -93,7 +93,7 @@ class ChatScreen(ConversationScreen):
         """Take a line from the prompt: a command, or something to say to the model."""
         self.leaving = False
         if event.recalled:
-            # What was to be edited stood elsewhere.
+            # The text came from the history, so it no longer edits a message.
             self.editing = None
         if is_command(event.text):
             run_command(self, event.text)
@@ -114,7 +114,7 @@ class ChatScreen(ConversationScreen):
 
     @on(MailCame)
     async def collect(self) -> None:
-        """Do what all that came asks for, and look again when it was drawn: each drawing takes the model some time."""
+        """Handle all waiting messages, and poll again after a pause: each drawing slows decoding."""
         mail = self.mailbox.take()
         for one in mail:
             await self.heard(one)
@@ -123,7 +123,7 @@ class ChatScreen(ConversationScreen):
 
     @survived
     def heard(self, mail: Mail) -> None:
-        """Do what a message of the engine asks for."""
+        """Handle one message of the engine."""
         if isinstance(mail, LoadProgress):
             self.flow.loading = (mail.name, mail.fraction)
             self.show_flow()
@@ -133,7 +133,7 @@ class ChatScreen(ConversationScreen):
             hear(self, mail.said)
 
     def over(self, job: int) -> None:
-        """Take note that a job is over, and ask what had to wait."""
+        """End a job, and send the message that waited for it."""
         if job < self.load_job:
             # A later one goes on.
             return
@@ -150,7 +150,7 @@ class ChatScreen(ConversationScreen):
 
     @survived
     def action_does(self, name: str) -> None:
-        """Do what a key of `app.chat_input.keys` is for."""
+        """Run the action of a key of `app.chat_input.keys`."""
         if name != "interrupt":
             self.leaving = False
         ACTIONS[name](self)

@@ -24,5 +24,5 @@ def keep_copy(text: str) -> Path | None:
 def copied_note(text: str, what: str, path: Path | None) -> str:
     """Return what is said after copying: terminals do not tell whether they took it."""
     size = counted(len(text), "character")
-    where = f" If your terminal does not support OSC 52: {path}" if path else ""
+    where = f" If your terminal does not support OSC 52, the text is also in {path}" if path else ""
     return f"Copied {what}, {size}.{where}"

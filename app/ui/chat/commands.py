@@ -56,7 +56,7 @@ def run_command(screen: ConversationScreen, line: str) -> None:
 
 
 def complete_argument(command: str, partial: str) -> Sequence[str]:
-    """Return what the argument of a command can be."""
+    """Return the completions of a command's argument."""
     known: dict[str, Sequence[str]] = {
         "draft": ("auto", "suffix", "lookup", "off"),
         "theme": tuple(THEMES),
@@ -139,7 +139,7 @@ def _set(screen: ConversationScreen, argument: str) -> None:
 def _strict(screen: ConversationScreen, argument: str) -> None:
     if not argument:
         state = "on" if screen.request.plan.strict else "off"
-        screen.note(f"Strict is {state}: when on, only passes that were checked to be exact to the last bit are used.")
+        screen.note(f"Strict is {state}. With it, drafts use only passes checked to be bit-exact.")
     elif argument in _ON_OFF:
         change_strict(screen, strict=argument == "on")
     else:
@@ -197,16 +197,24 @@ def _vim(screen: ConversationScreen, _: str) -> None:
 
 
 def _count(command: str, argument: str, most: int) -> int:
-    """Read which one is meant, the last being 1."""
+    """Return the number of an argument, counted from the last one as 1. Raises UsageError outside 1 to `most`."""
     if not re.fullmatch("|[1-9][0-9]{0,3}", argument):
-        raise UsageError(f"/{command} can't take '{argument}'.", hint=f"/{command} 2 is the last but one.")
+        raise UsageError(
+            f"/{command} can't take '{argument}'.", hint=f"Give a number: /{command} 2 takes the one before the last."
+        )
     if not most:
-        raise UsageError("There is none yet.")
+        raise UsageError(f"There is no {_COUNTED[command]} yet.")
     if int(argument or 1) > most:
-        raise UsageError(f"There are only {most}.", hint=f"/{command} {most} is the first.")
+        raise UsageError(
+            f"There is no {_COUNTED[command]} {argument}.",
+            cause=f"There are {most}.",
+            hint=f"/{command} {most} takes the first.",
+        )
     return int(argument or 1)
 
 
+_COUNTED = {"edit": "message", "copy": "answer", "code": "code block", "explain": "round"}
+"""What the number after a command counts."""
 _ON_OFF = ("on", "off")
 _SETTINGS = (
     "temp", "top-k", "top-p", "min-p", "repeat-penalty", "frequency-penalty", "presence-penalty", "repeat-last-n",
@@ -218,20 +226,20 @@ COMMANDS: Mapping[str, Command] = {
     "regen": Command(lambda screen, _: regenerate(screen), "", "answer the last message again, with the next seed"),
     "undo": Command(lambda screen, _: undo(screen), "", "forget the last message and its answer"),
     "edit": Command(_edit, "[N]", "edit your last message, or the N-th last, and send it again"),
-    "branch": Command(_branch, "", "switch to another branch: what was regenerated, edited or undone"),
+    "branch": Command(_branch, "", "switch to another branch: a regenerated, edited or undone message"),
     "system": Command(_system, "[TEXT|off]", "show or change the system prompt"),
     "model": Command(_model, "[FILE]", "choose another model"),
     "draft": Command(_draft, "[DRAFTER]", f"choose the drafter: {DRAFTERS}"),
-    "set": Command(_set, "[NAME VALUE]", "show or change sampling, draft-max, predict, accept, think, form"),
-    "strict": Command(_strict, "[on|off]", "use only passes that are checked to be exact to the last bit"),
-    "stats": Command(_stats, "", "all figures of the last answer"),
-    "spec": Command(_spec, "", "what drafting costs here, what it gained, and what follows from it"),
-    "explain": Command(_explain, "[N]", "walk through the last round that drafted, or the N-th last"),
+    "set": Command(_set, "[NAME VALUE]", "show or change settings: sampling, draft-max, predict, accept, think, form"),
+    "strict": Command(_strict, "[on|off]", "draft only with passes checked to be bit-exact"),
+    "stats": Command(_stats, "", "statistics of the last answer"),
+    "spec": Command(_spec, "", "cost and gain of drafting on this machine, and the draft length chosen"),
+    "explain": Command(_explain, "[N]", "show how the last draft was verified, or the N-th last"),
     "replay": Command(
         lambda screen, _: replay(screen, screen.transcript.selected), "", "step through an answer, round by round"
     ),
     "copy": Command(_copy, "[N]", "copy the last answer, or the N-th last"),
-    "thoughts": Command(_thoughts, "", "show or hide what the model thought before its answers"),
+    "thoughts": Command(_thoughts, "", "show or hide the model's thinking before its answers"),
     "code": Command(_code, "[N]", "copy the last code block, or the N-th last"),
     "title": Command(_title, "[TEXT]", "show or change the title of this conversation"),
     "save": Command(_save, "FILE", "write this conversation to a new file, as Markdown, or as JSON for .json"),

@@ -26,30 +26,30 @@ from drafters.registry import DrafterSpec
 from models.errors import LocalspecError
 
 _WIDE = 110
-"""Columns from which on the panel stands beside the messages unasked."""
+"""Least columns of the screen at which the panel is shown by default."""
 _TALL = 16
-"""Lines from which on the keys have a line of their own."""
+"""Least lines of the screen at which the footer with the keys is shown."""
 MESSAGE_SELECTED = "message selected, Esc to type"
 """Shown in the status line while keys act on a selected message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A message that is asked when the model is loaded."""
+    """A message that is sent when the model is loaded."""
 
     said: Expanded
     instead_of: int | None
-    """The earlier message that it takes the place of."""
+    """Id of the earlier message that it replaces on a new branch."""
 
 
 class ConversationScreen(SparingScreen):
     """One conversation with one engine, without keys: `ChatScreen` adds them, the widgets and the event handlers."""
 
     busy: reactive[str] = reactive("", init=False, repaint=False)
-    """What the engine does: "loading", "answering"; "" when it waits."""
+    """State of the engine: "loading", "answering", or "" while idle."""
 
     editing: reactive[int | None] = reactive(None, init=False, repaint=False)
-    """The earlier message that what is in the prompt takes the place of."""
+    """Id of the earlier message that the prompt's text replaces when sent; None: a new message."""
 
     def __init__(self, request: Request, link: Link, now: Callable[[], float]) -> None:
         """Start without a model. `now` returns seconds on a steady clock."""
@@ -61,19 +61,19 @@ class ConversationScreen(SparingScreen):
         self.flow = Flow()
         self.ready: Ready | None = None
         self.failure: LocalspecError | None = None
-        """Why there could be no chat."""
+        """Error that kept the first load from ending in a chat."""
         self.waiting: Waiting | None = None
-        """A message that is asked when the model is loaded."""
+        """A message that is sent when the model is loaded."""
         self.wanted = request.plan
-        """What is being loaded, and the plan once it is."""
+        """Plan of the last load, running or ended."""
         self.loads_target = True
-        """Whether it is the target that is being loaded, or was last, and not its drafter alone."""
+        """Whether the last load included the target, and not the drafter alone."""
         self.leaving = False
-        """Whether Ctrl-C was pressed once with nothing to stop."""
+        """Whether Ctrl-C was pressed once with no answer to stop; a second press leaves."""
         self.panel_wanted: bool | None = None
         """Whether the panel is shown; None: where there is room."""
         self.ended_at: float | None = None
-        """When the last answer ended, on the clock; None: there was none."""
+        """Time of `now` at the end of the last answer, in seconds; None before the first."""
         self.load_job = 0
         """The number of the last job that loads something."""
 
@@ -98,24 +98,24 @@ class ConversationScreen(SparingScreen):
         return self.transcript.has_focus and self.transcript.selected is not None
 
     def lay_out(self) -> None:
-        """Show what there is room for."""
+        """Show or hide the panel and the line of keys, as the screen's size allows."""
         self.query_one(SpeculationPanel).display = self.panel_shown
         self.query_one(Footer).display = self.size.height >= _TALL
         self.show_flow()
 
     def load(self, plan: LoadPlan, drafter: DrafterSpec | None = None) -> None:
-        """Load what a plan names, or of it the drafter alone."""
+        """Load the models of a plan, or with `drafter` only that drafter."""
         self.busy, self.wanted, self.loads_target = "loading", plan, drafter is None
         self.load_job = self.link.use_drafter(drafter) if drafter else self.link.load(plan)
 
     @survived
     def chosen(self, take: Callable[["ConversationScreen", str], None], name: str | None) -> None:
-        """Take what was chosen on a screen of its own, if anything was."""
+        """Pass on the choice made in a dialog; `name` is None if the dialog was closed without one."""
         if name is not None:
             take(self, name)
 
     def show_flow(self) -> None:
-        """Draw the figures."""
+        """Draw the panel and the status line."""
         panel = self.query_one(SpeculationPanel)
         if panel.display:
             panel.show(self.flow)
@@ -125,20 +125,20 @@ class ConversationScreen(SparingScreen):
         self.query_one(StatusLine).show(self.flow, mode, None if panel.display else self._legend())
 
     def _legend(self) -> Text | None:
-        """Return how the marks of the tokens are to be read, where they are shown."""
+        """Return the legend of the token origins; None while they are not marked."""
         if not self.transcript.provenance:
             return None
         colours = palette_of(self.app)
         return legend(colours, [origin for origin in Origin if origin in self.flow.origins] or Origin)
 
     def note(self, text: str) -> None:
-        """Show a line that nobody said."""
+        """Show a note of the program among the messages."""
         self.transcript.add_note(text, "note")
 
     def output(self, text: str) -> None:
-        """Show what a command prints."""
+        """Show the output of a command among the messages."""
         self.transcript.add_note(text, "output")
 
     def fail(self, error: LocalspecError) -> None:
-        """Show what failed, and why, and what to do."""
+        """Show an error with its cause and hint among the messages."""
         self.transcript.add_note(str(error), "error")

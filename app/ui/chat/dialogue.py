@@ -13,10 +13,10 @@ from models.text.prompts import Message
 
 
 class Dialogue:
-    """What is said, on which branch, and how answers are asked for."""
+    """The messages, the current branch, and the settings of answers."""
 
     def __init__(self, settings: Question, system: str | None, usual_system: str | None = None) -> None:
-        """Take how to answer, the turns still to come, and what the model is told first, here and in new ones."""
+        """Begin an empty conversation. `usual_system` is the system prompt of later new ones."""
         self.settings = replace(settings, watch=True)
         self.system, self._usual_system = system, usual_system
         self.record = Recorder()
@@ -25,7 +25,7 @@ class Dialogue:
         """The last answer, for /stats."""
 
     def instruct(self, system: str | None) -> None:
-        """Tell the model something else first, or nothing, from the next answer on."""
+        """Set the system prompt from the next answer on; None removes it."""
         self.system = self._usual_system = system
 
     def clear(self) -> None:

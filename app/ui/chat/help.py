@@ -16,7 +16,7 @@ from app.ui.chat.key_pages import bound_keys, key_rows, page_table
 _TYPING = (
     ("enter", "Send"),
     ("ctrl+j, shift+enter, alt+enter", "Start a new line"),
-    ("up, down", "Messages sent before, at the first and last line"),
+    ("up, down", "Earlier and later messages, from the first and last line"),
     ("ctrl+z, ctrl+shift+z", "Undo, redo"),
     ("ctrl+g", "Open the prompt in your editor"),
     ("@name", "Attach a file; @name:10-40 some of its lines"),
@@ -25,10 +25,10 @@ _MESSAGES = (
     ("up, down", "Choose a message"),
     ("n, p", "Next or previous code block"),
     ("y", "Copy the message or the code block"),
-    ("e", "Edit the message and send it again, on a branch"),
+    ("e", "Edit the message and send it again, on a new branch"),
     ("b", "Switch to another branch of the message"),
     ("r", "Step through the answer, round by round"),
-    ("t", "Show or hide what the model thought before its answers"),
+    ("t", "Show or hide the model's thinking before its answers"),
 )
 
 
@@ -38,7 +38,7 @@ def show_help(app: App[Any], commands: Sequence[tuple[str, str]]) -> None:
 
 
 class HelpScreen(ModalScreen[None]):
-    """Shows keys and commands until a key closes it."""
+    """A page of keys and commands that a key closes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,f1", "dismiss", "Close", id="help.close"),

@@ -57,7 +57,7 @@ class EngineLink:
     """The engine's thread, seen from a screen."""
 
     def __init__(self, plan: LoadPlan, post: Post, clock: Clock = time.perf_counter) -> None:
-        """Take what to load, who takes a message from any thread, and the clock of all figures."""
+        """Start the engine's thread. `post` takes a message from any thread; `clock` returns seconds."""
         self._engine = Engine(lambda abort: Worker(plan, abort, clock))
         self._post = post
         self._jobs = 0

@@ -1,4 +1,4 @@
-"""What becomes of each message of the engine on the chat screen."""
+"""Handlers of the engine's messages on the chat screen."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -20,7 +20,7 @@ from models.library.catalog import STARTER
 
 
 def hear(screen: ConversationScreen, message: engine.Message) -> None:
-    """Do what a message asks for."""
+    """Handle a message of the engine."""
     _HANDLERS[type(message)](screen, message)
 
 
@@ -46,7 +46,7 @@ def _on_ready(screen: ConversationScreen, ready: Ready) -> None:
 
 
 def _begin(screen: ConversationScreen, ready: Ready) -> None:
-    """Take over a conversation that goes on, or begin one."""
+    """Show a resumed conversation, or begin a new one."""
     request, dialogue = screen.request, screen.dialogue
     dialogue.record = start_recorder(ready.model, request.plan.model, request.resumed, saved=request.saved, wait=0)
     for entry in dialogue.record.branch():
@@ -91,7 +91,7 @@ def _on_ended(screen: ConversationScreen, ended: Ended) -> None:
         ]
         screen.transcript.finish(entry, " ".join(filter(None, [*notes, summary(ended)])))
     else:
-        unsaid(screen, told=True)
+        unsaid(screen, noted=True)
     screen.show_flow()
 
 
@@ -111,7 +111,7 @@ def _on_failed(screen: ConversationScreen, failed: Failed) -> None:
 
 def _on_explained(screen: ConversationScreen, explained: Explained) -> None:
     # Only now: what was asked while a model or a drafter was loaded is answered by what came of that.
-    screen.note(f"Drafter {screen.dialogue.drafter}, {draft_length_text(screen.dialogue.settings)} per round.")
+    screen.note(f"Drafter {screen.dialogue.drafter}, {draft_length_text(screen.dialogue.settings)}.")
     screen.output(explanation_text(explained.explanation))
 
 

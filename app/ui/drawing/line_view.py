@@ -1,4 +1,4 @@
-"""A scrolled text that is drawn line by line, and of it only the lines that are not what they were."""
+"""A scrolled text of which only changed lines are redrawn."""
 
 from collections.abc import Hashable, Sequence
 

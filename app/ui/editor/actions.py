@@ -1,6 +1,4 @@
-"""What the keys of the editor do, by the names that `app.chat_input.keys` gives them; False: nothing, so the key may do
-more.
-"""
+"""Actions of the editor's keys, by their names in `app.chat_input.keys`; False: the key may still be text."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -94,7 +92,7 @@ def _part(screen: FileScreen, code: int, answer: str | None) -> None:
 def _accept(screen: FileScreen, part: Callable[[str], str] = lambda ghost: ghost) -> bool:
     taken = screen.area.accept(part)
     if taken and not screen.area.ghost:
-        # Nobody is typing: what comes next is wanted now, and may be there already.
+        # After an acceptance no key follows at once, and the next completion may be prefetched.
         screen.ask(at_once=True)
     return taken
 

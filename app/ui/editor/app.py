@@ -87,7 +87,7 @@ class EditApp(App[int]):
     @on(TextArea.SelectionChanged)
     @on(DescendantFocus)
     def _make_way(self) -> None:
-        """Let notices stand in the half of the screen in which nobody types."""
+        """Show notices in the half of the screen without the cursor."""
         area = self.editor.area
         above = area.has_focus and area.cursor_screen_offset.y < self.size.height // 2
         self.editor.query(ToastRack).set_class(above, "-low")
@@ -107,9 +107,9 @@ def run_editor(request: Request, named: str) -> int:
     keep_turns_short()
     with terminal_to_itself():
         code = app.run()
-        # First: to free models that are being loaded may take ten seconds, and some who end a program kill it sooner.
+        # First: freeing models during a load may take ten seconds, and a supervisor may kill the process sooner.
         note = _keep_unsaved(app.unsaved, path)
-        # The screen is gone: it keeps nobody waiting who looks at it.
+        # After the screen has closed, a slow end is not seen.
         app.editor.async_engine.close()
     if note:
         Terminal().warn(note)
@@ -121,7 +121,7 @@ def run_editor(request: Request, named: str) -> int:
 
 
 def engine_for(request: Request, flow: Flow, changed: Callable[[], object]) -> Engine:
-    """Return the engine that a request asks for; it tells a flow what it does, and somebody when it did."""
+    """Return the engine of a request. It updates a flow and calls `drawn` after each update."""
     async_engine = WatchedEngine(request.plan, flow, time.monotonic, changed)
     asked = request.settings
     settings = CompletionSettings(

@@ -47,7 +47,7 @@ class CodeArea(TextArea):
     @property
     def is_changed(self) -> bool:
         """Whether the text is another than was loaded, or kept."""
-        # Lines that nobody touched are the same objects: no character of them is looked at.
+        # Unchanged lines are the same objects, so comparing them reads no character.
         return self.document.lines != self._kept
 
     def keep(self) -> None:
@@ -59,9 +59,9 @@ class CodeArea(TextArea):
         """What is left undone because the text is so long, or a line of it so wide, in words."""
         said = []
         if self.virtual_size.width > COLOURED:
-            said.append(f"The first {COLOURED:,} characters of a line have colours.")
+            said.append(f"Only the first {COLOURED:,} characters of a line are coloured.")
         if sum(map(len, self.document.lines)) > BRACKET_REACH:
-            said.append(f"The partner of a bracket is marked if it is within {BRACKET_REACH:,} characters.")
+            said.append(f"A matching bracket is marked only within {BRACKET_REACH:,} characters.")
         return said
 
     def edit(self, edit: Edit) -> EditResult:

@@ -64,7 +64,7 @@ class Colours:
         least = max(0, kept - _BACK)
         while kept > least and not self._is_closed(kept):
             kept -= 1
-        # From so far above nobody reads on.
+        # Tokens so far above are not needed again.
         del self._lines[kept if kept > least else 0 :]
         self._coming = iter(())
 

@@ -16,11 +16,11 @@ from app.chat_input.keys import EDIT_KEYS
 from app.ui.chat.key_pages import key_rows, page_table
 
 _TEXT_KEYS = (
-    ("ctrl+z, ctrl+y", "Undo, and do again"),
+    ("ctrl+z, ctrl+y", "Undo, redo"),
     ("ctrl+left, ctrl+right", "Go word by word; with shift, select"),
-    ("home, end", "Go to the ends of the line, with ctrl of the text; with shift, select"),
-    ("ctrl+x, ctrl+v", "Cut what is selected, or the line; put in what was copied here"),
-    ("ctrl+w, ctrl+u, ctrl+k", "Delete the word before, or all up to an end of the line"),
+    ("home, end", "Go to the start or end of the line; with ctrl, of the text; with shift, select"),
+    ("ctrl+x, ctrl+v", "Cut the selection, or the line; paste what was cut or copied here"),
+    ("ctrl+w, ctrl+u, ctrl+k", "Delete the word before the cursor, to the start of the line, to its end"),
     ("f6, f7", "Select the line, or all"),
 )
 
@@ -68,7 +68,7 @@ class EditHelpScreen(ModalScreen[None]):
             yield Label("In the text", classes="title")
             yield Static(page_table(_TEXT_KEYS))
             if self._limits:
-                yield Label("In a text as long as this", classes="title")
+                yield Label("Limits in a text of this size", classes="title")
                 yield Static(Text("\n".join(self._limits)))
 
     def on_mount(self) -> None:

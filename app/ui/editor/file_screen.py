@@ -26,14 +26,14 @@ from app.ui.prompt.pastes import harmless, plain_ends
 from models.errors import LocalspecError
 
 _WIDE = 110
-"""Columns from which on the panel stands beside the text unasked."""
+"""Least columns of the screen at which the panel is shown by default."""
 _TALL = 16
-"""Lines from which on the keys have a line of their own."""
+"""Least lines of the screen at which the footer with the keys is shown."""
 _DRAW = 0.1
-"""Seconds between two drawings of the figures: each costs the model some time."""
+"""Seconds between two drawings of the figures: each slows decoding."""
 Engine = tuple[AsyncEngine, Completer]
 MakeEngine = Callable[[Flow, Callable[[], object]], Engine]
-"""Makes an engine that tells a flow what it does, and somebody when it did."""
+"""Makes an engine that updates a flow and calls a function after each update."""
 
 
 class FileScreen(SparingScreen):
@@ -57,32 +57,32 @@ class FileScreen(SparingScreen):
         self.async_engine, self.completer = make_engine(self.flow, self.figures_changed)
         self.asking = Asking(self.completer, self, limits)
         self.failure: LocalspecError | None = None
-        """Why nothing could be proposed."""
+        """Error that kept the models from loading."""
         self.is_ready = False
         """Whether the models are loaded."""
         self.unasked = True
-        """Whether is asked whenever typing pauses."""
+        """Whether completions are requested at every pause in typing."""
         self.panel_wanted: bool | None = None
         """Whether the panel is shown; None: where there is room."""
         self.leaving = False
         """Whether Ctrl-C was pressed once with nothing selected."""
         self.given_up = False
-        """Whether the person said that what is not saved may be lost."""
+        """Whether the user chose to lose unsaved changes."""
         self._notice, self._noticed_at = "", -1
         self._now = now
         self._asked_at, self._first_line = 0.0, ""
         self.asked_for = -1
-        """The last moment that was asked for."""
+        """Moment of the last request."""
         self._is_due = False
 
     @property
     def wanted(self) -> WantedLine:
-        """The line in which is said what to find."""
+        """The line for a text to find or a place to go to."""
         return self.query_one(WantedLine)
 
     @property
     def notice(self) -> str:
-        """What the person should know until the next key."""
+        """Notice shown until the next key."""
         return self._notice if self._noticed_at == self.area.moment else ""
 
     @property
@@ -92,7 +92,7 @@ class FileScreen(SparingScreen):
 
     @property
     def unsaved(self) -> bytes | None:
-        """What is lost if this ends now; None: nothing, or nothing that is missed."""
+        """Unsaved bytes of the file; None if there are none, or the user gave them up."""
         if self.given_up or not self.is_changed:
             return None
         return replace(self.file, text=self.area.text).data
@@ -133,7 +133,7 @@ class FileScreen(SparingScreen):
         self.show_all()
 
     def ask(self, *, at_once: bool = False, limits: Limits | None = None) -> None:
-        """Ask what might come at the cursor, once the models are there; for as much as usual if none says otherwise."""
+        """Request a completion at the cursor if the models are loaded. `limits` replaces the usual limits."""
         if self.is_ready:
             self.asked_for = self.area.moment
             self.asking.ask(at_once=at_once, limits=limits)
@@ -149,7 +149,7 @@ class FileScreen(SparingScreen):
         self.area.focus()
 
     def place(self) -> tuple[Place, int]:
-        """Return where the cursor is, and the moment; time runs from here."""
+        """Return the cursor's place and the moment, and start the time of the first line."""
         self._asked_at, self._first_line = self._now(), ""
         return self.here, self.area.moment
 
@@ -184,7 +184,7 @@ class FileScreen(SparingScreen):
         """Draw the figures in a moment."""
         if not self._is_due and self.is_mounted:
             self._is_due = True
-            # What the engine calls knows nothing of the app; what the screen is told later does.
+            # The engine's callback runs outside the app's context; a call through the screen runs in it.
             self.call_later(self.set_timer, _DRAW, self.show_flow)
 
     def show_all(self) -> None:

@@ -56,7 +56,7 @@ class GhostArea(IndentedArea):
     """
 
     def __init__(self, text: str, filename: str, keeper: Keeper, *, id: str | None = None) -> None:  # noqa: A002
-        """Take the text, the name that tells its language, and who takes keys first."""
+        """Take the text, the filename that decides the language, and the keeper that takes keys first."""
         self._proposal = Proposal()
         self._follows = False
         self.moment = 0

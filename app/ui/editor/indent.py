@@ -39,7 +39,7 @@ class IndentedArea(CodeArea):
             self._replace_via_keyboard(blank, *self.selection)
             return
         step = "\t" if self.indent_type == "tabs" else " " * self.indent_width
-        # An empty line stays empty: white space alone in it is seen by nobody, and kept.
+        # An empty line stays empty: white space alone would be saved unseen.
         self._change_lines(lambda line: step + line if line else line)
 
     def unindent(self) -> None:

@@ -1,4 +1,4 @@
-"""The editor: a text with what might come next in it, the panel beside it, and the lines above and below."""
+"""The editor screen: a text with completions at the cursor, the panel beside it, a title above, figures below."""
 
 import time
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from models.text.fim import FimFormat, no_fim
 
 
 class EditScreen(FileScreen):
-    """One file, and one engine that proposes what might come at the cursor."""
+    """The editor screen: keys, layout and event handlers of one file."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(key.default, f"does('{key.action}')", key.label or key.help, id=name, show=bool(key.label))
@@ -103,7 +103,7 @@ class EditScreen(FileScreen):
 
     @on(TextArea.SelectionChanged)
     def _moved(self) -> None:
-        # Typing along what is proposed moves the cursor too, and what is still being said goes on.
+        # Typing along a proposal moves the cursor too, and must not cancel the running request.
         if not self.area.ghost and self.asked_for != self.area.moment:
             self.asking.call_off()
         self.show_title()

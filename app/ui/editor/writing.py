@@ -21,7 +21,7 @@ def write_whole(path: Path, data: bytes) -> None:
             _overwrite(target, data)
     except OSError as error:
         cause = f"{error.strerror or type(error).__name__}."
-        raise LocalspecError(f"{path} can't be saved.", cause=cause, hint="The text is still here.") from error
+        raise LocalspecError(f"{path} can't be saved.", cause=cause, hint="The text is still in the editor.") from error
 
 
 def write_aside(folder: Path, name: str, data: bytes) -> Path | None:
@@ -39,7 +39,7 @@ def write_aside(folder: Path, name: str, data: bytes) -> Path | None:
 
 
 def _must_stay(target: Path) -> bool:
-    """Return whether another file in its place would not be the same: it has more names, or is somebody else's."""
+    """Return whether a file must be overwritten in place: it has several names, or belongs to another user."""
     if not target.exists():
         return False
     found = target.stat()

@@ -12,7 +12,7 @@ from app.shell.safe_text import visible
 
 UNKNOWN = "-"
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-_LEVELS, _ASCII_LEVELS = "▁▂▃▄▅▆▇█", "_.-:=+*#"
+_HEIGHTS, _ASCII_HEIGHTS = "▁▂▃▄▅▆▇█", "_.-:=+*#"
 _GAP, _ASCII_GAP = "·", " "
 
 
@@ -46,8 +46,8 @@ def sparkline(
     """
     known = [value for value in values if value is not None]
     top = max(known, default=0.0) if top is None else top
-    levels, gap = (_ASCII_LEVELS, _ASCII_GAP) if ascii_only else (_LEVELS, _GAP)
-    return "".join(gap if value is None else levels[_level(value, top, len(levels) - 1)] for value in values), top
+    signs, gap = (_ASCII_HEIGHTS, _ASCII_GAP) if ascii_only else (_HEIGHTS, _GAP)
+    return "".join(gap if value is None else signs[_height(value, top, len(signs) - 1)] for value in values), top
 
 
 def buckets(values: Sequence[float | None], count: int) -> list[float | None]:
@@ -104,12 +104,12 @@ def fit(text: str, width: int) -> str:
 
 
 def shown(text: str, *, ascii_only: bool = False) -> str:
-    """Return a text of somebody else's with nothing in it that a terminal would obey, or, with ASCII alone, lack."""
+    """Return a foreign text with its control characters made visible; `ascii_only` escapes all but ASCII."""
     text = visible(text)
     return text.encode("ascii", "backslashreplace").decode() if ascii_only else text
 
 
-def _level(value: float, top: float, highest: int) -> int:
+def _height(value: float, top: float, highest: int) -> int:
     if value <= 0 or top <= 0:
         return 0
     # Rounded up: the smallest value is still above the line of those that are 0.

@@ -20,7 +20,7 @@ class Compared:
         self._plain_seconds = 0.0
         self._drafted_tokens = 0
         self._drafted_cost = 0.0
-        """Seconds of plain decoding for tokens of drafts that were priced already."""
+        """Seconds of plain decoding for drafted tokens whose cost is already fixed."""
         self._pass: float | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""What can be completed at the cursor, and how well each candidate fits; knows no widget."""
+"""Completions at the cursor and their ranking, without a widget."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Literal
 from app.chat_input.mentions import BEFORE, mention
 
 _MOST = 50
-"""Candidates that are offered; who needs more types another letter."""
+"""Candidates offered at most; another typed letter narrows them."""
 _MOST_COMPARED = 2_000
 """Candidates that are compared, of those that fit at all; with more, a key would be felt."""
 _COMMAND = re.compile(r"/(?P<name>[^\s/]*)")

@@ -90,7 +90,7 @@ class PromptHistory:
     def _store(self, text: str) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with locked(self._path.with_name(self._path.name + ".lock"), _PATIENCE):
-            # What was asked is nobody else's business: the file is private before it has content.
+            # Prompts are private: the file gets its mode before it has content.
             handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             with os.fdopen(handle, "a", encoding="utf-8") as file:
                 file.write(json.dumps({"text": storable(text)}) + "\n")

@@ -1,4 +1,4 @@
-"""What becomes of typed characters: each is in the prompt or sent, or a key of a message that the user has selected."""
+"""Routing of typed characters: to the prompt, or to the keys of a selected message."""
 
 from textual.events import Key, Paste
 
@@ -17,7 +17,7 @@ class Outgoing:
         self._coming = False
 
     def holds(self, text: str) -> bool:
-        """Tell whether a text has to stay in the prompt; one that has not is on its way."""
+        """Return whether a text must stay in the prompt; otherwise it counts as sent."""
         if is_command(text):
             return False
         if self._coming or can_not_say(self._screen):
@@ -26,7 +26,7 @@ class Outgoing:
         return False
 
     def came(self) -> None:
-        """Take note that the message has come to the chat."""
+        """Note that the chat has received the sent message."""
         self._coming = False
 
 

@@ -50,5 +50,5 @@ class PastedEscapes:
 
 
 def released(text: str) -> str:
-    """Return a pasted text with its escapes, for those who show them as signs."""
+    """Return a pasted text with its escapes restored, for widgets that show them as signs."""
     return text.replace(_HELD, _ESCAPE)

@@ -2,7 +2,7 @@
 
 Textual's own driver ends the app at a byte that is no UTF-8, reads a closed terminal over and over with a whole
 processor, and takes the SIGCONT that comes with a closed terminal's SIGHUP for the end of a pause: it then starts a
-thread that nobody ends, and the program never does. It also never learns of a new size where COLUMNS is set, and takes
+thread that never ends, nor does the program. It also never learns of a new size where COLUMNS is set, and takes
 an escape in a pasted text for a key.
 """
 
@@ -40,7 +40,7 @@ class TerminalDriver(linux_driver.LinuxDriver):
         try:
             super().run_input_thread()
         except (EOFError, OSError):
-            # Nobody gets SIGHUP by himself under nohup, or in another session than the terminal's.
+            # The kernel sends no SIGHUP under nohup, or to another session than the terminal's.
             os.kill(os.getpid(), signal.SIGHUP)
         except Exception:
             # Without this thread no key would be read again, not even the one that leaves.

@@ -17,7 +17,7 @@ from app.ui.drawing.wrapping import Line, expand, wrap
 from app.ui.transcript.look import Look
 
 MARK = "code"
-"""Key in the meta of a block's first line, for who jumps from block to block."""
+"""Key in the meta of a block's first line, for jumps from block to block."""
 _LONGEST = 30_000
 """Characters of a block that is still highlighted."""
 _PATIENCE = 1.0

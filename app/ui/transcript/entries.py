@@ -19,7 +19,7 @@ NoteKind = Literal["note", "error", "output"]
 
 
 class Sign(StrEnum):
-    """What stands beside an entry, so that nobody needs to see a colour to know whose it is."""
+    """Sign beside an entry that shows its role without colour."""
 
     USER = "┃"
     NOTE = "·"

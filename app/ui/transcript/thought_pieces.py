@@ -39,8 +39,8 @@ class ThoughtPieces:
 
     def _heading(self) -> Piece:
         if self._line is None or self._made_of != len(self._text):
-            told = f"Thought {counted(len(self._text.split()), 'word')} (/thoughts shows or hides them)"
-            self._line = Piece(self._key, self._sign, PlainBody(told, _PART), above=1, is_first=True)
+            heading = f"Thought {counted(len(self._text.split()), 'word')} (/thoughts shows or hides them)"
+            self._line = Piece(self._key, self._sign, PlainBody(heading, _PART), above=1, is_first=True)
             self._read()
         return self._line
 

@@ -199,7 +199,7 @@ async def editing(
     notices: bool = False,
     **keys: str,
 ) -> AsyncIterator[Editor]:
-    """Open a file with a text, or one that is not there, on the toy model if nobody says otherwise."""
+    """Open a file with a text, or one that is not there, by default on the toy model."""
     if text is not None:
         path.write_bytes(text.encode())
     asked = request(path.parent, theme=theme, **{name.replace("_", "."): key for name, key in keys.items()})
