@@ -1,4 +1,4 @@
-"""The keys of the chat screen, by the names they are remapped with; declared once for bindings, help and settings."""
+"""Keys of the chat screen and the editor, by their names in settings; declared once for bindings and help."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Key:
     action: str
     """The screen's action."""
     label: str = ""
-    """Word for the line of keys; "": it is not in it."""
+    """Word in the footer; "": the key is not shown there."""
 
 
 KEYS: Mapping[str, Key] = {
@@ -41,8 +41,8 @@ KEYS: Mapping[str, Key] = {
 }
 EDIT_KEYS: Mapping[str, Key] = {
     "edit.accept": Key("tab", "Accept the whole completion; else indent", "accept", "Accept"),
-    "edit.accept_word": Key("ctrl+right", "Accept the next word of it; else move one word right", "accept_word"),
-    "edit.accept_line": Key("ctrl+down,alt+right", "Accept the next line of it", "accept_line"),
+    "edit.accept_word": Key("ctrl+right", "Accept the next word; else move one word right", "accept_word"),
+    "edit.accept_line": Key("ctrl+down,alt+right", "Accept the next line", "accept_line"),
     "edit.dismiss": Key("escape", "Dismiss the completion, or close the line below", "dismiss"),
     "edit.ask": Key("f3,ctrl+@,ctrl+space", "Request a completion now", "ask", "Complete"),
     "edit.unasked": Key("f4", "Switch between completing on request and at every pause", "unasked"),
@@ -59,7 +59,7 @@ EDIT_KEYS: Mapping[str, Key] = {
 
 
 def read_keys(said: Sequence[str]) -> Mapping[str, str]:
-    """Read keys given as NAME=KEYS; raises UsageError for a name that nothing has."""
+    """Read keys given as NAME=KEYS. Raises UsageError for an unknown name or a missing key."""
     keys = {}
     for one in said:
         name, _, wanted = one.partition("=")

@@ -1,4 +1,4 @@
-"""The slash commands of the line chat: text that is a command, known or not, never reaches the model."""
+"""Slash commands of the line chat; an unknown command is an error and never reaches the model."""
 
 import re
 import sys

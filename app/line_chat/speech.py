@@ -9,7 +9,7 @@ class Speech:
     """Writes one answer while it is generated."""
 
     def __init__(self, terminal: Terminal, *, divides: bool = True) -> None:
-        """Take where to write, and whether thoughts are told apart."""
+        """Take the terminal. With `divides` thoughts are split from the answer."""
         self._terminal = terminal
         self._thoughts = Thoughts(divides=divides)
         self._thinks = False

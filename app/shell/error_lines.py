@@ -13,7 +13,7 @@ _COMMANDS = ("run", "complete")
 
 
 def asks_for_lines(arguments: Sequence[str]) -> bool:
-    """Tell whether a command line, before anything of it is read, asks such a command for JSON."""
+    """Return whether an unparsed command line asks for JSON from a command with error lines."""
     before = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "--json" in before and before[0] in _COMMANDS
 

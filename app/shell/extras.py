@@ -1,4 +1,4 @@
-"""The optional parts of localspec: what each needs, and how to get it."""
+"""Optional parts of localspec: their requirements and the command that installs them."""
 
 import re
 from importlib import metadata

@@ -1,4 +1,4 @@
-"""The bytes of what a command reads: files that flags name, and standard input; both have a limit.
+"""Bytes of a command's input, up to a limit: files named by flags, and standard input.
 
 What the bytes mean as text is decided elsewhere.
 """

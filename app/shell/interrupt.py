@@ -1,4 +1,4 @@
-"""A long measurement beside the main thread, so that Ctrl-C is heard while the other one is inside llama.cpp."""
+"""Interruptible work: it runs on a thread of its own, so that the main thread handles Ctrl-C during llama.cpp calls."""
 
 import signal
 import threading
@@ -44,7 +44,7 @@ def _run(work: Callable[[], None], done: Future[None]) -> None:
 
 @contextmanager
 def interrupts_to(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Have Ctrl-C handled otherwise for a while; where it is ignored, it stays so."""
+    """Handle Ctrl-C with `handler` during the block; if SIGINT is ignored, it stays ignored."""
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, handler)

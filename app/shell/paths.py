@@ -1,4 +1,4 @@
-"""Where localspec keeps its files on this system."""
+"""Paths of localspec's files on this system."""
 
 from pathlib import Path
 

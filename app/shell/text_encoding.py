@@ -1,4 +1,4 @@
-"""Turns the bytes of a file or a pipe into text, or says in words why they are none.
+"""Decoding of files and pipes into text, with errors that name the encoding and the byte.
 
 Owns which encodings are read: UTF-8, and UTF-16 and UTF-32 with a byte order mark. How many bytes are read is decided
 elsewhere. Line ends stay as they are.
@@ -17,7 +17,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "UTF-16BE", "utf-16-be"),
 )
 _LOOKED_AT = 4096
-"""Bytes by which UTF-16 and UTF-32 without a mark are told from other bytes."""
+"""Bytes read to detect UTF-16 and UTF-32 without a byte order mark."""
 _MOSTLY = 0.7
 """Share of NULs at one place of a unit that tells so: letters of most languages of Europe have them there."""
 

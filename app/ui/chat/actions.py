@@ -1,4 +1,4 @@
-"""What the keys of the chat screen do, by the names that `app.chat_input.keys` gives them."""
+"""Actions of the chat screen's keys, by their names in `app.chat_input.keys`."""
 
 from collections.abc import Callable, Mapping
 
@@ -14,7 +14,7 @@ from app.ui.chat.pickers import pick_draft, pick_model
 from app.ui.prompt.prompt_area import PromptArea
 
 MOMENT = 0.8
-"""Seconds after an answer in which Escape does nothing: seeing the end and taking back a key takes about half of it."""
+"""Seconds after an answer in which Escape does nothing: a user reacts to its end in about half of that."""
 
 
 def _stop(screen: ConversationScreen) -> None:
@@ -27,7 +27,7 @@ def _stop(screen: ConversationScreen) -> None:
 
 
 def _just_ended(screen: ConversationScreen) -> bool:
-    """Tell whether Escape was meant for an answer that ended by itself meanwhile."""
+    """Return whether Escape was probably meant for an answer that has just ended."""
     at_prompt = screen.prompt.has_focus_within
     return at_prompt and screen.ended_at is not None and screen.now() - screen.ended_at < MOMENT
 

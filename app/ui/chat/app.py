@@ -1,4 +1,4 @@
-"""The chat as an app: the terminal, the theme, the keys, and the way out."""
+"""The app around the chat screen: terminal, theme, keys, and leaving."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -95,7 +95,7 @@ class ChatApp(App[int]):
                 yield SystemCommand(key.help, "", partial(screen.action_does, key.action))
 
     async def on_event(self, event: Event) -> None:
-        """Let what is typed reach the prompt of the chat, in the order it was typed, wherever the focus is."""
+        """Pass typed characters to the prompt in their order, wherever the focus is."""
         if isinstance(event, Key | Paste) and not event.is_forwarded and isinstance(self.screen, ChatScreen):
             meet_typing(self.screen, event)
         await super().on_event(event)

@@ -90,7 +90,7 @@ class ChatScreen(ConversationScreen):
     @on(Prompt.Submitted)
     @survived
     def submitted(self, event: Prompt.Submitted) -> None:
-        """Take a line from the prompt: a command, or something to say to the model."""
+        """Run a command, or send a message, from the prompt."""
         self.leaving = False
         if event.recalled:
             # The text came from the history, so it no longer edits a message.
@@ -156,7 +156,7 @@ class ChatScreen(ConversationScreen):
         ACTIONS[name](self)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Give vim its redo only where the prompt takes vim's commands."""
+        """Enable vim's redo only in the prompt's normal mode."""
         if action == "redo_in_vim":
             return isinstance(self.focused, PromptArea) and self.prompt.mode == "normal"
         return super().check_action(action, parameters)
@@ -186,7 +186,7 @@ class ChatScreen(ConversationScreen):
     @on(Transcript.BranchWanted)
     @survived
     def branch_wanted(self, event: Transcript.BranchWanted) -> None:
-        """Go on to another branch of a message."""
+        """Switch to another branch of a message."""
         switch_branch(self, event.key)
 
     @on(Prompt.EditorWanted)

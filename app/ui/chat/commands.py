@@ -1,6 +1,4 @@
-"""The slash commands of the chat screen: what `app.chat_input.input_text` takes for one never reaches the model, known
-or not.
-"""
+"""Slash commands of the chat screen; an unknown command is an error and never reaches the model."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -214,7 +212,7 @@ def _count(command: str, argument: str, most: int) -> int:
 
 
 _COUNTED = {"edit": "message", "copy": "answer", "code": "code block", "explain": "round"}
-"""What the number after a command counts."""
+"""Noun that the number after a command counts."""
 _ON_OFF = ("on", "off")
 _SETTINGS = (
     "temp", "top-k", "top-p", "min-p", "repeat-penalty", "frequency-penalty", "presence-penalty", "repeat-last-n",

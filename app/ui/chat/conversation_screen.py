@@ -1,4 +1,4 @@
-"""The state of a conversation on the screen, and how it is shown: what keys, commands and engine messages work on."""
+"""Base class of the chat screen: the state of a conversation and its display, used by keys, commands and handlers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The conversation behind the chat screen: what was said, what is asked next. It knows no widget and no thread."""
+"""The conversation behind the chat screen: messages and the next question, without widgets or threads."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,7 +29,7 @@ class Dialogue:
         self.system = self._usual_system = system
 
     def clear(self) -> None:
-        """Let the next question start a new conversation."""
+        """Start a new conversation with the next question."""
         self.system = self._usual_system
         self.record.clear()
 
@@ -51,7 +51,7 @@ class Dialogue:
         return self._begin()
 
     def hear(self, message: Said | Ended) -> int | None:
-        """Take a piece of the answer; return its entry."""
+        """Record a piece of the answer and return its entry's id."""
         entry = self.record.growing
         if isinstance(message, Ended):
             self.last = message

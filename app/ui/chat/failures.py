@@ -24,12 +24,12 @@ def survived(
             if result is not None:
                 await result
         except Exception as error:
-            self.fail(told(error))
+            self.fail(localspec_error(error))
 
     return guarded
 
 
-def told(error: Exception) -> LocalspecError:
+def localspec_error(error: Exception) -> LocalspecError:
     """Return an error to show; an unexpected exception is logged with its traceback."""
     if isinstance(error, LocalspecError):
         return error

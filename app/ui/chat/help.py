@@ -1,4 +1,4 @@
-"""The help screen: every key and every command, from the declarations that make them work."""
+"""The help screen: all keys and commands, generated from their declarations."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar

@@ -18,7 +18,7 @@ from app.ui.chat.choice_lines import choice_lines
 from app.ui.chat.choices import Choice, draft_choices, model_choices
 from app.ui.chat.conversation_screen import ConversationScreen
 from app.ui.chat.conversing import is_busy
-from app.ui.chat.failures import told
+from app.ui.chat.failures import localspec_error
 from drafters.registry import parse_drafter
 from models.errors import UsageError
 
@@ -34,13 +34,13 @@ class PickerScreen(ModalScreen[str | None]):
 
     @dataclass
     class Listed(Message):
-        """What there is to choose from, and what went wrong, if anything."""
+        """The choices, and the error of the search, if any."""
 
         choices: Sequence[Choice]
         problem: str = ""
 
     def __init__(self, title: str, hint: str, choices: partial[list[Choice]]) -> None:
-        """Take the title, what may be typed instead, and what finds the choices: it may take a while."""
+        """Take the title, the placeholder of the input, and the function that finds the choices, which may be slow."""
         super().__init__()
         self._title = title
         self._hint = hint
@@ -65,7 +65,7 @@ class PickerScreen(ModalScreen[str | None]):
         try:
             listed = self.Listed(self._find())
         except Exception as error:  # one that left this thread would end the app
-            listed = self.Listed((), told(error).title)
+            listed = self.Listed((), localspec_error(error).title)
         self.post_message(listed)
 
     @on(Listed)

@@ -20,7 +20,7 @@ from app.history.search import search
 from app.history.store import Store
 from app.shell.paths import conversations_file
 from app.shell.safe_text import one_line
-from app.ui.chat.failures import told
+from app.ui.chat.failures import localspec_error
 from models.system.counted import counted
 
 _KEYS = "Enter continues the conversation, Escape closes"
@@ -41,7 +41,7 @@ class SessionScreen(ModalScreen[str | None]):
         """A search is over."""
 
         def __init__(self, words: str, options: Sequence[tuple[str, Table]], problem: str) -> None:
-            """Take what was searched for, id and text of each line, and what went wrong, if anything."""
+            """Take the searched words, id and text of each line, and the error of the search, if any."""
             super().__init__()
             self.words = words
             self.options = options
@@ -102,7 +102,7 @@ class SessionScreen(ModalScreen[str | None]):
             found: Sequence[Summary | Hit] = search(store, words, _MOST) if words.strip() else store.latest(_MOST)
             options, problem = _lines(found), ""
         except Exception as error:  # one that left this thread would end the app
-            options, problem = [], told(error).title
+            options, problem = [], localspec_error(error).title
         finally:
             store.close()
         self.post_message(self.Found(words, options, problem))

@@ -12,7 +12,7 @@ from app.engine.decoding.origins import Origin
 
 
 class Palette(StrEnum):
-    """What colours a screen has to offer."""
+    """The colours available on a screen."""
 
     DARK = "dark"
     LIGHT = "light"

@@ -27,7 +27,7 @@ Action = Callable[[FileScreen], bool]
 
 
 def save(screen: FileScreen, then: Then = lambda: None, **over: bool) -> None:
-    """Save the text, and then do something more; asks about what `TextFile.save` writes over only when told to."""
+    """Save the text and then call `then`; `over` holds the permissions of `TextFile.save` to overwrite."""
     try:
         screen.file = screen.file.save(screen.area.text, **over)
         screen.area.keep()

@@ -1,4 +1,4 @@
-"""The editor as an app: the terminal, the theme, the keys, and the way out."""
+"""The app around the editor: terminal, theme, keys, and leaving."""
 
 import time
 from collections.abc import Callable
@@ -58,11 +58,11 @@ class EditApp(App[int]):
         limits: Limits = QUICK,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take a file, line and column to begin at, what makes the engine, how to look, how much to ask, a clock."""
+        """Open a file at a line and column, both from 0. `limits` bounds an unasked completion; `now` is a clock."""
         super().__init__(driver_class=driver_class())
         self.editor = EditScreen(file, cursor, make_engine, limits, now)
         self.unsaved: bytes | None = None
-        """What would be lost, where the person could not be asked."""
+        """Unsaved bytes after an end without a question to the user."""
         self.theme = theme_for(settings.theme)
         self.set_keymap(settings.keys)
 
@@ -72,7 +72,7 @@ class EditApp(App[int]):
         leave_at_signals(self.exit)
 
     async def on_unmount(self) -> None:
-        """Take note of what was not saved, and call off what is asked."""
+        """Keep the unsaved bytes, and cancel the running request."""
         self.unsaved = self.editor.unsaved
         await self.editor.asking.close()
 
@@ -121,7 +121,7 @@ def run_editor(request: Request, named: str) -> int:
 
 
 def engine_for(request: Request, flow: Flow, changed: Callable[[], object]) -> Engine:
-    """Return the engine of a request. It updates a flow and calls `drawn` after each update."""
+    """Return the engine of a request. It updates a flow and calls `changed` after each update."""
     async_engine = WatchedEngine(request.plan, flow, time.monotonic, changed)
     asked = request.settings
     settings = CompletionSettings(
@@ -143,8 +143,8 @@ def _check_fills_in(plan: LoadPlan) -> None:
 
 
 def _keep_unsaved(unsaved: bytes | None, path: Path) -> str:
-    """Write what was not saved to another file; return what is to be told of it, "" for nothing."""
+    """Write unsaved bytes to another file, and return a note about it; "": nothing was unsaved."""
     if unsaved is None:
         return ""
     kept = write_aside(state_folder() / "unsaved", path.name, unsaved)
-    return f"what was not saved of {path} is in {kept}" if kept else f"{path} was not saved"
+    return f"the unsaved changes of {path} are in {kept}" if kept else f"{path} was not saved"

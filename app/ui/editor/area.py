@@ -1,4 +1,4 @@
-"""A text area for code, as quick in a long text as in a short one: a key costs the rows that it changes."""
+"""A text area for code whose cost per key depends on changed rows, not on the text's length."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import islice
@@ -41,7 +41,7 @@ class CodeArea(TextArea):
         self._set_document(text, None)
 
     def action_go_to_end(self, last: bool, select: bool = False) -> None:
-        """Go to the beginning of the text, or after its `last` character."""
+        """Move the cursor to the start of the text, or with `last` to its end."""
         self.move_cursor(self.document.end if last else (0, 0), select=select)
 
     @property
@@ -51,12 +51,12 @@ class CodeArea(TextArea):
         return self.document.lines != self._kept
 
     def keep(self) -> None:
-        """Take note that the text as it is now is kept elsewhere."""
+        """Note that the text as it is now is kept elsewhere."""
         self._kept = [*self.document.lines]
 
     @property
     def limits(self) -> Sequence[str]:
-        """What is left undone because the text is so long, or a line of it so wide, in words."""
+        """Limits on colours and brackets that apply to this text, in words."""
         said = []
         if self.virtual_size.width > COLOURED:
             said.append(f"Only the first {COLOURED:,} characters of a line are coloured.")

@@ -1,4 +1,4 @@
-"""The colours of code in the editor: worked out line by line, as far down as is looked at, and anew after an edit."""
+"""Syntax colours of the editor, computed line by line down to the last line shown, and again after an edit."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""What the editor asks, and its page of keys."""
+"""Dialogs of the editor: questions with a few answers, and the page of keys."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -31,7 +31,7 @@ class QuestionScreen(ModalScreen[str | None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Stay", id="question.close")]
 
     def __init__(self, question: str, answers: Mapping[str, str]) -> None:
-        """Take a question, and the words for each answer by its name."""
+        """Take a question, and the label of each answer by its name."""
         super().__init__()
         self._question = question
         self._answers = answers

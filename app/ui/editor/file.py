@@ -1,4 +1,4 @@
-r"""A text file as the editor takes it in and gives it back: what was not changed stays as it was, to the byte.
+r"""A text file in the editor: read, edited, and saved with unchanged parts identical to the byte.
 
 The editor knows lines that end in "\n" alone, and nothing that a terminal would obey: a control character is shown as
 a sign, and is itself again in the file.
@@ -38,9 +38,9 @@ class TextFile:
     line_end: str = "\n"
     bom: bool = False
     signs: Mapping[str, str] = field(default_factory=dict)
-    """What is shown in place of each control character of the file."""
+    """Display sign of each control character in the file."""
     known: bytes | None = None
-    """What is on the disk, as far as is known; None: nothing."""
+    """Bytes last read from or written to the disk; None: the file does not exist."""
     is_protected: bool = False
     """Whether it was read-only when it was read."""
 
@@ -194,7 +194,7 @@ def _check_unchanged(path: Path, known: Sequence[bytes | None]) -> None:
     size = _size(path)
     if size is None and None not in known:
         raise VanishedError(path)
-    # What has become too large to be read is told by its size.
+    # The size alone shows a change of a file that is too large to read.
     is_known = size in [None if one is None else len(one) for one in known]
     if not is_known or (size is not None and _contents(path) not in known):
         raise ChangedOnDiskError(path)
@@ -202,7 +202,7 @@ def _check_unchanged(path: Path, known: Sequence[bytes | None]) -> None:
 
 def _size(path: Path) -> int | None:
     """Return how many bytes a file has; None where there is none."""
-    with _told(path):
+    with _reading(path):
         if not path.exists():
             return None
         if not path.is_file():
@@ -211,13 +211,13 @@ def _size(path: Path) -> int | None:
 
 
 def _contents(path: Path) -> bytes:
-    with _told(path):
+    with _reading(path):
         # What grew beyond the limit while it was edited can still be saved.
         return read_regular(path, 4 * LARGEST)
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The state of a file in the editor, and how it is shown: what the keys of the editor work on."""
+"""Base class of the editor screen: the state of a file and its display, used by the keys."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from app.complete.completer import Completer, Completion
 from app.complete.place import Place
 from app.complete.settings import Limits
 from app.engine.runtime.async_engine import AsyncEngine
-from app.ui.chat.failures import told
+from app.ui.chat.failures import localspec_error
 from app.ui.chat.key_pages import bound_keys
 from app.ui.drawing.sparing_screen import SparingScreen
 from app.ui.editor.asking import QUICK, Asking
@@ -104,7 +104,7 @@ class FileScreen(SparingScreen):
 
     @property
     def name_for_model(self) -> str:
-        """The file's name as the model is told it, and by which the completer knows the document."""
+        """The file's path, as sent to the model and used by the completer."""
         return str(self.file.path)
 
     @property
@@ -139,12 +139,12 @@ class FileScreen(SparingScreen):
             self.asking.ask(at_once=at_once, limits=limits)
 
     def go(self, line: int, column: int) -> None:
-        """Go to a place, or to the nearest there is."""
+        """Move the cursor to a place, or to the nearest one in the text."""
         self.area.move_cursor(self.area.clamp_visitable((line, column)), center=True)
         self.show_all()
 
     def close_line(self) -> None:
-        """Go back to the text."""
+        """Close the line, and focus the text."""
         self.wanted.display = False
         self.area.focus()
 
@@ -168,7 +168,7 @@ class FileScreen(SparingScreen):
 
     def failed(self, error: Exception) -> None:
         """Show what failed."""
-        self.tell(told(error).title)
+        self.tell(localspec_error(error).title)
 
     def fail(self, error: LocalspecError) -> None:
         """Show what failed, why, and what to do."""

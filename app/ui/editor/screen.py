@@ -12,7 +12,7 @@ from textual.widgets import Footer, TextArea
 
 from app.chat_input.keys import EDIT_KEYS
 from app.complete.settings import Limits
-from app.ui.chat.failures import survived, told
+from app.ui.chat.failures import localspec_error, survived
 from app.ui.editor.actions import ACTIONS
 from app.ui.editor.asking import QUICK
 from app.ui.editor.file import TextFile
@@ -69,7 +69,7 @@ class EditScreen(FileScreen):
             if not await self.async_engine.look(lambda worker: FimFormat.of(worker.vocab) is not None):
                 raise no_fim(ready.model)
         except Exception as error:
-            self.failure = told(error)
+            self.failure = localspec_error(error)
             self.app.exit(self.failure.exit_code)
             return
         self.flow.ready(ready)
@@ -90,7 +90,7 @@ class EditScreen(FileScreen):
         ACTIONS[name](self)
 
     def on_resize(self) -> None:
-        """Give the panel and the keys room, or take it away."""
+        """Lay out the screen at its new size."""
         self.lay_out()
 
     @on(TextArea.Changed)

@@ -1,4 +1,4 @@
-"""Numbers drawn in text: bars, sparklines and meters, in eighths of a character or in ASCII, and figures in words.
+"""Numbers as text: bars, sparklines and meters in eighths of a character or in ASCII, and formatted figures.
 
 `None` stands for a number that is not known; it is drawn as such, never as 0.
 """
@@ -64,7 +64,7 @@ def bucket_of(index: int, size: int, count: int) -> int:
 
 
 def percent(share: float | None) -> str:
-    """Return a share in percent; what is not all of it is never called 100%, nor what is not nothing 0%."""
+    """Return a share in percent; only 1 is written 100%, and only 0 is written 0%."""
     if share is None:
         return UNKNOWN
     if 0 < share < 0.01:
@@ -73,7 +73,7 @@ def percent(share: float | None) -> str:
 
 
 def probability(value: float) -> str:
-    """Return a probability with three digits; only what is nothing, or all, is written 0 or 1."""
+    """Return a probability with three digits; only 0 and 1 are written 0 and 1."""
     if value in (0, 1):
         return f"{value:g}"
     if not 0.0005 <= value <= 0.9995:

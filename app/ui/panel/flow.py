@@ -77,7 +77,7 @@ class Flow:
         self.running = False
         """Whether an answer is being given."""
         self.loading: tuple[str, float | None] | None = None
-        """What is being loaded, and the share of it that is done; see `app.engine.runtime.load.Progress`."""
+        """File being loaded, and the share done, 0 to 1; see `app.engine.runtime.load.Progress`."""
         self.reading: Reading | None = None
         """How much of the prompt is read; None: no prompt is being read."""
         self.finish: Finish | None = None
@@ -136,12 +136,12 @@ class Flow:
         self.running = True
 
     def idle(self) -> None:
-        """Take note that the engine waits."""
+        """Mark the engine as idle."""
         self.running = False
         self.loading = self.reading = None
 
     def hear(self, message: Said | Watched | Ended, now: float) -> None:
-        """Take in a message about the running answer, at a time in seconds."""
+        """Add a message about the running answer, at time `now` in seconds."""
         if isinstance(message, Said):
             self._on_round(message.round)
         elif isinstance(message, Watched):

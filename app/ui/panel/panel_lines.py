@@ -1,4 +1,4 @@
-"""The figures of speculation as lines of a given width: what the panel shows."""
+"""Lines of the panel at a given width."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ _TITLE, _MINOR = "bold", "dim"
 
 
 def panel_lines(flow: Flow, width: int, colours: Palette, *, ascii_only: bool = False) -> list[Content]:
-    """Return what there is to show of a flow, section by section with an empty line between two."""
+    """Return the sections of a flow as lines, with an empty line between two sections."""
     page = _Page(flow, width, colours, ascii_only)
     speculation = (page.speed, page.acceptance, page.rounds, page.length, page.time, page.sources, page.pauses)
     drawn = [list(section()) for section in (*speculation, page.room, page.origins)]

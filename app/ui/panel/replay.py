@@ -1,4 +1,4 @@
-"""A finished answer, stepped through round by round."""
+"""The replay screen: a finished answer, one round at a time."""
 
 from collections.abc import Callable
 from typing import ClassVar, Protocol
@@ -44,7 +44,7 @@ class ReplayView(Widget):
     """
 
     def __init__(self, page: ReplayPage, *, ascii_only: bool) -> None:
-        """Take what draws the rounds."""
+        """Take the page that draws the rounds."""
         super().__init__()
         self._page = page
         self._ascii = ascii_only
@@ -93,7 +93,7 @@ class ReplayScreen(Screen[None]):
         yield Footer(compact=True, show_command_palette=False)
 
     def on_resize(self) -> None:
-        """Give the keys a line where there is one to spare."""
+        """Show the keys if there is a line to spare."""
         self.query_one(Footer).display = self.size.height >= _FOOTER_FROM
 
     @property

@@ -33,14 +33,14 @@ _TABLE_FROM = 8
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a page may be drawn with."""
+    """Colours and characters available to a page."""
 
     colours: Palette = Palette.NONE
     ascii_only: bool = False
 
     @property
     def encoding(self) -> str:
-        """What tokens are spelled in."""
+        """Encoding in which tokens are spelled."""
         return "ascii" if self.ascii_only else "utf-8"
 
 

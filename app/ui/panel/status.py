@@ -1,4 +1,4 @@
-"""One line with what matters most of the figures: what does not fit is left out, the least important first."""
+"""The status line: state and figures by importance, as many as fit."""
 
 from rich.cells import cell_len
 from rich.text import Text

@@ -1,4 +1,4 @@
-"""The user's own editor on a text of the chat."""
+"""Editing of the prompt in the user's own editor."""
 
 import os
 import shlex
@@ -24,7 +24,7 @@ class EditorFailedError(LocalspecError):
     """An editor ended with an error code."""
 
     def __init__(self, name: str, code: int, written: str) -> None:
-        """Take the text that it left, "" where that is not another one."""
+        """Take the text that the editor left; "": unchanged."""
         hint = "Up brings back the text from the editor." if written else "Try it again."
         super().__init__(f"{name} failed, so the prompt stays as it was.", cause=f"Its exit code is {code}.", hint=hint)
         self.written = written

@@ -31,7 +31,7 @@ class Outgoing:
 
 
 def meet_typing(screen: ConversationScreen, event: Key | Paste) -> None:
-    """Give the prompt the focus for what is typed, unless it is a key of the message that is selected."""
+    """Focus the prompt for typed text, unless the key belongs to a selected message."""
     if isinstance(screen.focused, PromptArea) or not (isinstance(event, Paste) or event.is_printable):
         return
     bound = screen.active_bindings.get(event.key) if isinstance(event, Key) else None

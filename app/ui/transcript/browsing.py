@@ -53,7 +53,7 @@ class Browsing(TranscriptView, can_focus=True):
     thoughts: reactive[bool] = reactive(default=False, init=False, repaint=False)
     """Whether what was thought before an answer is shown when the answer is there."""
     greeting: reactive[str] = reactive("", init=False, repaint=False)
-    """What stands there, above any notes, while nothing was said."""
+    """Text shown above the notes while there is no message."""
     selected: reactive[int | None] = reactive(None, init=False, repaint=False)
     """Key of the message that the keys are about; None: none is selected."""
 

@@ -1,4 +1,4 @@
-"""The thoughts before an answer: seen while they come, and afterwards as one line, or whole."""
+"""Thoughts before an answer: shown while generated, afterwards folded into one line or shown whole."""
 
 from app.shell.safe_text import shown
 from app.ui.transcript.bodies import PlainBody
@@ -28,7 +28,7 @@ class ThoughtPieces:
         return bool(self._text)
 
     def append(self, text: str) -> None:
-        """Take more of them."""
+        """Append text to the thoughts."""
         self._text += text
 
     def pieces(self, *, whole: bool) -> list[Piece]:

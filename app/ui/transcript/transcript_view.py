@@ -1,4 +1,4 @@
-"""A long text on the screen, drawn line by line: only what is seen is drawn, and what is read stays where it is."""
+"""A view of a long transcript: only visible lines are drawn, and the reading position stays in place."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -98,7 +98,7 @@ class TranscriptView(LineView, can_focus=True):
         self._following = self._top >= self.max_scroll_y
 
     def follow(self) -> None:
-        """Go to the end, and stay there."""
+        """Scroll to the end, and follow it."""
         self._following = True
         self.touch()
 
