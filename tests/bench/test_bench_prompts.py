@@ -94,7 +94,7 @@ def test_a_file_that_is_not_there_or_empty_or_no_text(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has no prompts"):
         read_prompts(file_of(tmp_path, ""))
     (tmp_path / "mine.jsonl").write_bytes(b"caf\xe9")
-    with pytest.raises(UsageError, match=r"mine\.jsonl is no UTF-8") as failure:
+    with pytest.raises(UsageError, match=r"mine\.jsonl is not UTF-8") as failure:
         read_prompts(str(tmp_path / "mine.jsonl"))
     assert "iconv -f ISO-8859-1" in failure.value.hint
 

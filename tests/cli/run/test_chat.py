@@ -110,7 +110,7 @@ def test_regen_answers_anew_and_undo_forgets(chat: Terminal) -> None:
     chat.ready(2)
     assert chat.text.count("30 tokens") == 2
     chat.type("/undo\n")
-    chat.wait_for("Forgot the last turn.")
+    chat.wait_for("Removed the last message and its answer.")
     chat.type("/regen\n")
     chat.wait_for("There is no message yet.")
 
@@ -133,7 +133,7 @@ def test_the_drafter_changes_in_mid_chat_and_a_bad_one_leaves_the_old(tmp_path: 
     chat = Terminal(tmp_path, "toy", "-n", "30", "--seed", "1", "--no-adapt")
     chat.ready(0)
     chat.type("/draft model:toy\n")
-    chat.wait_for("Drafter: model:toy-0, 3 tokens per round.")
+    chat.wait_for("Drafter: model:toy-0, 3 draft tokens per round.")
     chat.type("/draft nope.gguf\n")
     chat.wait_for("no file nope.gguf")
     chat.type("/draft\n")

@@ -412,7 +412,7 @@ def test_a_known_key_without_a_value_is_not_taken_for_a_wrong_name(tmp_path: Pat
     done = localspec_here("run", "toy", "hi", "--key", "chat.panel=", home=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "--key chat.panel= can't be used." in done.stderr
-    assert "It is NAME=KEY,KEY" in done.stderr
+    assert "Write NAME=KEY,KEY" in done.stderr
     assert "Did you mean" not in done.stderr
 
 

@@ -37,7 +37,7 @@ from models.errors import LocalspecError
 @pytest.fixture(autouse=True)
 def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     own_folders(monkeypatch, tmp_path)
-    # Nobody waits seconds for a lock that is not given back.
+    # No wait of seconds for a lock that is never released.
     monkeypatch.setattr("app.history.database._PATIENCE", 0.2)
 
 

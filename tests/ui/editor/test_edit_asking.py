@@ -1,4 +1,4 @@
-"""When the editor asks: the newest question alone, and whoever it was asked for hears what came of it."""
+"""When the editor asks: only the newest request runs, and its listener gets the result."""
 
 import asyncio
 from collections.abc import Callable
