@@ -4,10 +4,12 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from textwrap import fill
 
 from app.chat_input.settings import draft_length_text, setting_values, with_setting
 from app.history.chat_commands import save_conversation, saved_conversations
 from app.line_chat.chat import Chat
+from app.manual.pages import TOPICS, page_of
 from app.wording.explanation import explanation_text
 from app.wording.report import table
 from app.wording.walk_text import walk_text
@@ -43,11 +45,18 @@ def run_command(chat: Chat, line: str) -> None:
 
 _TYPING = (
     '  A line that ends in \\ continues on the next; """ begins and ends a longer text. Ctrl-D ends both.\n'
-    "  Ctrl-C stops an answer and keeps its text; twice, it leaves."
+    "  Ctrl-C stops an answer and keeps its text; twice, it leaves.\n"
+    + fill(f"Topics of the manual: {', '.join(TOPICS)}.", 80, initial_indent="  ", subsequent_indent="  ")
 )
 
 
-def _help(chat: Chat, _: str) -> None:
+def _help(chat: Chat, topic: str) -> None:
+    if topic:
+        # Late: rich takes a while to import, and most chats show no page.
+        from app.manual.rendering import for_stream
+
+        chat.terminal.show(for_stream(page_of(topic).text, sys.stderr).rstrip())
+        return
     rows = [f"  {'/' + name + ' ' + command.argument:<24}{command.help}" for name, command in COMMANDS.items()]
     chat.terminal.show("\n".join([*rows, _TYPING]))
 
@@ -124,7 +133,7 @@ def _quit(_: Chat, __: str) -> None:
 
 
 COMMANDS = {
-    "help": Command(_help, "", "show this help"),
+    "help": Command(_help, "[TOPIC]", "show this help, or a page of the manual: /help drafting"),
     "new": Command(_new, "", "start a new conversation"),
     "regen": Command(_regen, "", "answer the last message again, with the next seed"),
     "undo": Command(_undo, "", "forget the last message and its answer"),

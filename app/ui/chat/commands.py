@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from app.chat_input.settings import setting_values, with_setting
 from app.chat_input.themes import THEMES
 from app.history.chat_commands import save_conversation, saved_conversations
+from app.manual.pages import TOPICS, page_of
 from app.ui.chat.conversing import (
     copy,
     edit,
@@ -23,6 +24,7 @@ from app.ui.chat.conversing import (
     undo,
 )
 from app.ui.chat.help import show_help
+from app.ui.chat.manual_page import show_page
 from app.ui.chat.pickers import change_draft, change_model, change_strict, pick_draft, pick_model
 from app.wording.report import table
 from drafters.registry import HELP as DRAFTERS
@@ -61,6 +63,7 @@ def run_command(screen: "ChatScreen", line: str) -> None:
 def complete_argument(command: str, partial: str) -> Sequence[str]:
     """Return what the argument of a command can be."""
     known: dict[str, Sequence[str]] = {
+        "help": TOPICS,
         "draft": ("auto", "suffix", "lookup", "off"),
         "theme": tuple(THEMES),
         "set": (*_SETTINGS, *(f"accept {rule}" for rule in Accept), *(f"think {it}" for it in Effort), "form off"),
@@ -68,6 +71,13 @@ def complete_argument(command: str, partial: str) -> Sequence[str]:
         "strict": _ON_OFF,
     }
     return [value for value in known.get(command, ()) if value.startswith(partial)]
+
+
+def _help(screen: "ChatScreen", topic: str) -> None:
+    if topic:
+        show_page(screen.app, page_of(topic))
+    else:
+        show_help(screen.app)
 
 
 def _edit(screen: "ChatScreen", argument: str) -> None:
@@ -211,7 +221,7 @@ _SETTINGS = (
     "seed", "draft-max", "predict", "accept", "think", "form off",
 )  # fmt: skip
 COMMANDS: Mapping[str, Command] = {
-    "help": Command(lambda screen, _: show_help(screen.app), "", "all keys and commands"),
+    "help": Command(_help, "[TOPIC]", "all keys and commands, or a page of the manual"),
     "new": Command(lambda screen, _: new_conversation(screen), "", "start a new conversation"),
     "regen": Command(lambda screen, _: regenerate(screen), "", "answer the last message again, with the next seed"),
     "undo": Command(lambda screen, _: undo(screen), "", "forget the last message and its answer"),
