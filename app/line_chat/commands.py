@@ -9,7 +9,7 @@ from textwrap import fill
 from app.chat_input.settings import draft_length_text, setting_values, with_setting
 from app.history.chat_commands import save_conversation, saved_conversations
 from app.line_chat.chat import Chat
-from app.manual.pages import TOPICS, page_of
+from app.manual.pages import TOPICS, for_stream, page_of
 from app.wording.explanation import explanation_text
 from app.wording.report import table
 from app.wording.walk_text import walk_text
@@ -52,10 +52,7 @@ _TYPING = (
 
 def _help(chat: Chat, topic: str) -> None:
     if topic:
-        # Late: rich takes a while to import, and most chats show no page.
-        from app.manual.rendering import for_stream
-
-        chat.terminal.show(for_stream(page_of(topic).text, sys.stderr).rstrip())
+        chat.terminal.show(for_stream(page_of(topic).plain, sys.stderr, "/help").rstrip())
         return
     rows = [f"  {'/' + name + ' ' + command.argument:<24}{command.help}" for name, command in COMMANDS.items()]
     chat.terminal.show("\n".join([*rows, _TYPING]))

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from app.manual.pages import TOPICS, nearest, page_of, topic_list, topic_of
-from app.manual.rendering import for_stream
+from app.manual.pages import TOPICS, for_stream, nearest, page_of, topic_list, topic_of
 from models.errors import UsageError
 
 _MORE = "\n`localspec help TOPIC` shows a page; `localspec help COMMAND` shows the flags of a command.\n"
@@ -18,13 +17,13 @@ def show_help(words: Sequence[str], root: click.Context) -> None:
     if not words:
         _show(topic_list() + _MORE)
     elif len(words) == 1 and topic_of(words[0]):
-        _show(page_of(words[0]).text)
+        _show(page_of(words[0]).plain)
     else:
         click.echo(_command_help(words, root))
 
 
 def _show(text: str) -> None:
-    text = for_stream(text)
+    text = for_stream(text, sys.stdout, "localspec help")
     if sys.stdout.isatty() and text.count("\n") >= shutil.get_terminal_size().lines:
         click.echo_via_pager(text)
     else:

@@ -1,5 +1,7 @@
 """The command `help`, with its completion; what it shows is imported when it runs."""
 
+from collections.abc import Mapping
+
 import click
 from click.shell_completion import CompletionItem
 
@@ -16,6 +18,9 @@ _HELP = """Show the topics of the manual, one page of it, or the flags of a comm
 On a terminal a page is drawn in its width, and a long one is shown in $PAGER, or in `less`. In a pipe it is plain
 Markdown. The manual is part of localspec and needs no network.
 """
+
+
+_NO_COMMANDS = click.Command("")
 
 
 class _HelpWord(click.ParamType[str]):
@@ -40,11 +45,11 @@ class _HelpWord(click.ParamType[str]):
             ]
         group = root.command
         for word in before:
-            group = _commands(group).get(word, group)
+            group = _commands(group).get(word, _NO_COMMANDS)
         return [CompletionItem(name) for name in _commands(group) if name.startswith(incomplete)]
 
 
-def _commands(group: click.Command) -> dict[str, click.Command]:
+def _commands(group: click.Command) -> Mapping[str, click.Command]:
     return group.commands if isinstance(group, click.Group) else {}
 
 

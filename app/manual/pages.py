@@ -1,8 +1,11 @@
 """Find pages of the manual by topic. Reads files of this folder and imports nothing heavy."""
 
+import re
+import shutil
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TextIO
 
 from models.errors import UsageError
 
@@ -14,6 +17,9 @@ TOPICS = (
 _FOLDER = Path(__file__).parent
 _SIMILAR = 0.55
 """How similar a mistyped topic has to be to the one that is offered, from 0 to 1."""
+_MARK = re.compile(r"^<!--.*?-->\n\n?", re.MULTILINE | re.DOTALL)
+_MOST_COLUMNS = 100
+"""A line of text that is wider is hard to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,11 @@ class Page:
     def summary(self) -> str:
         """The line below the heading."""
         return self.text.split("\n", 3)[2]
+
+    @property
+    def plain(self) -> str:
+        """The text without the marks of its tables and of its commands, which are for tests."""
+        return _MARK.sub("", self.text)
 
 
 def page_of(topic: str) -> Page:
@@ -58,3 +69,16 @@ def topic_list() -> str:
     """Return the list of topics as Markdown, with the summary of each."""
     lines = (f"- `{page.topic}`: {page.summary}" for page in map(page_of, TOPICS))
     return "\n".join(["# The manual of localspec", "", *lines, ""])
+
+
+def for_stream(text: str, stream: TextIO, command: str) -> str:
+    """Return a page as a stream wants it: drawn for a terminal, plain Markdown for a file or a pipe.
+
+    `command` is what shows a page there, without its topic.
+    """
+    if not stream.isatty():
+        return text
+    # Late: rich takes a third of a second to import, and a pipe needs none of it.
+    from app.manual.rendering import drawn
+
+    return drawn(text, min(_MOST_COLUMNS, shutil.get_terminal_size().columns), command)

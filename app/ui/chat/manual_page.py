@@ -31,7 +31,7 @@ class ManualScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """Lay out the page."""
         with VerticalScroll(classes="dialog", id="manual"):
-            yield Static(manual_markdown(self.page.text))
+            yield Static(manual_markdown(self.page.plain, "/help"))
 
     def on_mount(self) -> None:
         """Let the keys scroll."""
