@@ -7,7 +7,6 @@ from click.shell_completion import CompletionItem
 
 from app.manual.pages import TOPICS, page_of
 
-
 _HELP = """Show the topics of the manual, one page of it, or the flags of a command.
 
 \b

@@ -88,7 +88,8 @@ def parsed(words: list[str]) -> None:
     """Parse the flags of a command without running it; raises click.UsageError for a flag that is not there."""
     command, rest, context = command_line, list(words), click.Context(command_line, info_name="localspec")
     while isinstance(command, click.Group):
-        assert rest and rest[0] in command.commands, f"there is no command {' '.join(words)}"
+        assert rest[:1] != [], f"no command is named: {words}"
+        assert rest[0] in command.commands, f"there is no command {rest[0]}"
         command = command.commands[rest.pop(0)]
         context = click.Context(command, info_name=command.name, parent=context)
     command.make_parser(context).parse_args(rest)

@@ -85,7 +85,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def broken_links(page: Path) -> list[str]:
-    """Return the links of a page that lead to no file, or to no heading of it; those to the network are not followed."""
+    """Return the links of a page that lead to no file, or to no heading of it; web addresses are not followed."""
     text, broken = page.read_text(encoding="utf-8"), []
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
         if link.startswith(("http://", "https://")):
