@@ -39,9 +39,7 @@ def test_a_page_begins_with_its_title_and_one_line_that_sums_it_up(topic: str) -
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
 def test_the_tables_are_those_of_the_commands(page: Path) -> None:
-    assert page.read_text(encoding="utf-8") == written(page), (
-        "run: PYTHONPATH=. python tests/support/tools/manual_tables.py"
-    )
+    assert page.read_text(encoding="utf-8") == written(page), "run: python tests/support/run.py manual_tables"
 
 
 def manual_text() -> str:
@@ -97,7 +95,7 @@ def broken_links(page: Path) -> list[str]:
     return broken
 
 
-@pytest.mark.parametrize("page", [*documents(), ROOT / ".github" / "CONTRIBUTING.md"], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", documents(), ids=lambda page: page.stem)
 def test_links_lead_somewhere(page: Path) -> None:
     assert broken_links(page) == []
 
@@ -106,6 +104,22 @@ def test_a_link_that_leads_nowhere_is_seen(tmp_path: Path) -> None:
     page = tmp_path / "a.md"
     page.write_text("# One\n\n[a](b.md) [b](#one) [c](#two) [d](https://example.org)\n")
     assert broken_links(page) == ["b.md", "#two"]
+
+
+def lost_paths(text: str) -> list[str]:
+    """Return what a text calls a file or folder of the repository, and is none."""
+    named = re.findall(r"(?<![\w/.-])((?:app|models|drafters|tests)/[\w./-]*\w/?)", text)
+    return [path for path in named if "NAME" not in path and not (ROOT / path).exists()]
+
+
+@pytest.mark.parametrize("page", documents(), ids=lambda page: page.stem)
+def test_files_that_are_named_exist(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert lost_paths(text) == []
+
+
+def test_a_file_that_is_gone_is_seen() -> None:
+    assert lost_paths("`app/gone.py`, `models/toy.py` and ../models/gone.py") == ["app/gone.py"]
 
 
 def unmeasured(text: str) -> list[str]:
@@ -143,7 +157,7 @@ def test_lines_of_code_fit_the_terminal(page: Path) -> None:
     long = []
     for kind, code in re.findall(r"```(\w+)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
         most = SHELL_COLUMNS if kind == "sh" else BLOCK_COLUMNS
-        long += [line for line in code.splitlines() if len(line) > most and page.name != "README.md"]
+        long += [line for line in code.splitlines() if len(line) > most and page.parent == MANUAL]
     assert long == []
 
 

@@ -1,8 +1,8 @@
 """Write the tables of flags and of slash commands in the manual from the declarations that make them work.
 
-`PYTHONPATH=. python tests/support/tools/manual_tables.py` writes them anew; a test compares them. A table stands
-between two marks in a page: `<!-- flags of run -->` and `<!-- end of flags -->`, or `<!-- commands of the chat screen -->`
-and `<!-- end of commands -->`.
+`python tests/support/run.py manual_tables` writes them anew; a test compares them. A table stands between two marks in
+a page: `<!-- flags of run -->` and `<!-- end of flags -->`, or `<!-- commands of the line chat -->` and
+`<!-- end of commands -->`.
 """
 
 import re

@@ -11,6 +11,7 @@ MARKS = {
     "needs a model": "names a model of one's own",
     "needs the network": "downloads",
     "changes the machine": "installs or removes something",
+    "for developers": "runs a tool that has tests of its own",
 }
 """What a block is marked with that no test runs, and why; the mark is an HTML comment on the line before it."""
 _BLOCK = re.compile(r"(?:<!-- ([a-z ]+) -->\n *)?```sh\n(.*?)```", re.DOTALL)
@@ -41,12 +42,12 @@ class Block:
 
 
 def documents() -> list[Path]:
-    """Return the pages of the manual, and the README."""
-    return [*pages(), ROOT / "README.md"]
+    """Return the pages of the manual, the README and CONTRIBUTING."""
+    return [*pages(), ROOT / "README.md", ROOT / ".github" / "CONTRIBUTING.md"]
 
 
 def blocks() -> list[Block]:
-    """Return every block of shell commands in the manual and the README."""
+    """Return every block of shell commands in these documents."""
     return [
         Block(page, mark, text)
         for page in documents()
