@@ -144,14 +144,14 @@ class DraftModel:
         while len(said.tokens) < limit and not self._is_end(said.tokens[-1]) and goes_on(tuple(said.confidence)):
             said.force(self._sampler, context, limit - 1)
             row = self.model.decode(said.tokens[self.model.length - len(view) :], rows=1)[0, : self._shared]
-            if not said.guess(self._sampler, row, context):
+            if not said.proposal(self._sampler, row, context):
                 break
         return said.draft(self.name)
 
     def accept(self, emitted: Sequence[int], accepted: int) -> None:
         """Keep the guesses that came true, and take the others out of the cache."""
-        guesses_in_cache = self.model.length - len(self._cached)
-        self._cached += emitted[: min(accepted, guesses_in_cache)]
+        proposals_in_cache = self.model.length - len(self._cached)
+        self._cached += emitted[: min(accepted, proposals_in_cache)]
         self.model.rewind(len(self._cached))
 
     def close(self) -> None:
@@ -204,7 +204,7 @@ class DraftModel:
         """Return this model's own guesses up to the first that differs from a given one."""
         said = _Said()
         for place, row in enumerate(rows[:, : self._shared]):
-            if not said.guess(self._sampler, row, context):
+            if not said.proposal(self._sampler, row, context):
                 break
             if self._is_end(said.tokens[-1]) or said.tokens[-1:] != list(given[place : place + 1]):
                 break
@@ -220,17 +220,17 @@ class _Said:
         self._runners_up: list[int | None] = []
         self._drawn_from: list[Distribution] = []
 
-    def guess(self, sampler: Sampler, row: NDArray[np.float32], context: Sequence[int]) -> bool:
+    def proposal(self, sampler: Sampler, row: NDArray[np.float32], context: Sequence[int]) -> bool:
         """Add what a row says; tell whether it says anything, as one where tokens are missing may not in a form."""
         row = sampler.allowed(row, context, self.tokens)
         if sampler.grammar is not None and row.max() == -np.inf:
             return False
-        guess = sampler.guess(row, context, self.tokens)
-        self.tokens.append(guess.token)
-        self.confidence.append(share(row, guess.token))
-        self._runners_up.append(guess.runner_up)
-        if guess.drawn_from is not None:
-            self._drawn_from.append(guess.drawn_from)
+        proposal = sampler.proposal(row, context, self.tokens)
+        self.tokens.append(proposal.token)
+        self.confidence.append(share(row, proposal.token))
+        self._runners_up.append(proposal.runner_up)
+        if proposal.drawn_from is not None:
+            self._drawn_from.append(proposal.drawn_from)
         return True
 
     def force(self, sampler: Sampler, context: Sequence[int], most: int) -> None:

@@ -45,11 +45,11 @@ class SourcePointer:
         """Copy nothing."""
         self._source: int | None = None
         self._since = 0
-        self._guesses: list[Resumption] = []
+        self._proposals: list[Resumption] = []
 
     def best(self) -> Resumption | None:
         """Return the place with the most evidence, if there is any; of equals, one where a token came true."""
-        best = max(self._guesses, key=lambda guess: guess.evidence, default=None)
+        best = max(self._proposals, key=lambda proposal: proposal.evidence, default=None)
         return best if best is not None and best.evidence > 0 else None
 
     def follow(self, token: int, match_length: int, match_place: int) -> None:
@@ -64,14 +64,14 @@ class SourcePointer:
                 self.forget()
 
     def _search(self, source: int, token: int) -> None:
-        true = [Resumption(g.place + 1, g.evidence + 1) for g in self._guesses if self._at(g.place) == token]
-        found = next((guess for guess in true if guess.evidence >= _FOUND), None)
+        true = [Resumption(g.place + 1, g.evidence + 1) for g in self._proposals if self._at(g.place) == token]
+        found = next((proposal for proposal in true if proposal.evidence >= _FOUND), None)
         if found:
             # If the copy differs again, it does so from here.
-            self._source, self._since, self._guesses = found.place, 0, [found]
+            self._source, self._since, self._proposals = found.place, 0, [found]
             return
         replaced = Resumption(source + self._since, int(self._since == 1))
-        self._guesses = [*true, *self._after_next(token, source), replaced]
+        self._proposals = [*true, *self._after_next(token, source), replaced]
 
     def _after_next(self, token: int, source: int) -> list[Resumption]:
         """Return the place after the next such token in the source, if it comes soon."""

@@ -25,7 +25,7 @@ _OVERLAP = 64
 _RESUMED = (0.33, 0.55, 0.78, 0.88, 0.93)
 """Share of tokens accepted where a copy was resumed, by the tokens that speak for the place."""
 
-_Guess = tuple[int, float]
+_Proposal = tuple[int, float]
 """A token, and the chance that it is accepted given the ones before."""
 
 
@@ -67,16 +67,16 @@ class Copier:
         tokens, chances = zip(*self._cut(chain((first,), way), limit), strict=True)
         return Draft(tokens, confidence=chances, source=self._source)
 
-    def _cut(self, guesses: Iterable[_Guess], limit: int) -> list[_Guess]:
+    def _cut(self, proposals: Iterable[_Proposal], limit: int) -> list[_Proposal]:
         """Return the first guesses, with nothing after an end token."""
-        cut: list[_Guess] = []
-        for guess in islice(guesses, limit):
-            cut.append(guess)
-            if self._is_end(guess[0]):
+        cut: list[_Proposal] = []
+        for proposal in islice(proposals, limit):
+            cut.append(proposal)
+            if self._is_end(proposal[0]):
                 break
         return cut
 
-    def _after_match(self, state: int, length: int) -> Iterator[_Guess]:
+    def _after_match(self, state: int, length: int) -> Iterator[_Proposal]:
         """Yield what follows a match; a period goes on past the end of the text."""
         index = self.index
         while state:
@@ -89,7 +89,7 @@ class Copier:
             state = index.continued(after)
             length = min(length + 1, index.length[state])
 
-    def _after_change(self) -> Iterator[_Guess]:
+    def _after_change(self) -> Iterator[_Proposal]:
         """Yield the source of a copy from where it is likely to go on after a change."""
         tokens = self.index.tokens
         resumption = self.pointer.best() or Resumption(len(tokens), 0)

@@ -231,8 +231,8 @@ def test_drafts_that_are_wrong_here_and_there_do_not_change_the_text(
 ) -> None:
     # Past its end the plain answer goes on: a draft may not know where the answer stops.
     longer = plain_of(replace(case, stops=(), budget=40, context_size=512)).tokens
-    guesses = [(token + 1) % END if place in wrong else token for place, token in enumerate(longer)]
-    assert_exact(case, OracleDrafter(guesses), draft_length)
+    proposals = [(token + 1) % END if place in wrong else token for place, token in enumerate(longer)]
+    assert_exact(case, OracleDrafter(proposals), draft_length)
 
 
 @given(cases(), st.sampled_from(sorted(DRAFTERS)), draft_lengths)
@@ -279,10 +279,10 @@ def test_whatever_passes_cost_adaptive_drafting_gives_the_text_of_plain_decoding
     target = new_target(case)
     drafter = several(case, target, free, model, 0)
     curve = VerifyCurve({1: 3.0, **dict(enumerate(ratios, start=2))})
-    price = (
+    measured_cost = (
         ModelCost(DRAFTERS[model](case, target, plain_of(case)).name, VerifyCurve({1: 0.5, 16: 2})) if model else None
     )
-    adaptive = controller(curve, longest, price)
+    adaptive = controller(curve, longest, measured_cost)
     drafter.use(adaptive)
     got = run(case, drafter, longest, replace(INTACT, controller=lambda _, __: adaptive), target)
     assert not difference(plain_of(case), got)

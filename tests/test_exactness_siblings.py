@@ -26,7 +26,7 @@ from fakes import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from two_guesses import BRANCHES, TwoGuesses, came_true, toy_draft, two_guesses, with_second_guesses
+from two_proposals import BRANCHES, TwoProposals, came_true, toy_draft, two_proposals, with_second_proposals
 
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.draft_model_cost import ModelCost
@@ -64,7 +64,7 @@ def padded(case: Case, target: LanguageModel, _: Answer) -> Drafter:
 
 
 DRAFTERS: dict[str, MakeDrafter] = {
-    "two guesses": two_guesses,
+    "two guesses": two_proposals,
     "same model": toy_draft(0.0),
     "near model": toy_draft(0.3),
     "unlike model": toy_draft(1.0),
@@ -85,7 +85,7 @@ plain_of = lru_cache(maxsize=None)(plain)
 def answer_of(case: Case, name: str, length: int, seconds: int) -> Answer:
     """Return a drafted answer, which is that of plain decoding."""
     target = new_target(case)
-    got = run(case, DRAFTERS[name](case, target, plain_of(case)), length, with_second_guesses(seconds), target)
+    got = run(case, DRAFTERS[name](case, target, plain_of(case)), length, with_second_proposals(seconds), target)
     why = difference(plain_of(case), got)
     assert not why, f"{name}, draft length {length}, {seconds} second guesses, {case}: {why}"
     return got
@@ -116,7 +116,7 @@ def test_second_guesses_leave_a_long_text_as_it_is(sampling: SamplingParams) -> 
 
 def test_a_round_is_as_wide_as_its_pass_with_the_token_that_is_read_again_after_a_sibling() -> None:
     target = StoppingModel()
-    answer = run(LONG, two_guesses(LONG, target, plain_of(LONG)), 5, with_second_guesses(4), target)
+    answer = run(LONG, two_proposals(LONG, target, plain_of(LONG)), 5, with_second_proposals(4), target)
     assert came_true([answer]) > 0
     assert [round_.width for round_ in answer.rounds] == [tokens for tokens, rows in target.passes if rows > 0]
 
@@ -154,7 +154,7 @@ def test_prompts_stop_strings_budgets_and_small_contexts_do_not_change_the_text(
     answer_of(case, name, length, seconds)
 
 
-class AnyTwo(TwoGuesses):
+class AnyTwo(TwoProposals):
     """Proposes whatever first and second guesses it is given, in turn."""
 
     def __init__(self, drafts: Sequence[Sequence[tuple[int, int]]]) -> None:
@@ -175,7 +175,7 @@ drafts_of_chance = st.lists(st.lists(st.tuples(tokens_of_any_kind, tokens_of_any
 def test_no_second_guess_can_change_the_text(
     case: Case, drafts: list[list[tuple[int, int]]], length: int, seconds: int
 ) -> None:
-    assert not difference(plain_of(case), run(case, AnyTwo(drafts), length, with_second_guesses(seconds)))
+    assert not difference(plain_of(case), run(case, AnyTwo(drafts), length, with_second_proposals(seconds)))
 
 
 @given(
@@ -242,7 +242,7 @@ def test_answers_late_in_a_conversation_equal_those_of_a_new_session(
         case = Case(prompt, SamplingParams(1.0, top_k=20, seed=len(prompt)), budget=16)
         target.stop_at = stop_at and len(target.passes) + stop_at
         try:
-            got = run_in(session, case, length, with_second_guesses(seconds))
+            got = run_in(session, case, length, with_second_proposals(seconds))
         except Cancelled:
             said = session.tokens[len(prompt) :]
             assert tuple(said) == plain_of(case).tokens[: len(said)]

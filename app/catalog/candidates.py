@@ -85,7 +85,7 @@ class Candidates:
         assert target.info is not None, "what can't be used is no target"
         for draft in self._here:
             assert draft.info is not None, "only models that can be used are kept"
-            if draft.path != target.path and _may_guess(target.info, draft.info) and self._agree(target, draft):
+            if draft.path != target.path and _may_draft(target.info, draft.info) and self._agree(target, draft):
                 yield draft
 
     def _agree(self, target: LocalModel, draft: LocalModel) -> bool:
@@ -132,7 +132,7 @@ class Candidates:
         return header.bytes_a_token
 
 
-def _may_guess(target: ModelInfo, draft: ModelInfo) -> bool:
+def _may_draft(target: ModelInfo, draft: ModelInfo) -> bool:
     """Tell whether it is worth comparing two vocabularies, by what is known without reading them."""
     return (
         target.tokenizer == draft.tokenizer

@@ -15,7 +15,7 @@ from app.complete.settings import CompletionSettings, Limits
 from app.complete.tidy import shown
 from app.engine.conversation.messages import Ended, Said
 from app.engine.decoding.ending import Finish
-from app.engine.runtime.async_engine import Desk
+from app.engine.runtime.async_engine import AsyncEngine
 from app.engine.runtime.thread import Urgency
 from models.errors import Cancelled, LocalspecError
 
@@ -63,12 +63,12 @@ class Completer:
 
     def __init__(
         self,
-        desk: Desk,
+        async_engine: AsyncEngine,
         settings: CompletionSettings | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Take a desk whose models are loaded, or will be; the clock is that of the ring of chunks."""
-        self._desk = desk
+        self._async_engine = async_engine
         self._settings = settings or CompletionSettings()
         self._ring = Ring(self._settings.ring, clock)
         self._asking = Asking(self._settings, self._ring)
@@ -196,7 +196,7 @@ class Completer:
         """Let the engine answer, and remember what is worth showing."""
         asked, ended, said = run.asked, None, ""
         urgency = Urgency.IDLE if run.idle else Urgency.COMPLETION
-        async with aclosing(self._desk.answer(asked.question, urgency, asked.limits.wait)) as messages:
+        async with aclosing(self._async_engine.answer(asked.question, urgency, asked.limits.wait)) as messages:
             async for message in messages:
                 if isinstance(message, Said):
                     said += message.text

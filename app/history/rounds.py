@@ -46,7 +46,7 @@ class AnswerRound:
     """What each emitted token adds to the text; at least one token."""
     origins: tuple[Origin, ...]
     """Where each of them came from."""
-    guesses: tuple[bytes, ...]
+    proposals: tuple[bytes, ...]
     """The draft's chain of tokens."""
     siblings: tuple[tuple[int, bytes], ...]
     """Second guesses and their places in the chain, ascending."""
@@ -66,7 +66,7 @@ class AnswerRound:
     @property
     def drafted(self) -> int:
         """Tokens that were checked."""
-        return len(self.guesses) + len(self.siblings)
+        return len(self.proposals) + len(self.siblings)
 
     @property
     def kept(self) -> int:
@@ -76,7 +76,7 @@ class AnswerRound:
     @property
     def rejects(self) -> bool:
         """Whether a guess was rejected."""
-        return self.accepted < len(self.guesses)
+        return self.accepted < len(self.proposals)
 
     @property
     def instead(self) -> bytes | None:
@@ -145,11 +145,11 @@ def _round(said: "Said") -> AnswerRound:
     return AnswerRound(
         pieces=said.pieces,
         origins=origins(round_),
-        guesses=said.guessed[:chain],
-        siblings=tuple(zip(places, said.guessed[chain:], strict=True)),
+        proposals=said.proposed[:chain],
+        siblings=tuple(zip(places, said.proposed[chain:], strict=True)),
         accepted=round_.verdict.accepted,
         source=storable(draft.source),
-        disagreement=Disagreement(_short(apart.guess_prob), _short(apart.instead_prob)) if apart else None,
+        disagreement=Disagreement(_short(apart.proposal_prob), _short(apart.instead_prob)) if apart else None,
         seconds=(_micro(round_.draft_seconds), _micro(round_.verify_seconds), _micro(round_.host_seconds)),
         width=round_.width,
         prefix_length=round_.prefix_length,
@@ -161,11 +161,11 @@ def _record(one: AnswerRound) -> list[Any]:
     return [
         [_text(piece) for piece in one.pieces],
         "".join(_LETTERS[origin] for origin in one.origins),
-        [_text(guess) for guess in one.guesses],
-        [[place, _text(guess)] for place, guess in one.siblings],
+        [_text(proposal) for proposal in one.proposals],
+        [[place, _text(proposal)] for place, proposal in one.siblings],
         one.accepted,
         one.source,
-        [apart.guess_prob, apart.instead_prob] if apart else [],
+        [apart.proposal_prob, apart.instead_prob] if apart else [],
         list(one.seconds),
         one.width,
         one.prefix_length,
@@ -174,13 +174,13 @@ def _record(one: AnswerRound) -> list[Any]:
 
 def _read(record: Any) -> AnswerRound:
     """Return a round; raises ValueError, TypeError or KeyError for what is none."""
-    pieces, letters, guesses, siblings, accepted, source, apart, seconds, width, prefix_length = record
-    chain = tuple(_bytes(guess) for guess in guesses)
+    pieces, letters, proposals, siblings, accepted, source, apart, seconds, width, prefix_length = record
+    chain = tuple(_bytes(proposal) for proposal in proposals)
     one = AnswerRound(
         pieces=tuple(_bytes(piece) for piece in pieces),
         origins=tuple(_ORIGINS[letter] for letter in letters),
-        guesses=chain,
-        siblings=tuple((_count(place, len(chain) - 1), _bytes(guess)) for place, guess in siblings),
+        proposals=chain,
+        siblings=tuple((_count(place, len(chain) - 1), _bytes(proposal)) for place, proposal in siblings),
         accepted=_count(accepted, len(chain)),
         source=source,
         disagreement=Disagreement(*(_number(prob, 1.0) for prob in apart)) if apart else None,

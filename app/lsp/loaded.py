@@ -6,7 +6,7 @@ from dataclasses import replace
 from app.complete.completer import Completer
 from app.complete.place import Windows
 from app.complete.settings import CompletionSettings
-from app.engine.runtime.async_engine import Desk
+from app.engine.runtime.async_engine import AsyncEngine
 from app.engine.runtime.load import LoadPlan
 from app.lsp.documents import Document, Documents
 from app.lsp.editor import Editor
@@ -30,7 +30,7 @@ class Models:
         self._draft_length = draft_length
         self._plan: LoadPlan | None = None
         self._asking = CompletionSettings()
-        self._desk: tuple[LoadPlan, Desk] | None = None
+        self._async_engine: tuple[LoadPlan, AsyncEngine] | None = None
         self._change: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
         """Of changes: two pairs at once may be more than the memory holds."""
@@ -69,33 +69,33 @@ class Models:
     async def _to(self, plan: LoadPlan, documents: Documents) -> None:
         try:
             async with self._turn:
-                if self._desk is None or self._desk[0] != plan:
+                if self._async_engine is None or self._async_engine[0] != plan:
                     await self._free()
-                    self._desk = plan, await self._load(plan)
-                await self._begin(self._desk[1], documents)
+                    self._async_engine = plan, await self._load(plan)
+                await self._begin(self._async_engine[1], documents)
         except LocalspecError as error:
             self._editor.fail(error)
 
-    async def _load(self, plan: LoadPlan) -> Desk:
-        desk, loading = Desk(plan), self._editor.loading()
+    async def _load(self, plan: LoadPlan) -> AsyncEngine:
+        async_engine, loading = AsyncEngine(plan), self._editor.loading()
         end = "not loaded"
         try:
-            ready = await desk.load(loading.report)
-            if await desk.look(lambda worker: FimFormat.of(worker.vocab)) is None:
+            ready = await async_engine.load(loading.report)
+            if await async_engine.look(lambda worker: FimFormat.of(worker.vocab)) is None:
                 raise no_fim(ready.model)
             end = f"{ready.model}, drafter {ready.drafter}"
         except BaseException:
-            await _close(desk)
+            await _close(async_engine)
             raise
         finally:
             loading.end(end)
         for note in (f"{ready.model}: {ready.description}, context {ready.context_size:,}", *ready.notes):
             self._editor.note(note)
-        return desk
+        return async_engine
 
-    async def _begin(self, desk: Desk, documents: Documents) -> None:
+    async def _begin(self, async_engine: AsyncEngine, documents: Documents) -> None:
         await self._stop()
-        self.completer = Completer(desk, self._asking)
+        self.completer = Completer(async_engine, self._asking)
         for document in documents.text_documents.values():
             if isinstance(document, Document):
                 self.completer.visited(documents.name(document.uri), document.text, 0)
@@ -107,7 +107,7 @@ class Models:
 
     async def _free(self) -> None:
         await self._stop()
-        loaded, self._desk = self._desk, None
+        loaded, self._async_engine = self._async_engine, None
         if loaded is not None:
             await _close(loaded[1])
 
@@ -132,9 +132,9 @@ class Models:
         )
 
 
-async def _close(desk: Desk) -> None:
+async def _close(async_engine: AsyncEngine) -> None:
     """Free the models to the end, also where that is called off: who comes next needs their memory."""
-    closing = asyncio.ensure_future(asyncio.to_thread(desk.close))
+    closing = asyncio.ensure_future(asyncio.to_thread(async_engine.close))
     try:
         await asyncio.wait([closing])
     finally:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from app.engine.conversation.messages import Ready, Said
 from app.engine.decoding.ending import Finish
 from app.engine.decoding.stats import Stats
-from app.engine.runtime.async_engine import Desk
+from app.engine.runtime.async_engine import AsyncEngine
 from app.engine.runtime.load import Progress
 from app.engine.runtime.worker import Worker
 from app.serve.aside import Aside
@@ -55,7 +55,7 @@ class Loaded:
 class Service:
     """Answers all clients out of one model."""
 
-    def __init__(self, settings: ServePlan, desk: Desk) -> None:
+    def __init__(self, settings: ServePlan, async_engine: AsyncEngine) -> None:
         self.settings = settings
         self.metrics = Metrics()
         self.prompt_reuse = PromptReuse()
@@ -64,7 +64,7 @@ class Service:
         """Set when what still runs must end."""
         self.aside = Aside()
         """Threads for what clients send."""
-        self._desk = desk
+        self._async_engine = async_engine
         self._loaded: Loaded | None = None
         self._admitted = 0
         self._warming = 0
@@ -73,7 +73,7 @@ class Service:
     @property
     def loaded(self) -> Loaded:
         """What is served; raises Refused as long as it loads, and when the engine's thread has died."""
-        if self._desk.failure is not None:
+        if self._async_engine.failure is not None:
             raise Refused(503, "The engine has ended after an internal error: restart the server.", code="engine_ended")
         if self._loaded is None:
             raise Refused(503, "The model is loading.", code="loading")
@@ -81,22 +81,22 @@ class Service:
 
     async def load(self, on_progress: Progress) -> Ready:
         """Load the model; raises LocalspecError."""
-        ready = await self._desk.load(on_progress)
+        ready = await self._async_engine.load(on_progress)
         ready = replace(ready, model=_writable(ready.model), drafter=_writable(ready.drafter))
-        size = await self._desk.look(lambda worker: worker.vocab.size)
-        fills = await self._desk.look(lambda worker: FimFormat.of(worker.vocab) is not None)
+        size = await self._async_engine.look(lambda worker: worker.vocab.size)
+        fills = await self._async_engine.look(lambda worker: FimFormat.of(worker.vocab) is not None)
         name = _writable(self.settings.alias) or ready.model
-        calls = await self._desk.look(lambda worker: worker.calls)
+        calls = await self._async_engine.look(lambda worker: worker.calls)
         with suppress(UsageError):
             # It holds Python's lock for half a second: later every client would wait for the first form.
-            await self._desk.look(_compiler)
+            await self._async_engine.look(_compiler)
         self._loaded = Loaded(ready, name, size, fills, calls, int(time.time()))
         return ready
 
     async def look(self, job: Callable[[Vocab], T]) -> T:
         """Return what the vocabulary tells, which the engine does not wait for; raises Refused as long as it loads."""
         _ = self.loaded
-        vocab = await self._desk.look(lambda worker: worker.vocab)
+        vocab = await self._async_engine.look(lambda worker: worker.vocab)
         return await self.aside.text(lambda: call_deep(lambda: job(vocab)))
 
     async def prepare(self, grammar: Grammar | None) -> None:
@@ -106,8 +106,8 @@ class Service:
         """
         if grammar is None:
             return
-        vocab = await self._desk.look(lambda worker: worker.vocab)
-        compiles = await self._desk.look(_compiler)
+        vocab = await self._async_engine.look(lambda worker: worker.vocab)
+        compiles = await self._async_engine.look(_compiler)
         await self.aside.form(lambda: compiles.matcher(grammar, vocab))
 
     def close(self) -> None:
@@ -132,7 +132,9 @@ class Service:
             answer = Answer(asked)
             wait = None if further else self.settings.limits.seconds
             try:
-                async with aclosing(self._desk.answer(asked.question, asked.urgency, wait, place.close)) as messages:
+                async with aclosing(
+                    self._async_engine.answer(asked.question, asked.urgency, wait, place.close)
+                ) as messages:
                     async for message in messages:
                         meter.heard(token=isinstance(message, Said))
                         if (said := answer.hear(message)) is not None:

@@ -113,11 +113,11 @@ def _pair(outcome: Outcome) -> list[str]:
 def _threads(target: Findings) -> str:
     taken = target.rows[0].setting if target.rows else None
     rows = [("threads", "one token", f"{WIDE} tokens")]
-    for price in target.threads:
-        stars = (bool(taken and price.threads == count) for count in _counts(taken))
+    for measured_cost in target.threads:
+        stars = (bool(taken and measured_cost.threads == count) for count in _counts(taken))
         first, second = ("*" if star else " " for star in stars)
-        wide = "-" if price.wide is None else _ms(price.wide)
-        rows.append((str(price.threads), f"{_ms(price.one_token)} {first}", f"{wide} {second}"))
+        wide = "-" if measured_cost.wide is None else _ms(measured_cost.wide)
+        rows.append((str(measured_cost.threads), f"{_ms(measured_cost.one_token)} {first}", f"{wide} {second}"))
     return "\n".join(f"  {count:>7} {narrow:>14} {wide:>14}" for count, narrow, wide in rows)
 
 

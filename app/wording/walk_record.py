@@ -49,11 +49,11 @@ def _step(step: Step) -> dict[str, Any]:
         "sibling": step.is_sibling,
         "target_prob": step.target_prob,
         "draft_prob": step.draft_prob,
-        "sureness": step.sureness,
+        "sureness": step.drafter_confidence,
         "target_says": _word(step.choice) if step.choice else None,
         "scale": step.scale,
         "accept_chance": toss.chance if toss else None,
-        "coin": toss.coin if toss else None,
+        "coin": toss.uniform if toss else None,
         "threshold": step.threshold,
         "fate": step.fate,
     }

@@ -87,22 +87,22 @@ class _Page:
 
     def _tests(self) -> list[_Column]:
         draft = _Column("draft", lambda step: "certain" if step.draft_prob is None else _number(step.draft_prob))
-        sure = [_Column("sure", lambda step: _number(step.sureness))] if self._sure else []
+        sure = [_Column("sure", lambda step: _number(step.drafter_confidence))] if self._sure else []
         says = _Column("target picks", lambda step: self._cell(step.choice) if step.choice else "-", left=True)
-        coins = [
+        noise_source = [
             _Column("accept chance", lambda step: _number(step.toss.chance if step.toss else None)),
-            _Column("coin", lambda step: _number(step.toss.coin if step.toss else None)),
+            _Column("coin", lambda step: _number(step.toss.uniform if step.toss else None)),
         ]
         return {
             Accept.COUPLED: [*sure, says],
-            Accept.RESIDUAL: [draft, *coins],
-            Accept.BLOCK: [draft, _Column("so far", lambda step: _number(step.scale)), *coins],
+            Accept.RESIDUAL: [draft, *noise_source],
+            Accept.BLOCK: [draft, _Column("so far", lambda step: _number(step.scale)), *noise_source],
             Accept.TYPICAL: [*sure, _Column("threshold", lambda step: _number(step.threshold))],
         }[self._walk.rule]
 
     @property
     def _sure(self) -> bool:
-        return any(step.sureness is not None for step in self._walk.steps)
+        return any(step.drafter_confidence is not None for step in self._walk.steps)
 
     def _why(self) -> list[str]:
         worked = self._worked_block() if self._walk.rule is Accept.BLOCK else self._worked()
@@ -134,14 +134,14 @@ class _Page:
         toss = [step.toss for step in self._walk.steps if not step.is_sibling][kept - 1]
         if not kept or toss is None:
             return ["No coin is below its chance, so no guess is kept."]
-        numbers = f"{_number(toss.coin)}, below {_number(toss.chance)}"
+        numbers = f"{_number(toss.uniform)}, below {_number(toss.chance)}"
         return [f"The last coin below its chance is that of guess {kept} ({numbers}): kept up to there."]
 
     def _test(self, step: Step) -> str:
         if step.choice is not None:
             return f"the target picks {self._quoted(step.choice)}"
         if step.toss is not None:
-            return f"accept chance = {_quotient(step, step.toss)}, the coin showed {_number(step.toss.coin)}"
+            return f"accept chance = {_quotient(step, step.toss)}, the coin showed {_number(step.toss.uniform)}"
         return f"target {_number(step.target_prob)}, threshold {_number(step.threshold)}"
 
     def _residuals(self) -> list[str]:

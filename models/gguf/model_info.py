@@ -141,7 +141,7 @@ def _writes_text(header: Header) -> str:
         )
     if not header.tensors:
         raise ModelFileError(f"{header.path.name} has no weights.", hint="Name the file that has the model.")
-    if cause := _only_guesses(header, architecture):
+    if cause := _only_drafts(header, architecture):
         raise ModelFileError(
             f"{header.path.name} is no model by itself: it guesses from within its target, which is not supported.",
             cause=cause,
@@ -152,12 +152,12 @@ def _writes_text(header: Header) -> str:
     return architecture
 
 
-def _only_guesses(header: Header, architecture: str) -> str:
+def _only_drafts(header: Header, architecture: str) -> str:
     """Return the sign that a file has no more than what guesses from within a target; "" where there is none."""
     if is_head(architecture):
         return f"Its architecture is {architecture}."
-    guessing = header.number(f"{architecture}.nextn_predict_layers") or 0
+    drafting = header.number(f"{architecture}.nextn_predict_layers") or 0
     # A pass of such a file would end the process.
-    if guessing > 0 and not any(tensor.name.startswith(_FIRST_LAYER) for tensor in header.tensors):
+    if drafting > 0 and not any(tensor.name.startswith(_FIRST_LAYER) for tensor in header.tensors):
         return "It has the layers that guess further tokens, and no others."
     return ""

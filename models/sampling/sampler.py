@@ -111,7 +111,7 @@ class Candidates:
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class DraftTrial:
     """A draft model's word for one place."""
 
     token: int
@@ -167,7 +167,7 @@ class Sampler:
         may = None if self.grammar is None else self.grammar.allowed(tokens, drafted)
         return row if may is None else np.where(may[: len(row)], row, np.float32(-np.inf))
 
-    def guess(self, row: NDArray[np.float32], context: Sequence[int], guesses: Sequence[int]) -> Guess:
+    def proposal(self, row: NDArray[np.float32], context: Sequence[int], proposals: Sequence[int]) -> DraftTrial:
         """Return what a draft model says after `context` + `guesses`, as this accept rule wants drafts made.
 
         The row is one that `allowed` has returned.
@@ -176,11 +176,11 @@ class Sampler:
         The second choice has the second best key (without cuts: of the tokens that could have won); where drafts are
         drawn it is a draw without replacement.
         """
-        penalised = self._penalised(row, context, guesses)
+        penalised = self._penalised(row, context, proposals)
         if self.params.greedy:
             token = _likeliest(penalised)
-            return Guess(token, _second_likeliest(penalised, token))
-        position, seed = len(context) + len(guesses), self.params.seed
+            return DraftTrial(token, _second_likeliest(penalised, token))
+        position, seed = len(context) + len(proposals), self.params.seed
         if self.accept.draws_drafts:
             seed = stream(seed, _DRAFTING, len(context))
         if self.params.truncates or self.accept.draws_drafts:
@@ -190,7 +190,7 @@ class Sampler:
         best = _best_two(candidates.scores + gumbel(seed, position, candidates.ids))
         token, *others = (int(candidates.ids[place]) for place in best)
         drawn_from = _distribution(candidates) if self.accept.draws_drafts else None
-        return Guess(token, others[0] if others else None, drawn_from)
+        return DraftTrial(token, others[0] if others else None, drawn_from)
 
     def served(self, row: NDArray[np.float32], tokens: Sequence[int], drafted: Sequence[int] = ()) -> Distribution:
         """Return the distribution that the token after `tokens` + `drafted` is drawn from."""

@@ -101,7 +101,7 @@ def test_an_arm_that_knows_the_answer_is_as_fast_as_the_oracle_says() -> None:
     assert (best.drafted_at, best.accepted_at) == ((3, 3, 3), (3, 3, 3))
 
 
-def takes_every_guess(rows: Logits, draft: Draft, sampler: Sampler, tokens: Sequence[int]) -> Verdict:
+def takes_every_draft_token(rows: Logits, draft: Draft, sampler: Sampler, tokens: Sequence[int]) -> Verdict:
     return Verdict(len(draft.tokens), sampler.pick(rows[-1], tokens, draft.tokens), is_bonus=True)
 
 
@@ -111,7 +111,7 @@ def test_an_arm_that_says_something_else_is_caught_at_its_first_token(monkeypatc
 
     turns, _ = ask(arms, PROMPTS[:1])
     assert [answer.fork for answer in turns[0]] == [None, None]
-    monkeypatch.setattr(speculate, "verify", takes_every_guess)
+    monkeypatch.setattr(speculate, "verify", takes_every_draft_token)
     turns, _ = ask(arms, PROMPTS[:1])
     place = turns[0][1].fork
     assert place is not None

@@ -116,9 +116,9 @@ def test_two_draft_models_over_one_guess_as_if_each_had_its_own() -> None:
         for drafter, prompt in zip(drafters, prompts, strict=True):
             drafter.begin(prompt, SAMPLER)
     for _ in range(4):
-        guesses = [[list(d.propose(p, 3).tokens) for d, p in zip(ds, prompts, strict=True)] for ds in (shared, own)]
-        assert guesses[0] == guesses[1]
-        for place, guess in enumerate(guesses[0]):
-            prompts[place] = [*prompts[place], *guess[:2], 11]
+        proposals = [[list(d.propose(p, 3).tokens) for d, p in zip(ds, prompts, strict=True)] for ds in (shared, own)]
+        assert proposals[0] == proposals[1]
+        for place, proposal in enumerate(proposals[0]):
+            prompts[place] = [*prompts[place], *proposal[:2], 11]
             for drafters in (shared, own):
-                drafters[place].accept([*guess[:2], 11], 2)
+                drafters[place].accept([*proposal[:2], 11], 2)

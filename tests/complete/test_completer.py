@@ -21,7 +21,7 @@ from app.complete.tidy import shown
 from app.engine.conversation.messages import Ended, Said
 from app.engine.decoding.ending import Finish
 from app.engine.decoding.request import Question
-from app.engine.runtime.async_engine import AnswerMessage, Desk
+from app.engine.runtime.async_engine import AnswerMessage, AsyncEngine
 from app.engine.runtime.load import LoadPlan
 from app.engine.runtime.thread import Urgency
 from drafters.registry import parse_drafter
@@ -44,7 +44,7 @@ def at(document: str, path: str = "a.py") -> Place:
     return Place.between(path, *document.split("|"))
 
 
-class WatchedDesk(Desk):
+class WatchedEngine(AsyncEngine):
     """A desk that notes what it is asked, and how that ends; its engine can be made to stand still."""
 
     def __init__(self, plan: LoadPlan) -> None:
@@ -98,23 +98,23 @@ class WatchedDesk(Desk):
             await asyncio.sleep(0.002)
 
 
-Test = Callable[[WatchedDesk, Completer], Awaitable[None]]
+Test = Callable[[WatchedEngine, Completer], Awaitable[None]]
 
 
 def run(test: Test, settings: CompletionSettings | None = None, model: str = "toy-fim", drafter: str = "off") -> None:
     plan = LoadPlan(model, parse_drafter(drafter), LlamaOptions(context_size=4096), Path("memory.json"), slots=2)
 
     async def main() -> None:
-        desk = WatchedDesk(plan)
+        async_engine = WatchedEngine(plan)
         try:
-            await desk.load()
-            completer = Completer(desk, settings)
-            await asyncio.wait_for(test(desk, completer), 30)
+            await async_engine.load()
+            completer = Completer(async_engine, settings)
+            await asyncio.wait_for(test(async_engine, completer), 30)
             await completer.close()
-            await asyncio.wait_for(desk.idle(), 10)
-            assert desk.running == 0
+            await asyncio.wait_for(async_engine.idle(), 10)
+            assert async_engine.running == 0
         finally:
-            await asyncio.to_thread(desk.close)
+            await asyncio.to_thread(async_engine.close)
 
     asyncio.run(main())
 
@@ -125,11 +125,11 @@ def folder_for_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_it_is_what_the_model_says_tidied() -> None:
-    async def test(desk: WatchedDesk, completer: Completer) -> None:
+    async def test(async_engine: WatchedEngine, completer: Completer) -> None:
         place = at(CODE)
         hole, around = hole_at(place, CompletionSettings())
         question = Question((), GREEDY, hole=hole, max_tokens=24)
-        ends = [message async for message in desk.answer(question) if isinstance(message, Ended)]
+        ends = [message async for message in async_engine.answer(question) if isinstance(message, Ended)]
         heard: list[str] = []
         completion = await completer.complete(place, SHORT, heard.append)
         assert ends[0].answer
@@ -138,24 +138,24 @@ def test_it_is_what_the_model_says_tidied() -> None:
         assert completion.place is place
         assert completion.ended is not None
         assert completion.ended.finish is Finish.LENGTH
-        assert [urgency for _, urgency in desk.asked[1:]] == [Urgency.COMPLETION]
+        assert [urgency for _, urgency in async_engine.asked[1:]] == [Urgency.COMPLETION]
 
     run(test)
 
 
 def test_the_prefix_ends_where_the_line_began_and_the_rest_is_the_beginning_of_the_answer() -> None:
-    async def test(desk: WatchedDesk, completer: Completer) -> None:
+    async def test(async_engine: WatchedEngine, completer: Completer) -> None:
         await completer.complete(at("a\nb = |  # c\nd"), SHORT)
-        hole = desk.asked[0][0].hole
+        hole = async_engine.asked[0][0].hole
         assert hole is not None
         assert (hole.prefix, hole.begun, hole.suffix) == ("a\n", "b =", "  # c\nd")
-        assert desk.asked[0][0].lines == 1, "text follows on the line"
+        assert async_engine.asked[0][0].lines == 1, "text follows on the line"
 
     run(test)
 
 
 def test_what_is_typed_along_is_known() -> None:
-    async def test(desk: WatchedDesk, completer: Completer) -> None:
+    async def test(async_engine: WatchedEngine, completer: Completer) -> None:
         first = await completer.complete(at(CODE), SHORT)
         assert len(first.text) > 10
         for typed in (1, 2, 5, 9, 4, 0):
@@ -164,35 +164,35 @@ def test_what_is_typed_along_is_known() -> None:
             rest = await completer.complete(place, SHORT, heard.append)
             assert (rest.text, rest.place, rest.ended) == (first.text[typed:], place, None)
             assert heard == [rest.text]
-        assert len(desk.asked) == 1
+        assert len(async_engine.asked) == 1
         await completer.complete(at(CODE.replace("|", first.text[:3] + "!|")), SHORT)
-        assert len(desk.asked) == 2, "somebody has typed something else"
+        assert len(async_engine.asked) == 2, "somebody has typed something else"
         await completer.complete(at(CODE.replace("|", first.text[:1] + "|")), replace(SHORT, lines=2))
-        assert len(desk.asked) == 3, "something else is wanted"
+        assert len(async_engine.asked) == 3, "something else is wanted"
         await completer.complete(at(CODE.replace("|", first.text[:1] + "|") + "more"), SHORT)
-        assert len(desk.asked) == 4, "something else follows"
+        assert len(async_engine.asked) == 4, "something else follows"
 
     run(test)
 
 
 def test_results_are_remembered_and_bounded() -> None:
-    async def test(desk: WatchedDesk, completer: Completer) -> None:
+    async def test(async_engine: WatchedEngine, completer: Completer) -> None:
         places = [at(f"# {number}\nx = |\n", f"{number}.py") for number in range(8)]
         texts = [(await completer.complete(place, SHORT)).text for place in places]
-        assert len(desk.asked) == 8
+        assert len(async_engine.asked) == 8
         again = [await completer.complete(place, SHORT) for place in places[:2:-1]]
         assert [one.text for one in again] == texts[:2:-1]
         assert all(one.ended is None for one in again)
-        assert len(desk.asked) == 8
+        assert len(async_engine.asked) == 8
         assert len(completer._results) == 5
         await completer.complete(places[0], SHORT)
-        assert len(desk.asked) == 9
+        assert len(async_engine.asked) == 9
 
     run(test, CompletionSettings(results=5, ring=RingSize(chunks=0)))
 
 
 def test_what_its_time_cut_off_is_typed_along_and_not_remembered_for_later() -> None:
-    async def test(desk: WatchedDesk, completer: Completer) -> None:
+    async def test(async_engine: WatchedEngine, completer: Completer) -> None:
         hasty = replace(LONG, seconds=0.0)
         first = await completer.complete(at(CODE), hasty)
         assert first.ended is not None
@@ -203,15 +203,15 @@ def test_what_its_time_cut_off_is_typed_along_and_not_remembered_for_later() -> 
         assert longer.ended is not None, "there is more time"
         for number in range(3):
             await completer.complete(at(f"x{number} = |\n"), SHORT)
-        asked = len(desk.asked)
+        asked = len(async_engine.asked)
         again = await completer.complete(at(CODE), hasty)
-        assert (len(desk.asked), again.ended is None) == (asked + 1, False)
+        assert (len(async_engine.asked), again.ended is None) == (asked + 1, False)
 
     run(test, OPEN)
 
 
 def test_one_line_further_down_the_prompt_is_still_in_the_cache() -> None:
-    async def test(desk: WatchedDesk, completer: Completer) -> None:
+    async def test(async_engine: WatchedEngine, completer: Completer) -> None:
         document = "".join(f"line {number}\n" for number in range(100)) + "x = |\n" + "end\n" * 30
         first = await completer.complete(at(document), SHORT)
         await completer.complete(at(document.replace("|", first.text + "\n    y|")), SHORT)
@@ -221,31 +221,34 @@ def test_one_line_further_down_the_prompt_is_still_in_the_cache() -> None:
         stats = second.ended.stats
         assert stats.prompt_tokens > 900
         assert stats.prompt_tokens - stats.reused_tokens < 12
-        assert len({(question.hole.prefix, question.hole.suffix) for question, _ in desk.asked if question.hole}) == 1
+        assert (
+            len({(question.hole.prefix, question.hole.suffix) for question, _ in async_engine.asked if question.hole})
+            == 1
+        )
 
     run(test)
 
 
 def test_only_the_latest_place_counts() -> None:
-    async def test(desk: WatchedDesk, completer: Completer) -> None:
+    async def test(async_engine: WatchedEngine, completer: Completer) -> None:
         waiting = [asyncio.create_task(completer.complete(at(f"x{n} = |\n"), LONG)) for n in range(5)]
-        await desk.begun(1)
+        await async_engine.begun(1)
         last = await completer.complete(at("y = |\n"), SHORT)
         results = await asyncio.gather(*waiting, return_exceptions=True)
         assert all(isinstance(one, asyncio.CancelledError) for one in results)
         assert last.text
-        await asyncio.wait_for(desk.idle(), 2)
-        assert desk.most_running == 1
+        await asyncio.wait_for(async_engine.idle(), 2)
+        assert async_engine.most_running == 1
 
     run(test)
 
 
 def test_the_same_place_asked_about_twice_is_answered_once_to_who_asked_last() -> None:
-    async def test(desk: WatchedDesk, completer: Completer) -> None:
+    async def test(async_engine: WatchedEngine, completer: Completer) -> None:
         older = asyncio.create_task(completer.complete(at(CODE), SHORT))
-        await desk.begun(1)
+        await async_engine.begun(1)
         assert (await completer.complete(at(CODE), SHORT)).text
-        assert len(desk.asked) == 1
+        assert len(async_engine.asked) == 1
         with pytest.raises(asyncio.CancelledError):
             await older
 
@@ -253,21 +256,21 @@ def test_the_same_place_asked_about_twice_is_answered_once_to_who_asked_last() -
 
 
 def test_who_stops_waiting_calls_it_off() -> None:
-    async def test(desk: WatchedDesk, completer: Completer) -> None:
+    async def test(async_engine: WatchedEngine, completer: Completer) -> None:
         task = asyncio.create_task(completer.complete(at(CODE), LONG))
-        await desk.begun(1)
+        await async_engine.begun(1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await asyncio.wait_for(desk.idle(), 2)
-        assert desk.called_off == 1
+        await asyncio.wait_for(async_engine.idle(), 2)
+        assert async_engine.called_off == 1
         assert (await completer.complete(at(CODE), SHORT)).ended is not None, "a part of an answer is no answer"
 
     run(test)
 
 
 def test_the_next_completion_is_fetched_before_it_is_asked_for() -> None:
-    async def test(desk: WatchedDesk, completer: Completer) -> None:
+    async def test(async_engine: WatchedEngine, completer: Completer) -> None:
         first = await completer.complete(at(CODE), SHORT)
         completer.prefetch(first)
         completer.prefetch(first)
@@ -276,83 +279,83 @@ def test_the_next_completion_is_fetched_before_it_is_asked_for() -> None:
         second = await completer.complete(accepted, SHORT)
         assert second.text
         assert second.ended is None
-        assert [urgency for _, urgency in desk.asked] == [Urgency.COMPLETION, Urgency.IDLE]
+        assert [urgency for _, urgency in async_engine.asked] == [Urgency.COMPLETION, Urgency.IDLE]
         typed = await completer.complete(accepted.after(second.text[:3]), SHORT)
         assert typed.text == second.text[3:]
-        assert len(desk.asked) == 2
+        assert len(async_engine.asked) == 2
 
     run(test)
 
 
 def test_a_fetch_that_runs_is_taken_over() -> None:
-    async def test(desk: WatchedDesk, completer: Completer) -> None:
+    async def test(async_engine: WatchedEngine, completer: Completer) -> None:
         first = await completer.complete(at(CODE), LONG)
         completer.prefetch(first)
-        await desk.begun(2)
+        await async_engine.begun(2)
         heard: list[str] = []
         second = await completer.complete(first.place.after(first.text), LONG, heard.append)
         assert second.ended is None
         assert heard[-1] == second.text != ""
-        assert len(desk.asked) == 2
-        assert desk.called_off == 0
+        assert len(async_engine.asked) == 2
+        assert async_engine.called_off == 0
 
     run(test, CompletionSettings(tidies=False))
 
 
 def test_any_other_request_calls_a_fetch_off() -> None:
-    async def test(desk: WatchedDesk, completer: Completer) -> None:
+    async def test(async_engine: WatchedEngine, completer: Completer) -> None:
         first = await completer.complete(at(CODE), LONG)
         completer.prefetch(first)
-        await desk.begun(2)
+        await async_engine.begun(2)
         other = await completer.complete(at("z = |\n"), SHORT)
         assert other.text
-        assert desk.called_off == 1
+        assert async_engine.called_off == 1
 
     run(test, CompletionSettings(tidies=False))
 
 
 def test_a_fetch_that_the_engine_called_off_is_asked_for_anew() -> None:
-    async def test(desk: WatchedDesk, completer: Completer) -> None:
+    async def test(async_engine: WatchedEngine, completer: Completer) -> None:
         first = await completer.complete(at(CODE), LONG)
         completer.prefetch(first)
-        await desk.begun(2)
+        await async_engine.begun(2)
         waiting = asyncio.create_task(completer.complete(first.place.after(first.text), LONG))
         await asyncio.sleep(0)
-        async with aclosing(desk.answer(CHAT)) as messages:
+        async with aclosing(async_engine.answer(CHAT)) as messages:
             async for message in messages:
                 if isinstance(message, Said):
                     break
             second = await waiting
         assert second.text
         assert second.ended is not None
-        assert [urgency for _, urgency in desk.asked][-2:] == [Urgency.ANSWER, Urgency.COMPLETION]
+        assert [urgency for _, urgency in async_engine.asked][-2:] == [Urgency.ANSWER, Urgency.COMPLETION]
 
     run(test, CompletionSettings(tidies=False))
 
 
 def test_who_waits_is_not_disturbed_by_a_fetch() -> None:
-    async def test(desk: WatchedDesk, completer: Completer) -> None:
+    async def test(async_engine: WatchedEngine, completer: Completer) -> None:
         first = await completer.complete(at(CODE), SHORT)
         waiting = asyncio.create_task(completer.complete(at("z = |\n"), SHORT))
-        await desk.begun(2)
+        await async_engine.begun(2)
         completer.prefetch(first)
         assert (await waiting).text
-        assert len(desk.asked) == 2
+        assert len(async_engine.asked) == 2
 
     run(test)
 
 
 def test_failures_are_raised_and_the_next_is_answered() -> None:
-    async def refused(desk: WatchedDesk, completer: Completer) -> None:
+    async def refused(async_engine: WatchedEngine, completer: Completer) -> None:
         for _ in range(2):
             with pytest.raises(LocalspecError, match="can't fill in code"):
                 await completer.complete(at(CODE), SHORT)
         completer.prefetch(Completion("x", at(CODE), None))
         await completer.settled()
-        assert len(desk.asked) == 3
+        assert len(async_engine.asked) == 3
 
-    async def busy(desk: WatchedDesk, completer: Completer) -> None:
-        async with aclosing(desk.answer(CHAT)) as one, aclosing(desk.answer(CHAT)) as other:
+    async def busy(async_engine: WatchedEngine, completer: Completer) -> None:
+        async with aclosing(async_engine.answer(CHAT)) as one, aclosing(async_engine.answer(CHAT)) as other:
             assert await anext(one)
             assert await anext(other)
             with pytest.raises(BusyError):
@@ -364,7 +367,7 @@ def test_failures_are_raised_and_the_next_is_answered() -> None:
 
 
 def test_lines_end_as_in_the_document() -> None:
-    async def test(desk: WatchedDesk, completer: Completer) -> None:
+    async def test(async_engine: WatchedEngine, completer: Completer) -> None:
         bare = await completer.complete(at(CODE), LONG)
         other = await completer.complete(at(CODE.replace("\n", "\r\n")), LONG)
         assert bare.text.count("\n") > 1
@@ -372,7 +375,7 @@ def test_lines_end_as_in_the_document() -> None:
         rest = await completer.complete(other.place.after(other.text[: other.text.index("\r\n") + 2]), LONG)
         assert rest.text == other.text[other.text.index("\r\n") + 2 :]
         assert rest.ended is None
-        assert desk.asked[0][0].hole == desk.asked[1][0].hole
+        assert async_engine.asked[0][0].hole == async_engine.asked[1][0].hole
 
     run(test, OPEN)
 
@@ -380,8 +383,8 @@ def test_lines_end_as_in_the_document() -> None:
 def test_other_files_are_shown_and_the_same_ones_from_key_to_key() -> None:
     now = [0.0]
 
-    async def test(desk: WatchedDesk, _: Completer) -> None:
-        completer = Completer(desk, clock=lambda: now[0])
+    async def test(async_engine: WatchedEngine, _: Completer) -> None:
+        completer = Completer(async_engine, clock=lambda: now[0])
         completer.visited("b.py", "def other():\n    return 1\n", 0)
         completer.visited("a.py", CODE, 2)
         completer.edited("c.py", "counted = 1\n", 0)
@@ -391,7 +394,9 @@ def test_other_files_are_shown_and_the_same_ones_from_key_to_key() -> None:
         now[0] = 10.0
         await completer.complete(at(CODE.replace("|", "x|")), SHORT)
         await completer.complete(at(CODE.replace("def add", "def plus")), SHORT)
-        shown = [[chunk.filename for chunk in question.hole.chunks] for question, _ in desk.asked if question.hole]
+        shown = [
+            [chunk.filename for chunk in question.hole.chunks] for question, _ in async_engine.asked if question.hole
+        ]
         assert shown == [["b.py"], ["b.py"], ["b.py", "c.py"]]
         await completer.close()
 
@@ -401,13 +406,13 @@ def test_other_files_are_shown_and_the_same_ones_from_key_to_key() -> None:
 def test_what_is_beyond_the_windows_is_there_to_copy_from() -> None:
     settings = CompletionSettings(windows=Windows(prefix=8, suffix=4))
 
-    async def test(desk: WatchedDesk, completer: Completer) -> None:
+    async def test(async_engine: WatchedEngine, completer: Completer) -> None:
         lines = [f"line {number}" for number in range(60)]
         for line in (21, 22, 23):
             text = "\n".join([*lines[:line], "x = |", *lines[line:]])
             await completer.complete(at(text), SHORT)
-        predictions = [question.prediction for question, _ in desk.asked]
-        hole = desk.asked[0][0].hole
+        predictions = [question.prediction for question, _ in async_engine.asked]
+        hole = async_engine.asked[0][0].hole
         assert hole is not None
         assert predictions[0].startswith("line 0\n")
         assert "line 50" in predictions[0]
@@ -419,14 +424,14 @@ def test_what_is_beyond_the_windows_is_there_to_copy_from() -> None:
 
 
 def test_a_closed_file_leaves_its_text_nowhere() -> None:
-    async def test(desk: WatchedDesk, completer: Completer) -> None:
+    async def test(async_engine: WatchedEngine, completer: Completer) -> None:
         first = await completer.complete(at(CODE), SHORT)
         completer.edited("a.py", CODE, 0)
         completer.closed("a.py")
         held = (completer._edited, completer._asking._anchor, list(completer._results._bases))
         assert held == (None, None, [])
         assert (await completer.complete(at(CODE), SHORT)).text == first.text
-        assert len(desk.asked) == 1
+        assert len(async_engine.asked) == 1
 
     run(test)
 
@@ -436,7 +441,7 @@ def test_a_thousand_keys_as_fast_as_they_come() -> None:
     dice = random.Random(7)
     settings = CompletionSettings(results=20, ring=RingSize(chunks=4, seconds=0.01))
 
-    async def test(desk: WatchedDesk, completer: Completer) -> None:
+    async def test(async_engine: WatchedEngine, completer: Completer) -> None:
         text = "".join(f"value_{number} = {number}\n" for number in range(6))
         newest = place = Place("a.py", text, 3, 0)
         shown, stale, sizes = 0, 0, []
@@ -459,7 +464,7 @@ def test_a_thousand_keys_as_fast_as_they_come() -> None:
             tasks.add(task)
             task.add_done_callback(tasks.discard)
             await (asyncio.wait([task]) if dice.random() < 0.12 else asyncio.sleep(dice.choice((0, 0, 0.001))))
-            desk.asked.clear()
+            async_engine.asked.clear()
             # Who was told to stop needs some turns of the loop to do so.
             assert len(tasks) <= 5
             if key in (300, 999):
@@ -471,10 +476,10 @@ def test_a_thousand_keys_as_fast_as_they_come() -> None:
                 await task
         assert shown > 100
         assert stale == 0
-        assert desk.called_off > 100
-        assert desk.most_running == 1
+        assert async_engine.called_off > 100
+        assert async_engine.most_running == 1
         # One is ending while the next one waits for its turn, and a cancelled one may be among them.
-        assert desk.most_queued <= 4
+        assert async_engine.most_queued <= 4
         # The text grows, too; what a key leaves behind would be a megabyte by now.
         assert sizes[1] < sizes[0] + 200_000
 

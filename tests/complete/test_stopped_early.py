@@ -16,7 +16,7 @@ from app.complete.settings import CompletionSettings, Limits
 from app.complete.tidy import shown
 from app.engine.conversation.messages import Ended
 from app.engine.decoding.ending import Finish
-from app.engine.runtime.async_engine import Desk
+from app.engine.runtime.async_engine import AsyncEngine
 from app.engine.runtime.load import LoadPlan
 from drafters.registry import parse_drafter
 from models.llama.load import LlamaOptions
@@ -31,10 +31,10 @@ def sampled(seed: int) -> CompletionSettings:
     return CompletionSettings(SamplingParams(temperature=1.5, top_k=0, top_p=1.0, min_p=0.0, seed=seed))
 
 
-async def whole_answer(desk: Desk, settings: CompletionSettings, place: Place) -> tuple[Ended, str]:
+async def whole_answer(async_engine: AsyncEngine, settings: CompletionSettings, place: Place) -> tuple[Ended, str]:
     """Return all that is said of a place by who is never told that it is enough, and what is shown of it."""
     asked = Asking(settings, Ring(settings.ring, lambda: 0.0)).at(place, LIMITS)
-    messages = [message async for message in desk.answer(replace(asked.question, enough=None))]
+    messages = [message async for message in async_engine.answer(replace(asked.question, enough=None))]
     ended = messages[-1]
     assert isinstance(ended, Ended)
     assert ended.finish is Finish.LENGTH
@@ -46,13 +46,13 @@ def test_the_same_is_shown_after_fewer_tokens_and_what_was_read_stays_read(draft
     plan = LoadPlan("toy-fim", parse_drafter(drafter), LlamaOptions(context_size=4096), tmp_path / "memory.json")
 
     async def main() -> None:
-        desk, place = Desk(plan), Place.between("a.py", *CODE.split("|"))
+        async_engine, place = AsyncEngine(plan), Place.between("a.py", *CODE.split("|"))
         try:
-            await desk.load()
+            await async_engine.load()
             for seed in range(3):
                 settings = sampled(seed)
-                full, wanted = await whole_answer(desk, settings, place)
-                completer = Completer(desk, settings)
+                full, wanted = await whole_answer(async_engine, settings, place)
+                completer = Completer(async_engine, settings)
                 completion = await completer.complete(place, LIMITS)
                 assert completion.text == wanted
                 ended = completion.ended
@@ -65,7 +65,7 @@ def test_the_same_is_shown_after_fewer_tokens_and_what_was_read_stays_read(draft
                 assert again.ended is not None
                 assert again.ended.stats.reused_tokens == again.ended.stats.prompt_tokens - 1
         finally:
-            await asyncio.to_thread(desk.close)
+            await asyncio.to_thread(async_engine.close)
 
     asyncio.run(main())
 

@@ -2,7 +2,7 @@
 
 import pytest
 from checking import FIXED
-from drafting import PROMPT, SAMPLER, VOCAB, bounded, fresh_draft, guesses_of_chance, new_drafter
+from drafting import PROMPT, SAMPLER, VOCAB, bounded, fresh_draft, new_drafter, proposals_of_chance
 from fakes import StoppingModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +14,7 @@ from models.sampling.sampler import Sampler, SamplingParams
 from models.toy import ToyModel, ToyVocab
 
 
-@given(st.integers(0, 6), guesses_of_chance, st.integers(0, 9), st.sampled_from([0.0, 0.3, 2.0]))
+@given(st.integers(0, 6), proposals_of_chance, st.integers(0, 9), st.sampled_from([0.0, 0.3, 2.0]))
 @settings(FIXED, max_examples=150)
 def test_with_guesses_given_the_draft_is_the_very_one_without_them(
     right: int, others: list[int], limit: int, unlikeness: float
@@ -22,10 +22,10 @@ def test_with_guesses_given_the_draft_is_the_very_one_without_them(
     wanted = DraftModel(ToyModel(unlikeness=unlikeness), VOCAB)
     wanted.begin(PROMPT, SAMPLER)
     draft = wanted.propose(PROMPT, limit)
-    given_guesses = [*fresh_draft(PROMPT, right, unlikeness), *others]
+    given_proposals = [*fresh_draft(PROMPT, right, unlikeness), *others]
     drafter = DraftModel(ToyModel(unlikeness=unlikeness), VOCAB)
     drafter.begin(PROMPT, SAMPLER)
-    assert drafter.extend(PROMPT, given_guesses, limit, bounded(99)) == draft
+    assert drafter.extend(PROMPT, given_proposals, limit, bounded(99)) == draft
 
 
 @pytest.mark.parametrize("right", range(5))
@@ -46,9 +46,9 @@ def test_guesses_that_are_all_right_are_gone_on_with_as_long_as_it_is_wished() -
     wanted = fresh_draft(PROMPT, 8)
     heard: list[tuple[float, ...]] = []
 
-    def goes_on(sureness: tuple[float, ...]) -> bool:
-        heard.append(sureness)
-        return len(sureness) < 6
+    def goes_on(drafter_confidence: tuple[float, ...]) -> bool:
+        heard.append(drafter_confidence)
+        return len(drafter_confidence) < 6
 
     drafter = DraftModel(ToyModel(), VOCAB)
     drafter.begin(PROMPT, SAMPLER)
@@ -78,7 +78,7 @@ def test_how_sure_a_guess_is_is_about_its_probability() -> None:
     drafter = new_drafter()
     drafter.begin(PROMPT, Sampler(SamplingParams(temperature=0)))
     draft = drafter.propose(PROMPT, 6)
-    for place, (guess, sure) in enumerate(zip(draft.tokens, draft.confidence, strict=True)):
+    for place, (proposal, sure) in enumerate(zip(draft.tokens, draft.confidence, strict=True)):
         row = ToyModel(unlikeness=0.3).decode([*PROMPT, *draft.tokens[:place]], 1)[0]
         probs = probabilities(Sampler(SamplingParams(temperature=1, top_k=0, top_p=1, min_p=0)), row, [])
-        assert sure == pytest.approx(probs[guess], rel=1e-4)
+        assert sure == pytest.approx(probs[proposal], rel=1e-4)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 from checking import FIXED
-from drafting import PROMPT, SAMPLER, VOCAB, bounded, fresh_draft, guesses_of_chance, new_drafter
+from drafting import PROMPT, SAMPLER, VOCAB, bounded, fresh_draft, new_drafter, proposals_of_chance
 from fakes import END, StoppingModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -214,7 +214,7 @@ def test_a_conversation_that_goes_on_goes_on_skipping() -> None:
         st.tuples(
             st.sampled_from(["extend", "catch up", "focus", "nothing"]),
             st.integers(0, 4),
-            guesses_of_chance,
+            proposals_of_chance,
             st.integers(1, 8),
             st.floats(0, 1),
         ),
@@ -244,9 +244,9 @@ def test_between_rounds_the_cache_holds_the_beginning_of_the_view_whatever_was_a
             draft = drafter.extend(context, [*wanted.tokens[:right], *others], limit, bounded(99))
             assert draft == wanted
         # An end token would end the answer.
-        guesses = [token for token in draft.tokens if token != END]
-        accepted = round(kept * len(guesses))
-        emitted = [*guesses[:accepted], 9]
+        proposals = [token for token in draft.tokens if token != END]
+        accepted = round(kept * len(proposals))
+        emitted = [*proposals[:accepted], 9]
         drafter.accept(emitted, accepted)
         context += emitted
         assert drafter.model._cache == drafter._view(context)[: drafter.model.length]

@@ -79,10 +79,10 @@ def test_given_guesses_are_read_up_to_where_its_row_says_nothing() -> None:
     plain = Sampler(SamplingParams(temperature=0))
     wanted = DraftModel(Screened(), VOCAB)
     wanted.begin(PROMPT, plain)
-    guesses = wanted.propose(PROMPT, 4).tokens
+    proposals = wanted.propose(PROMPT, 4).tokens
     drafter = DraftModel(Screened(), VOCAB)
     drafter.begin(PROMPT, sampler)
-    assert drafter.extend(PROMPT, guesses, 8, bounded(99)).tokens == guesses[:2]
+    assert drafter.extend(PROMPT, proposals, 8, bounded(99)).tokens == proposals[:2]
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)

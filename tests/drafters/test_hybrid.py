@@ -87,12 +87,12 @@ class Parts:
 
 def begun(
     wanted: ModelRequest | list[ModelRequest],
-    guesses: Sequence[int] = (),
+    proposals: Sequence[int] = (),
     context: Sequence[int] = PROMPT,
     most: int = 99,
 ) -> Parts:
     model = StoppingModel(unlikeness=0.3)
-    free = ScriptedDrafter([guesses])
+    free = ScriptedDrafter([proposals])
     control = Scripted(wanted if isinstance(wanted, list) else [wanted], most)
     hybrid = Hybrid([free], DraftModel(model, VOCAB), control)
     hybrid.begin(context, SAMPLER)
@@ -142,9 +142,9 @@ def test_a_draft_model_that_is_not_asked_does_nothing() -> None:
     assert parts.control.unread == [len(PROMPT)]
 
 
-@pytest.mark.parametrize("guesses", [(), (1, 2, 3)])
-def test_a_draft_of_the_model_is_its_own_whatever_else_was_guessed(guesses: tuple[int, ...]) -> None:
-    draft = begun(ModelRequest(Ask.DRAFT, 4), guesses).hybrid.propose(PROMPT, 4)
+@pytest.mark.parametrize("proposals", [(), (1, 2, 3)])
+def test_a_draft_of_the_model_is_its_own_whatever_else_was_guessed(proposals: tuple[int, ...]) -> None:
+    draft = begun(ModelRequest(Ask.DRAFT, 4), proposals).hybrid.propose(PROMPT, 4)
     assert draft.tokens == own(PROMPT, 4)
     assert draft.source == "model:toy-0"
     assert len(draft.confidence) == 4
@@ -153,8 +153,8 @@ def test_a_draft_of_the_model_is_its_own_whatever_else_was_guessed(guesses: tupl
 @pytest.mark.parametrize("right", range(5))
 def test_a_free_draft_is_checked_in_one_pass_cut_where_the_model_disagrees_and_gone_on_with(right: int) -> None:
     wanted = own(PROMPT, 8)
-    guesses = [*wanted[:right], *((token + 1) % 28 for token in wanted[right:5])]
-    parts = begun([ModelRequest(Ask.CHECK, 8)] * 2, guesses)
+    proposals = [*wanted[:right], *((token + 1) % 28 for token in wanted[right:5])]
+    parts = begun([ModelRequest(Ask.CHECK, 8)] * 2, proposals)
     # What is to be read first is no business of this test.
     parts.hybrid._model.catch_up(PROMPT, 0)
     parts.model.passes.clear()
@@ -277,8 +277,8 @@ def test_a_text_is_learnt_by_those_that_keep_an_index() -> None:
 @pytest.mark.parametrize("stop_at", range(1, 6))
 def test_after_a_round_that_was_stopped_the_next_draft_is_that_of_a_new_hybrid(stop_at: int) -> None:
     wanted = own(LONG, 5)
-    guesses = (*wanted[:2], 0)
-    parts = begun([ModelRequest(Ask.CHECK, 5)], guesses, context=LONG)
+    proposals = (*wanted[:2], 0)
+    parts = begun([ModelRequest(Ask.CHECK, 5)], proposals, context=LONG)
     parts.model.stop_at = stop_at
     with pytest.raises(Cancelled):
         parts.hybrid.propose(LONG, 5)

@@ -45,13 +45,13 @@ def next_by_brute_force(indexed: Sequence[int], text: Sequence[int]) -> int | No
 
 def by_brute_force(text: Sequence[int], references: Sequence[Sequence[int]], limit: int) -> tuple[int, ...]:
     indexed = [token for reference in references for token in (*reference, BORDER)] + list(text)
-    guesses: list[int] = []
-    while len(guesses) < limit and END not in guesses:
-        token = next_by_brute_force(indexed, [*text, *guesses])
+    proposals: list[int] = []
+    while len(proposals) < limit and END not in proposals:
+        token = next_by_brute_force(indexed, [*text, *proposals])
         if token is None:
             break
-        guesses.append(token)
-    return tuple(guesses)
+        proposals.append(token)
+    return tuple(proposals)
 
 
 few_tokens = st.lists(st.integers(0, 2) | st.just(END), max_size=40)

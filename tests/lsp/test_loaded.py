@@ -21,7 +21,7 @@ PLAN = LoadPlan("a", parse_drafter("off"), LlamaOptions(), Path("machine.json"))
 DOCUMENTS: Any = SimpleNamespace(text_documents={})
 
 
-class SlowDesk:
+class SlowAsyncEngine:
     """Takes a moment to load, and one to free what it loaded."""
 
     in_memory: list[str]
@@ -62,9 +62,9 @@ class Silent:
 
 @pytest.mark.parametrize("pause", [0.0, MOMENT / 2, 1.5 * MOMENT, 2.5 * MOMENT])
 def test_models_that_change_quickly_are_never_in_memory_together(monkeypatch: pytest.MonkeyPatch, pause: float) -> None:
-    monkeypatch.setattr(SlowDesk, "in_memory", [], raising=False)
-    monkeypatch.setattr(SlowDesk, "most", 0, raising=False)
-    monkeypatch.setattr(app.lsp.loaded, "Desk", SlowDesk)
+    monkeypatch.setattr(SlowAsyncEngine, "in_memory", [], raising=False)
+    monkeypatch.setattr(SlowAsyncEngine, "most", 0, raising=False)
+    monkeypatch.setattr(app.lsp.loaded, "AsyncEngine", SlowAsyncEngine)
 
     async def story() -> None:
         editor: Any = Silent()
@@ -77,10 +77,10 @@ def test_models_that_change_quickly_are_never_in_memory_together(monkeypatch: py
         async with asyncio.timeout(10):
             while await models.ready(1) is None:
                 await asyncio.sleep(0)
-        assert (SlowDesk.most, SlowDesk.in_memory) == (1, ["d"])
+        assert (SlowAsyncEngine.most, SlowAsyncEngine.in_memory) == (1, ["d"])
         models.use(Settings(model="e"), DOCUMENTS)
         await asyncio.sleep(pause)
         await models.close()
-        assert (SlowDesk.most, SlowDesk.in_memory) == (1, [])
+        assert (SlowAsyncEngine.most, SlowAsyncEngine.in_memory) == (1, [])
 
     asyncio.run(story())

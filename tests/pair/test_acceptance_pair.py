@@ -120,10 +120,10 @@ class Pair:
             tokens.append(sampler.pick(row, tokens))
             row = self.target.decode(tokens[-1:], rows=1)[0]
         shared = min(self.target.vocab.size, self.draft.vocab.size)
-        guessed = [sampler.served(read(self.draft, tokens[:start])[:shared], ())]
+        proposed = [sampler.served(read(self.draft, tokens[:start])[:shared], ())]
         rows = (self.draft.decode([token], rows=1)[0, :shared] for token in tokens[start : start + len(said) - 1])
-        guessed += [sampler.served(row, ()) for row in rows]
-        return [place_of(target, draft) for target, draft in zip(said, guessed, strict=True)]
+        proposed += [sampler.served(row, ()) for row in rows]
+        return [place_of(target, draft) for target, draft in zip(said, proposed, strict=True)]
 
 
 def read(model: LlamaModel, tokens: list[int]) -> Any:
@@ -191,11 +191,11 @@ def by_the_rule(texts: list[list[Place]], rule: Accept, length: int, seconds: bo
             # All forty tokens of a row are listed; what was cut is listed too, without any chance.
             params = SamplingParams(1.0, top_k=WIDTH, top_p=1.0, min_p=0.0, seed=number * SEEDS + seed)
             sampler = Sampler(params, rule)
-            guesses: list[Any] = []
+            proposals: list[Any] = []
             for row in drafts[:length]:
-                guesses.append(sampler.guess(row, (1,), [guess.token for guess in guesses]))
-            drawn_from = tuple(guess.drawn_from for guess in guesses if guess.drawn_from is not None)
-            tokens, runners_up = zip(*((guess.token, guess.runner_up) for guess in guesses), strict=True)
+                proposals.append(sampler.proposal(row, (1,), [proposal.token for proposal in proposals]))
+            drawn_from = tuple(proposal.drawn_from for proposal in proposals if proposal.drawn_from is not None)
+            tokens, runners_up = zip(*((proposal.token, proposal.runner_up) for proposal in proposals), strict=True)
             draft = Draft(tokens, drawn_from or None, runners_up=runners_up)
             draft = with_siblings(draft, range(length)) if seconds else draft
             rows = np.stack([*targets, *(targets[place + 1] for place, _ in draft.siblings)])
@@ -257,9 +257,7 @@ def test_the_rules_emit_what_theory_says(texts: Callable[[float], list[list[Plac
     }
     for (rule, seconds), expected in theory.items():
         got = by_the_rule(spoken, rule, length, seconds)
-        print(
-            f"temperature {temperature}, {rule}{', second guesses' * seconds}: {got:.3f} seen, {expected:.3f} by theory"
-        )
+        print(f"temperature {temperature}, {rule}{', second' * seconds}: {got:.3f} seen, {expected:.3f} by theory")
         assert got == pytest.approx(expected, rel=0.03)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.engine.costs.timer import Timer, price
+from app.engine.costs.timer import Timer, measured_cost
 from app.engine.costs.tuned import Setting
 from app.tune.measuring import threads as tune_threads
 from app.tune.measuring.draft_model import KINDS, DraftTuner, clear_unfinished
@@ -38,7 +38,7 @@ def usual(options: LlamaOptions, width: int, depth: int) -> float:
     return (0.01 + attention) * (1 + 0.5 * (width - 1)) * (1.0 if options.extra_buffers else 1.2)
 
 
-class PricedModel:
+class CostedModel:
     """A model that says nothing, takes its time, and rounds passes wider than `exact` says."""
 
     name = "priced"
@@ -89,12 +89,12 @@ def tuner(
     *,
     allow_rounding: bool = False,
     broken_after: int = -1,
-    opened: list[PricedModel] | None = None,
+    opened: list[CostedModel] | None = None,
 ) -> tuple[Tuner, Clock]:
     clock = Clock()
 
-    def open_model(_: Path, options: LlamaOptions) -> PricedModel:
-        model = PricedModel(clock, options, cost, exact, broken_after)
+    def open_model(_: Path, options: LlamaOptions) -> CostedModel:
+        model = CostedModel(clock, options, cost, exact, broken_after)
         if opened is not None:
             opened.append(model)
         return model
@@ -137,7 +137,7 @@ def test_exactness_that_ends_deep_in_a_text_counts() -> None:
 
 
 def test_weights_that_are_not_repacked_are_taken_where_they_are_quicker() -> None:
-    opened: list[PricedModel] = []
+    opened: list[CostedModel] = []
     tune, _ = tuner(cost=lambda options, width, _: width * (0.02 if options.extra_buffers else 0.01), opened=opened)
     tune.run(Path("model.gguf"), SEVERAL)
     assert tune.findings.tuned is not None
@@ -161,7 +161,7 @@ def test_weights_that_are_not_repacked_and_slower_are_not_taken_for_never_having
 
 
 def test_weights_that_crash_when_repacked_are_not_tried_so() -> None:
-    opened: list[PricedModel] = []
+    opened: list[CostedModel] = []
     tune, _ = tuner(opened=opened)
     tune.run(Path("model.gguf"), LlamaOptions(threads=4, extra_buffers=False))
     assert [model.options.extra_buffers for model in opened] == [False]
@@ -182,7 +182,7 @@ def test_the_time_is_kept_and_what_was_left_out_is_said(seconds: float) -> None:
 
 @pytest.mark.parametrize("passes", [1, 5, 40, 150])
 def test_a_run_that_is_stopped_has_nothing_to_store_and_frees_its_model(passes: int) -> None:
-    opened: list[PricedModel] = []
+    opened: list[CostedModel] = []
     tune, _ = tuner(broken_after=passes, opened=opened)
     with pytest.raises(Cancelled):
         tune.run(Path("model.gguf"), SEVERAL)
@@ -211,15 +211,15 @@ def test_fewer_threads_are_taken_unless_they_are_less_exact(monkeypatch: pytest.
 
 
 def test_prices_leave_out_the_passes_that_waited() -> None:
-    assert price([5.0]) == 5.0
-    assert price([5.0, 1.0, 9.0]) == 1.0
-    assert price([9.0, 1.0, 2.0, 9.0, 9.0]) == 2.0
+    assert measured_cost([5.0]) == 5.0
+    assert measured_cost([5.0, 1.0, 9.0]) == 1.0
+    assert measured_cost([9.0, 1.0, 2.0, 9.0, 9.0]) == 2.0
 
 
 def test_a_busy_machine_is_noticed() -> None:
     for waits, busy in ((0.0, False), (1.0, True)):
         clock, calls = Clock(), iter(range(1000))
-        model = PricedModel(
+        model = CostedModel(
             clock,
             LlamaOptions(context_size=256),
             lambda *_, waits=waits, calls=calls: 0.01 + waits * (next(calls) % 2 == 0),
@@ -227,16 +227,16 @@ def test_a_busy_machine_is_noticed() -> None:
             -1,
         )
         timer = Timer(clock, 60)
-        timer.prices(model, (1,), 60)
+        timer.measured_costs(model, (1,), 60)
         assert timer.busy is busy
 
 
 def test_threads_are_chosen_for_narrow_and_wide_passes_apart() -> None:
-    prices = [ThreadPrice(1, 2.0, 9.0), ThreadPrice(2, 1.0, 5.0), ThreadPrice(4, 1.02, 3.0)]
-    assert quickest_threads(prices, Setting(4, 4)) == Setting(4, 4), "2 % is noise"
-    prices[1] = ThreadPrice(2, 0.9, 5.0)
-    assert quickest_threads(prices, Setting(4, 4)) == Setting(2, 4)
-    assert not starved(prices)
+    measured_costs = [ThreadPrice(1, 2.0, 9.0), ThreadPrice(2, 1.0, 5.0), ThreadPrice(4, 1.02, 3.0)]
+    assert quickest_threads(measured_costs, Setting(4, 4)) == Setting(4, 4), "2 % is noise"
+    measured_costs[1] = ThreadPrice(2, 0.9, 5.0)
+    assert quickest_threads(measured_costs, Setting(4, 4)) == Setting(2, 4)
+    assert not starved(measured_costs)
     assert starved([ThreadPrice(1, 0.1, 1.0), ThreadPrice(2, 6.0, 6.0)])
     assert not starved([ThreadPrice(1, 0.0001, None), ThreadPrice(2, 0.001, None)]), "tiny models only wait for threads"
 
@@ -278,8 +278,8 @@ def draft_tuner(
     def cost(speed: float) -> Cost:
         return lambda options, width, depth: speed * usual(options, width, depth)
 
-    def open_model(path: Path, options: LlamaOptions) -> PricedModel:
-        return PricedModel(clock, options, cost(speeds.get(path.read_text(), 1.0)), lambda *_: 1, -1)
+    def open_model(path: Path, options: LlamaOptions) -> CostedModel:
+        return CostedModel(clock, options, cost(speeds.get(path.read_text(), 1.0)), lambda *_: 1, -1)
 
     def requantise(_: Path, destination: Path, kind: str) -> None:
         if fails:

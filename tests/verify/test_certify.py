@@ -63,7 +63,7 @@ class Trial:
         return found
 
 
-def takes_every_guess(rows: Logits, draft: Draft, sampler: Sampler, tokens: Sequence[int]) -> Verdict:
+def takes_every_draft_token(rows: Logits, draft: Draft, sampler: Sampler, tokens: Sequence[int]) -> Verdict:
     return Verdict(len(draft.tokens), sampler.pick(rows[-1], tokens, draft.tokens), is_bonus=True)
 
 
@@ -159,7 +159,7 @@ def test_tokens_after_a_fork_are_not_counted(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("toy", [ToyModel, with_amplitude(0.001)], ids=("exact", "rounding"))
 def test_a_broken_rule_is_a_bug_in_the_arms_that_use_it(monkeypatch: pytest.MonkeyPatch, toy: type[ToyModel]) -> None:
     monkeypatch.setattr(app.engine.runtime.load, "ToyModel", toy)
-    monkeypatch.setattr(speculate, "verify", takes_every_guess)
+    monkeypatch.setattr(speculate, "verify", takes_every_draft_token)
     compared = Trial().compared()
     assert outcome(compared) is Outcome.BUG
     forks = [fork for one in compared for fork in one.forks]
@@ -195,7 +195,7 @@ def test_where_nothing_was_drafted_nothing_is_shown() -> None:
 
 
 def test_a_stop_is_heard_between_answers_and_inside_an_explanation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speculate, "verify", takes_every_guess)
+    monkeypatch.setattr(speculate, "verify", takes_every_draft_token)
     trial = Trial(["lookup:2"])
     events = trial.certification.run(
         PROMPTS, [WARM], 40, Accept.COUPLED, lambda _, __: None, lambda _: trial.abort.set()

@@ -11,7 +11,7 @@ from app.bench.measuring.arms import BenchPrompt
 from app.engine.decoding import speculate, verify
 from app.engine.decoding.controller import Controller, FixedLength
 from app.engine.decoding.ending import Ending
-from app.engine.decoding.judging_noise import SeededCoins
+from app.engine.decoding.judging_noise import SeededNoise
 from app.engine.decoding.rules import block, residual
 from app.engine.decoding.speculate import generate
 from app.engine.decoding.verify import Rows, Verdict
@@ -20,7 +20,7 @@ from app.verify.distribution import check as distribution_check
 from app.verify.distribution.check import CheckPlan, DistributionCheck, Progress
 from app.verify.distribution.counts import DEPTH, Said
 from app.verify.distribution.findings import Findings, Found
-from app.verify.distribution.places import Guesser, PlaceFinder
+from app.verify.distribution.places import PlaceFinder, ProposingModel
 from app.verify.distribution.plain_law import Path, Plain
 from app.verify.distribution.row_cache import KnownCache, RowCache
 from drafters.base import Draft, NullDrafter
@@ -35,7 +35,7 @@ from models.llama.load import LlamaOptions
 from models.sampling.accept import Accept
 from models.sampling.distribution import Distribution
 from models.sampling.noise import stream, uniform
-from models.sampling.sampler import Guess, Sampler, SamplingParams
+from models.sampling.sampler import DraftTrial, Sampler, SamplingParams
 from models.toy import ToyModel
 
 MEMORY = 1 << 22
@@ -48,23 +48,23 @@ PROMPTS = [
 EXACT = [accept for accept in Accept if accept.exact]
 
 
-def by_model(unlikeness: float = 1.5, kind: type[DraftModel] = DraftModel) -> Guesser:
+def by_model(unlikeness: float = 1.5, kind: type[DraftModel] = DraftModel) -> ProposingModel:
     """Return a draft model that is often wrong about `ToyModel()`, and seldom with less unlikeness."""
     drafter = kind(RowCache(KnownCache(ToyModel(unlikeness=unlikeness)), MEMORY), ToyModel().vocab)
-    return Guesser(drafter.name, lambda: drafter, copies=False)
+    return ProposingModel(drafter.name, lambda: drafter, copies=False)
 
 
-def by_copying(kind: type[PromptLookup] | type[SuffixDrafter]) -> Guesser:
+def by_copying(kind: type[PromptLookup] | type[SuffixDrafter]) -> ProposingModel:
     is_end = ToyModel().vocab.is_end
-    return Guesser(kind.name, lambda: kind(is_end), copies=True)
+    return ProposingModel(kind.name, lambda: kind(is_end), copies=True)
 
 
 def plan(accept: Accept, samples: int, *, places: int = 1, sampling: SamplingParams = UNDECIDED) -> CheckPlan:
     return CheckPlan(sampling, accept, samples, places, draft_length=3, memory=MEMORY)
 
 
-def checked(guesser: Guesser, wanted: CheckPlan, target: LanguageModel | None = None) -> Findings:
-    check = DistributionCheck(KnownCache(target or ToyModel()), guesser, wanted, lambda: 0.0)
+def checked(proposing_model: ProposingModel, wanted: CheckPlan, target: LanguageModel | None = None) -> Findings:
+    check = DistributionCheck(KnownCache(target or ToyModel()), proposing_model, wanted, lambda: 0.0)
     for _ in check.run(PROMPTS):
         pass
     findings = check.findings()
@@ -128,10 +128,10 @@ def test_the_coupled_rule_is_compared_with_plain_decoding_seed_by_seed() -> None
     assert bounds[0].at_most == pytest.approx(1 - 0.01 ** (1 / 600))
 
 
-Fault = Callable[[pytest.MonkeyPatch], Guesser]
+Fault = Callable[[pytest.MonkeyPatch], ProposingModel]
 
 
-def residual_is_the_target(patch: pytest.MonkeyPatch) -> Guesser:
+def residual_is_the_target(patch: pytest.MonkeyPatch) -> ProposingModel:
     def all_of_it(target: Distribution, draft: Distribution, scale: object = 1) -> Distribution:  # noqa: ARG001
         return target
 
@@ -139,16 +139,16 @@ def residual_is_the_target(patch: pytest.MonkeyPatch) -> Guesser:
     return by_model()
 
 
-def greedy_drafts_called_drawn(patch: pytest.MonkeyPatch) -> Guesser:
-    right = Sampler.guess
+def greedy_drafts_called_drawn(patch: pytest.MonkeyPatch) -> ProposingModel:
+    right = Sampler.proposal
 
-    def greedy(self: Sampler, row: np.ndarray, context: Sequence[int], guesses: Sequence[int]) -> Guess:  # type: ignore[type-arg]
-        guess = right(self, row, context, guesses)
-        if guess.drawn_from is None:
-            return guess
-        return Guess(int(guess.drawn_from.ids[guess.drawn_from.probs.argmax()]), None, guess.drawn_from)
+    def greedy(self: Sampler, row: np.ndarray, context: Sequence[int], proposals: Sequence[int]) -> DraftTrial:  # type: ignore[type-arg]
+        proposal = right(self, row, context, proposals)
+        if proposal.drawn_from is None:
+            return proposal
+        return DraftTrial(int(proposal.drawn_from.ids[proposal.drawn_from.probs.argmax()]), None, proposal.drawn_from)
 
-    patch.setattr(Sampler, "guess", greedy)
+    patch.setattr(Sampler, "proposal", greedy)
     return by_model()
 
 
@@ -161,37 +161,37 @@ class CutsAfterDrawing(DraftModel):
         return draft.shortened([*(prob > 0.3 for prob in probs), False].index(False)) if probs else draft
 
 
-def drafts_cut_after_drawing(_: pytest.MonkeyPatch) -> Guesser:
+def drafts_cut_after_drawing(_: pytest.MonkeyPatch) -> ProposingModel:
     return by_model(0.3, CutsAfterDrawing)
 
 
-def block_stops_at_the_first_coin(patch: pytest.MonkeyPatch) -> Guesser:
-    def impatient(rows: Rows, coins: SeededCoins) -> Verdict:
+def block_stops_at_the_first_test(patch: pytest.MonkeyPatch) -> ProposingModel:
+    def impatient(rows: Rows, noise_source: SeededNoise) -> Verdict:
         draft, k = rows.draft, len(rows.draft.tokens)
         targets = [rows.served(place) for place in range(k)]
         drawn_from = [draft.drawn_from(place) for place in range(k)]
         judged = block(targets, drawn_from, draft.tokens)
-        fell = [coins.happens(chance, place) for place, chance in enumerate(judged.chances)]
+        fell = [noise_source.happens(chance, place) for place, chance in enumerate(judged.chances)]
         kept = [*fell, False].index(False)
         if kept == k:
-            return Verdict(k, coins.draw(rows.served(k), k), is_bonus=True)
+            return Verdict(k, noise_source.draw(rows.served(k), k), is_bonus=True)
         left = residual(targets[kept], drawn_from[kept], judged.scales[kept])
-        return Verdict(kept, coins.draw(left, kept), is_bonus=False)
+        return Verdict(kept, noise_source.draw(left, kept), is_bonus=False)
 
     patch.setattr(verify, "_block", impatient)
     return by_model()
 
 
-def bonus_from_the_row_before(patch: pytest.MonkeyPatch) -> Guesser:
-    def one_too_early(rows: Rows, coins: SeededCoins) -> Verdict:
+def bonus_from_the_row_before(patch: pytest.MonkeyPatch) -> ProposingModel:
+    def one_too_early(rows: Rows, noise_source: SeededNoise) -> Verdict:
         k = len(rows.draft.tokens)
-        return Verdict(k, coins.draw(rows.served(k - 1), k), is_bonus=True)
+        return Verdict(k, noise_source.draw(rows.served(k - 1), k), is_bonus=True)
 
     patch.setattr(verify, "_whole", one_too_early)
     return by_model()
 
 
-class NoiseOfTheDraft(SeededCoins):
+class NoiseOfTheDraft(SeededNoise):
     """Tosses the coin with the very noise that the guess was drawn with."""
 
     def __init__(self, seed: int, tokens: Sequence[int], draft: Draft) -> None:
@@ -202,7 +202,7 @@ class NoiseOfTheDraft(SeededCoins):
         return uniform(self._drafting, self._before + place, self._draft.tokens[place]) < chance
 
 
-def coins_that_know_the_draft(patch: pytest.MonkeyPatch) -> Guesser:
+def noise_that_knows_the_draft(patch: pytest.MonkeyPatch) -> ProposingModel:
     def biased(rows: np.ndarray, draft: Draft, sampler: Sampler, tokens: Sequence[int]) -> Verdict:  # type: ignore[type-arg]
         return verify.verify(rows, draft, sampler, tokens, NoiseOfTheDraft(sampler.params.seed, tokens, draft))
 
@@ -210,7 +210,7 @@ def coins_that_know_the_draft(patch: pytest.MonkeyPatch) -> Guesser:
     return by_model()
 
 
-def every_guess_is_kept(patch: pytest.MonkeyPatch) -> Guesser:
+def every_draft_token_is_kept(patch: pytest.MonkeyPatch) -> ProposingModel:
     def trusting(rows: np.ndarray, draft: Draft, sampler: Sampler, tokens: Sequence[int]) -> Verdict:  # type: ignore[type-arg]
         k = len(draft.tokens)
         return Verdict(k, sampler.pick(rows[k], tokens, draft.tokens), is_bonus=k > 0)
@@ -223,10 +223,10 @@ FAULTS = [
     (residual_is_the_target, Accept.RESIDUAL),
     (greedy_drafts_called_drawn, Accept.RESIDUAL),
     (drafts_cut_after_drawing, Accept.RESIDUAL),
-    (block_stops_at_the_first_coin, Accept.BLOCK),
+    (block_stops_at_the_first_test, Accept.BLOCK),
     (bonus_from_the_row_before, Accept.RESIDUAL),
-    (coins_that_know_the_draft, Accept.RESIDUAL),
-    (every_guess_is_kept, Accept.COUPLED),
+    (noise_that_knows_the_draft, Accept.RESIDUAL),
+    (every_draft_token_is_kept, Accept.COUPLED),
 ]
 
 
@@ -282,8 +282,8 @@ def test_what_is_suspicious_has_to_stay_so_in_every_range(monkeypatch: pytest.Mo
 
 
 def test_a_suspicion_that_was_not_drawn_again_to_the_end_is_no_deviation(monkeypatch: pytest.MonkeyPatch) -> None:
-    guesser = every_guess_is_kept(monkeypatch)
-    check = DistributionCheck(KnownCache(ToyModel()), guesser, plan(Accept.RESIDUAL, 100), lambda: 0.0)
+    proposing_model = every_draft_token_is_kept(monkeypatch)
+    check = DistributionCheck(KnownCache(ToyModel()), proposing_model, plan(Accept.RESIDUAL, 100), lambda: 0.0)
     for progress in check.run(PROMPTS):
         if "once more" in progress.doing and progress.done:
             break
@@ -300,8 +300,8 @@ def test_seeds_are_disjoint_between_places_and_ranges(monkeypatch: pytest.Monkey
             seeds.append(seed)
             return super()._say(text, seed, controller)
 
-    guesser = every_guess_is_kept(monkeypatch)
-    check = Check(KnownCache(ToyModel()), guesser, plan(Accept.RESIDUAL, 151, places=3), lambda: 0.0)
+    proposing_model = every_draft_token_is_kept(monkeypatch)
+    check = Check(KnownCache(ToyModel()), proposing_model, plan(Accept.RESIDUAL, 151, places=3), lambda: 0.0)
     list(check.run(PROMPTS))
     assert sorted(seeds) == list(range(1, 1 + 3 * 151))
 
@@ -347,8 +347,8 @@ def test_a_prompt_too_long_for_the_context_is_left_out() -> None:
     assert [skipped.prompt for skipped in check.skipped] == ["long"]
 
 
-def finder(guesser: Guesser) -> PlaceFinder:
-    return PlaceFinder(KnownCache(ToyModel()), guesser, Sampler(UNDECIDED), room=20)
+def finder(proposing_model: ProposingModel) -> PlaceFinder:
+    return PlaceFinder(KnownCache(ToyModel()), proposing_model, Sampler(UNDECIDED), room=20)
 
 
 def test_the_place_is_the_most_undecided_one_of_a_plain_answer() -> None:
@@ -393,10 +393,10 @@ class Silent(Picky):
 
 
 def test_a_place_is_one_where_there_is_a_guess() -> None:
-    place = finder(Guesser("picky", Picky, copies=False)).find(PROMPTS[0])
+    place = finder(ProposingModel("picky", Picky, copies=False)).find(PROMPTS[0])
     assert not isinstance(place, distribution_check.Skipped)
     assert len(place.text) % 5 == 0
-    nowhere = finder(Guesser("silent", Silent, copies=False)).find(PROMPTS[0])
+    nowhere = finder(ProposingModel("silent", Silent, copies=False)).find(PROMPTS[0])
     assert nowhere == distribution_check.Skipped("sea", "prose", "silent drafts nothing where it is undecided")
 
 
@@ -478,9 +478,9 @@ def starter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Starter]:
 @pytest.mark.parametrize("accept", EXACT)
 def test_the_starter_fits_with_copied_drafts(accept: Accept, starter: Starter) -> None:
     is_end = starter.model.vocab.is_end
-    guesser = Guesser("suffix", lambda: SuffixDrafter(is_end), copies=True)
+    proposing_model = ProposingModel("suffix", lambda: SuffixDrafter(is_end), copies=True)
     few = replace(UNDECIDED, top_k=3)
     wanted = replace(plan(accept, 150, sampling=few), draft_length=min(3, starter.exact_draft), memory=1 << 28)
-    findings = checked(guesser, wanted, starter.model)
+    findings = checked(proposing_model, wanted, starter.model)
     assert findings.deviating == ()
     assert findings.guessed

@@ -90,7 +90,7 @@ def test_where_nothing_rounds_nothing_forks(sampling: SamplingParams) -> None:
     assert forks_of(ToyModel(), sampling) == []
 
 
-def takes_every_guess(rows: Logits, draft: Draft, sampler: Sampler, tokens: Sequence[int]) -> Verdict:
+def takes_every_draft_token(rows: Logits, draft: Draft, sampler: Sampler, tokens: Sequence[int]) -> Verdict:
     return Verdict(len(draft.tokens), sampler.pick(rows[-1], tokens, draft.tokens), is_bonus=True)
 
 
@@ -112,7 +112,7 @@ def cold_when_drafting(rows: Logits, draft: Draft, sampler: Sampler, tokens: Seq
     return verify(rows, draft, wrong, tokens)
 
 
-RULES = {rule.__name__: rule for rule in (takes_every_guess, row_before, row_after)}
+RULES = {rule.__name__: rule for rule in (takes_every_draft_token, row_before, row_after)}
 SAMPLED_RULES = RULES | {rule.__name__: rule for rule in (another_seed, cold_when_drafting)}
 
 

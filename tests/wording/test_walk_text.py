@@ -21,7 +21,7 @@ def word(text: str, token: int = 7) -> Word:
     return Word(token, text.encode(), text)
 
 
-def guess(place: int, text: str, fate: Fate, **known: object) -> Step:
+def proposal(place: int, text: str, fate: Fate, **known: object) -> Step:
     plain = {"target_prob": 0.15, "draft_prob": None, "sureness": 0.9, "is_sibling": False}
     return Step(place=place, word=word(text), fate=fate, **{**plain, **known})  # type: ignore[arg-type]
 
@@ -33,9 +33,9 @@ COUPLED = Walk(
     source="model:tiny",
     before=(word("def add(a, b):"), word("\n   "), word(" return")),
     steps=(
-        guess(0, " a", Fate.KEPT, target_prob=0.971, choice=word(" a")),
-        guess(1, " *", Fate.REJECTED, target_prob=0.0312, sureness=0.55, choice=word(" +")),
-        guess(2, "\n", Fate.PASSED_OVER, target_prob=0.0001, sureness=None),
+        proposal(0, " a", Fate.KEPT, target_prob=0.971, choice=word(" a")),
+        proposal(1, " *", Fate.REJECTED, target_prob=0.0312, drafter_confidence=0.55, choice=word(" +")),
+        proposal(2, "\n", Fate.PASSED_OVER, target_prob=0.0001, drafter_confidence=None),
     ),
     residuals=(),
     candidates=(Candidate(word(" +"), 0.9, 0.25, 0.145), Candidate(word(" *"), 0.0312, 1.5, -1.967)),
@@ -48,9 +48,9 @@ DRAWN = replace(
     COUPLED,
     rule=Accept.RESIDUAL,
     steps=(
-        guess(0, " a", Fate.KEPT, draft_prob=0.3, toss=Toss(0.5, 0.31, came_up=True)),
-        guess(1, " *", Fate.REJECTED, draft_prob=0.4, target_prob=0.04, toss=Toss(0.1, 0.62, came_up=False)),
-        guess(2, "\n", Fate.PASSED_OVER, draft_prob=0.25),
+        proposal(0, " a", Fate.KEPT, draft_prob=0.3, toss=Toss(0.5, 0.31, came_up=True)),
+        proposal(1, " *", Fate.REJECTED, draft_prob=0.4, target_prob=0.04, toss=Toss(0.1, 0.62, came_up=False)),
+        proposal(2, "\n", Fate.PASSED_OVER, draft_prob=0.25),
     ),
     residuals=(Residual(False, 1.0, (Share(word(" +"), 0.9, 0.5, 0.4, 0.8), Share(word(" *"), 0.04, 0.4, 0.0, 0.0))),),
 )
@@ -131,10 +131,10 @@ def test_a_guess_that_was_not_drawn_is_certain() -> None:
 
 
 def test_a_round_of_the_block_rule() -> None:
-    coins = (Toss(0.5, 0.31, came_up=True), Toss(0.1, 0.62, came_up=False), Toss(0.2, 0.7, came_up=False))
+    noise_source = (Toss(0.5, 0.31, came_up=True), Toss(0.1, 0.62, came_up=False), Toss(0.2, 0.7, came_up=False))
     steps = tuple(
         replace(step, toss=toss, scale=0.5 / (step.place + 1), fate=Fate.KEPT if step.place == 0 else Fate.REJECTED)
-        for step, toss in zip(DRAWN.steps, coins, strict=True)
+        for step, toss in zip(DRAWN.steps, noise_source, strict=True)
     )
     residual = replace(DRAWN.residuals[0], scale=0.5)
     block = replace(DRAWN, rule=Accept.BLOCK, steps=steps, residuals=(residual,))
@@ -173,7 +173,7 @@ def test_the_exact_rules_never_say_approximate(walk: Walk) -> None:
 
 
 def test_a_second_guess_that_came_true() -> None:
-    second = guess(1, " +", Fate.KEPT, is_sibling=True, target_prob=0.9, sureness=None, choice=word(" +"))
+    second = proposal(1, " +", Fate.KEPT, is_sibling=True, target_prob=0.9, drafter_confidence=None, choice=word(" +"))
     walk = replace(
         COUPLED,
         steps=(*COUPLED.steps[:2], second, COUPLED.steps[2]),
@@ -192,7 +192,9 @@ def test_a_second_guess_that_came_true() -> None:
 
 def test_a_second_guess_that_was_rejected_too_leaves_a_second_residual() -> None:
     toss = Toss(0.25, 0.8, came_up=False)
-    second = guess(1, " -", Fate.REJECTED, is_sibling=True, draft_prob=0.4, target_prob=0.1, sureness=None, toss=toss)
+    second = proposal(
+        1, " -", Fate.REJECTED, is_sibling=True, draft_prob=0.4, target_prob=0.1, drafter_confidence=None, toss=toss
+    )
     again = Residual(True, 1.0, (Share(word(" +"), 0.8, 0.1, 0.7, 1.0),))
     walk = replace(DRAWN, steps=(*DRAWN.steps[:2], second), residuals=(*DRAWN.residuals, again))
     text = flowing(walk)
@@ -213,7 +215,7 @@ def test_at_temperature_0_nothing_is_drawn() -> None:
 
 
 def test_a_drafter_without_an_opinion_has_no_column_for_it() -> None:
-    mute = replace(COUPLED, steps=tuple(replace(step, sureness=None) for step in COUPLED.steps))
+    mute = replace(COUPLED, steps=tuple(replace(step, drafter_confidence=None) for step in COUPLED.steps))
     assert lines(mute)[4:6] == ["     guess  target  target picks", '  1  " a"    0.971  " a"          kept']
     assert "'sure'" not in flowing(mute)
 

@@ -76,8 +76,13 @@ def oracle_speed_up(tokens: int, widest: int, cost: Callable[[int], float]) -> f
     `cost(w)` is the time of a pass over w tokens, which emits w of them; the cheapest sum of passes of at most
     `widest` tokens that makes `tokens` is found exactly (dynamic programme), since the curve is jagged.
     """
-    prices = [cost(width) for width in range(1, min(widest, tokens) + 1)]
+    measured_costs = [cost(width) for width in range(1, min(widest, tokens) + 1)]
     best = [0.0]
     for length in range(1, tokens + 1):
-        best.append(min(price + best[length - width] for width, price in enumerate(prices[:length], start=1)))
+        best.append(
+            min(
+                measured_cost + best[length - width]
+                for width, measured_cost in enumerate(measured_costs[:length], start=1)
+            )
+        )
     return tokens * cost(1) / best[tokens]

@@ -53,15 +53,17 @@ def steady_speed_ups(
         for answer in answers
         for width, seconds in zip(answer.widths, _passes([answer]), strict=True)
     ]
-    price = {width: relative(width) * _factor(taken, width, relative) for width in {width for width, _ in taken}}
-    return {prompt: _speed_up(answers, price, one[prompt]) for prompt, answers in asked.items()}
+    measured_cost = {
+        width: relative(width) * _factor(taken, width, relative) for width in {width for width, _ in taken}
+    }
+    return {prompt: _speed_up(answers, measured_cost, one[prompt]) for prompt, answers in asked.items()}
 
 
-def _speed_up(answers: Iterable[Answer], price: dict[int, float], one: float) -> float:
+def _speed_up(answers: Iterable[Answer], measured_cost: dict[int, float], one: float) -> float:
     tokens = cost = 0.0
     for answer in answers:
         tokens += len(answer.tokens)
-        cost += sum(price[width] for width in answer.widths) + sum(answer.drafting) / one
+        cost += sum(measured_cost[width] for width in answer.widths) + sum(answer.drafting) / one
     return tokens / cost
 
 

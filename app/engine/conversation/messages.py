@@ -47,7 +47,7 @@ class Said:
     """Characters that each emitted token completes, certain by now or later; an end token completes none."""
     pieces: tuple[bytes, ...] = ()
     """What each emitted token adds to the text, which may end inside a character; b"" for a control token."""
-    guessed: tuple[bytes, ...] = ()
+    proposed: tuple[bytes, ...] = ()
     """The same of each token that was checked: the draft's chain, then the siblings."""
     places: tuple[Place, ...] = ()
     """How likely each emitted token was, where somebody asked; not of an end token."""

@@ -44,7 +44,7 @@ class _Vote:
         self._usually *= ratio
 
 
-class Levels:
+class CostDrift:
     """How far the table is wrong about passes of one token, and about wider ones: medians of what real passes vote for.
 
     A table taken while another program ran can be wrong by a factor, and where all rounds draft, or none does, nothing

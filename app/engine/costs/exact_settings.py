@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from app.engine.costs.pass_cost import measure_steady, timed_passes
-from app.engine.costs.timer import price
+from app.engine.costs.timer import measured_cost
 from app.engine.decoding.round import Clock
 from models.base import LanguageModel
 from models.errors import LocalspecError
@@ -22,7 +22,7 @@ from models.llama.strict import TIMED_WIDTHS, Checked, Trial, best, check, gains
 from models.system.machine import available_memory
 
 _UNBUFFERED, _ONE_THREAD = "weights not rearranged", "one thread"
-_NO_PRICE = "at no cost: passes are the same without --strict"
+_NO_COST = "at no cost: passes are the same without --strict"
 _ROWS = {4: "four"}
 """Rows that the kernels of rearranged weights take at once, by number and in words."""
 _ROWS_ON_GPU = {4: "four", 8: "eight", 16: "sixteen"}
@@ -78,7 +78,7 @@ class Strict:
         usual = self._trials[0]
         if chosen is not usual:
             # Another program may have been in the way of one of them: prices taken in turns have the last word.
-            usual, chosen = self._priced_in_turns(usual, chosen)
+            usual, chosen = self._timed_in_turns(usual, chosen)
             chosen = best((usual, chosen)) or chosen
         return Settled(self._keep(chosen.options), chosen.checked, _note(chosen, usual))
 
@@ -135,7 +135,7 @@ class Strict:
         self._models = {options.extra_buffers: model}
         return model
 
-    def _priced_in_turns(self, *trials: Trial) -> list[Trial]:
+    def _timed_in_turns(self, *trials: Trial) -> list[Trial]:
         """Return trials at the prices of one-token passes taken in turns, where all can be in memory at once."""
         if len({trial.options.extra_buffers for trial in trials}) > len(self._models):
             return list(trials)
@@ -144,10 +144,10 @@ class Strict:
             for trial in trials:
                 passes = timed_passes(self._under(trial.options), self._clock, (1,), _PASSES)
                 times[trial.label] += [seconds for _, seconds in passes]
-        return [_at_price(trial, price(times[trial.label])) for trial in trials]
+        return [_at_cost(trial, measured_cost(times[trial.label])) for trial in trials]
 
 
-def _at_price(trial: Trial, one_token: float) -> Trial:
+def _at_cost(trial: Trial, one_token: float) -> Trial:
     ratio = one_token / trial.seconds[1]
     return replace(trial, seconds={width: ratio * spent for width, spent in trial.seconds.items()})
 
@@ -155,7 +155,7 @@ def _at_price(trial: Trial, one_token: float) -> Trial:
 def _note(chosen: Trial, usual: Trial) -> str:
     what, plainly = told(chosen.checked), 1 / usual.seconds[1]
     if chosen is usual:
-        return f"{what}, {_NO_PRICE}; {plainly:.1f} tokens/s plain."
+        return f"{what}, {_NO_COST}; {plainly:.1f} tokens/s plain."
     return f"{what}, {chosen.label}; {1 / chosen.seconds[1]:.1f} tokens/s plain, {plainly:.1f} without --strict."
 
 
@@ -197,4 +197,4 @@ def never_exact(name: str, differences: list[str]) -> LocalspecError:
 
 def _as_it_is(model: LanguageModel, clock: Clock) -> Settled:
     checked = check_now(model, clock)
-    return Settled(model, checked, f"{told(checked)}, {_NO_PRICE}.")
+    return Settled(model, checked, f"{told(checked)}, {_NO_COST}.")

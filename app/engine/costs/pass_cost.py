@@ -10,7 +10,7 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
-from app.engine.costs.cost_drift import FADE, Levels
+from app.engine.costs.cost_drift import FADE, CostDrift
 from app.engine.costs.graph_switch_cost import DISTURBED, Aftermath
 from app.engine.decoding.round import Clock
 from models.base import LanguageModel
@@ -48,31 +48,31 @@ class VerifyCurve:
         self.add(seconds)
         self._common = 1.0
         self._own: dict[int, float] = {}
-        self._levels = Levels()
+        self._drift = CostDrift()
         self._aftermath = Aftermath()
         self._stalled = False
 
     @property
     def one_is_due(self) -> bool:
         """Tell whether it is long since a pass of one token was seen, which all others are judged by."""
-        return self._levels.one_is_due
+        return self._drift.one_is_due
 
     def add(self, seconds: Mapping[int, float]) -> None:
         """Take measurements of further widths, or newer ones."""
         self.measured = dict(sorted({**self.measured, **seconds}.items()))
         self._table = [self._interpolated(width) for width in range(1, max(self.measured) + 1)]
-        self._prices: list[float] = []
+        self._costs: list[float] = []
 
     def seconds(self, width: int) -> float:
         """Return the expected seconds of a pass over `width` tokens now."""
         # Looked up a hundred times a round.
-        prices = self._prices or self._list_prices()
-        return prices[width - 1] if width <= len(prices) else self._price(width)
+        measured_costs = self._costs or self._list_costs()
+        return measured_costs[width - 1] if width <= len(measured_costs) else self._cost(width)
 
     @property
     def least(self) -> float:
         """Return the seconds of the cheapest pass over more than one token."""
-        return min((self._prices or self._list_prices())[1:], default=self.seconds(2))
+        return min((self._costs or self._list_costs())[1:], default=self.seconds(2))
 
     @property
     def aftermath(self) -> float:
@@ -88,19 +88,19 @@ class VerifyCurve:
         """Return the seconds that a pass over several tokens costs more than one of one token, with its aftermath."""
         return self.seconds(width) - self.seconds(1) + self.aftermath
 
-    def _list_prices(self) -> list[float]:
-        one, wide = self._common * self._levels.of(1), self._common * self._levels.of(2)
-        self._prices = [one * self._table[0], *[wide * base for base in self._table[1:_LISTED]]]
+    def _list_costs(self) -> list[float]:
+        one, wide = self._common * self._drift.of(1), self._common * self._drift.of(2)
+        self._costs = [one * self._table[0], *[wide * base for base in self._table[1:_LISTED]]]
         for width, own in self._own.items():
-            if width <= len(self._prices):
-                self._prices[width - 1] *= own
-        return self._prices
+            if width <= len(self._costs):
+                self._costs[width - 1] *= own
+        return self._costs
 
-    def _price(self, width: int) -> float:
+    def _cost(self, width: int) -> float:
         widest = len(self._table)
         # Beyond the table a pass goes on at the price of its widest part.
         base = self._table[width - 1] if width <= widest else self._table[-1] * width / widest
-        return self._common * self._levels.of(width) * self._own.get(width, 1.0) * base
+        return self._common * self._drift.of(width) * self._own.get(width, 1.0) * base
 
     def ratio(self, width: int) -> float:
         """Return T(width) / T(1)."""
@@ -119,26 +119,26 @@ class VerifyCurve:
         self._aftermath.observe(width, seconds)
         # What one pass tells is capped all the same.
         ratio = min(max(seconds / expected, 0.5), 2.0)
-        self._levels.observe(width, seconds / expected)
+        self._drift.observe(width, seconds / expected)
         for other in self._own:
             self._own[other] **= FADE
         self._common *= ratio**_COMMON
         if width > 1:
             self._own[width] = self._own.get(width, 1.0) * ratio**_OWN
-        self._prices = []
+        self._costs = []
         return seconds
 
     def _own_seconds(self, width: int, seconds: float, expected: float) -> float:
         """Return what is expected of a pass that stalled, alone among others that did not."""
         stalled_before, self._stalled = self._stalled, seconds > _STALL * expected
         # Two in a row are a machine that has changed, and where little was seen the table may be what is wrong.
-        alone = self._stalled and not stalled_before and self._levels.knows(width)
+        alone = self._stalled and not stalled_before and self._drift.knows(width)
         return expected if alone else seconds
 
     def rescale(self, ratio: float) -> None:
         """Learn from several passes at once, that took `ratio` times what was expected of them."""
         self._common *= min(max(ratio, 0.5), 2.0) ** _COMMON
-        self._prices = []
+        self._costs = []
 
     def _interpolated(self, width: int) -> float:
         if width in self.measured:

@@ -70,7 +70,7 @@ class Timer:
         """Return this share of the whole in seconds, or what is left of it."""
         return min(self.left, share * self.seconds)
 
-    def prices(self, model: LanguageModel, widths: Sequence[int], seconds: float) -> dict[int, float]:
+    def measured_costs(self, model: LanguageModel, widths: Sequence[int], seconds: float) -> dict[int, float]:
         """Return seconds by width for passes after what the cache holds, which stays; what can't be had is left out."""
         taken: dict[int, list[float]] = {}
         until = self._clock() + seconds
@@ -81,7 +81,7 @@ class Timer:
                     break
                 taken.setdefault(width, []).append(spent)
         self._waited |= any(_waited(times) for times in taken.values())
-        return {width: price(times) for width, times in sorted(taken.items())}
+        return {width: measured_cost(times) for width, times in sorted(taken.items())}
 
     def read(self, model: LanguageModel, depth: int) -> float:
         """Read up to `depth` tokens; return the seconds that it took."""
@@ -92,7 +92,7 @@ class Timer:
         return self._clock() - started
 
 
-def price(times: Iterable[float]) -> float:
+def measured_cost(times: Iterable[float]) -> float:
     """Return the lower quartile: the least of up to three, the second of four to seven."""
     ordered = sorted(times)
     return ordered[len(ordered) // 4]
@@ -105,4 +105,4 @@ def filler(model: LanguageModel, length: int) -> list[int]:
 
 
 def _waited(times: Sequence[float]) -> bool:
-    return len(times) >= _ENOUGH and statistics.median(times) > _BUSY * price(times) + _JITTER
+    return len(times) >= _ENOUGH and statistics.median(times) > _BUSY * measured_cost(times) + _JITTER

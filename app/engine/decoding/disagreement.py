@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Disagreement:
     """What the target made of the guess that it rejected, before temperature, cuts and penalties."""
 
-    guess_prob: float
+    proposal_prob: float
     """Its probability of the rejected guess."""
     instead_prob: float
     """Its probability of what it said instead: the replacement, or the sibling that was kept."""

@@ -11,7 +11,7 @@ _JUDGING = 2
 """Label of the coins; drafts are drawn under another, so the two know nothing of each other."""
 
 
-class Coins(Protocol):
+class JudgingNoise(Protocol):
     """The chances of one round."""
 
     def happens(self, chance: Any, place: int, turn: int = 0) -> bool:
@@ -21,7 +21,7 @@ class Coins(Protocol):
         """Draw the token that is emitted at a place, the first of the draft being 0."""
 
 
-class SeededCoins:
+class SeededNoise:
     """Coins that the seed decides: the same round again has the same outcome."""
 
     def __init__(self, seed: int, start: int) -> None:
@@ -30,15 +30,15 @@ class SeededCoins:
         self._start = start
         # Coins are those of the round: a rule that judges a whole draft tosses for places that a later round, knowing
         # the outcome, comes to again.
-        self._coins = stream(seed, _JUDGING, start)
+        self._noise_source = stream(seed, _JUDGING, start)
 
     def happens(self, chance: Any, place: int, turn: int = 0) -> bool:
         """Toss the coin for a place."""
-        return bool(self.coin(place, turn) < chance)
+        return bool(self.uniform(place, turn) < chance)
 
-    def coin(self, place: int, turn: int) -> float:
+    def uniform(self, place: int, turn: int) -> float:
         """Return what the coin shows, a number in [0, 1): it comes up when that is below its chance."""
-        return uniform(self._coins, place, turn)
+        return uniform(self._noise_source, place, turn)
 
     def draw(self, distribution: Distribution, place: int) -> int:
         """Draw by Gumbel-max, with the noise that plain decoding has at this position."""

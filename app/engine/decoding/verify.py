@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.engine.decoding.disagreement import Disagreement
-from app.engine.decoding.judging_noise import Coins, SeededCoins
+from app.engine.decoding.judging_noise import JudgingNoise, SeededNoise
 from app.engine.decoding.rules import accept_chance, block, residual, typical_threshold
 from drafters.base import Draft
 from models.base import Logits
@@ -77,7 +77,7 @@ class Rows:
 
 
 def verify(
-    logits: Logits, draft: Draft, sampler: Sampler, tokens: Sequence[int], coins: Coins | None = None
+    logits: Logits, draft: Draft, sampler: Sampler, tokens: Sequence[int], noise_source: JudgingNoise | None = None
 ) -> Verdict:
     """Judge a draft of k tokens by k + 1 rows; row i, shape (vocabulary,), follows `tokens` + the draft's first i.
 
@@ -86,9 +86,9 @@ def verify(
     rows = Rows(logits, draft, sampler, tokens)
     if sampler.accept is Accept.COUPLED or not draft.tokens:
         return _coupled(rows)
-    coins = coins or SeededCoins(sampler.params.seed, len(tokens))
+    noise_source = noise_source or SeededNoise(sampler.params.seed, len(tokens))
     judge = {Accept.RESIDUAL: _residual, Accept.BLOCK: _block, Accept.TYPICAL: _typical}[sampler.accept]
-    return judge(rows, coins)
+    return judge(rows, noise_source)
 
 
 def disagreement(logits: Logits, draft: Draft, verdict: Verdict) -> Disagreement | None:
@@ -110,9 +110,9 @@ def disagreement(logits: Logits, draft: Draft, verdict: Verdict) -> Disagreement
 def _coupled(rows: Rows) -> Verdict:
     """Keep the draft while it says what the target says."""
     draft = rows.draft
-    for place, guess in enumerate(draft.tokens):
+    for place, proposal in enumerate(draft.tokens):
         token = rows.pick(place)
-        if token != guess:
+        if token != proposal:
             return _beside(rows, place, token) or Verdict(place, token, is_bonus=False)
     k = len(draft.tokens)
     return Verdict(k, rows.pick(k), is_bonus=k > 0)
@@ -126,49 +126,51 @@ def _beside(rows: Rows, place: int, token: int) -> Verdict | None:
     return Verdict(place, rows.pick_after(sibling[0], place, token), is_bonus=True, sibling=token)
 
 
-def _residual(rows: Rows, coins: Coins) -> Verdict:
+def _residual(rows: Rows, noise_source: JudgingNoise) -> Verdict:
     """Keep each guess with its accept chance; replace the first that is not kept from the residual."""
     draft = rows.draft
-    for place, guess in enumerate(draft.tokens):
+    for place, proposal in enumerate(draft.tokens):
         target, drawn_from = rows.served(place), draft.drawn_from(place)
-        if coins.happens(accept_chance(target.of(guess), drawn_from.of(guess)), place):
+        if noise_source.happens(accept_chance(target.of(proposal), drawn_from.of(proposal)), place):
             continue
         target = residual(target, drawn_from)
-        sibling, others = draft.sibling(place), drawn_from.without(guess)
+        sibling, others = draft.sibling(place), drawn_from.without(proposal)
         if sibling is not None and others is not None:
             # The second guess was drawn from what was left of the draft's distribution, so that is what it answers to.
             row, token = sibling
-            if coins.happens(accept_chance(target.of(token), others.of(token)), place, turn=1):
+            if noise_source.happens(accept_chance(target.of(token), others.of(token)), place, turn=1):
                 after = rows.sampler.served(rows.logits[row], rows.tokens, (*draft.tokens[:place], token))
-                return Verdict(place, coins.draw(after, place + 1), is_bonus=True, sibling=token)
+                return Verdict(place, noise_source.draw(after, place + 1), is_bonus=True, sibling=token)
             target = residual(target, others)
-        return Verdict(place, coins.draw(target, place), is_bonus=False)
-    return _whole(rows, coins)
+        return Verdict(place, noise_source.draw(target, place), is_bonus=False)
+    return _whole(rows, noise_source)
 
 
-def _block(rows: Rows, coins: Coins) -> Verdict:
+def _block(rows: Rows, noise_source: JudgingNoise) -> Verdict:
     """Toss for every place; the last coin that comes up tells how much of the draft is kept."""
     draft = rows.draft
     k = len(draft.tokens)
     targets = [rows.served(place) for place in range(k)]
     drawn_from = [draft.drawn_from(place) for place in range(k)]
     judged = block(targets, drawn_from, draft.tokens)
-    kept = max((place + 1 for place, chance in enumerate(judged.chances) if coins.happens(chance, place)), default=0)
+    kept = max(
+        (place + 1 for place, chance in enumerate(judged.chances) if noise_source.happens(chance, place)), default=0
+    )
     if kept == k:
-        return _whole(rows, coins)
+        return _whole(rows, noise_source)
     replacement = residual(targets[kept], drawn_from[kept], judged.scales[kept])
-    return Verdict(kept, coins.draw(replacement, kept), is_bonus=False)
+    return Verdict(kept, noise_source.draw(replacement, kept), is_bonus=False)
 
 
-def _typical(rows: Rows, coins: Coins) -> Verdict:
+def _typical(rows: Rows, noise_source: JudgingNoise) -> Verdict:
     """Keep every guess that is plausible to the target."""
-    for place, guess in enumerate(rows.draft.tokens):
+    for place, proposal in enumerate(rows.draft.tokens):
         target = rows.served(place)
-        if target.of(guess) <= typical_threshold(target):
-            return Verdict(place, coins.draw(target, place), is_bonus=False)
-    return _whole(rows, coins)
+        if target.of(proposal) <= typical_threshold(target):
+            return Verdict(place, noise_source.draw(target, place), is_bonus=False)
+    return _whole(rows, noise_source)
 
 
-def _whole(rows: Rows, coins: Coins) -> Verdict:
+def _whole(rows: Rows, noise_source: JudgingNoise) -> Verdict:
     k = len(rows.draft.tokens)
-    return Verdict(k, coins.draw(rows.served(k), k), is_bonus=True)
+    return Verdict(k, noise_source.draw(rows.served(k), k), is_bonus=True)

@@ -21,7 +21,7 @@ AnswerMessage = Reading | Said | Watched | Ended
 """What is told of an answer: the prompt being read, rounds, figures if they are wanted, and the end, always last."""
 
 
-class Desk:
+class AsyncEngine:
     """Takes questions from one event loop to the engine's thread, and brings back what it says."""
 
     def __init__(self, plan: LoadPlan, clock: Clock = time.perf_counter) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from app.engine.decoding.judging_noise import SeededCoins
+from app.engine.decoding.judging_noise import SeededNoise
 from app.engine.decoding.rules import Block, block, residual, typical_threshold
 from app.engine.decoding.verify import Rows, Verdict, verify
 from app.engine.trace.trace import Candidate, Fate, Kind, Residual, Share, Step, Toss, Walk, Word
@@ -29,9 +29,9 @@ _BEFORE = 12
 
 def retell(rows: Rows, vocab: Vocab, number: int = 1, emitted: Sequence[int] | None = None) -> Walk:
     """Judge a round again, and tell how it went; `emitted` is what became text, all of it when left out."""
-    coins = _Watched(rows.sampler.params.seed, len(rows.tokens))
-    verdict = verify(rows.logits, rows.draft, rows.sampler, rows.tokens, coins)
-    told = _Told(rows, vocab, coins, verdict)
+    noise_source = _Watched(rows.sampler.params.seed, len(rows.tokens))
+    verdict = verify(rows.logits, rows.draft, rows.sampler, rows.tokens, noise_source)
+    told = _Told(rows, vocab, noise_source, verdict)
     said = verdict.emitted(rows.draft) if emitted is None else emitted
     return Walk(
         number=number,
@@ -49,7 +49,7 @@ def retell(rows: Rows, vocab: Vocab, number: int = 1, emitted: Sequence[int] | N
     )
 
 
-class _Watched(SeededCoins):
+class _Watched(SeededNoise):
     """The coins of the round, written down."""
 
     def __init__(self, seed: int, start: int) -> None:
@@ -61,7 +61,7 @@ class _Watched(SeededCoins):
 
     def happens(self, chance: Any, place: int, turn: int = 0) -> bool:
         came_up = super().happens(chance, place, turn)
-        self.tosses[place, turn] = Toss(float(chance), self.coin(place, turn), came_up)
+        self.tosses[place, turn] = Toss(float(chance), self.uniform(place, turn), came_up)
         return came_up
 
     def draw(self, distribution: Distribution, place: int) -> int:
@@ -72,12 +72,12 @@ class _Watched(SeededCoins):
 class _Told:
     """A round that was judged, from which everything shown is read."""
 
-    def __init__(self, rows: Rows, vocab: Vocab, coins: _Watched, verdict: Verdict) -> None:
+    def __init__(self, rows: Rows, vocab: Vocab, noise_source: _Watched, verdict: Verdict) -> None:
         self._rows = rows
         self._draft = rows.draft
         self._rule = rows.sampler.accept
         self._vocab = vocab
-        self._coins = coins
+        self._noise_source = noise_source
         self._verdict = verdict
         self._served = [rows.served(place) for place in range(len(rows.draft.tokens) + 1)]
 
@@ -96,26 +96,26 @@ class _Told:
         return Kind.BONUS if self._verdict.sibling is None else Kind.SIBLING_BONUS
 
     def steps(self) -> Iterator[Step]:
-        for place, guess in enumerate(self._draft.tokens):
-            yield self._guess(place, guess)
+        for place, proposal in enumerate(self._draft.tokens):
+            yield self._proposal(place, proposal)
             sibling = self._draft.sibling(place)
             if sibling is not None:
-                yield self._second_guess(place, sibling[1])
+                yield self._second_proposal(place, sibling[1])
 
-    def _guess(self, place: int, guess: int) -> Step:
+    def _proposal(self, place: int, proposal: int) -> Step:
         fate = self._fate(place)
         looked = fate is not Fate.PASSED_OVER
         served, draft = self._served[place], self._draft
         return Step(
             place,
             is_sibling=False,
-            word=self.word(guess),
-            target_prob=float(served.of(guess)),
-            draft_prob=None if draft.probs is None else float(draft.probs[place].of(guess)),
-            sureness=draft.confidence[place] if draft.confidence else None,
+            word=self.word(proposal),
+            target_prob=float(served.of(proposal)),
+            draft_prob=None if draft.probs is None else float(draft.probs[place].of(proposal)),
+            drafter_confidence=draft.confidence[place] if draft.confidence else None,
             fate=fate,
             choice=self._choice(place) if looked else None,
-            toss=self._coins.tosses.get((place, 0)),
+            toss=self._noise_source.tosses.get((place, 0)),
             scale=None if self._block is None else float(self._block.scales[place + 1]),
             threshold=typical_threshold(served) if looked and self._rule is Accept.TYPICAL else None,
         )
@@ -132,8 +132,8 @@ class _Told:
             return None
         return self.word(self._verdict.emitted(self._draft)[place])
 
-    def _second_guess(self, place: int, token: int) -> Step:
-        toss = self._coins.tosses.get((place, 1))
+    def _second_proposal(self, place: int, token: int) -> Step:
+        toss = self._noise_source.tosses.get((place, 1))
         coupled = self._rule is Accept.COUPLED and place == self._verdict.accepted
         fate = Fate.PASSED_OVER
         if toss is not None or coupled:
@@ -146,7 +146,7 @@ class _Told:
             word=self.word(token),
             target_prob=float(target.of(token)),
             draft_prob=None if others is None else float(others.of(token)),
-            sureness=None,
+            drafter_confidence=None,
             fate=fate,
             choice=self._choice(place) if coupled else None,
             toss=toss,
@@ -166,19 +166,19 @@ class _Told:
             return
         scale = 1 if self._block is None else self._block.scales[place]
         target, draft = self._served[place], self._draft.drawn_from(place)
-        guess, toss = self._draft.tokens[place], self._coins.tosses.get((place, 1))
-        yield self._residual(target, draft, scale, guess, after_sibling=False)
-        sibling, others = self._draft.sibling(place), draft.without(guess)
+        proposal, toss = self._draft.tokens[place], self._noise_source.tosses.get((place, 1))
+        yield self._residual(target, draft, scale, proposal, after_sibling=False)
+        sibling, others = self._draft.sibling(place), draft.without(proposal)
         if toss is not None and not toss.came_up and sibling is not None and others is not None:
             yield self._residual(residual(target, draft), others, 1, sibling[1], after_sibling=True)
 
     def _residual(
-        self, target: Distribution, draft: Distribution, scale: Any, guess: int, *, after_sibling: bool
+        self, target: Distribution, draft: Distribution, scale: Any, proposal: int, *, after_sibling: bool
     ) -> Residual:
         left, weights = excess(target, draft, scale)
         result = residual(target, draft, scale)
         likeliest = result.ids[np.argsort(-result.probs.astype(np.float64), kind="stable")[:_SHARES]]
-        shown = {int(token) for token in likeliest} | {guess}
+        shown = {int(token) for token in likeliest} | {proposal}
         if not self._verdict.is_bonus:
             shown.add(self._verdict.next_token)
         over = Distribution(left, weights)
@@ -215,8 +215,8 @@ class _Told:
 
     def _last_served(self) -> Distribution:
         """Return what the last token was drawn from."""
-        if self._coins.drawn_from is not None:
-            return self._coins.drawn_from
+        if self._noise_source.drawn_from is not None:
+            return self._noise_source.drawn_from
         place, token = self._verdict.accepted, self._verdict.sibling
         sibling = self._draft.sibling(place)
         if token is None or sibling is None:

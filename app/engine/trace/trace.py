@@ -51,7 +51,7 @@ class Toss:
     """A coin: a number in [0, 1) that the seed and the place decide."""
 
     chance: float
-    coin: float
+    uniform: float
     came_up: bool
     """Whether the coin is below the chance."""
 
@@ -69,7 +69,7 @@ class Step:
     """Of the guess, as served; of a second guess that the residual rule tried, in the residual of the first."""
     draft_prob: float | None
     """That the guess was drawn with; None: it was not left to chance, and counts as certain."""
-    sureness: float | None
+    drafter_confidence: float | None
     """How sure the drafter was; None: it has no opinion."""
     fate: Fate
     choice: Word | None = None

@@ -12,7 +12,7 @@ from types import FrameType
 
 import uvicorn
 
-from app.engine.runtime.async_engine import Desk
+from app.engine.runtime.async_engine import AsyncEngine
 from app.serve.service import Service
 from app.serve.settings import Door, ServePlan
 from app.serve.web.connection import MOST, Connection
@@ -41,8 +41,8 @@ async def serve(plan: ServePlan, terminal: Terminal) -> None:
     """Serve until a signal ends it; raises LocalspecError."""
     ask_for_files()
     listeners = listen(plan.door)
-    desk = Desk(plan.plan)
-    service = Service(plan, desk)
+    async_engine = AsyncEngine(plan.plan)
+    service = Service(plan, async_engine)
     server = _Server(service, plan.limits.grace)
     loading = asyncio.create_task(_load(service, terminal, listeners[0]))
     # A server with nothing to serve ends; what went wrong is raised below.
@@ -53,7 +53,7 @@ async def serve(plan: ServePlan, terminal: Terminal) -> None:
         loading.cancel()
         await asyncio.wait([loading])
         await asyncio.to_thread(service.close)
-        await asyncio.to_thread(desk.close)
+        await asyncio.to_thread(async_engine.close)
     if not loading.cancelled():
         loading.result()
 

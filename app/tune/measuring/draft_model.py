@@ -16,7 +16,7 @@ from app.engine.costs.draft_copy import is_whole_copy, is_written_at_load, keep_
 from app.engine.costs.timer import Timer, Tunable
 from app.engine.costs.tuned import Setting, TunedDraft
 from app.tune.measuring.target import SHALLOW, Open, Tell, default_setting, label, plain_attention, tuning_options
-from app.tune.measuring.threads import quickest_threads, starved, thread_counts, thread_prices
+from app.tune.measuring.threads import quickest_threads, starved, thread_costs, thread_counts
 from models.errors import Cancelled, LocalspecError
 from models.llama.load import LlamaOptions
 from models.system.sealed import remove_sealed
@@ -105,9 +105,9 @@ class DraftTuner:
     def _as_it_is(self, model: Tunable, setting: Setting, path: Path, deep: int, counts: Sequence[int]) -> None:
         """Measure both kinds of attention, and how deep there is time to look."""
         self._tell(f"{path.stem}: threads")
-        prices = thread_prices(model, self._timer, counts, self._timer.part(0.04))
-        self.findings.starved = starved(prices)
-        setting = quickest_threads(prices, setting)
+        measured_costs = thread_costs(model, self._timer, counts, self._timer.part(0.04))
+        self.findings.starved = starved(measured_costs)
+        setting = quickest_threads(measured_costs, setting)
         for way in (setting, plain_attention(setting)):
             model.reopen(tuning_options(way, model.options))
             self._row(model, way, path, deep)
@@ -127,7 +127,7 @@ class DraftTuner:
         return row
 
     def _step(self, model: Tunable) -> float:
-        return self._timer.prices(model, (1,), self._timer.part(0.02))[1]
+        return self._timer.measured_costs(model, (1,), self._timer.part(0.02))[1]
 
     def _copy(self, path: Path, kind: str, options: LlamaOptions, quickest: DraftMeasure) -> DraftMeasure | None:
         """Measure a copy in another quantisation; None when there is no time, or it can't be made."""

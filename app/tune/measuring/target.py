@@ -11,7 +11,7 @@ from pathlib import Path
 from app.engine.costs.timer import Timer, Tunable
 from app.engine.costs.tuned import Setting, Tuned
 from app.tune.measuring.choice import DEEP, WIDTHS, Measure, best, relative
-from app.tune.measuring.threads import ThreadPrice, quickest_threads, starved, thread_counts, thread_prices
+from app.tune.measuring.threads import ThreadPrice, quickest_threads, starved, thread_costs, thread_counts
 from models.base import LanguageModel
 from models.llama.exact_width import WIDEST, exact_width, exact_width_here
 from models.llama.load import LlamaOptions, has_gpu, threads_of
@@ -116,9 +116,9 @@ class Tuner:
 
     def _best_threads(self, model: Tunable, setting: Setting) -> Setting:
         """Return the setting with the quickest threads that are as exact as one a physical core."""
-        prices = self.findings.threads = thread_prices(model, self._timer, self._counts, self._timer.part(0.1))
-        default, setting = setting, quickest_threads(prices, setting)
-        self.findings.starved = starved(prices)
+        measured_costs = self.findings.threads = thread_costs(model, self._timer, self._counts, self._timer.part(0.1))
+        default, setting = setting, quickest_threads(measured_costs, setting)
+        self.findings.starved = starved(measured_costs)
         if setting != default and not self.findings.starved:
             narrower = _exact_with(model, setting) < _exact_with(model, default)
             setting = default if narrower and not self._allow_rounding else setting
@@ -149,9 +149,9 @@ class Tuner:
         """Return the row with prices and exactness where the cache stands, put in its place among the rows."""
         depth = model.length
         self._tell(f"{row.label}, at {depth:,} tokens")
-        prices = self._timer.prices(model, WIDTHS, self._timer.part(0.06))
+        measured_costs = self._timer.measured_costs(model, WIDTHS, self._timer.part(0.06))
         widest = exact if exact is not None else exact_width_here(model)
-        more = replace(row, seconds={**row.seconds, depth: prices}, exact={**row.exact, depth: widest})
+        more = replace(row, seconds={**row.seconds, depth: measured_costs}, exact={**row.exact, depth: widest})
         self.findings.rows[-1] = more
         return more
 
@@ -173,14 +173,14 @@ class Tuner:
         self._timer.read(model, depth)
         self._tell("the verify curve")
         seconds, known = self._timer.part(0.2), row.seconds[depth]
-        prices = self._timer.prices(model, affordable(known, seconds), seconds)
-        return {width: min(taken, known.get(width, taken)) for width, taken in prices.items()}
+        measured_costs = self._timer.measured_costs(model, affordable(known, seconds), seconds)
+        return {width: min(taken, known.get(width, taken)) for width, taken in measured_costs.items()}
 
 
 def measure_curve(model: LanguageModel, timer: Timer) -> tuple[dict[int, float], int]:
     """Return seconds by width, and the exact width, of a model of which nothing can be chosen."""
     widest = exact_width(model)
-    return timer.prices(model, CURVE, timer.part(0.5)), widest
+    return timer.measured_costs(model, CURVE, timer.part(0.5)), widest
 
 
 def as_tuned(row: Measure, verify: Mapping[int, float]) -> Tuned:

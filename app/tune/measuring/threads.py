@@ -27,14 +27,14 @@ class ThreadPrice:
     """Seconds of a pass over `WIDE` tokens; None where the model takes none."""
 
 
-def thread_prices(model: Tunable, timer: Timer, counts: Sequence[int], seconds: float) -> list[ThreadPrice]:
+def thread_costs(model: Tunable, timer: Timer, counts: Sequence[int], seconds: float) -> list[ThreadPrice]:
     """Return what each number of threads costs; the model keeps the last."""
-    prices = []
+    measured_costs = []
     for threads in counts:
         model.use_threads(threads, threads)
-        found = timer.prices(model, (1, WIDE), seconds / len(counts))
-        prices.append(ThreadPrice(threads, found[1], found.get(WIDE)))
-    return prices
+        found = timer.measured_costs(model, (1, WIDE), seconds / len(counts))
+        measured_costs.append(ThreadPrice(threads, found[1], found.get(WIDE)))
+    return measured_costs
 
 
 def thread_counts(given: int) -> list[int]:
@@ -49,21 +49,27 @@ def spread(cores: int) -> list[int]:
     return sorted({max(1, round(cores * step / _MOST_COUNTS)) for step in range(1, _MOST_COUNTS)} | {cores - 1, cores})
 
 
-def starved(prices: Sequence[ThreadPrice]) -> bool:
+def starved(measured_costs: Sequence[ThreadPrice]) -> bool:
     """Tell whether other programs hold the cores: llama.cpp's threads then wait for each other at every step."""
-    best, last = min(price.one_token for price in prices), prices[-1].one_token
+    best, last = min(measured_cost.one_token for measured_cost in measured_costs), measured_costs[-1].one_token
     return last > _STARVED * best and last - best > _STARVED_SECONDS
 
 
-def quickest_threads(prices: Sequence[ThreadPrice], default: Setting) -> Setting:
+def quickest_threads(measured_costs: Sequence[ThreadPrice], default: Setting) -> Setting:
     """Return a setting with the quickest threads for one token and for wide passes, each only if it gains."""
-    narrow = {price.threads: price.one_token for price in prices}
-    wide = {price.threads: price.wide for price in prices if price.wide is not None}
+    narrow = {measured_cost.threads: measured_cost.one_token for measured_cost in measured_costs}
+    wide = {
+        measured_cost.threads: measured_cost.wide for measured_cost in measured_costs if measured_cost.wide is not None
+    }
     return replace(
         default, threads=_quickest(narrow, default.threads), batch_threads=_quickest(wide, default.batch_threads)
     )
 
 
-def _quickest(prices: Mapping[int, float], default: int) -> int:
-    threads = min(prices, key=lambda count: prices[count], default=default)
-    return threads if threads in prices and prices[threads] < prices[default] * (1 - _GAIN) else default
+def _quickest(measured_costs: Mapping[int, float], default: int) -> int:
+    threads = min(measured_costs, key=lambda count: measured_costs[count], default=default)
+    return (
+        threads
+        if threads in measured_costs and measured_costs[threads] < measured_costs[default] * (1 - _GAIN)
+        else default
+    )

@@ -25,7 +25,7 @@ from app.ui.drawing.turns import keep_turns_short
 from app.ui.editor.asking import QUICK
 from app.ui.editor.file import TextFile, open_file, parse_place
 from app.ui.editor.screen import EditScreen, Engine, MakeEngine
-from app.ui.editor.watched_engine import WatchedDesk
+from app.ui.editor.watched_engine import WatchedEngine
 from app.ui.editor.writing import write_aside
 from app.ui.panel.flow import Flow
 from app.ui.terminal.terminal_guard import leave_at_signals, terminal_to_itself
@@ -109,7 +109,7 @@ def run_editor(request: Request, named: str) -> int:
         # First: to free models that are being loaded may take ten seconds, and some who end a program kill it sooner.
         note = _keep_unsaved(app.unsaved, path)
         # The screen is gone: it keeps nobody waiting who looks at it.
-        app.editor.desk.close()
+        app.editor.async_engine.close()
     if note:
         Terminal().warn(note)
     if app.editor.failure is not None:
@@ -121,7 +121,7 @@ def run_editor(request: Request, named: str) -> int:
 
 def engine_for(request: Request, flow: Flow, changed: Callable[[], object]) -> Engine:
     """Return the engine that a request asks for; it tells a flow what it does, and somebody when it did."""
-    desk = WatchedDesk(request.plan, flow, time.monotonic, changed)
+    async_engine = WatchedEngine(request.plan, flow, time.monotonic, changed)
     asked = request.settings
     settings = CompletionSettings(
         sampling=asked.sampling,
@@ -130,7 +130,7 @@ def engine_for(request: Request, flow: Flow, changed: Callable[[], object]) -> E
         accept=asked.accept,
         allow_rounding=asked.allow_rounding,
     )
-    return desk, Completer(desk, settings)
+    return async_engine, Completer(async_engine, settings)
 
 
 def _check_fills_in(plan: LoadPlan) -> None:

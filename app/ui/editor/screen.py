@@ -15,7 +15,7 @@ from app.chat_input.keys import EDIT_KEYS
 from app.complete.completer import Completer, Completion
 from app.complete.place import Place
 from app.complete.settings import Limits
-from app.engine.runtime.async_engine import Desk
+from app.engine.runtime.async_engine import AsyncEngine
 from app.ui.chat.failures import survived, told
 from app.ui.chat.key_pages import bound_keys
 from app.ui.drawing.sparing_screen import SparingScreen
@@ -38,7 +38,7 @@ _TALL = 16
 """Lines from which on the keys have a line of their own."""
 _DRAW = 0.1
 """Seconds between two drawings of the figures: each costs the model some time."""
-Engine = tuple[Desk, Completer]
+Engine = tuple[AsyncEngine, Completer]
 MakeEngine = Callable[[Flow, Callable[[], object]], Engine]
 """Makes an engine that tells a flow what it does, and somebody when it did."""
 
@@ -64,7 +64,7 @@ class EditScreen(SparingScreen):
         self.file = file
         self.area: GhostArea = GhostArea(file.text, file.path.name, self, id="text")
         self.flow = Flow()
-        self.desk, self.completer = make_engine(self.flow, self.figures_changed)
+        self.async_engine, self.completer = make_engine(self.flow, self.figures_changed)
         self.asking = Asking(self.completer, self, limits)
         self.failure: LocalspecError | None = None
         """Why nothing could be proposed."""
@@ -106,8 +106,8 @@ class EditScreen(SparingScreen):
     async def load(self) -> None:
         """Load the models; ends the app where they can't be, or can't fill in."""
         try:
-            ready = await self.desk.load(self._on_progress)
-            if not await self.desk.look(lambda worker: FimFormat.of(worker.vocab) is not None):
+            ready = await self.async_engine.load(self._on_progress)
+            if not await self.async_engine.look(lambda worker: FimFormat.of(worker.vocab) is not None):
                 raise no_fim(ready.model)
         except Exception as error:
             self.failure = told(error)

@@ -9,13 +9,13 @@ from dataclasses import replace
 
 from app.engine.conversation.session import Reading
 from app.engine.decoding.request import Question
-from app.engine.runtime.async_engine import AnswerMessage, Desk
+from app.engine.runtime.async_engine import AnswerMessage, AsyncEngine
 from app.engine.runtime.load import LoadPlan
 from app.engine.runtime.thread import Urgency
 from app.ui.panel.flow import Flow
 
 
-class WatchedDesk(Desk):
+class WatchedEngine(AsyncEngine):
     """Tells a flow of each answer, on the loop of who asks."""
 
     def __init__(self, plan: LoadPlan, flow: Flow, now: Callable[[], float], drawn: Callable[[], object]) -> None:

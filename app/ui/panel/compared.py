@@ -19,7 +19,7 @@ class Compared:
         self._plain_rounds = 0
         self._plain_seconds = 0.0
         self._drafted_tokens = 0
-        self._drafted_price = 0.0
+        self._drafted_cost = 0.0
         """Seconds of plain decoding for tokens of drafts that were priced already."""
         self._pass: float | None = None
 
@@ -31,7 +31,7 @@ class Compared:
     @property
     def plain_seconds(self) -> float:
         """Time that plain decoding would have taken for the same tokens."""
-        return self._plain_seconds + self._drafted_price + self._drafted_tokens * self._price()
+        return self._plain_seconds + self._drafted_cost + self._drafted_tokens * self._cost()
 
     def observe(self, round_: Round) -> None:
         """Take in a round."""
@@ -42,12 +42,12 @@ class Compared:
         else:
             self._drafted_tokens += len(round_.emitted)
 
-    def price(self, one_token: float) -> None:
+    def measured_cost(self, one_token: float) -> None:
         """Take the seconds of a pass of one token, as it is now: it costs more as the context grows."""
         self._pass = one_token
-        self._drafted_price += self._drafted_tokens * self._price()
+        self._drafted_cost += self._drafted_tokens * self._cost()
         self._drafted_tokens = 0
 
-    def _price(self) -> float:
+    def _cost(self) -> float:
         known = _SEEN if self._pass is not None else 0
         return (known * (self._pass or 0.0) + self._plain_seconds) / max(1, known + self._plain_rounds)

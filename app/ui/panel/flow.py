@@ -253,7 +253,7 @@ class Flow:
         mine.prompt_seconds, mine.first_token_seconds = stats.prompt_seconds, stats.first_token_seconds
         if explanation is not None:
             self.explanation = explanation
-            self._compared.price(1 / explanation.plain_rate)
+            self._compared.measured_cost(1 / explanation.plain_rate)
 
     def _on_end(self, ended: Ended) -> None:
         self._on_stats(ended.stats, ended.explanation)

@@ -52,7 +52,7 @@ class _Page:
         if not stats.drafted:
             return
         yield from self._text(f"Accepted {percent(stats.acceptance_rate)}", _TITLE)
-        yield from self._text(f"{stats.accepted:,} of {counted(stats.drafted, 'guess', 'guesses')}", _MINOR)
+        yield from self._text(f"{stats.accepted:,} of {counted(stats.drafted, 'proposal', 'proposals')}", _MINOR)
         yield from self._text(f"{stats.drafts:,} of {counted(stats.rounds, 'round')} drafted", _MINOR)
         yield from self._text(f"{stats.mean_acceptance_length:.2f} tokens per draft", _MINOR)
         yield from self._bars()
@@ -77,7 +77,7 @@ class _Page:
         if last is None:
             return
         draft = last.draft
-        beside = f" and {counted(len(draft.siblings), 'second guess', 'second guesses')}" if draft.siblings else ""
+        beside = f" and {counted(len(draft.siblings), 'second proposal', 'second proposals')}" if draft.siblings else ""
         by = f", {self._name(draft.source)}" if draft.tokens else ""
         yield from self._text(f"Draft of {len(draft.tokens)}{beside}{by}", _TITLE)
         yield from self._text(self._flow.length_reason, _MINOR)

@@ -22,7 +22,7 @@ _NOTHING = "This answer has no rounds."
 _PLAIN = "No round of this answer drafted: plain decoding, one token per pass."
 _SIGNS = {Origin.REPLACEMENT: "!", Origin.BONUS: "*", Origin.PLAIN: "="}
 _ACCEPTED, _REJECTED, _UNSEEN = "+", "x", "-"
-_LONGEST_GUESS = 18
+_LONGEST_TOKEN = 18
 _ROOMY = 9
 """Lines from which on the strip has a title and a mark."""
 _AIRY = 20
@@ -66,7 +66,7 @@ class ReplayPage:
         gap = [Content()] * (height >= _AIRY)
         below = [*gap, *self._below(index, width, height, look)]
         room = height - 1 - len(gap) - len(below)
-        table = self._guesses(index, width, room, look)
+        table = self._proposals(index, width, room, look)
         text = [*gap, *self._said(index, width, room - len(table), look)]
         # What is at the bottom stays there from one round to the next.
         space = [Content()] * (height - 1 - len(text) - len(table) - len(below))
@@ -78,9 +78,9 @@ class ReplayPage:
 
     def _head(self, index: int, width: int, look: Look) -> Content:
         one = self.rounds[index]
-        guessed = f"{one.drafted:,} drafted, {one.kept:,} accepted" if one.drafted else "nothing drafted"
+        proposed = f"{one.drafted:,} drafted, {one.kept:,} accepted" if one.drafted else "nothing drafted"
         source = [shown(one_line(one.source), ascii_only=look.ascii_only)] if one.drafted else []
-        parts = [f"Round {index + 1:,} of {len(self.rounds):,}", guessed, *source]
+        parts = [f"Round {index + 1:,} of {len(self.rounds):,}", proposed, *source]
         return Content.styled(status_text(parts, width, ascii_only=look.ascii_only), "bold")
 
     def _said(self, index: int, width: int, room: int, look: Look) -> list[Content]:
@@ -104,7 +104,7 @@ class ReplayPage:
             text = released(visible(piece, look.encoding))
             yield Content.from_rich_text(Text(text, origin_style(origin, look.colours)))
 
-    def _guesses(self, index: int, width: int, room: int, look: Look) -> list[Content]:
+    def _proposals(self, index: int, width: int, room: int, look: Look) -> list[Content]:
         """Return what was guessed and what came of it: a line each where there is room, else one line for all."""
         if room < 2:
             return []
@@ -161,8 +161,8 @@ class _Row:
 
 def _rows(one: AnswerRound, look: Look) -> Iterator[_Row]:
     beside = dict(one.siblings)
-    for place, guess in enumerate(one.guesses):
-        yield _Row(f"{place + 1}", *_fate(one, place, guess, look))
+    for place, proposal in enumerate(one.proposals):
+        yield _Row(f"{place + 1}", *_fate(one, place, proposal, look))
         if place in beside:
             yield _Row(f"{place + 1}b", *_sibling_fate(one, place, beside[place], look))
     last = one.origins[-1]
@@ -170,24 +170,24 @@ def _rows(one: AnswerRound, look: Look) -> Iterator[_Row]:
         yield _Row("", _SIGNS[last], _quoted(one.pieces[-1], look), last)
 
 
-def _fate(one: AnswerRound, place: int, guess: bytes, look: Look) -> tuple[str, str, str]:
-    quoted = _quoted(guess, look)
+def _fate(one: AnswerRound, place: int, proposal: bytes, look: Look) -> tuple[str, str, str]:
+    quoted = _quoted(proposal, look)
     if place < one.accepted:
         said = place < len(one.pieces)
         return (_ACCEPTED, quoted, "accepted") if said else (_UNSEEN, quoted, "the answer ended before")
     return (_REJECTED, quoted, "rejected") if place == one.accepted else (_UNSEEN, quoted, "not looked at")
 
 
-def _sibling_fate(one: AnswerRound, place: int, guess: bytes, look: Look) -> tuple[str, str, str]:
-    quoted = _quoted(guess, look)
+def _sibling_fate(one: AnswerRound, place: int, proposal: bytes, look: Look) -> tuple[str, str, str]:
+    quoted = _quoted(proposal, look)
     if place != one.accepted:
         return _UNSEEN, quoted, "not looked at"
     return (_ACCEPTED, quoted, "accepted") if Origin.SIBLING in one.origins else (_REJECTED, quoted, "rejected")
 
 
 def _row_line(row: _Row, width: int) -> Content:
-    token = fit(row.token, _LONGEST_GUESS)
-    pad = " " * (_LONGEST_GUESS - cell_len(token))
+    token = fit(row.token, _LONGEST_TOKEN)
+    pad = " " * (_LONGEST_TOKEN - cell_len(token))
     line = Content.assemble(f"{row.label:>3} ", (row.sign, "bold"), f" {released(token)}{pad}  {row.fate}")
     return (line.stylize("dim") if row.sign == _UNSEEN else line).truncate(width)
 
@@ -200,12 +200,12 @@ def _apart(one: AnswerRound, width: int, look: Look) -> list[Content]:
     """Return what the target made of the guess that it rejected."""
     if not one.rejects:
         return [Content(fit("Every guess was accepted.", width))]
-    guess = released(_quoted(one.guesses[one.accepted], look))
+    proposal = released(_quoted(one.proposals[one.accepted], look))
     if one.disagreement is None:
-        return Content(f"{guess} was rejected.").wrap(width)
+        return Content(f"{proposal} was rejected.").wrap(width)
     wanted = "what it said instead" if one.instead is None else released(_quoted(one.instead, look))
-    guessed, instead = probability(one.disagreement.guess_prob), probability(one.disagreement.instead_prob)
-    return Content(f"The target gave {guess} {guessed} and {wanted} {instead}, before temperature and cuts.").wrap(
+    proposed, instead = probability(one.disagreement.proposal_prob), probability(one.disagreement.instead_prob)
+    return Content(f"The target gave {proposal} {proposed} and {wanted} {instead}, before temperature and cuts.").wrap(
         width
     )
 

@@ -33,7 +33,7 @@ class Body(Protocol):
         """Return the lines, each at most that many cells wide."""
         ...
 
-    def guess(self, width: int) -> int:
+    def proposal(self, width: int) -> int:
         """Return about how many lines there will be."""
         ...
 
@@ -52,9 +52,9 @@ class PlainBody:
         style = getattr(look, self._part) if self._part else Style.null()
         return plain_lines(self._text, width, style, words=self._words)
 
-    def guess(self, width: int) -> int:
+    def proposal(self, width: int) -> int:
         """Return about how many lines there will be."""
-        return _guess(self._text, width)
+        return _proposal(self._text, width)
 
 
 class BlockBody:
@@ -82,9 +82,9 @@ class BlockBody:
             self._code, self._code_for = CodeLines(self.block.language, look, width), (width, look)
         return self._code.lines(self.block.code, is_open=self.block.is_open)
 
-    def guess(self, width: int) -> int:
+    def proposal(self, width: int) -> int:
         """Return about how many lines there will be."""
-        return _guess(self.block.source, width)
+        return _proposal(self.block.source, width)
 
 
 class TokenBody:
@@ -110,9 +110,9 @@ class TokenBody:
             made += [self._segments(offset + start, offset + end, look) for start, end in wrap(flat, width)]
         return made
 
-    def guess(self, width: int) -> int:
+    def proposal(self, width: int) -> int:
         """Return about how many lines there will be."""
-        return _guess(self._text, width)
+        return _proposal(self._text, width)
 
     def _segments(self, start: int, end: int, look: Look) -> Line:
         segments: Line = []
@@ -133,5 +133,5 @@ class TokenBody:
         return stop
 
 
-def _guess(text: str, width: int) -> int:
+def _proposal(text: str, width: int) -> int:
     return sum(1 + len(line) // width for line in text.split("\n"))

@@ -29,7 +29,7 @@ class Column:
         self.pieces: list[Piece] = []
         self._tops = [0]
         self._heights: list[int] = []
-        self._guessed: set[int] = set()
+        self._estimated: set[int] = set()
         """Pieces that may not have been drawn since they were taken: a look at each of a long chat takes long."""
         self._width = 1
         self._look: Look | None = None
@@ -45,7 +45,7 @@ class Column:
         self._width, self._look = width, look
         self._heights[kept:] = [piece.height(width, look) for piece in self.pieces[kept:]]
         fresh = {n for n, piece in enumerate(self.pieces[kept:], kept) if not piece.is_drawn(width, look)}
-        self._guessed = {n for n in self._guessed if n < kept} | fresh
+        self._estimated = {n for n in self._estimated if n < kept} | fresh
         self.settle(kept)
 
     def settle(self, start: int = 0) -> None:
@@ -79,17 +79,17 @@ class Column:
         piece = self.pieces[index]
         piece.lines(self._width, self._look)
         self._heights[index] = piece.height(self._width, self._look)
-        self._guessed.discard(index)
+        self._estimated.discard(index)
         return self._heights[index] != self._height(index)
 
     @property
-    def has_guesses(self) -> bool:
+    def has_estimates(self) -> bool:
         """Whether the height of a piece is a guess."""
-        return bool(self._guessed)
+        return bool(self._estimated)
 
     def undrawn(self, near: int) -> list[int]:
         """Return the pieces whose heights are guesses, the ones nearest to a piece first."""
-        return sorted(self._guessed, key=lambda n: abs(n - near))
+        return sorted(self._estimated, key=lambda n: abs(n - near))
 
     def anchor(self, start: int, stop: int) -> Anchor | None:
         """Return the first line on the screen of a piece that is drawn there, else of any."""

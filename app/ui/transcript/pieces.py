@@ -22,7 +22,7 @@ class Piece:
         """Lines that were drawn before the body changed."""
         self._serials: list[int] = []
         self._for: tuple[int, Look] | None = None
-        self._guess = (0, 0)
+        self._proposal = (0, 0)
         """A width, and the height that was guessed for it."""
 
     def is_drawn(self, width: int, look: Look) -> bool:
@@ -48,13 +48,13 @@ class Piece:
         """Return lines, blank ones included; a guess until it is drawn at that width."""
         if self._lines is not None and self._for == (width, look):
             return self.above + len(self._lines)
-        if self._guess[0] != width:
-            self._guess = width, self.body.guess(width)
-        return self.above + self._guess[1]
+        if self._proposal[0] != width:
+            self._proposal = width, self.body.proposal(width)
+        return self.above + self._proposal[1]
 
     def changed(self) -> None:
         """Forget what was drawn, because the body has changed."""
-        self._lines, self._guess = None, (0, 0)
+        self._lines, self._proposal = None, (0, 0)
 
     def code_rows(self, width: int, look: Look) -> Iterator[int]:
         """Yield the first row of each code block in it."""

@@ -223,7 +223,7 @@ class TranscriptView(LineView, can_focus=True):
         return last if self._following or row is None else max(0, min(row, last))
 
     def _measure_soon(self) -> None:
-        if not self._is_measuring and self._column.has_guesses:
+        if not self._is_measuring and self._column.has_estimates:
             self._is_measuring = True
             self.set_timer(_REST, self._measure)
 

@@ -18,7 +18,7 @@ from app.engine.decoding.round import Clock
 from app.engine.decoding.speculate import generate
 from app.verify.distribution.counts import DEPTH, Branch, Counts, Said, Sampled, Split, branches, split
 from app.verify.distribution.findings import Findings, Found, find, suspects
-from app.verify.distribution.places import Guesser, Place, PlaceFinder
+from app.verify.distribution.places import Place, PlaceFinder, ProposingModel
 from app.verify.distribution.plain_law import Plain
 from app.verify.distribution.row_cache import KnownCache, RowCache
 from models.errors import LocalspecError
@@ -67,12 +67,12 @@ class Progress:
 class DistributionCheck:
     """Draws and judges. The target and the draft model are the caller's; nobody else uses them until it is over."""
 
-    def __init__(self, cache: KnownCache, guesser: Guesser, plan: CheckPlan, clock: Clock) -> None:
+    def __init__(self, cache: KnownCache, proposing_model: ProposingModel, plan: CheckPlan, clock: Clock) -> None:
         """Take the target, who guesses, and what to draw."""
         self.skipped: list[Skipped] = []
         """Prompts that gave no place."""
         self._cache = cache
-        self._guesser = guesser
+        self._proposing_model = proposing_model
         self._plan = plan
         self._clock = clock
         self._row_cache = RowCache(cache, plan.memory // 2)
@@ -116,7 +116,7 @@ class DistributionCheck:
 
     def _find_places(self, prompts: Sequence[BenchPrompt]) -> Iterator[Progress]:
         room = DEPTH + 2 * (self._plan.draft_length + 2)
-        finder = PlaceFinder(self._cache, self._guesser, Sampler(self._plan.sampling), room)
+        finder = PlaceFinder(self._cache, self._proposing_model, Sampler(self._plan.sampling), room)
         for prompt in prompts:
             if len(self._places) == self._plan.places:
                 return
@@ -164,7 +164,7 @@ class DistributionCheck:
     def _may_branch(self) -> bool:
         """Tell whether second guesses can be checked: drawn ones, of a rule that knows them, with exact rows."""
         plan, model = self._plan, self._cache.model
-        possible = plan.accept.takes_siblings and not self._guesser.copies and model.max_branches > 0
+        possible = plan.accept.takes_siblings and not self._proposing_model.copies and model.max_branches > 0
         # Chain and sibling, and after a sibling a second pending token, within the width of the longest draft.
         return possible and plan.draft_length > 2 and exact_branches_here(model, plan.draft_length + 1)
 
@@ -172,7 +172,7 @@ class DistributionCheck:
         """Return how the first token comes about; None where nobody guesses it, or where it is too long to sum."""
         # Under this rule a draft model says what it would draw from, which is the same for all.
         sampler = Sampler(self._plan.sampling, Accept.RESIDUAL)
-        drafter = self._guesser.make()
+        drafter = self._proposing_model.make()
         drafter.begin(plain.text, sampler)
         draft = drafter.propose(plain.text, 1)
         return split(self._plan.accept, plain.after(()), draft.drawn_from(0)) if draft.tokens else None
@@ -192,7 +192,7 @@ class DistributionCheck:
     def _say(self, text: tuple[int, ...], seed: int, controller: Controller) -> Said:
         """Return the first tokens of the answer with this seed, and how each came about."""
         sampler = Sampler(replace(self._plan.sampling, seed=seed), self._plan.accept)
-        drafter, tokens, ending = self._guesser.make(), list(text), Ending(self._row_cache.vocab)
+        drafter, tokens, ending = self._proposing_model.make(), list(text), Ending(self._row_cache.vocab)
         self._row_cache.hold(text[:-1])
         drafter.begin(tokens, sampler)
         how: tuple[Branch, ...] = ()

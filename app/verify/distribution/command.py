@@ -11,7 +11,7 @@ from app.shell.exit_codes import FAILURE, INTERRUPTED
 from app.shell.interrupt import run_interruptible
 from app.shell.terminal import Terminal, bar, time_left
 from app.verify.distribution.check import CheckPlan, DistributionCheck, Progress
-from app.verify.distribution.places import Guesser
+from app.verify.distribution.places import ProposingModel
 from app.verify.distribution.report import Checked, Conditions, record, report
 from app.verify.distribution.request import read_statistics
 from app.verify.distribution.row_cache import KnownCache, RowCache
@@ -88,8 +88,8 @@ def _draw(
         draft_length=checked.conditions.longest,
         memory=2 * memory // 3,
     )
-    guesser = _guesser(request.arm.kind, target, draft, memory // 3)
-    check = DistributionCheck(KnownCache(target), guesser, plan, time.perf_counter)
+    proposing_model = _proposing_model(request.arm.kind, target, draft, memory // 3)
+    check = DistributionCheck(KnownCache(target), proposing_model, plan, time.perf_counter)
     line = _Line(terminal)
     try:
         for progress in check.run(request.asked.prompts):
@@ -114,15 +114,15 @@ def _conditions(checked: Checked, loader: Loader, target: LanguageModel, draft: 
     return Conditions(target.name, target.description, draft.name if draft else None, length)
 
 
-def _guesser(kind: str, target: LanguageModel, draft: LanguageModel | None, memory: int) -> Guesser:
+def _proposing_model(kind: str, target: LanguageModel, draft: LanguageModel | None, memory: int) -> ProposingModel:
     is_end = target.vocab.is_end
     if kind == "lookup":
-        return Guesser(kind, lambda: PromptLookup(is_end), copies=True)
+        return ProposingModel(kind, lambda: PromptLookup(is_end), copies=True)
     if kind == "suffix":
-        return Guesser(kind, lambda: SuffixDrafter(is_end), copies=True)
+        return ProposingModel(kind, lambda: SuffixDrafter(is_end), copies=True)
     assert draft is not None, "the command line asks for a draft model first"
     drafter = DraftModel(RowCache(KnownCache(draft), memory), target.vocab)
-    return Guesser(drafter.name, lambda: drafter, copies=False)
+    return ProposingModel(drafter.name, lambda: drafter, copies=False)
 
 
 def _save(checked: Checked, terminal: Terminal) -> None:

@@ -39,7 +39,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Guesser:
+class ProposingModel:
     """Who guesses in every sample."""
 
     name: str
@@ -52,10 +52,10 @@ class Guesser:
 class PlaceFinder:
     """Answers prompts without drafting, and finds in each answer the place that leaves most to chance."""
 
-    def __init__(self, cache: KnownCache, guesser: Guesser, sampler: Sampler, room: int) -> None:
+    def __init__(self, cache: KnownCache, proposing_model: ProposingModel, sampler: Sampler, room: int) -> None:
         """Take the target, who will have to guess there, how to answer, and the tokens to leave free in the context."""
         self._cache = cache
-        self._guesser = guesser
+        self._proposing_model = proposing_model
         self._sampler = sampler
         self._room = room
         self._vocab = cache.model.vocab
@@ -65,16 +65,18 @@ class PlaceFinder:
         tokens = self._tokens(prompt)
         if tokens is None:
             return Skipped(prompt.id, prompt.class_name, "the model has no fill-in-the-middle tokens")
-        longest = (2 if self._guesser.copies else 1) * (len(tokens) + _LOOKED_AT) + self._room
+        longest = (2 if self._proposing_model.copies else 1) * (len(tokens) + _LOOKED_AT) + self._room
         if longest > self._cache.model.context_size:
             return Skipped(prompt.id, prompt.class_name, "too long for the context (larger: -c)")
         undecided = [pair for pair in self._candidates(tokens) if entropy(pair[1]) >= _UNDECIDED]
         if not undecided:
             return Skipped(prompt.id, prompt.class_name, "the model is certain everywhere (try a higher --temp)")
         for text, served in sorted(undecided, key=lambda pair: -entropy(pair[1])):
-            if self._guesses(text):
+            if self._proposals(text):
                 return self._place(prompt, text, served)
-        return Skipped(prompt.id, prompt.class_name, f"{self._guesser.name} drafts nothing where it is undecided")
+        return Skipped(
+            prompt.id, prompt.class_name, f"{self._proposing_model.name} drafts nothing where it is undecided"
+        )
 
     def _place(self, prompt: BenchPrompt, text: tuple[int, ...], served: Distribution) -> Place:
         before = b"".join(self._vocab.piece(token) for token in text[-_SHOWN:]).decode(errors="replace")
@@ -87,7 +89,7 @@ class PlaceFinder:
 
     def _candidates(self, prompt: Sequence[int]) -> list[tuple[tuple[int, ...], Distribution]]:
         plain = list(self._read_on(prompt, None))
-        if not self._guesser.copies:
+        if not self._proposing_model.copies:
             return plain
         # Asked the same once more, one who copies has the first answer to copy from.
         answered, _ = plain[-1]
@@ -108,8 +110,8 @@ class PlaceFinder:
                 return
             text = (*text, token)
 
-    def _guesses(self, text: Sequence[int]) -> bool:
-        drafter = self._guesser.make()
+    def _proposals(self, text: Sequence[int]) -> bool:
+        drafter = self._proposing_model.make()
         drafter.begin(text, self._sampler)
         return bool(drafter.propose(text, 1).tokens)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.bench.measuring.goodness_of_fit import LEAST
-from app.engine.decoding.judging_noise import SeededCoins
+from app.engine.decoding.judging_noise import SeededNoise
 from app.verify.distribution.row_cache import KnownCache, LruCache
 from models.sampling.distribution import Distribution
 from models.sampling.sampler import Sampler
@@ -52,9 +52,9 @@ class Plain:
 
     def say(self, seed: int, count: int) -> Path:
         """Return the next tokens, at most `count`, that plain decoding emits with this seed."""
-        coins, path = SeededCoins(seed, len(self.text)), Path()
+        noise_source, path = SeededNoise(seed, len(self.text)), Path()
         while len(path) < count and not self.ends(path):
-            path = (*path, coins.draw(self.after(path), len(path)))
+            path = (*path, noise_source.draw(self.after(path), len(path)))
         return path
 
     def ends(self, path: Path) -> bool:

@@ -75,7 +75,7 @@ def test_what_is_drawn_is_a_file_and_said_on_stderr(tmp_path: Path) -> None:
     assert (tmp_path / "figures.svg").read_text().startswith("<?xml")
 
 
-def takes_every_guess(rows: Any, draft: Any, sampler: Any, tokens: Any) -> Verdict:
+def takes_every_draft_token(rows: Any, draft: Any, sampler: Any, tokens: Any) -> Verdict:
     """Accept whatever is drafted: the lie of a loop that changes the text."""
     return Verdict(len(draft.tokens), sampler.pick(rows[-1], tokens, draft.tokens), is_bonus=True)
 
@@ -94,7 +94,7 @@ def check_it_ends_with_6_after_the_table(done: Done) -> None:
 
 def test_a_loop_that_changes_the_text_is_reported_as_diverged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(speculate, "verify", takes_every_guess)
+        patch.setattr(speculate, "verify", takes_every_draft_token)
         check_it_ends_with_6_after_the_table(bench_of_the_loop(tmp_path))
     with caught():
         check_it_ends_with_6_after_the_table(bench_of_the_loop(tmp_path))
@@ -103,7 +103,7 @@ def test_a_loop_that_changes_the_text_is_reported_as_diverged(tmp_path: Path, mo
 def test_where_rounding_is_allowed_a_fork_is_a_figure_and_no_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(speculate, "verify", takes_every_guess)
+    monkeypatch.setattr(speculate, "verify", takes_every_draft_token)
     done = bench_of_the_loop(tmp_path, "--allow-rounding")
     assert done.returncode == 0
     assert "answers differ" in done.stdout
@@ -136,7 +136,7 @@ def test_a_disk_that_is_full_when_it_is_drawn_is_told_after_the_figures(
 ) -> None:
     (tmp_path / "figures.svg").symlink_to(FULL)
     if diverged:
-        monkeypatch.setattr(speculate, "verify", takes_every_guess)
+        monkeypatch.setattr(speculate, "verify", takes_every_draft_token)
     done = bench_of_the_loop(tmp_path, "--plot", str(tmp_path / "figures.svg"))
     assert "off" in done.stdout
     assert done.returncode == (6 if diverged else 1)

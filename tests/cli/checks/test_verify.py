@@ -71,7 +71,7 @@ def test_limit_and_prompts_choose_what_is_asked(tmp_path: Path) -> None:
     assert (found["prompts"], found["predict"]) == (["one"], 9)
 
 
-def takes_every_guess(rows: Any, draft: Any, sampler: Any, tokens: Any) -> Verdict:
+def takes_every_draft_token(rows: Any, draft: Any, sampler: Any, tokens: Any) -> Verdict:
     """Accept whatever is drafted: the lie of a loop that changes the text."""
     return Verdict(len(draft.tokens), sampler.pick(rows[-1], tokens, draft.tokens), is_bonus=True)
 
@@ -86,7 +86,7 @@ def check_it_ends_with_6_after_the_certificate(done: Done) -> None:
 def test_a_loop_that_changes_the_text_is_a_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = (*SHORT, "--vs", "lookup:3", "--temp", "1")
     with monkeypatch.context() as patch:
-        patch.setattr(speculate, "verify", takes_every_guess)
+        patch.setattr(speculate, "verify", takes_every_draft_token)
         check_it_ends_with_6_after_the_certificate(localspec_here(*arguments, home=tmp_path))
     with caught():
         check_it_ends_with_6_after_the_certificate(localspec_here(*arguments, home=tmp_path))
@@ -94,7 +94,7 @@ def test_a_loop_that_changes_the_text_is_a_bug(tmp_path: Path, monkeypatch: pyte
 
 def test_a_bug_stays_one_where_rounding_is_allowed_or_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "ToyModel", with_amplitude(0.001))
-    monkeypatch.setattr(speculate, "verify", takes_every_guess)
+    monkeypatch.setattr(speculate, "verify", takes_every_draft_token)
     for flags in (("--allow-rounding",), ()):
         done = localspec_here(*SHORT, "--vs", "lookup:3", "--temp", "1", "--json", *flags, home=tmp_path)
         assert done.returncode == 6

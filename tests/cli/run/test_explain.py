@@ -21,12 +21,12 @@ from models.sampling.accept import Accept
 from models.sampling.sampler import SamplingParams
 
 ASKED = ("run", "toy", "the sea the sea the sea", "--seed", "5", "--temp", "0.7", "-n", "30", "--no-memory")
-GUESSING = ("--draft", "lookup", "--no-adapt", "--draft-max", "4")
+DRAFTING = ("--draft", "lookup", "--no-adapt", "--draft-max", "4")
 
 
 def test_explain_ends_with_a_walk_on_stderr_and_changes_no_text(tmp_path: Path) -> None:
-    bare = localspec(*ASKED, *GUESSING, home=tmp_path)
-    explained = localspec(*ASKED, *GUESSING, "--explain", home=tmp_path)
+    bare = localspec(*ASKED, *DRAFTING, home=tmp_path)
+    explained = localspec(*ASKED, *DRAFTING, "--explain", home=tmp_path)
     assert explained.stdout == bare.stdout
     costs, _, walk = explained.stderr.partition("\nRound ")
     assert "pass cost" in costs
@@ -41,7 +41,7 @@ def test_a_chat_says_that_explain_is_for_one_answer(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rule", [Accept.RESIDUAL, Accept.TYPICAL])
 def test_a_walk_says_by_which_rule_and_what_it_promises(tmp_path: Path, rule: Accept) -> None:
-    said = localspec(*ASKED, *GUESSING, "--accept", str(rule), "--explain", home=tmp_path).stderr
+    said = localspec(*ASKED, *DRAFTING, "--accept", str(rule), "--explain", home=tmp_path).stderr
     assert f"temperature 0.7, accept rule {rule} ({rule.claim})" in said
     assert ("Approximate" in said) == (rule is Accept.TYPICAL)
 
@@ -53,7 +53,7 @@ def records(home: Path, *flags: str) -> list[dict[str, Any]]:
 
 
 def test_the_walk_in_the_last_json_line_is_of_a_round_that_was_told(tmp_path: Path) -> None:
-    lines = records(tmp_path, *GUESSING, "--explain")
+    lines = records(tmp_path, *DRAFTING, "--explain")
     walk, told = lines[-1]["walk"], [line for line in lines if line["type"] == "round"]
     round_ = told[walk["round"] - 1]
     assert [step["token"] for step in walk["steps"]] == round_["draft"]
@@ -64,7 +64,7 @@ def test_the_walk_in_the_last_json_line_is_of_a_round_that_was_told(tmp_path: Pa
 
 
 def test_the_last_json_line_without_a_walk(tmp_path: Path) -> None:
-    assert records(tmp_path, *GUESSING)[-1]["walk"] is None
+    assert records(tmp_path, *DRAFTING)[-1]["walk"] is None
     assert records(tmp_path, "--draft", "off", "--explain")[-1]["walk"] == {
         "reason": "No round of the last answer drafted, so there is none to walk through."
     }

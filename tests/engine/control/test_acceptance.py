@@ -26,8 +26,8 @@ def seen(acceptance: Acceptance, right: bool, times: int, place: int = 0, sure: 
 
 
 def test_before_anything_is_seen_a_guess_is_as_good_as_its_drafter_says() -> None:
-    guesses = Draft((1, 2, 3), confidence=(0.9, 0.31, 0.02), source="suffix")
-    assert Acceptance().chances(guesses) == pytest.approx([0.9, 0.31, 0.02])
+    proposals = Draft((1, 2, 3), confidence=(0.9, 0.31, 0.02), source="suffix")
+    assert Acceptance().chances(proposals) == pytest.approx([0.9, 0.31, 0.02])
     assert Acceptance().chances(NO_DRAFT) == []
 
 
@@ -132,8 +132,8 @@ def test_hindsight_stands_for_every_place_and_is_not_counted_as_drafts() -> None
     acceptance.learn("model:x", [(0.5, False)] * 20)
     assert acceptance.knows("model:x")
     assert all(acceptance.at("model:x", place) < 0.3 for place in range(12))
-    guesses = draft(*range(12), sure=0.5, source="model:x")
-    assert max(acceptance.chances(guesses)) < 0.3
+    proposals = draft(*range(12), sure=0.5, source="model:x")
+    assert max(acceptance.chances(proposals)) < 0.3
     assert "model:x" not in acceptance.counts
 
 
@@ -199,17 +199,17 @@ def test_the_counts_shown_are_those_of_the_guesses_whose_predecessors_all_came_t
     rounds: list[tuple[str, list[int], list[int]]],
 ) -> None:
     acceptance = Acceptance()
-    guessed: Counter[tuple[str, int]] = Counter()
+    proposed: Counter[tuple[str, int]] = Counter()
     right: Counter[tuple[str, int]] = Counter()
-    for source, guesses, emitted in rounds:
-        acceptance.observe(draft(*guesses, source=source), emitted)
-        for place in range(min(len(guesses), len(emitted))):
-            if guesses[:place] == emitted[:place]:
-                guessed[source, place] += 1
-                right[source, place] += guesses[place] == emitted[place]
+    for source, proposals, emitted in rounds:
+        acceptance.observe(draft(*proposals, source=source), emitted)
+        for place in range(min(len(proposals), len(emitted))):
+            if proposals[:place] == emitted[:place]:
+                proposed[source, place] += 1
+                right[source, place] += proposals[place] == emitted[place]
     for source in ("suffix", "model:x"):
         count = acceptance.counts[source]
-        assert count.proposed_at == [guessed[source, place] for place in range(7) if guessed[source, place]]
+        assert count.proposed_at == [proposed[source, place] for place in range(7) if proposed[source, place]]
         assert count.right_at == [right[source, place] for place in range(len(count.proposed_at))]
 
 
@@ -224,8 +224,8 @@ def test_a_chance_is_always_a_chance(past: list[tuple[float, bool]], sure: float
 
 
 def test_nothing_is_proved_before_anything_is_seen() -> None:
-    guesses = Draft((1, 2, 3), confidence=(0.9, 0.31, 0.02), source="suffix")
-    assert Acceptance().lower_bounds(guesses) == [0.0, 0.0, 0.0]
+    proposals = Draft((1, 2, 3), confidence=(0.9, 0.31, 0.02), source="suffix")
+    assert Acceptance().lower_bounds(proposals) == [0.0, 0.0, 0.0]
     assert Acceptance().proven("suffix", 9) == [0.0] * 9
 
 

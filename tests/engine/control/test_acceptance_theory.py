@@ -71,12 +71,12 @@ def test_odd_counts_are_unlikely() -> None:
 def drafted(sampler: Sampler, length: int = LENGTH) -> Draft:
     """Return a draft as a draft model makes it."""
     tokens: list[int] = []
-    guesses = []
+    proposals = []
     for row in DRAFT_ROWS[:length]:
-        guesses.append(sampler.guess(row, CONTEXT, tokens))
-        tokens.append(guesses[-1].token)
-    drawn_from = tuple(guess.drawn_from for guess in guesses if guess.drawn_from is not None)
-    return Draft(tuple(tokens), drawn_from or None, runners_up=tuple(guess.runner_up for guess in guesses))
+        proposals.append(sampler.proposal(row, CONTEXT, tokens))
+        tokens.append(proposals[-1].token)
+    drawn_from = tuple(proposal.drawn_from for proposal in proposals if proposal.drawn_from is not None)
+    return Draft(tuple(tokens), drawn_from or None, runners_up=tuple(proposal.runner_up for proposal in proposals))
 
 
 def judged(rule: Accept, seed: int, make: Callable[[Sampler], Draft], params: SamplingParams) -> Verdict:

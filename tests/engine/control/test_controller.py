@@ -89,17 +89,17 @@ def test_at_most_half_of_what_was_saved_may_be_lost_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("curve", "first", "guesses"),
+    ("curve", "first", "proposals"),
     [(FLAT, 4, 8), (EVEN, 2, 3), ({1: 1.0, 2: 1.4, 5: 2.2}, 1, 2), (STEEP, 0, 0), ({1: 1.0, 2: 1.1, 5: 1.1}, 4, 4)],
 )
 def test_a_first_draft_has_one_guess_and_what_is_cheap_and_loses_no_more_than_three_guesses_cost(
-    curve: dict[int, float], first: int, guesses: int
+    curve: dict[int, float], first: int, proposals: int
 ) -> None:
     adaptive = new(curve)
     played(adaptive)
     assert len(adaptive.lengths.verifiable(free(10))) == first
     adaptive.state.polling.run = 4
-    assert len(adaptive.lengths.verifiable(free(10))) == guesses
+    assert len(adaptive.lengths.verifiable(free(10))) == proposals
     assert BUDGET_TOKENS - kept_back(adaptive.state.curve, BUDGET_TOKENS) <= 1
 
 

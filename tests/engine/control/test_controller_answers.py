@@ -30,7 +30,7 @@ class KnownDrafter:
     name = "free"
 
     def __init__(self, answer: Sequence[int], right: Sequence[bool], drafts: Sequence[tuple[int, float]]) -> None:
-        self._guesses = [token if good else (token + 1) % SIZE for token, good in zip(answer, right, strict=True)]
+        self._proposals = [token if good else (token + 1) % SIZE for token, good in zip(answer, right, strict=True)]
         self._drafts = drafts
         self._start = 0
 
@@ -40,7 +40,7 @@ class KnownDrafter:
     def propose(self, context: Sequence[int], limit: int) -> Draft:
         place = len(context) - self._start
         length, sure = self._drafts[place % len(self._drafts)]
-        tokens = tuple(self._guesses[place : place + min(limit, length)])
+        tokens = tuple(self._proposals[place : place + min(limit, length)])
         return Draft(tokens, confidence=(sure,) * len(tokens), source=self.name) if tokens else NO_DRAFT
 
     def accept(self, emitted: Sequence[int], accepted: int) -> None:
@@ -98,10 +98,10 @@ def situations(draw: st.DrawFn) -> Situation:
     for _ in range(draw(st.integers(1, 2))):
         agrees = runs(draw, draw(st.sampled_from([1, 4, 13, 40, 120])))
         traces.append(trace(agrees, prompt=draw(st.sampled_from([2, 10, 80, 400])), sure=draw(st.sampled_from(SURE))))
-    guesses = st.tuples(st.sampled_from([0, 1, 4, 31]), st.sampled_from([0.2, 0.6, 0.9, 0.99]))
+    proposals = st.tuples(st.sampled_from([0, 1, 4, 31]), st.sampled_from([0.2, 0.6, 0.9, 0.99]))
     free = None
     if draw(st.booleans()):
-        free = (tuple(runs(draw, 60)), tuple(draw(st.lists(guesses, min_size=1, max_size=5))))
+        free = (tuple(runs(draw, 60)), tuple(draw(st.lists(proposals, min_size=1, max_size=5))))
     expected = draw(st.sampled_from([None, 0.0, 0.5, 0.9, 1.0]))
     return Situation(curve, step, tuple(traces), free, draw(st.booleans()), expected)
 

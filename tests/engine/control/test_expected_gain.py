@@ -25,7 +25,7 @@ curves = st.one_of(
     ),
 )
 chances_of_drafts = st.lists(st.floats(0, 1), max_size=16)
-prices = st.floats(0.3, 8)
+measured_costs = st.floats(0.3, 8)
 steps = st.sampled_from([0.0, 0.1, 0.3, 0.8])
 
 
@@ -34,15 +34,17 @@ def each(step: float) -> Seconds:
     return lambda length: step * length
 
 
-def gain(length: int, chances: Sequence[float], curve: VerifyCurve, price: float, draft_seconds: Seconds) -> float:
+def gain(
+    length: int, chances: Sequence[float], curve: VerifyCurve, measured_cost: float, draft_seconds: Seconds
+) -> float:
     """Return the tokens that a draft gains on average, less those that its time is worth: by the definition."""
     expected = sum(math.prod(chances[:last]) for last in range(1, length + 1))
-    return expected - price * (curve.seconds(length + 1) - curve.seconds(1) + draft_seconds(length))
+    return expected - measured_cost * (curve.seconds(length + 1) - curve.seconds(1) + draft_seconds(length))
 
 
-def assert_best(rule: Rule, chances: Sequence[float], curve: VerifyCurve, price: float, step: float) -> None:
-    gains = [gain(length, chances, curve, price, each(step)) for length in range(1, len(chances) + 1)]
-    length, best = rule(chances, curve, price, each(step))
+def assert_best(rule: Rule, chances: Sequence[float], curve: VerifyCurve, measured_cost: float, step: float) -> None:
+    gains = [gain(length, chances, curve, measured_cost, each(step)) for length in range(1, len(chances) + 1)]
+    length, best = rule(chances, curve, measured_cost, each(step))
     highest = max(gains, default=0.0)
     if highest < MARGIN - 1e-9:
         assert (length, best) == (0, 0.0)
@@ -52,53 +54,60 @@ def assert_best(rule: Rule, chances: Sequence[float], curve: VerifyCurve, price:
 
 
 @FIXED
-@given(chances_of_drafts, curves, prices, steps)
+@given(chances_of_drafts, curves, measured_costs, steps)
 def test_the_best_length_is_the_best_of_all_lengths(
-    chances: list[float], curve: VerifyCurve, price: float, step: float
+    chances: list[float], curve: VerifyCurve, measured_cost: float, step: float
 ) -> None:
-    assert_best(best_length, chances, curve, price, step)
+    assert_best(best_length, chances, curve, measured_cost, step)
 
 
-def first_peak(chances: Sequence[float], curve: VerifyCurve, price: float, draft_seconds: Seconds) -> tuple[int, float]:
+def first_peak(
+    chances: Sequence[float], curve: VerifyCurve, measured_cost: float, draft_seconds: Seconds
+) -> tuple[int, float]:
     """Lengthen a draft only as long as each token more is worth more: what a jagged curve punishes."""
     best, best_gain = 0, 0.0
     for length in range(1, len(chances) + 1):
-        worth = gain(length, chances, curve, price, draft_seconds)
+        worth = gain(length, chances, curve, measured_cost, draft_seconds)
         if worth <= max(best_gain, MARGIN):
             break
         best, best_gain = length, worth
     return best, best_gain
 
 
-def at_the_price_of_plain(
+def at_the_rate_of_plain(
     chances: Sequence[float], curve: VerifyCurve, _: float, draft_seconds: Seconds
 ) -> tuple[int, float]:
     """Value seconds as plain decoding would, whatever is achieved."""
     return best_length(chances, curve, 1 / curve.seconds(1), draft_seconds)
 
 
-def without_the_drafter(chances: Sequence[float], curve: VerifyCurve, price: float, _: Seconds) -> tuple[int, float]:
+def without_the_drafter(
+    chances: Sequence[float], curve: VerifyCurve, measured_cost: float, _: Seconds
+) -> tuple[int, float]:
     """Forget that the drafter takes time too."""
-    return best_length(chances, curve, price, no_time)
+    return best_length(chances, curve, measured_cost, no_time)
 
 
 def as_if_each_token_stood_alone(
-    chances: Sequence[float], curve: VerifyCurve, price: float, draft_seconds: Seconds
+    chances: Sequence[float], curve: VerifyCurve, measured_cost: float, draft_seconds: Seconds
 ) -> tuple[int, float]:
     """Add up the chances, as if a token could be accepted after another was not."""
-    gains = [sum(chances[:n]) - price * (curve.seconds(n + 1) - 1 + draft_seconds(n)) for n in range(len(chances) + 1)]
+    gains = [
+        sum(chances[:n]) - measured_cost * (curve.seconds(n + 1) - 1 + draft_seconds(n))
+        for n in range(len(chances) + 1)
+    ]
     best = max(range(len(gains)), key=gains.__getitem__)
     return (best, gains[best]) if gains[best] > MARGIN else (0, 0.0)
 
 
 @pytest.mark.parametrize(
-    "broken", [first_peak, at_the_price_of_plain, without_the_drafter, as_if_each_token_stood_alone]
+    "broken", [first_peak, at_the_rate_of_plain, without_the_drafter, as_if_each_token_stood_alone]
 )
 def test_a_rule_that_leaves_something_out_is_noticed(broken: Rule) -> None:
     @ONCE
-    @given(chances_of_drafts, curves, prices, steps)
-    def check(chances: list[float], curve: VerifyCurve, price: float, step: float) -> None:
-        assert_best(broken, chances, curve, price, step)
+    @given(chances_of_drafts, curves, measured_costs, steps)
+    def check(chances: list[float], curve: VerifyCurve, measured_cost: float, step: float) -> None:
+        assert_best(broken, chances, curve, measured_cost, step)
 
     with caught():
         check()
@@ -130,7 +139,7 @@ def test_what_costs_nothing_is_checked_to_its_end_if_it_may_be_right_at_all() ->
 
 
 @FIXED
-@given(chances_of_drafts, curves, prices, prices, steps)
+@given(chances_of_drafts, curves, measured_costs, measured_costs, steps)
 def test_the_dearer_a_second_the_less_a_draft_is_worth(
     chances: list[float], curve: VerifyCurve, one: float, other: float, step: float
 ) -> None:
@@ -143,49 +152,49 @@ def test_the_dearer_a_second_the_less_a_draft_is_worth(
 
 def test_a_high_rate_makes_short_sure_drafts_of_long_ones() -> None:
     falling = [0.9**place for place in range(1, 12)]
-    lengths = [best_length(falling, EVEN, price)[0] for price in (0.5, 1, 2, 4)]
+    lengths = [best_length(falling, EVEN, measured_cost)[0] for measured_cost in (0.5, 1, 2, 4)]
     assert lengths == sorted(lengths, reverse=True)
     assert lengths[0] > lengths[1] > lengths[2] > lengths[3]
 
 
 def assert_breaks_even(
-    longest: int, curve: VerifyCurve, price: float, step: float, rule: Callable[..., float | None] = break_even
+    longest: int, curve: VerifyCurve, measured_cost: float, step: float, rule: Callable[..., float | None] = break_even
 ) -> None:
-    needed = rule(longest, curve, price, each(step))
+    needed = rule(longest, curve, measured_cost, each(step))
     if needed is None:
-        assert best_length([1.0] * longest, curve, price, each(step))[0] == 0
+        assert best_length([1.0] * longest, curve, measured_cost, each(step))[0] == 0
         return
     assert 0 <= needed <= 1
     above, below = min(1.0, needed + 1e-3), needed - 1e-3
-    assert best_length([above] * longest, curve, price, each(step))[0] > 0
+    assert best_length([above] * longest, curve, measured_cost, each(step))[0] > 0
     if below >= 0:
-        assert best_length([below] * longest, curve, price, each(step))[0] == 0
+        assert best_length([below] * longest, curve, measured_cost, each(step))[0] == 0
 
 
 @FIXED
-@given(st.integers(1, 31), curves, prices, steps)
+@given(st.integers(1, 31), curves, measured_costs, steps)
 def test_drafting_pays_above_the_break_even_point_and_not_below(
-    longest: int, curve: VerifyCurve, price: float, step: float
+    longest: int, curve: VerifyCurve, measured_cost: float, step: float
 ) -> None:
-    assert_breaks_even(longest, curve, price, step)
+    assert_breaks_even(longest, curve, measured_cost, step)
 
 
-def of_one_token(longest: int, curve: VerifyCurve, price: float, draft_seconds: Seconds) -> float | None:  # noqa: ARG001
+def of_one_token(longest: int, curve: VerifyCurve, measured_cost: float, draft_seconds: Seconds) -> float | None:  # noqa: ARG001
     """Look at a draft of one token alone."""
-    return break_even(1, curve, price, draft_seconds)
+    return break_even(1, curve, measured_cost, draft_seconds)
 
 
-def a_little_off(longest: int, curve: VerifyCurve, price: float, draft_seconds: Seconds) -> float | None:
-    needed = break_even(longest, curve, price, draft_seconds)
+def a_little_off(longest: int, curve: VerifyCurve, measured_cost: float, draft_seconds: Seconds) -> float | None:
+    needed = break_even(longest, curve, measured_cost, draft_seconds)
     return None if needed is None else min(1.0, needed + 0.01)
 
 
 @pytest.mark.parametrize("broken", [of_one_token, a_little_off])
 def test_a_break_even_point_that_is_wrong_is_noticed(broken: Callable[..., float | None]) -> None:
     @ONCE
-    @given(st.integers(1, 31), curves, prices, steps)
-    def check(longest: int, curve: VerifyCurve, price: float, step: float) -> None:
-        assert_breaks_even(longest, curve, price, step, broken)
+    @given(st.integers(1, 31), curves, measured_costs, steps)
+    def check(longest: int, curve: VerifyCurve, measured_cost: float, step: float) -> None:
+        assert_breaks_even(longest, curve, measured_cost, step, broken)
 
     with caught():
         check()

@@ -15,10 +15,10 @@ COPY = Draft((1, 2, 3, 4), confidence=(0.9,) * 4, source="suffix")
 
 def after(*answers: int) -> LossBudget:
     """Return the stake of the answer that follows some of so many tokens."""
-    stake = LossBudget()
+    budget = LossBudget()
     for said in answers:
-        stake.begin(said)
-    return stake
+        budget.begin(said)
+    return budget
 
 
 @pytest.mark.parametrize(
@@ -27,9 +27,9 @@ def after(*answers: int) -> LossBudget:
 def test_the_shorter_the_last_answers_the_less_may_be_lost_and_never_nothing(
     answers: tuple[int, ...], tokens: float
 ) -> None:
-    stake = after(*answers)
-    assert stake.tokens == pytest.approx(tokens, rel=0.01)
-    assert stake.left(2.0) == pytest.approx(2 * tokens, rel=0.01)
+    budget = after(*answers)
+    assert budget.tokens == pytest.approx(tokens, rel=0.01)
+    assert budget.left(2.0) == pytest.approx(2 * tokens, rel=0.01)
 
 
 def test_the_last_answer_counts_half() -> None:
@@ -40,36 +40,36 @@ def test_the_last_answer_counts_half() -> None:
 
 
 def test_what_fills_a_hole_is_short_and_says_nothing_of_answers_nor_they_of_it() -> None:
-    stake = LossBudget()
-    answer = stake.tokens, stake.rest(0)
+    budget = LossBudget()
+    answer = budget.tokens, budget.rest(0)
     for _ in range(9):
-        stake.begin(0, infill=True)
-        hole = stake.tokens, stake.rest(0)
+        budget.begin(0, infill=True)
+        hole = budget.tokens, budget.rest(0)
         assert hole == (0.12, 12), "answers of any length came between"
-        stake.begin(0)
-        assert (stake.tokens, stake.rest(0)) == answer
-        stake.begin(400, infill=True)
+        budget.begin(0)
+        assert (budget.tokens, budget.rest(0)) == answer
+        budget.begin(400, infill=True)
     for _ in range(9):
-        stake.begin(40, infill=True)
-    assert stake.rest(0) == pytest.approx(40, rel=0.01)
-    stake.begin(40)
-    assert (stake.tokens, stake.rest(0)) == answer
+        budget.begin(40, infill=True)
+    assert budget.rest(0) == pytest.approx(40, rel=0.01)
+    budget.begin(40)
+    assert (budget.tokens, budget.rest(0)) == answer
 
 
 def test_half_as_much_may_be_lost_besides_where_it_is_proved_not_to_be_expected() -> None:
     for answers in ((), (20,) * 9, (2,) * 9):
-        stake = after(*answers)
-        assert stake.trust(0.0) == pytest.approx(stake.tokens / 2)
-        assert stake.trust(0.05) == pytest.approx(stake.tokens / 2 - 0.05)
-        assert stake.trust(2.0) == 0.0
+        budget = after(*answers)
+        assert budget.trust(0.0) == pytest.approx(budget.tokens / 2)
+        assert budget.trust(0.05) == pytest.approx(budget.tokens / 2 - 0.05)
+        assert budget.trust(2.0) == 0.0
 
 
 def test_nothing_is_lent_to_fill_a_hole() -> None:
     def check() -> None:
-        stake = LossBudget()
-        stake.begin(0, infill=True)
-        assert not stake.can_lend(1.0, 100.0, 1.0)
-        assert stake.tokens < 1
+        budget = LossBudget()
+        budget.begin(0, infill=True)
+        assert not budget.can_lend(1.0, 100.0, 1.0)
+        assert budget.tokens < 1
 
     assert LossBudget().can_lend(1.0, 100.0, 1.0)
     check()
@@ -79,13 +79,13 @@ def test_nothing_is_lent_to_fill_a_hole() -> None:
 
 
 def test_an_answer_of_which_nothing_was_said_tells_nothing() -> None:
-    stake = after(20, 20)
-    before = stake.tokens
-    stake.begin(0)
-    assert stake.tokens == before
+    budget = after(20, 20)
+    before = budget.tokens
+    budget.begin(0)
+    assert budget.tokens == before
 
 
-def guesses_after(answers: int, said: int) -> int:
+def drafts_after(answers: int, said: int) -> int:
     """Return how many guesses of a copy that goes on are checked, where answers had so many tokens."""
     adaptive = controller(DEAR, 31)
     for _ in range(answers):
@@ -98,9 +98,9 @@ def guesses_after(answers: int, said: int) -> int:
 
 def test_where_passes_are_dear_and_answers_short_one_guess_is_all_that_may_be_wrong() -> None:
     def check() -> None:
-        assert guesses_after(9, 20) == 1
+        assert drafts_after(9, 20) == 1
 
-    assert guesses_after(0, 20) == guesses_after(9, 200) == 2
+    assert drafts_after(0, 20) == drafts_after(9, 200) == 2
     check()
     with pytest.MonkeyPatch.context() as broken, caught():
         broken.setattr("app.engine.control.loss_budget._LENGTH_SHARE", 1.0)

@@ -94,7 +94,7 @@ def test_one_that_was_right_long_ago_is_lent_the_time_though_the_last_answers_di
 
 
 def test_what_one_guesses_that_has_read_the_end_alone_says_nothing_of_what_it_does_with_all() -> None:
-    def lends_after_bad_guesses(skipped: int) -> bool:
+    def lends_after_rejections(skipped: int) -> bool:
         adaptive = new(step=0.05)
         adaptive.learn(MODEL, [(0.9, True)] * 100)
         for _ in range(20):
@@ -108,8 +108,8 @@ def test_what_one_guesses_that_has_read_the_end_alone_says_nothing_of_what_it_do
         played(adaptive)
         return adaptive.policy.loan(adaptive.state.model, PROMPT, 31) is not None
 
-    assert lends_after_bad_guesses(skipped=700)
-    assert not lends_after_bad_guesses(skipped=0)
+    assert lends_after_rejections(skipped=700)
+    assert not lends_after_rejections(skipped=0)
 
 
 def test_who_has_a_window_of_the_text_alone_is_known_to_before_it_guesses() -> None:

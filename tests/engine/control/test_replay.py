@@ -65,12 +65,12 @@ def automatic(
     known: Cost, draft_cost: Cost | None, make: Make, target: ReplayModel, draft: ReplayModel
 ) -> tuple[Drafter, Controller]:
     """Make what `auto` is, knowing the costs at the few widths that a first load measures."""
-    model, price = None, None
+    model, measured_cost = None, None
     if draft_cost is not None:
         model = DraftModel(draft, target.vocab)
         draft.skipped = lambda: model.skipped
-        price = ModelCost(model.name, measured(draft_cost, (1, 2, 4, 16)))
-    adaptive = make(measured(known, QUICK_WIDTHS), 31, price)
+        measured_cost = ModelCost(model.name, measured(draft_cost, (1, 2, 4, 16)))
+    adaptive = make(measured(known, QUICK_WIDTHS), 31, measured_cost)
     return Hybrid([SuffixDrafter(target.vocab.is_end)], model, adaptive), adaptive
 
 
@@ -335,8 +335,8 @@ def test_a_table_that_is_wrong_costs_a_few_hundredths_until_real_passes_correct_
 
 @pytest.mark.parametrize("wrong", ["one token five times as dear", "one token half as dear"])
 def test_a_wrong_table_that_nobody_corrects_is_noticed(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.engine.costs.cost_drift.Levels.of", lambda _, __: 1.0)
-    monkeypatch.setattr("app.engine.costs.cost_drift.Levels.one_is_due", False)
+    monkeypatch.setattr("app.engine.costs.cost_drift.CostDrift.of", lambda _, __: 1.0)
+    monkeypatch.setattr("app.engine.costs.cost_drift.CostDrift.one_is_due", False)
     with caught():
         assert geometric_mean(class_speedups(misled(WRONG[wrong], 0.3)).values()) >= 0.98 * geometric_mean(
             speedups("M1 Ultra", 0.3).values()

@@ -51,15 +51,17 @@ def test_a_shorter_draft_keeps_the_siblings_beside_it() -> None:
     assert short == Draft((1, 2), (one_hot(1), one_hot(2)), (0.9, 0.6), MODEL, (11, None), ((0, 11),))  # type: ignore[comparison-overlap]
 
 
-def worth(places: tuple[int, ...], chances: list[float], second: float, curve: VerifyCurve, price: float) -> float:
+def worth(
+    places: tuple[int, ...], chances: list[float], second: float, curve: VerifyCurve, measured_cost: float
+) -> float:
     """Return what siblings at these places are worth, from first principles: every outcome, with its chance."""
     one, width = curve.seconds(1), len(chances) + 1
     total, reached = 0.0, 1.0
     for place, chance in enumerate(chances):
         if place in places:
-            total += reached * (1 - chance) * second * (1 - price * (curve.seconds(2) - one))
+            total += reached * (1 - chance) * second * (1 - measured_cost * (curve.seconds(2) - one))
         reached *= chance
-    return total - price * (curve.seconds(width + len(places)) - curve.seconds(width))
+    return total - measured_cost * (curve.seconds(width + len(places)) - curve.seconds(width))
 
 
 @pytest.mark.parametrize("curve", [FLAT, STEEP, CLIFF, STEP], ids=["flat", "steep", "cliff", "step"])

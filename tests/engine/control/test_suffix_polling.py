@@ -15,37 +15,37 @@ from app.engine.decoding.verify import Verdict
 from drafters.base import NO_DRAFT, Draft
 from drafters.hybrid import Ask, ModelRequest
 
-PRICE = 100.0
+RATE = 100.0
 """Tokens a second."""
 CHEAP, DEAR = 0.00009, 0.0002
 """Seconds of a look: .9 and 2 hundredths of a token's time."""
 
 
-def seen(looks: SuffixPolling, guess: Draft | None, emitted: tuple[int, ...] = (-1,), seconds: float = DEAR) -> None:
+def seen(looks: SuffixPolling, proposal: Draft | None, emitted: tuple[int, ...] = (-1,), seconds: float = DEAR) -> None:
     """Let a round go by in which a guess was made and not checked; None: none was looked for."""
     verdict = Verdict(0, emitted[0], is_bonus=True)
-    looks.observe(Round(NO_DRAFT, verdict, emitted, 10, seconds, 0.01, 0.0, None, 1), guess, PRICE)
+    looks.observe(Round(NO_DRAFT, verdict, emitted, 10, seconds, 0.01, 0.0, None, 1), proposal, RATE)
 
 
-def looked(looks: SuffixPolling, rounds: int, seconds: float = DEAR, guess: Draft = NO_DRAFT) -> list[bool]:
+def looked(looks: SuffixPolling, rounds: int, seconds: float = DEAR, proposal: Draft = NO_DRAFT) -> list[bool]:
     """Return for each round whether there was a look, all of them in vain."""
     found = []
     for _ in range(rounds):
         found.append(looks.is_due)
-        seen(looks, guess if looks.is_due else None, seconds=seconds)
+        seen(looks, proposal if looks.is_due else None, seconds=seconds)
     return found
 
 
-@pytest.mark.parametrize("guess", [NO_DRAFT, free(4)])
-def test_a_look_that_costs_nothing_to_speak_of_is_had_in_every_round(guess: Draft) -> None:
-    assert all(looked(SuffixPolling(), 200, CHEAP, guess))
+@pytest.mark.parametrize("proposal", [NO_DRAFT, free(4)])
+def test_a_look_that_costs_nothing_to_speak_of_is_had_in_every_round(proposal: Draft) -> None:
+    assert all(looked(SuffixPolling(), 200, CHEAP, proposal))
 
 
-@pytest.mark.parametrize("guess", [NO_DRAFT, free(4)])
-def test_the_longer_dear_looks_are_in_vain_the_longer_the_pause(guess: Draft) -> None:
+@pytest.mark.parametrize("proposal", [NO_DRAFT, free(4)])
+def test_the_longer_dear_looks_are_in_vain_the_longer_the_pause(proposal: Draft) -> None:
     looks = SuffixPolling()
     looks.begin()
-    found = looked(looks, 400, guess=guess)
+    found = looked(looks, 400, proposal=proposal)
     places = [place for place, look in enumerate(found) if look]
     pauses = [after - before for before, after in pairwise(places)]
     assert places[0] == 0
@@ -66,10 +66,10 @@ def test_the_dearer_looks_are_the_sooner_pauses_grow_and_the_longer_they_get() -
 
 
 def test_what_looks_in_vain_cost_is_a_small_share_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sum(looked(SuffixPolling(), 2000)) * DEAR < 0.004 * 2000 / PRICE
+    assert sum(looked(SuffixPolling(), 2000)) * DEAR < 0.004 * 2000 / RATE
     # Broken on purpose: nothing is too dear.
     monkeypatch.setattr(app.engine.control.suffix_polling, "POLL_SHARE", float("inf"))
-    assert sum(looked(SuffixPolling(), 2000)) * DEAR > 0.015 * 2000 / PRICE
+    assert sum(looked(SuffixPolling(), 2000)) * DEAR > 0.015 * 2000 / RATE
 
 
 def test_a_draft_that_was_worth_checking_is_followed_by_looks_in_every_round_and_one_in_vain_is_not() -> None:
@@ -77,7 +77,7 @@ def test_a_draft_that_was_worth_checking_is_followed_by_looks_in_every_round_and
         looks, draft = SuffixPolling(), free(2)
         looked(looks, 300)
         verdict, emitted = Verdict(right, 9, is_bonus=False), (*draft.tokens[:right], 9)
-        looks.observe(Round(draft, verdict, emitted, 10, DEAR, 0.01, 0.0, None, 3), draft, PRICE)
+        looks.observe(Round(draft, verdict, emitted, 10, DEAR, 0.01, 0.0, None, 3), draft, RATE)
         assert all(looked(looks, 8)) is (right > 0)
 
 
@@ -86,13 +86,13 @@ def test_a_guess_that_comes_true_is_followed_by_a_look_and_a_run_goes_on_over_ro
     looked(looks, 300)
     while not looks.is_due:
         seen(looks, None)
-    guess = free(1)
-    seen(looks, guess, guess.tokens)
+    proposal = free(1)
+    seen(looks, proposal, proposal.tokens)
     assert (looks.is_due, looks.run) == (True, 1)
     seen(looks, None)
-    seen(looks, guess, guess.tokens)
+    seen(looks, proposal, proposal.tokens)
     assert looks.run == 2
-    seen(looks, guess)
+    seen(looks, proposal)
     assert (looks.is_due, looks.run) == (False, 0)
 
 
@@ -178,5 +178,5 @@ def test_the_time_of_a_draft_model_is_not_that_of_a_look() -> None:
     looks = SuffixPolling()
     for _ in range(200):
         verdict = Verdict(0, -1, is_bonus=True)
-        looks.observe(Round(NO_DRAFT, verdict, (-1,), 10, 0.005, 0.01, 0.0, None, 1), NO_DRAFT, PRICE, asked=True)
+        looks.observe(Round(NO_DRAFT, verdict, (-1,), 10, 0.005, 0.01, 0.0, None, 1), NO_DRAFT, RATE, asked=True)
     assert all(looked(looks, 50, CHEAP))

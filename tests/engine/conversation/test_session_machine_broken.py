@@ -51,7 +51,7 @@ def keeps_the_first_dropped_token(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(WordToy, "decode", decode_after)
 
 
-def draft_model_keeps_rejected_guesses(patch: pytest.MonkeyPatch) -> None:
+def draft_model_keeps_rejected_tokens(patch: pytest.MonkeyPatch) -> None:
     """What a round rejected stays in the draft model's cache until the next round."""
 
     def accept(self: DraftModel, emitted: Sequence[int], accepted: int) -> None:
@@ -69,7 +69,7 @@ def draft_model_takes_another_text_for_its_own(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(DraftModel, "begin", begin)
 
 
-def draft_model_keeps_guesses_of_a_stopped_round(patch: pytest.MonkeyPatch) -> None:
+def draft_model_keeps_drafts_of_a_stopped_round(patch: pytest.MonkeyPatch) -> None:
     """What a stopped round guessed stays before what the next answer reads."""
     begin = DraftModel.begin
 
@@ -166,9 +166,9 @@ FAULTS: tuple[Plant, ...] = (
     forgets_what_the_cache_shares,
     takes_one_token_too_many_for_shared,
     keeps_the_first_dropped_token,
-    draft_model_keeps_rejected_guesses,
+    draft_model_keeps_rejected_tokens,
     draft_model_takes_another_text_for_its_own,
-    draft_model_keeps_guesses_of_a_stopped_round,
+    draft_model_keeps_drafts_of_a_stopped_round,
     transcript_keeps_an_answer_whose_text_says_something_else,
     transcript_reads_every_answer_from_its_text,
     transcript_takes_the_end_token_along,

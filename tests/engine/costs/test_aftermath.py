@@ -101,8 +101,8 @@ def test_plain_decoding_is_not_taken_for_dearer_where_every_pass_of_one_token_fo
 
 def test_it_is_paid_once_for_all_wide_passes_in_a_row() -> None:
     curve = known()
-    price = curve.extra(5) - (curve.seconds(5) - curve.seconds(1))
-    assert price == curve.aftermath == pytest.approx(1.0, rel=0.01)
+    measured_cost = curve.extra(5) - (curve.seconds(5) - curve.seconds(1))
+    assert measured_cost == curve.aftermath == pytest.approx(1.0, rel=0.01)
     curve.observe(5, curve.seconds(5))
     assert curve.aftermath == 0
     curve.observe(1, 2.0)
@@ -122,7 +122,7 @@ def test_what_is_expected_to_be_gained_has_to_pay_for_it() -> None:
     assert not can_pay(1, known(), 1.0, lambda _: 0.0)
     assert can_pay(1, plain, 1.0, lambda _: 0.0)
     model = ModelCost("model", VerifyCurve({1: 0.1}))
-    assert model.probing(1, 2, 0, known()) == pytest.approx(model.trying(1, 2, 0, plain) + 1, rel=0.01)
+    assert model.probing(1, 2, 0, known()) == pytest.approx(model.probing(1, 2, 0, plain) + 1, rel=0.01)
 
 
 def test_it_is_part_of_what_an_answer_may_lose() -> None:

@@ -175,8 +175,10 @@ NONE = Difference(2, 255, 0.5)
 
 
 def trial(label: str, width: int, factor: float = 1.0, seconds: dict[int, float] | None = None) -> Trial:
-    prices = {wide: factor * price for wide, price in (seconds or USUAL).items()}
-    return Trial(label, LlamaOptions(), prices, Checked(width, (8, 255, 511), True, None if width > 1 else NONE))
+    measured_costs = {wide: factor * measured_cost for wide, measured_cost in (seconds or USUAL).items()}
+    return Trial(
+        label, LlamaOptions(), measured_costs, Checked(width, (8, 255, 511), True, None if width > 1 else NONE)
+    )
 
 
 def test_the_price_of_a_token_is_half_plain_half_drafted_as_wide_as_is_exact() -> None:
@@ -212,8 +214,8 @@ def test_which_setting_is_taken(trials: list[Trial], taken: str | None) -> None:
 
 
 def test_what_could_not_win_if_it_were_exact_at_every_width_need_not_be_checked() -> None:
-    assert gains({wide: 1.08 * price for wide, price in USUAL.items()}, 32, trial("as it is", 3))
-    assert not gains({wide: 1.5 * price for wide, price in USUAL.items()}, 32, trial("as it is", 3))
+    assert gains({wide: 1.08 * measured_cost for wide, measured_cost in USUAL.items()}, 32, trial("as it is", 3))
+    assert not gains({wide: 1.5 * measured_cost for wide, measured_cost in USUAL.items()}, 32, trial("as it is", 3))
 
 
 # --- what the user is told --------------------------------------------------------------------------------------------

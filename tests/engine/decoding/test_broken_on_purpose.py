@@ -321,9 +321,9 @@ def takes_the_draft(rows: Logits, draft: Draft, sampler: Sampler, tokens: Sequen
     verdict = verify(rows, draft, sampler, tokens)
     if verdict.accepted == len(draft.tokens):
         return verdict
-    guess = draft.tokens[verdict.accepted]
+    proposal = draft.tokens[verdict.accepted]
     likely = np.argsort(rows[verdict.accepted])[-3:]
-    return Verdict(verdict.accepted, guess, is_bonus=False) if guess in likely else verdict
+    return Verdict(verdict.accepted, proposal, is_bonus=False) if proposal in likely else verdict
 
 
 def test_a_rule_that_keeps_likely_guesses_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

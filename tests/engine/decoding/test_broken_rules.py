@@ -31,9 +31,9 @@ from enumeration import (
     tokens_a_round,
 )
 
-from app.engine.decoding import judging_noise as coins
+from app.engine.decoding import judging_noise as noise_source
 from app.engine.decoding import verify as verify_module
-from app.engine.decoding.judging_noise import Coins, SeededCoins
+from app.engine.decoding.judging_noise import JudgingNoise, SeededNoise
 from app.engine.decoding.rules import Block, accept_chance, residual
 from app.engine.decoding.verify import Rows, Verdict, verify
 from drafters.base import Draft
@@ -115,13 +115,13 @@ def from_the_target(target: Distribution, _: Distribution, scale: Any = 1) -> Di
     return target
 
 
-def without_the_guess(target: Distribution, draft: Distribution, scale: Any = 1) -> Distribution:  # noqa: ARG001
+def without_the_proposal(target: Distribution, draft: Distribution, scale: Any = 1) -> Distribution:  # noqa: ARG001
     """Rule out what the draft likes best, and leave all else as it is."""
     return target.without(int(draft.ids[np.argmax(draft.probs)])) or target
 
 
 @pytest.mark.parametrize("which", EXACT)
-@pytest.mark.parametrize("broken", [unnormalised, from_the_target, without_the_guess])
+@pytest.mark.parametrize("broken", [unnormalised, from_the_target, without_the_proposal])
 def test_bias_shows_a_replacement_that_is_not_drawn_from_the_residual(
     monkeypatch: Patch, broken: Callable[..., Distribution], which: Accept
 ) -> None:
@@ -145,18 +145,20 @@ def test_bias_shows_another_accept_chance(monkeypatch: Patch, broken: Callable[[
 
 def test_a_coin_that_may_equal_its_chance_lets_the_impossible_happen(monkeypatch: Patch) -> None:
     # Odds of 2**-64 a coin: no count would ever show it, so the smallest coin is asked for.
-    monkeypatch.setattr(coins, "uniform", lambda *_: 0.0)
+    monkeypatch.setattr(noise_source, "uniform", lambda *_: 0.0)
     target, draft = (Distribution(np.arange(2), np.array(probs)) for probs in ([0.0, 1.0], [0.5, 0.5]))
-    rows, guess = [(), (0,)], Draft((0,), (draft,))
+    rows, proposal = [(), (0,)], Draft((0,), (draft,))
     for which in EXACT:
         world = World(lambda _: target, TWO, which)
-        assert judged(world, rows, guess, SeededCoins(1, 0)).emitted(guess) == (1,)
-        assert judged(world, rows, guess, AtMost(1, 0)).emitted(guess)[0] == 0, "a token that the target rules out"
+        assert judged(world, rows, proposal, SeededNoise(1, 0)).emitted(proposal) == (1,)
+        assert judged(world, rows, proposal, AtMost(1, 0)).emitted(proposal)[0] == 0, (
+            "a token that the target rules out"
+        )
 
 
-class AtMost(SeededCoins):
+class AtMost(SeededNoise):
     def happens(self, chance: Any, place: int, turn: int = 0) -> bool:
-        return coins.uniform(self._coins, place, turn) <= chance
+        return noise_source.uniform(self._noise_source, place, turn) <= chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,7 @@ class Looked:
         return self.world.target(row)
 
 
-def judged(world: World, rows: Sequence[Text], draft: Draft, chance: Coins) -> Verdict:
+def judged(world: World, rows: Sequence[Text], draft: Draft, chance: JudgingNoise) -> Verdict:
     return verify(rows, draft, Looked(world), (), chance)  # type: ignore[arg-type]
 
 
@@ -243,11 +245,11 @@ def second_step(
 ) -> Callable[..., Verdict]:
     """Return the residual rule for one guess and a second, where a function gives what is judged and what is left."""
 
-    def judge(rows: list[Text], draft: Draft, sampler: Any, tokens: Text, chance: Coins) -> Verdict:
-        target, drawn_from, guess = sampler.served(rows[0], tokens), draft.drawn_from(0), draft.tokens[0]
-        if chance.happens(accept_chance(target.of(guess), drawn_from.of(guess)), 0):
-            return Verdict(1, chance.draw(sampler.served(rows[1], tokens, (guess,)), 1), is_bonus=True)
-        others = drawn_from.without(guess)
+    def judge(rows: list[Text], draft: Draft, sampler: Any, tokens: Text, chance: JudgingNoise) -> Verdict:
+        target, drawn_from, proposal = sampler.served(rows[0], tokens), draft.drawn_from(0), draft.tokens[0]
+        if chance.happens(accept_chance(target.of(proposal), drawn_from.of(proposal)), 0):
+            return Verdict(1, chance.draw(sampler.served(rows[1], tokens, (proposal,)), 1), is_bonus=True)
+        others = drawn_from.without(proposal)
         ((_, second),) = draft.siblings
         judged_by, left = replace_by(target, drawn_from, others)
         if chance.happens(accept_chance(judged_by.of(second), others.of(second)), 0, turn=1):
@@ -279,14 +281,14 @@ def test_bias_shows_a_residual_that_is_skipped_between_guesses() -> None:
 
 def test_bias_shows_one_coin_for_both_guesses() -> None:
     class OneCoin:
-        def __init__(self, fate: Coins) -> None:
+        def __init__(self, fate: JudgingNoise) -> None:
             self._fate = fate
             self.draw = fate.draw
 
         def happens(self, chance: Any, place: int, turn: int = 0) -> bool:  # noqa: ARG002
             return self._fate.happens(chance, place)
 
-    def judge(rows: Any, draft: Draft, sampler: Any, tokens: Text, fate: Coins) -> Verdict:
+    def judge(rows: Any, draft: Draft, sampler: Any, tokens: Text, fate: JudgingNoise) -> Verdict:
         return verify(rows, draft, sampler, tokens, OneCoin(fate))
 
     assert bias(World(TARGET, DOUBLED, judge=judge), 3) > NOTICEABLE
@@ -311,7 +313,7 @@ def test_tokens_a_round_show_second_guesses_that_are_never_kept() -> None:
 # --- the block rule ---------------------------------------------------------------------------------------------------
 
 
-def first_failure_ends(rows: Rows, chance: Coins) -> Verdict:
+def first_failure_ends(rows: Rows, chance: JudgingNoise) -> Verdict:
     """Keep tokens up to the first coin that does not come up, where the last that does should count."""
     k = len(rows.draft.tokens)
     targets = [rows.served(place) for place in range(k)]
@@ -373,7 +375,7 @@ def test_bias_shows_coins_that_a_later_round_tosses_again() -> None:
         def happens(self, chance: Any, place: int, turn: int = 0) -> bool:  # noqa: ARG002
             return bool(self._fate.toss(chance, self._fate.start + place))
 
-    def judge(rows: Any, draft: Draft, sampler: Any, tokens: Text, fate: Coins) -> Verdict:
+    def judge(rows: Any, draft: Draft, sampler: Any, tokens: Text, fate: JudgingNoise) -> Verdict:
         return verify(rows, draft, sampler, tokens, ByPosition(fate))
 
     target, draft = Arbitrary("target", 2), Arbitrary("draft", 2)

@@ -18,12 +18,12 @@ from binomial import fits, misfit
 from enumeration import Text, coupled_overlap, overlap
 from fakes import Case, differences
 from numpy.typing import NDArray
-from two_guesses import toy_draft, two_guesses, with_second_guesses
+from two_proposals import toy_draft, two_proposals, with_second_proposals
 
 import models.sampling.sampler
 from app.engine.decoding import speculate
 from app.engine.decoding import verify as verify_module
-from app.engine.decoding.judging_noise import SeededCoins
+from app.engine.decoding.judging_noise import SeededNoise
 from app.engine.decoding.verify import Rows, Verdict, verify
 from drafters.base import Draft
 from models.base import Logits
@@ -49,12 +49,12 @@ def spoken(which: Accept, seed: int, judge: Callable[..., Verdict] = verify) -> 
     sampler = Sampler(replace(WHOLE, seed=seed), which)
     text = [0]
     while len(text) < 4:
-        guesses: list[Any] = []
+        proposals: list[Any] = []
         for _ in range(2):
-            said = [guess.token for guess in guesses]
-            guesses.append(sampler.guess(DRAFT_ROWS[[*text, *said][-1]], text, said))
-        tokens = tuple(guess.token for guess in guesses)
-        draft = Draft(tokens, tuple(guess.drawn_from for guess in guesses) if which.draws_drafts else None)
+            said = [proposal.token for proposal in proposals]
+            proposals.append(sampler.proposal(DRAFT_ROWS[[*text, *said][-1]], text, said))
+        tokens = tuple(proposal.token for proposal in proposals)
+        draft = Draft(tokens, tuple(proposal.drawn_from for proposal in proposals) if which.draws_drafts else None)
         text += judge(ROWS[[text[-1], *tokens]], draft, sampler, text).emitted(draft)
     return tuple(text[1:4])
 
@@ -79,7 +79,7 @@ def test_misfit_shows_drafts_drawn_with_the_noise_of_replacements(monkeypatch: P
     assert texts_misfit(Accept.RESIDUAL) < 1e-6
 
 
-class CoinsOfTheDraft(SeededCoins):
+class NoiseOfTheDraft(SeededNoise):
     """Tosses coins with the noise that the guesses were drawn with."""
 
     def happens(self, chance: Any, place: int, turn: int = 0) -> bool:
@@ -89,7 +89,7 @@ class CoinsOfTheDraft(SeededCoins):
 
 def test_misfit_shows_coins_tossed_with_the_noise_of_the_drafts() -> None:
     def judge(rows: Logits, draft: Draft, sampler: Sampler, tokens: Sequence[int]) -> Verdict:
-        return verify(rows, draft, sampler, tokens, CoinsOfTheDraft(sampler.params.seed, len(tokens)))
+        return verify(rows, draft, sampler, tokens, NoiseOfTheDraft(sampler.params.seed, len(tokens)))
 
     assert texts_misfit(Accept.RESIDUAL, judge) < 1e-6
 
@@ -108,16 +108,16 @@ def first_hits(which: Accept, *, claims: bool = True) -> int:
     hits = 0
     for seed in range(TRIALS):
         sampler = Sampler(replace(WHOLE, seed=seed), which)
-        guess = sampler.guess(DRAFT_ROWS[0], (0,), ())
-        draft = Draft((guess.token,), (guess.drawn_from,) if guess.drawn_from and claims else None)
-        hits += verify(ROWS[[0, guess.token]], draft, sampler, (0,)).accepted
+        proposal = sampler.proposal(DRAFT_ROWS[0], (0,), ())
+        draft = Draft((proposal.token,), (proposal.drawn_from,) if proposal.drawn_from and claims else None)
+        hits += verify(ROWS[[0, proposal.token]], draft, sampler, (0,)).accepted
     return hits
 
 
 def test_fits_shows_coupled_guesses_with_noise_of_their_own(monkeypatch: Patch) -> None:
     share = coupled_overlap(*(Sampler(WHOLE).served(rows[0], (0,)) for rows in (ROWS, DRAFT_ROWS)))
     assert fits(first_hits(Accept.COUPLED), TRIALS, share)
-    own = Sampler.guess
+    own = Sampler.proposal
     monkeypatch.setattr(
         Sampler, "guess", lambda self, *rest: own(Sampler(replace(self.params, seed=self.params.seed + 1)), *rest)
     )
@@ -139,8 +139,8 @@ CASES = [
     for seed, text in ((0, "the cat sat on the mat."), (7, "o"))
     for sampling in (SAMPLED, replace(SAMPLED, temperature=0.0))
 ]
-BRANCHING = with_second_guesses(3)
-MAKERS = (two_guesses, toy_draft(1.0))
+BRANCHING = with_second_proposals(3)
+MAKERS = (two_proposals, toy_draft(1.0))
 
 
 @pytest.mark.parametrize("make", MAKERS)
@@ -166,7 +166,7 @@ def the_next_row(self: Rows, row: int, place: int, sibling: int) -> int:
 @pytest.mark.parametrize("broken", [at_its_index, after_the_chain, the_next_row])
 def test_differences_show_a_second_guess_in_the_wrong_place(monkeypatch: Patch, broken: Callable[..., int]) -> None:
     monkeypatch.setattr(Rows, "pick_after", broken)
-    assert differences(CASES, two_guesses, (3, 5), BRANCHING)
+    assert differences(CASES, two_proposals, (3, 5), BRANCHING)
 
 
 def test_differences_show_a_second_guess_that_is_kept_unasked(monkeypatch: Patch) -> None:
@@ -178,7 +178,7 @@ def test_differences_show_a_second_guess_that_is_kept_unasked(monkeypatch: Patch
         return Verdict(place, rows.pick_after(row, place, token), is_bonus=True, sibling=token)
 
     monkeypatch.setattr(verify_module, "_beside", unasked)
-    assert differences(CASES, two_guesses, (3, 5), BRANCHING)
+    assert differences(CASES, two_proposals, (3, 5), BRANCHING)
 
 
 class TakenForCached(Verdict):
@@ -196,7 +196,7 @@ def test_differences_show_a_cache_that_keeps_the_rejected_guess_in_a_siblings_pl
         return TakenForCached(verdict.accepted + 1, verdict.next_token, is_bonus=True, sibling=verdict.sibling)
 
     monkeypatch.setattr(speculate, "verify", taken)
-    assert differences(CASES, two_guesses, (3, 5), BRANCHING)
+    assert differences(CASES, two_proposals, (3, 5), BRANCHING)
 
 
 class KeepsSiblings(ToyModel):
@@ -231,5 +231,7 @@ class KeepsSiblings(ToyModel):
 
 def test_differences_show_a_sibling_that_stays_in_the_cache() -> None:
     parts = replace(BRANCHING, target=lambda case: KeepsSiblings(case.toy_seed))
-    assert differences(CASES, two_guesses, (3, 5), parts)
-    assert differences(CASES, two_guesses, (3, 5), replace(parts, controller=with_second_guesses(0).controller)) == []
+    assert differences(CASES, two_proposals, (3, 5), parts)
+    assert (
+        differences(CASES, two_proposals, (3, 5), replace(parts, controller=with_second_proposals(0).controller)) == []
+    )

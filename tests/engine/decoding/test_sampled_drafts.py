@@ -14,7 +14,7 @@ from app.engine.decoding.round import Round
 from drafters.draft_model import DraftModel
 from models.base import LanguageModel
 from models.sampling.accept import Accept
-from models.sampling.sampler import Guess, Sampler, SamplingParams
+from models.sampling.sampler import DraftTrial, Sampler, SamplingParams
 from models.toy import ToyModel, ToyVocab
 
 VOCAB = ToyVocab()
@@ -71,7 +71,7 @@ def test_at_temperature_0_every_rule_drafts_the_likeliest_token(accept: Accept) 
 
 @pytest.mark.parametrize("logits", [(3, 2, 1), (1, 2, 3), (2, 3, 1), (1, 3, 2), (2, 2, 2), (1, 3, 1)], ids=str)
 def test_at_temperature_0_the_second_choice_is_the_likeliest_of_the_others(logits: tuple[float, ...]) -> None:
-    said = Sampler(SamplingParams(temperature=0)).guess(np.array(logits, np.float32), PROMPT, [])
+    said = Sampler(SamplingParams(temperature=0)).proposal(np.array(logits, np.float32), PROMPT, [])
     by_logit = sorted(range(3), key=lambda token: -logits[token])
     assert [said.token, said.runner_up] == by_logit[:2]
 
@@ -79,15 +79,15 @@ def test_at_temperature_0_the_second_choice_is_the_likeliest_of_the_others(logit
 @pytest.mark.parametrize("logits", [(3.0,), (3, -np.inf), (-np.inf, 3)], ids=str)
 def test_a_token_that_can_not_be_said_is_no_second_choice(logits: tuple[float, ...]) -> None:
     row = np.array(logits, np.float32)
-    assert Sampler(SamplingParams(temperature=0)).guess(row, PROMPT, []).runner_up is None
+    assert Sampler(SamplingParams(temperature=0)).proposal(row, PROMPT, []).runner_up is None
 
 
 def test_guesses_are_drawn_with_the_chances_they_say() -> None:
     row = np.log(np.array([0.5, 0.25, 0.15, 0.1], np.float32))
     count = 4000
-    guesses = [guess(row, seed) for seed in range(count)]
-    firsts = Counter(guess.token for guess in guesses)
-    pairs = Counter((guess.token, guess.runner_up) for guess in guesses)
+    proposals = [proposal(row, seed) for seed in range(count)]
+    firsts = Counter(proposal.token for proposal in proposals)
+    pairs = Counter((proposal.token, proposal.runner_up) for proposal in proposals)
     probs = np.exp(row) / np.exp(row).sum()
     for token, prob in enumerate(probs):
         assert abs(firsts[token] / count - prob) < 5 * np.sqrt(prob * (1 - prob) / count)
@@ -96,25 +96,29 @@ def test_guesses_are_drawn_with_the_chances_they_say() -> None:
             assert abs(pairs[token, other] / count - pair) < 5 * np.sqrt(pair * (1 - pair) / count)
 
 
-def guess(row: np.ndarray, seed: int, context: tuple[int, ...] = (1, 2), guesses: tuple[int, ...] = ()) -> Guess:
+def proposal(
+    row: np.ndarray, seed: int, context: tuple[int, ...] = (1, 2), proposals: tuple[int, ...] = ()
+) -> DraftTrial:
     params = SamplingParams(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, seed=seed)
-    return Sampler(params, Accept.BLOCK).guess(row, context, guesses)
+    return Sampler(params, Accept.BLOCK).proposal(row, context, proposals)
 
 
 def test_a_later_round_draws_anew_for_the_places_it_comes_to_again() -> None:
     row = np.zeros(32, np.float32)
-    same = sum(guess(row, seed, (1, 2), (7,)).token == guess(row, seed, (1, 2, 7), ()).token for seed in range(2000))
+    same = sum(
+        proposal(row, seed, (1, 2), (7,)).token == proposal(row, seed, (1, 2, 7), ()).token for seed in range(2000)
+    )
     # One in 32 by chance.
     assert 30 < same < 100
 
 
 def test_drafts_are_not_drawn_with_the_noise_that_plain_decoding_has() -> None:
     row = np.zeros(32, np.float32)
-    same = sum(guess(row, seed).token == Sampler(guess_params(seed)).pick(row, (1, 2)) for seed in range(2000))
+    same = sum(proposal(row, seed).token == Sampler(draft_params(seed)).pick(row, (1, 2)) for seed in range(2000))
     assert 30 < same < 100
 
 
-def guess_params(seed: int) -> SamplingParams:
+def draft_params(seed: int) -> SamplingParams:
     return SamplingParams(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, seed=seed)
 
 
@@ -124,12 +128,12 @@ def test_whether_another_guess_is_drawn_is_decided_before_it_is_drawn() -> None:
     drafter.begin(PROMPT, Sampler(WHOLE, Accept.RESIDUAL))
     heard: list[tuple[float, ...]] = []
 
-    def goes_on(sureness: tuple[float, ...]) -> bool:
-        heard.append(sureness)
-        return len(sureness) < 3
+    def goes_on(drafter_confidence: tuple[float, ...]) -> bool:
+        heard.append(drafter_confidence)
+        return len(drafter_confidence) < 3
 
     draft = drafter.extend(PROMPT, (), 8, goes_on)
-    assert [len(sureness) for sureness in heard] == [1, 2, 3]
+    assert [len(drafter_confidence) for drafter_confidence in heard] == [1, 2, 3]
     assert len(draft.tokens) == 3
     assert draft.confidence == heard[-1]
 

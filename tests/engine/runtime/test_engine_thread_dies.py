@@ -105,7 +105,7 @@ def test_a_dead_engine_is_a_dead_health_and_every_request_ends(tmp_path_factory:
     folder = tmp_path_factory.mktemp("served")
     with served(folder, "toy") as server:
         assert server.client.get("/health").status_code == 200
-        engine = server.service._desk._engine
+        engine = server.service._async_engine._engine
 
         def broken(_: object) -> None:
             raise Panic("beneath the jobs")

@@ -117,7 +117,7 @@ def test_disagreement_is_the_softmax_of_the_row_of_the_rejected_guess() -> None:
     rows = np.log(np.array([[0.1, 0.2, 0.7], [0.5, 0.3, 0.2], [0.2, 0.2, 0.6]], np.float32)) + 4
     apart = disagreement(rows, Draft((2, 1)), Verdict(1, 0, is_bonus=False))
     assert apart is not None
-    assert (apart.guess_prob, apart.instead_prob) == pytest.approx((0.3, 0.5))
+    assert (apart.proposal_prob, apart.instead_prob) == pytest.approx((0.3, 0.5))
 
 
 def test_where_a_second_guess_was_kept_it_is_what_was_said_instead() -> None:
@@ -125,7 +125,7 @@ def test_where_a_second_guess_was_kept_it_is_what_was_said_instead() -> None:
     draft = Draft((0,), siblings=((0, 1),))
     apart = disagreement(rows, draft, Verdict(0, 2, is_bonus=True, sibling=1))
     assert apart is not None
-    assert (apart.guess_prob, apart.instead_prob) == pytest.approx((0.5, 0.3))
+    assert (apart.proposal_prob, apart.instead_prob) == pytest.approx((0.5, 0.3))
 
 
 def test_nothing_rejected_is_no_disagreement() -> None:
@@ -153,7 +153,7 @@ def test_lengths_add_up_to_the_answer_and_pieces_spell_it() -> None:
 
 def test_guesses_are_spelled_too() -> None:
     said = next(said for said in saids(list(worker("lookup").answer(question()))) if said.round.draft.tokens)
-    assert said.guessed == tuple(VOCAB.piece(token) for token in said.round.draft.tokens)
+    assert said.proposed == tuple(VOCAB.piece(token) for token in said.round.draft.tokens)
 
 
 def test_a_character_counts_for_the_token_that_ends_it() -> None:

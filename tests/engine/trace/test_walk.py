@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sampling_reference import probabilities
 
-from app.engine.decoding.judging_noise import SeededCoins
+from app.engine.decoding.judging_noise import SeededNoise
 from app.engine.decoding.rules import block, typical_threshold
 from app.engine.decoding.verify import Rows, verify
 from app.engine.trace.replay_round import retell
@@ -47,15 +47,15 @@ def made_up(settings: Settings) -> Rows:
     sampler = Sampler(params, settings.rule)
     target = rng.normal(scale=2, size=(2 * settings.length + 1, VOCAB.size)).astype(np.float32)
     other = rng.normal(scale=2, size=target.shape).astype(np.float32)
-    guesser = Sampler(params, settings.rule if settings.drawn else Accept.COUPLED)
+    proposing_model = Sampler(params, settings.rule if settings.drawn else Accept.COUPLED)
     rows = (settings.likeness * target + (1 - settings.likeness) * other).astype(np.float32)
     tokens: list[int] = []
-    guesses = []
+    proposals = []
     for row in rows[: settings.length]:
-        guesses.append(guesser.guess(row, HISTORY, tokens))
-        tokens.append(guesses[-1].token)
-    probs = [guess.drawn_from for guess in guesses if guess.drawn_from is not None]
-    second = [(place, guess.runner_up) for place, guess in enumerate(guesses) if guess.runner_up is not None]
+        proposals.append(proposing_model.proposal(row, HISTORY, tokens))
+        tokens.append(proposals[-1].token)
+    probs = [proposal.drawn_from for proposal in proposals if proposal.drawn_from is not None]
+    second = [(place, proposal.runner_up) for place, proposal in enumerate(proposals) if proposal.runner_up is not None]
     draft = Draft(
         tuple(tokens),
         probs=tuple(probs) or None,
@@ -131,7 +131,7 @@ def test_every_guess_is_told_of_once_and_in_order_with_its_probabilities(setting
     for step in chain(walk):
         token, before = step.word.token, rows.draft.tokens[: step.place]
         assert step.target_prob == pytest.approx(dense(rows, step.place, before)[token], abs=1e-12)
-        assert step.sureness == rows.draft.confidence[step.place]
+        assert step.drafter_confidence == rows.draft.confidence[step.place]
         if rows.draft.probs is None:
             assert step.draft_prob is None
         else:
@@ -169,14 +169,14 @@ def test_the_residual_rule_tosses_a_coin_against_target_over_draft(settings: Set
     rows = made_up(replace(settings, rule=Accept.RESIDUAL))
     if rows.sampler.params.greedy:
         return
-    coins = SeededCoins(rows.sampler.params.seed, len(HISTORY))
+    noise_source = SeededNoise(rows.sampler.params.seed, len(HISTORY))
     for step in retell(rows, VOCAB).steps:
         assert (step.toss is None) == (step.fate is Fate.PASSED_OVER)
         if step.toss is not None:
             draft = 1.0 if step.draft_prob is None else step.draft_prob
             assert step.toss.chance == pytest.approx(min(1.0, step.target_prob / draft), abs=1e-12)
-            assert step.toss.coin == coins.coin(step.place, turn=1 if step.is_sibling else 0)
-            assert step.toss.came_up == (step.toss.coin < step.toss.chance) == (step.fate is Fate.KEPT)
+            assert step.toss.uniform == noise_source.uniform(step.place, turn=1 if step.is_sibling else 0)
+            assert step.toss.came_up == (step.toss.uniform < step.toss.chance) == (step.fate is Fate.KEPT)
 
 
 @given(rounds)
@@ -190,13 +190,13 @@ def test_the_block_rule_keeps_up_to_the_last_coin_that_comes_up(settings: Settin
     judged = block(
         [rows.served(i) for i in range(length)], [rows.draft.drawn_from(i) for i in range(length)], rows.draft.tokens
     )
-    coins = SeededCoins(rows.sampler.params.seed, len(HISTORY))
+    noise_source = SeededNoise(rows.sampler.params.seed, len(HISTORY))
     came_up = [0]
     for place, step in enumerate(chain(walk)):
         assert step.toss is not None
         assert (step.toss.chance, step.scale) == (judged.chances[place], judged.scales[place + 1])
-        assert step.toss.coin == coins.coin(place, 0)
-        came_up += [place + 1] if step.toss.coin < step.toss.chance else []
+        assert step.toss.uniform == noise_source.uniform(place, 0)
+        came_up += [place + 1] if step.toss.uniform < step.toss.chance else []
     assert walk.verdict.accepted == max(came_up)
 
 
@@ -326,8 +326,8 @@ def test_a_rejected_guess_that_could_have_been_drawn_is_among_the_candidates() -
     for seed in range(60):
         walk = retell(made_up(Settings(seed, Accept.COUPLED, siblings=False)), VOCAB)
         if walk.kind is Kind.REPLACEMENT:
-            guess = chain(walk)[walk.verdict.accepted].word
-            assert guess in [candidate.word for candidate in walk.candidates]
+            proposal = chain(walk)[walk.verdict.accepted].word
+            assert proposal in [candidate.word for candidate in walk.candidates]
             rejected += 1
     assert rejected > 20
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from adapting import EVEN, MODEL, new, played
+from adapting import EVEN, MODEL, model_cost, new, played
 from checking import caught
 from fakes import FakeClock
 from gguf import LlamaFileType
@@ -56,22 +56,22 @@ def answer(worker: Worker) -> None:
     assert any(isinstance(message, Said) for message in told)
 
 
-def guess(worker: Worker, guesses: int) -> Acceptance:
+def proposal(worker: Worker, proposals: int) -> Acceptance:
     """Let so many guesses of the draft model come true; return what is known then."""
     drafting = worker._slot.drafting
     assert drafting.adaptive is not None
     assert drafting.model is not None
-    for _ in range(guesses):
+    for _ in range(proposals):
         drafting.adaptive.acceptance.observe(Draft((1,), confidence=(0.9,), source=drafting.model.name), (1,))
     return drafting.adaptive.acceptance
 
 
-def run(target: Path, draft: Path, memory: Path, guesses: int = 0) -> Acceptance:
+def run(target: Path, draft: Path, memory: Path, proposals: int = 0) -> Acceptance:
     """Answer once in a run of its own, in which so many guesses come true; return what was known by its end."""
     worker = loaded(target, draft, memory)
     try:
         answer(worker)
-        return guess(worker, guesses)
+        return proposal(worker, proposals)
     finally:
         worker.close()
 
@@ -84,7 +84,7 @@ def weight(acceptance: Acceptance) -> float:
 
 def test_a_run_goes_on_from_what_the_last_one_knew(tmp_path: Path, memory: Path) -> None:
     model = write_llama(tmp_path / "model.gguf", file_type=LlamaFileType.ALL_F32)
-    first = run(model, model, memory, guesses=5)
+    first = run(model, model, memory, proposals=5)
     assert weight(first) > 4
     assert len(records(memory)) == 1
     second = run(model, model, memory)
@@ -98,10 +98,10 @@ def test_who_is_killed_or_drafts_otherwise_has_lost_little(tmp_path: Path, memor
     model = write_llama(tmp_path / "model.gguf", file_type=LlamaFileType.ALL_F32)
     worker = loaded(model, model, memory)
     try:
-        guess(worker, 40)
+        proposal(worker, 40)
         answer(worker)
         (after_an_answer,) = records(memory).values()
-        guess(worker, 5)
+        proposal(worker, 5)
         list(worker.use_drafter(parse_drafter("off"), lambda *_: None))
         (after_a_change,) = records(memory).values()
         assert after_a_change != after_an_answer
@@ -113,17 +113,17 @@ def test_the_same_pair_chosen_anew_goes_on_from_what_it_showed(tmp_path: Path, m
     model = write_llama(tmp_path / "model.gguf", file_type=LlamaFileType.ALL_F32)
     worker = loaded(model, model, memory)
     try:
-        before = weight(guess(worker, 9))
+        before = weight(proposal(worker, 9))
         assert before > 4
         list(worker.use_drafter(parse_drafter(str(model)), lambda *_: None))
-        assert weight(guess(worker, 0)) == pytest.approx(before)
+        assert weight(proposal(worker, 0)) == pytest.approx(before)
     finally:
         worker.close()
 
 
 def test_another_pair_has_shown_nothing(tmp_path: Path, memory: Path) -> None:
     model, other = (write_llama(tmp_path / name, file_type=LlamaFileType.ALL_F32) for name in ("a.gguf", "b.gguf"))
-    run(model, model, memory, guesses=5)
+    run(model, model, memory, proposals=5)
     assert weight(run(model, other, memory)) == 0
     assert weight(run(other, model, memory)) == 0
 
@@ -206,11 +206,11 @@ def test_a_prompt_is_read_on_a_loan_in_the_first_answer_of_a_run_where_the_last_
     shown(before, 40)
     record.keep()
     played(after)
-    assert after._lent(130, 31) is None
+    assert after.policy.loan(model_cost(0.05), 130, 31) is None
     new_record(known, after)
     after.begin()
     played(after)
-    assert after._lent(130, 31) is not None
+    assert after.policy.loan(model_cost(0.05), 130, 31) is not None
 
 
 def test_all_that_is_learnt_of_it_comes_back_and_nothing_of_others(known: Remembered, make: Make) -> None:
@@ -221,8 +221,8 @@ def test_all_that_is_learnt_of_it_comes_back_and_nothing_of_others(known: Rememb
     played(before, Draft((1, 2), confidence=(0.9, 0.9), source="suffix"), right=2)
     record.keep()
     new_record(known, after)
-    guess = Draft((1, 2), confidence=(0.9, 0.9), source=MODEL)
-    assert after.acceptance.chances(guess) == pytest.approx(before.acceptance.chances(guess))
+    proposal = Draft((1, 2), confidence=(0.9, 0.9), source=MODEL)
+    assert after.acceptance.chances(proposal) == pytest.approx(before.acceptance.chances(proposal))
     assert after.acceptance.proven(MODEL, 8) == pytest.approx(before.acceptance.proven(MODEL, 8))
     for _ in range(20):
         before.acceptance.begin()

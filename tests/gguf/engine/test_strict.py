@@ -203,7 +203,10 @@ class Scripted:
 
     def _measure(self, model: LlamaModel, *_: object) -> dict[int, float]:
         usual = {1: 1.0, 2: 1.4, 3: 1.8, 4: 1.5, 6: 2.3, 8: 2.7}
-        return {width: self.factors.get(name_of(model.options), 1.0) * price for width, price in usual.items()}
+        return {
+            width: self.factors.get(name_of(model.options), 1.0) * measured_cost
+            for width, measured_cost in usual.items()
+        }
 
     def _passes(self, model: LlamaModel, *_: object) -> Iterator[tuple[int, float]]:
         name = name_of(model.options)

@@ -41,13 +41,15 @@ def test_on_a_gpu_passes_are_padded_until_all_have_one_width(
         rows = model.options.pad_rows
         return Checked(rows, (8,), False, Difference(rows + 1, 8, 1.5)) if rows in exact else NOT_EXACT
 
-    prices = {1: 1.0, 4: 1.1, 8: 1.4, 16: 1.9}
+    measured_costs = {1: 1.0, 4: 1.1, 8: 1.4, 16: 1.9}
     monkeypatch.setattr(app.engine.costs.exact_settings, "has_gpu", lambda _: True)
     monkeypatch.setattr(app.engine.costs.exact_settings, "check", look)
-    price = lambda model, *_: dict.fromkeys(TIMED_WIDTHS, prices[model.options.pad_rows])  # noqa: E731
-    monkeypatch.setattr(app.engine.costs.exact_settings, "measure_steady", price)
+    measured_cost = lambda model, *_: dict.fromkeys(TIMED_WIDTHS, measured_costs[model.options.pad_rows])  # noqa: E731
+    monkeypatch.setattr(app.engine.costs.exact_settings, "measure_steady", measured_cost)
     monkeypatch.setattr(
-        app.engine.costs.exact_settings, "timed_passes", lambda model, *_: [(1, prices[model.options.pad_rows])] * 3
+        app.engine.costs.exact_settings,
+        "timed_passes",
+        lambda model, *_: [(1, measured_costs[model.options.pad_rows])] * 3,
     )
     found = Strict(lambda options: LlamaModel(tiny, options), CLOCK, lambda _: None).settle(opened(tiny))
     assert found.model.options.pad_rows == taken

@@ -113,7 +113,7 @@ def test_the_types_are_those_of_the_format() -> None:
 def test_the_mixtures_are_those_of_the_format() -> None:
     for kind in LlamaFileType:
         name = kind.name.removeprefix("ALL_").removeprefix("MOSTLY_")
-        expected = "Q5_0" if kind == LlamaFileType.GUESSED else name
+        expected = "Q5_0" if kind == LlamaFileType.PROPOSED else name
         assert mixture_name(int(kind), [("Q5_0", 5)] if name not in ("F32", "F16", "BF16") else [(name, 5)]) == expected
 
 

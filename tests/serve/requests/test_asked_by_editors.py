@@ -12,7 +12,7 @@ from serving import Served, served
 
 from app.engine.conversation.messages import Ended
 from app.engine.decoding.request import Question
-from app.engine.runtime.async_engine import AnswerMessage, Desk
+from app.engine.runtime.async_engine import AnswerMessage, AsyncEngine
 from app.engine.runtime.thread import Urgency
 from app.serve.replies.errors import Refused
 from app.serve.requests.asked import Asked, Kind, Outcome
@@ -57,15 +57,15 @@ def test_an_empty_list_of_fields_wants_them_all(tmp_path: Path, *, stream: bool)
 def questions(monkeypatch: pytest.MonkeyPatch) -> list[Question]:
     """Everything that the engine is asked."""
     heard: list[Question] = []
-    answer = Desk.answer
+    answer = AsyncEngine.answer
 
     def listen(
-        self: Desk, question: Question, urgency: Urgency, wait: float | None, on_end: Callable[[], None]
+        self: AsyncEngine, question: Question, urgency: Urgency, wait: float | None, on_end: Callable[[], None]
     ) -> AsyncGenerator[AnswerMessage]:
         heard.append(question)
         return answer(self, question, urgency, wait, on_end)
 
-    monkeypatch.setattr(Desk, "answer", listen)
+    monkeypatch.setattr(AsyncEngine, "answer", listen)
     return heard
 
 
@@ -99,10 +99,10 @@ def test_of_an_expected_answer_the_beginning_that_can_matter_is_taken(
 def end(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """What no answer ends before, however quick the engine is."""
     end = asyncio.Event()
-    answer = Desk.answer
+    answer = AsyncEngine.answer
 
     async def hold(
-        self: Desk, question: Question, urgency: Urgency, wait: float | None, on_end: Callable[[], None]
+        self: AsyncEngine, question: Question, urgency: Urgency, wait: float | None, on_end: Callable[[], None]
     ) -> AsyncGenerator[AnswerMessage]:
         async with aclosing(answer(self, question, urgency, wait)) as messages:
             async for message in messages:
@@ -111,7 +111,7 @@ def end(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
                     on_end()
                 yield message
 
-    monkeypatch.setattr(Desk, "answer", hold)
+    monkeypatch.setattr(AsyncEngine, "answer", hold)
     return end
 
 

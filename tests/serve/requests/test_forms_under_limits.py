@@ -111,9 +111,9 @@ def test_health_answers_while_a_form_is_compiled(server: Served) -> None:
 def test_the_vocabulary_is_read_for_forms_before_the_first_request(tmp_path: Any) -> None:
     with served(tmp_path, "toy", "-c", "64") as one:
         assert one.client.portal is not None
-        compiles = one.client.portal.call(one.service._desk.look, service._compiler)
+        compiles = one.client.portal.call(one.service._async_engine.look, service._compiler)
         assert isinstance(compiles, Compiler)
-        vocab = one.client.portal.call(one.service._desk.look, lambda worker: worker.vocab)
+        vocab = one.client.portal.call(one.service._async_engine.look, lambda worker: worker.vocab)
         from models.forms import grammar_state
 
         assert vocab in grammar_state._compilers

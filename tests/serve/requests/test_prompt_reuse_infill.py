@@ -23,8 +23,8 @@ def write(server: Served, row: int, lines: int, ahead: int | None = None, **more
         asked = {**more, "input_suffix": "\n" + "".join(text[place : place + BELOW])}
         replies.append(ask(server, text, place, **asked))
         if ahead is not None:
-            guessed = [f"guess {place} {number}\n" for number in range(ahead)]
-            replies.append(ask(server, [*text[:place], *guessed], place + ahead, **asked))
+            proposed = [f"guess {place} {number}\n" for number in range(ahead)]
+            replies.append(ask(server, [*text[:place], *proposed], place + ahead, **asked))
         text.insert(place, f"new = {place}\n")
     return replies
 

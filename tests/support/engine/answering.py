@@ -19,9 +19,9 @@ SIZE = 100
 def trace(agrees: Sequence[bool], prompt: int = 20, sure: Sequence[float] = (0.9, 0.6, 0.97)) -> Trace:
     """Return an answer of which the draft model guesses the given places right."""
     answer = [(7 * place * place + place) % SIZE for place in range(len(agrees))]
-    guess = [token if agree else (token + 1) % SIZE for token, agree in zip(answer, agrees, strict=True)]
-    sureness = tuple(sure[place % len(sure)] for place in range(len(agrees)))
-    return Trace("made up", "chat", tuple(range(prompt)), tuple(answer), tuple(guess), sureness, SIZE)
+    proposal = [token if agree else (token + 1) % SIZE for token, agree in zip(answer, agrees, strict=True)]
+    drafter_confidence = tuple(sure[place % len(sure)] for place in range(len(agrees)))
+    return Trace("made up", "chat", tuple(range(prompt)), tuple(answer), tuple(proposal), drafter_confidence, SIZE)
 
 
 def cost_of(curve: dict[int, float] | VerifyCurve) -> Cost:
@@ -57,8 +57,8 @@ def replayed_with_loans(
     draft_cost: Cost | None = None,
 ) -> tuple[list[tuple[Played, float]], AdaptiveController]:
     """Do the same, and tell with each answer what was lent in it, in tokens."""
-    price = None if step is None else model_cost(step, "model:draft")
-    adaptive = make(VerifyCurve(curve), 31, price)
+    measured_cost = None if step is None else model_cost(step, "model:draft")
+    adaptive = make(VerifyCurve(curve), 31, measured_cost)
 
     def arm(target: ReplayModel, draft: ReplayModel, current: Trace) -> tuple[Drafter, AdaptiveController]:
         model = None if step is None else DraftModel(draft, target.vocab)

@@ -12,7 +12,7 @@ from models.toy import ToyModel, ToyVocab
 VOCAB = ToyVocab()
 PROMPT = VOCAB.tokenize("the cat sat on the mat")
 SAMPLER = Sampler(SamplingParams(seed=5))
-guesses_of_chance = st.lists(st.integers(0, END), max_size=6)
+proposals_of_chance = st.lists(st.integers(0, END), max_size=6)
 
 
 def fresh_draft(context: Sequence[int], limit: int, unlikeness: float = 0.0) -> tuple[int, ...]:
@@ -29,4 +29,4 @@ def new_drafter(unlikeness: float = 0.3, vocab: ToyVocab = VOCAB) -> DraftModel:
 
 def bounded(goes: int) -> GoesOn:
     """Want guesses until there are so many."""
-    return lambda sureness: len(sureness) < goes
+    return lambda drafter_confidence: len(drafter_confidence) < goes

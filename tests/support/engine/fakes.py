@@ -87,7 +87,7 @@ class OracleDrafter:
 
     def propose(self, context: Sequence[int], limit: int) -> Draft:
         place = len(context) - self._start
-        return Draft(self._guess(self._answer[place : place + limit]), source=self.name)
+        return Draft(self._proposal(self._answer[place : place + limit]), source=self.name)
 
     def accept(self, emitted: Sequence[int], accepted: int) -> None:
         pass
@@ -95,7 +95,7 @@ class OracleDrafter:
     def close(self) -> None:
         pass
 
-    def _guess(self, right: tuple[int, ...]) -> tuple[int, ...]:
+    def _proposal(self, right: tuple[int, ...]) -> tuple[int, ...]:
         return right
 
 
@@ -104,7 +104,7 @@ class AlwaysWrongDrafter(OracleDrafter):
 
     name = "wrong"
 
-    def _guess(self, right: tuple[int, ...]) -> tuple[int, ...]:
+    def _proposal(self, right: tuple[int, ...]) -> tuple[int, ...]:
         return tuple((token + 1) % LETTERS for token in right)
 
 

@@ -238,7 +238,7 @@ class ChatMachine(RuleBasedStateMachine):
         """Conversations, each going on from the one before, and the tokens they were left as."""
         self.told: list[int] = []
         """What the drafter was told of the text."""
-        self.guesses_left = False
+        self.proposals_left = False
         """Whether a stopped round may have left guesses in the draft model."""
         self.drafter = "off"
         self.change_drafter(drafter, 0)
@@ -293,7 +293,7 @@ class ChatMachine(RuleBasedStateMachine):
             self.tripwire.rest()
         assert isinstance(ready, Ready)
         self.drafter = ready.drafter
-        self.told, self.guesses_left = [], False
+        self.told, self.proposals_left = [], False
 
     @rule(change=CHANGES)
     def change_settings(self, change: dict[str, Any]) -> None:
@@ -316,7 +316,7 @@ class ChatMachine(RuleBasedStateMachine):
             assert isinstance(model.model, WordToy)
             view = self.told[model.skipped :]
             strange = model.model.length - common_prefix(model.model.held, view)
-            assert strange <= (self._target().max_rows if self.guesses_left else 0), "guesses that nobody confirmed"
+            assert strange <= (self._target().max_rows if self.proposals_left else 0), "guesses that nobody confirmed"
             self.visits["a stop left guesses behind"] += strange > 0
             self.visits["the draft model skipped the beginning"] += model.skipped > 0
 
@@ -419,7 +419,7 @@ class ChatMachine(RuleBasedStateMachine):
         walked_away = bool(messages) and isinstance(messages[-1], Reading)
         if not walked_away and self._target().length >= prompt_length - 1:
             self.told = list(self.session.tokens)
-            self.guesses_left = _cancelled(messages)
+            self.proposals_left = _cancelled(messages)
 
     def _count(self, messages: list[Message], prompt_length: int) -> None:
         last = messages[-1] if messages else None

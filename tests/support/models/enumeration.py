@@ -45,7 +45,7 @@ class Fate:
         """Tokens drawn with noise that a position keeps, by position."""
         self._script = script
         self._taken: list[tuple[int, int]] = []
-        self._coins: dict[Any, tuple[Fraction, Fraction]] = {}
+        self._noise_source: dict[Any, tuple[Fraction, Fraction]] = {}
         self._drawn: set[int] = set()
 
     def choose(self, ways: Iterable[tuple[T, Fraction]]) -> T:
@@ -62,12 +62,12 @@ class Fate:
         """Toss the coin for a place of this round."""
         return self.toss(chance, (self.start, place, turn))
 
-    def toss(self, chance: Any, coin: Any) -> bool:
+    def toss(self, chance: Any, uniform: Any) -> bool:
         """Toss a coin by its name."""
-        low, high = self._coins.get(coin, (Fraction(0), Fraction(1)))
+        low, high = self._noise_source.get(uniform, (Fraction(0), Fraction(1)))
         border = min(max(Fraction(chance), low), high)
         comes_up = self.choose([(True, (border - low) / (high - low)), (False, (high - border) / (high - low))])
-        self._coins[coin] = (low, border) if comes_up else (border, high)
+        self._noise_source[uniform] = (low, border) if comes_up else (border, high)
         return comes_up
 
     def draw(self, distribution: Distribution, place: int) -> int:
@@ -196,9 +196,9 @@ class TabledSampler:
             or place == len(self.draft.tokens)
         ):
             return self.fate.draw(said, place)
-        guess, guessed = self.draft.tokens[place], self.world.drafted_by(row)
-        ways = [(token, chance) for (token, other), chance in race(said, guessed).items() if other == guess]
-        return self.fate.choose((token, chance / guessed.of(guess)) for token, chance in ways)
+        proposal, proposed = self.draft.tokens[place], self.world.drafted_by(row)
+        ways = [(token, chance) for (token, other), chance in race(said, proposed).items() if other == proposal]
+        return self.fate.choose((token, chance / proposed.of(proposal)) for token, chance in ways)
 
 
 def a_round(world: World, fate: Fate, text: Text) -> Text:

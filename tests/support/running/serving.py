@@ -19,7 +19,7 @@ from httpx2 import Response
 from run_localspec import ROOT, environment
 from starlette.testclient import TestClient
 
-from app.engine.runtime.async_engine import Desk
+from app.engine.runtime.async_engine import AsyncEngine
 from app.serve.command import read_serve
 from app.serve.options import serve
 from app.serve.service import Service
@@ -84,16 +84,16 @@ class Served:
 def served(folder: Path, *arguments: str, loads: bool = True, url: str = URL) -> Iterator[Served]:
     """Serve in this process; without `loads` the model is still to come."""
     plan = plan_of(folder, *arguments)
-    desk = Desk(plan.plan)
+    async_engine = AsyncEngine(plan.plan)
     try:
-        service = Service(plan, desk)
+        service = Service(plan, async_engine)
         with TestClient(make_app(service), base_url=url) as client:
             if loads:
                 assert client.portal is not None
                 client.portal.call(service.load, lambda _, __: None)
             yield Served(client, service)
     finally:
-        desk.close()
+        async_engine.close()
 
 
 class _Heard(Terminal):

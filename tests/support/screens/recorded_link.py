@@ -102,7 +102,9 @@ class Told(Chat):
     async def drawn(self) -> None:
         """Wait until all that is seen is drawn, and all that isn't is measured."""
         transcript = self.screen.transcript
-        await self.until(lambda: not (transcript._is_due or transcript._is_measuring or transcript.column.has_guesses))
+        await self.until(
+            lambda: not (transcript._is_due or transcript._is_measuring or transcript.column.has_estimates)
+        )
 
     async def load(self, recorded: Recorded) -> None:
         """Let the models be there."""

@@ -59,7 +59,7 @@ async def drawn(transcript: Transcript, pilot: "Pilot[None]") -> None:
 async def quiet(transcript: Transcript, pilot: "Pilot[None]") -> None:
     """Wait until everything is drawn, also what isn't seen."""
     await pilot.pause()
-    while transcript._is_due or transcript.column.has_guesses:
+    while transcript._is_due or transcript.column.has_estimates:
         await asyncio.sleep(0.01)
     await pilot.pause()
 

@@ -18,7 +18,7 @@ from app.engine.conversation.messages import Ended, Ready, Said, Watched
 from app.engine.conversation.session import Reading
 from app.engine.decoding.ending import Finish
 from app.engine.decoding.request import Question
-from app.engine.runtime.async_engine import AnswerMessage, Desk
+from app.engine.runtime.async_engine import AnswerMessage, AsyncEngine
 from app.engine.runtime.load import LoadPlan
 from app.engine.runtime.thread import Urgency
 from app.engine.runtime.worker import Worker
@@ -27,7 +27,7 @@ from app.ui.editor.app import EditApp, engine_for
 from app.ui.editor.file import open_file
 from app.ui.editor.ghost_area import GhostArea
 from app.ui.editor.screen import EditScreen, MakeEngine
-from app.ui.editor.watched_engine import WatchedDesk
+from app.ui.editor.watched_engine import WatchedEngine
 from app.ui.panel.flow import Flow
 from drafters.registry import parse_drafter
 from models.errors import LocalspecError
@@ -76,7 +76,7 @@ def request(memory: Path, model: str = "toy-fim", theme: str = "dark", **keys: s
     )
 
 
-class RecordedDesk(Desk):
+class RecordedAsyncEngine(AsyncEngine):
     """Loads nothing; answers with what a test says, in the rounds of an answer that was recorded."""
 
     def __init__(self, _: LoadPlan) -> None:
@@ -120,7 +120,7 @@ class RecordedDesk(Desk):
         pass
 
 
-class ToldDesk(WatchedDesk, RecordedDesk):
+class ScriptedAsyncEngine(WatchedEngine, RecordedAsyncEngine):
     """The same, followed by the screen as the engine is."""
 
 
@@ -154,10 +154,10 @@ class Editor:
         return self.screen.area
 
     @property
-    def desk(self) -> ToldDesk:
-        desk = self.screen.desk
-        assert isinstance(desk, ToldDesk)
-        return desk
+    def async_engine(self) -> ScriptedAsyncEngine:
+        async_engine = self.screen.async_engine
+        assert isinstance(async_engine, ScriptedAsyncEngine)
+        return async_engine
 
     @property
     def shown(self) -> str:
@@ -214,21 +214,21 @@ async def editing(
             await editor.until(lambda: app.editor.is_mounted and app.screen is app.editor)
             yield editor
     finally:
-        await asyncio.to_thread(app.editor.desk.close)
+        await asyncio.to_thread(app.editor.async_engine.close)
 
 
 @asynccontextmanager
 async def told(path: Path, *texts: str, loaded: bool = True, **settings: Any) -> AsyncIterator[Editor]:
     """Open a file on an engine that says these texts, one a question."""
 
-    def make(flow: Flow, changed: Callable[[], object]) -> tuple[Desk, Completer]:
-        desk = ToldDesk(request(path.parent).plan, flow, lambda: 0.0, changed)
-        desk.texts += texts
-        return desk, Completer(desk, CompletionSettings())
+    def make(flow: Flow, changed: Callable[[], object]) -> tuple[AsyncEngine, Completer]:
+        async_engine = ScriptedAsyncEngine(request(path.parent).plan, flow, lambda: 0.0, changed)
+        async_engine.texts += texts
+        return async_engine, Completer(async_engine, CompletionSettings())
 
     async with editing(path, make_engine=make, **settings) as editor:
         if loaded:
-            editor.desk.loaded.set()
+            editor.async_engine.loaded.set()
             await editor.ready()
         yield editor
 

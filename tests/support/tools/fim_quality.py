@@ -35,7 +35,7 @@ from app.complete.tidy import Around, tidy
 from app.engine.conversation.messages import Said
 from app.engine.costs.provenance import processor_name
 from app.engine.decoding.request import Question
-from app.engine.runtime.async_engine import AnswerMessage, Desk
+from app.engine.runtime.async_engine import AnswerMessage, AsyncEngine
 from app.engine.runtime.load import Loader, LoadPlan
 from app.engine.runtime.thread import Urgency
 from app.shell.paths import machine_memory
@@ -176,7 +176,7 @@ def one_token(turns: Sequence[tuple[Answer, ...]]) -> float:
     return median([seconds for turn in turns for seconds, _ in turn[0].rounds[1:]] or [0.0])
 
 
-class Listening(Desk):
+class Listening(AsyncEngine):
     """A desk that notes what passes over one token take in the answer that it gives."""
 
     def __init__(self, plan: LoadPlan) -> None:
@@ -197,20 +197,20 @@ class Listening(Desk):
 
 async def go_on(prompts: Sequence[Missing], plan: LoadPlan, tokens: int) -> list[Next]:
     """Complete each place, accept it, and complete one line further down."""
-    desk = Listening(plan)
+    async_engine = Listening(plan)
     found: list[Next] = []
     try:
-        await desk.load()
+        await async_engine.load()
         for prompt in prompts:
-            found += await _one_further(desk, prompt, Limits(tokens=tokens, seconds=None))
+            found += await _one_further(async_engine, prompt, Limits(tokens=tokens, seconds=None))
             tell(f"{len(found)} next ones of {len(prompts)}")
     finally:
-        await asyncio.to_thread(desk.close)
+        await asyncio.to_thread(async_engine.close)
     return found
 
 
-async def _one_further(desk: Listening, prompt: Missing, limits: Limits) -> list[Next]:
-    completer = Completer(desk)
+async def _one_further(async_engine: Listening, prompt: Missing, limits: Limits) -> list[Next]:
+    completer = Completer(async_engine)
     first = await completer.complete(prompt.place, limits)
     if not first.text:
         return []
@@ -219,7 +219,7 @@ async def _one_further(desk: Listening, prompt: Missing, limits: Limits) -> list
     second = await completer.complete(prompt.place.after(first.text + "\n" + indentation), limits)
     if second.ended is None:
         return []
-    stats, later = second.ended.stats, desk.passes[1:]
+    stats, later = second.ended.stats, async_engine.passes[1:]
     one_token = median(later) if len(later) >= _ENOUGH else None
     fetched = None
     if second.text:

@@ -45,7 +45,7 @@ class Trace:
     kind: str
     prompt: tuple[int, ...]
     answer: tuple[int, ...]
-    guess: tuple[int, ...]
+    proposal: tuple[int, ...]
     sure: tuple[float, ...]
     size: int
     """Ids run from 0 to size - 1."""
@@ -131,7 +131,7 @@ class ReplayModel:
     def draft(cls, trace: Trace, cost: Cost, clock: VirtualClock) -> "ReplayModel":
         """Return the draft model of a trace."""
         model = cls("draft", trace, cost, clock)
-        model._said = (0,) * (len(trace.prompt) - 1) + trace.guess
+        model._said = (0,) * (len(trace.prompt) - 1) + trace.proposal
         model._sure = (1.0,) * (len(trace.prompt) - 1) + trace.sure
         model._copied = _COPIED.get(trace.kind, 0.0)
         return model

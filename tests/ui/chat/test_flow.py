@@ -98,8 +98,11 @@ def test_speed_up_is_the_time_of_plain_decoding_over_that_of_the_rounds(drafter:
     drafted = sum(len(one.emitted) for one in rounds if one.width > 1)
     assert drafted > 10
     # Tokens of drafts cost something between the pass that the engine knows and the rounds without a draft.
-    prices = [1 / flow.explanation.plain_rate, *plain]
-    least, most = ((sum(plain) + drafted * price) / sum(map(seconds, rounds)) for price in (min(prices), max(prices)))
+    measured_costs = [1 / flow.explanation.plain_rate, *plain]
+    least, most = (
+        (sum(plain) + drafted * measured_cost) / sum(map(seconds, rounds))
+        for measured_cost in (min(measured_costs), max(measured_costs))
+    )
     assert flow.speed_up is not None
     assert least - 1e-9 <= flow.speed_up <= most + 1e-9
 
@@ -111,7 +114,7 @@ def test_an_answer_that_hardly_drafts_is_hardly_slower_than_plain() -> None:
     for place in range(200):
         slow = replace(one, draft_seconds=0.01, verify_seconds=[1.0, 1.4][place % 2], host_seconds=0.1)
         compared.observe(slow)
-    compared.price(0.8)
+    compared.measured_cost(0.8)
     assert compared.plain_seconds / compared.seconds == pytest.approx(1.3 / 1.31)
     compared.observe(replace(one, width=3, emitted=(1, 2, 3), draft_seconds=0.05, verify_seconds=2.0, host_seconds=0.1))
     saved = compared.plain_seconds - compared.seconds
@@ -130,8 +133,8 @@ def test_tokens_of_drafts_cost_what_a_pass_did_when_they_came() -> None:
     compared = Compared()
     compared.observe(drafted)
     assert compared.seconds == 0.0, "no price is known"
-    for price in (0.5, 1.0):
-        compared.price(price)
+    for measured_cost in (0.5, 1.0):
+        compared.measured_cost(measured_cost)
         compared.observe(drafted)
     assert (compared.plain_seconds, compared.seconds) == pytest.approx((2 * 0.5 + 2 * 1.0 + 2 * 1.0, 3.0))
 

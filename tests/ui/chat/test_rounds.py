@@ -25,14 +25,14 @@ PROBS = st.floats(0, 1)
 def answer_rounds(draw: st.DrawFn) -> AnswerRound:
     """Return any round that could be saved, likely or not."""
     pieces = draw(st.lists(PIECES, min_size=1, max_size=5))
-    guesses = draw(st.lists(PIECES, max_size=5))
-    places = sorted(draw(st.sets(st.integers(0, len(guesses) - 1)))) if guesses else []
+    proposals = draw(st.lists(PIECES, max_size=5))
+    places = sorted(draw(st.sets(st.integers(0, len(proposals) - 1)))) if proposals else []
     return AnswerRound(
         pieces=tuple(pieces),
         origins=tuple(draw(st.sampled_from(Origin)) for _ in pieces),
-        guesses=tuple(guesses),
+        proposals=tuple(proposals),
         siblings=tuple((place, draw(PIECES)) for place in places),
-        accepted=draw(st.integers(0, len(guesses))),
+        accepted=draw(st.integers(0, len(proposals))),
         source=draw(st.text(st.characters(codec="utf-8"), max_size=12)),
         disagreement=draw(st.none() | st.builds(Disagreement, PROBS, PROBS)),
         seconds=draw(st.tuples(SECONDS, SECONDS, SECONDS)),
@@ -66,7 +66,7 @@ def test_a_round_is_what_the_engine_told(drafter: str) -> None:
     said = rounds_of(list(toy_answer(drafter)))
     answer = AnswerRounds.of(said)
     for one, told in zip(answer.rounds, said, strict=True):
-        assert (one.pieces, one.guesses) == (told.pieces, told.guessed[: len(told.round.draft.tokens)])
+        assert (one.pieces, one.proposals) == (told.pieces, told.proposed[: len(told.round.draft.tokens)])
         assert (one.origins, one.source) == (origins(told.round), told.round.draft.source)
         assert (one.drafted, one.kept, one.width) == (told.round.draft.size, told.round.accepted, told.round.width)
         assert one.rejects == (told.round.disagreement is not None)
@@ -76,7 +76,7 @@ def test_a_round_is_what_the_engine_told(drafter: str) -> None:
         )
         if told.round.disagreement is not None:
             assert one.disagreement is not None
-            assert one.disagreement.guess_prob == pytest.approx(told.round.disagreement.guess_prob, rel=1e-3)
+            assert one.disagreement.proposal_prob == pytest.approx(told.round.disagreement.proposal_prob, rel=1e-3)
             assert one.disagreement.instead_prob == pytest.approx(told.round.disagreement.instead_prob, rel=1e-3)
             assert one.instead == told.pieces[told.round.verdict.accepted]
 
@@ -84,9 +84,9 @@ def test_a_round_is_what_the_engine_told(drafter: str) -> None:
 def test_second_guesses_are_kept_apart_from_the_chain() -> None:
     said = next(said for said in rounds_of(list(toy_answer())) if len(said.round.draft.tokens) == 3)
     draft = replace(said.round.draft, siblings=((0, 4), (2, 5)))
-    beside = replace(said, round=replace(said.round, draft=draft), guessed=(*said.guessed, b"x", b"y"))
+    beside = replace(said, round=replace(said.round, draft=draft), proposed=(*said.proposed, b"x", b"y"))
     (one,) = AnswerRounds.of([beside]).rounds
-    assert (one.guesses, one.siblings, one.drafted) == (said.guessed, ((0, b"x"), (2, b"y")), 5)
+    assert (one.proposals, one.siblings, one.drafted) == (said.proposed, ((0, b"x"), (2, b"y")), 5)
 
 
 def test_what_the_target_said_instead_is_not_known_where_the_answer_ended_before() -> None:

@@ -113,8 +113,8 @@ def test_what_was_not_saved_is_kept_before_the_models_are_freed(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: list[bytes] = []
-    desk = SimpleNamespace(close=lambda: kept.extend(one.read_bytes() for one in tmp_path.glob("unsaved/*")))
-    screen = SimpleNamespace(desk=desk, failure=None)
+    async_engine = SimpleNamespace(close=lambda: kept.extend(one.read_bytes() for one in tmp_path.glob("unsaved/*")))
+    screen = SimpleNamespace(async_engine=async_engine, failure=None)
     app = SimpleNamespace(editor=screen, unsaved=b"new", run=lambda: 129)
     monkeypatch.setattr(edit_app, "EditApp", lambda *_: app)
     monkeypatch.setattr(edit_app, "state_folder", lambda: tmp_path)

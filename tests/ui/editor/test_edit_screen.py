@@ -59,14 +59,14 @@ def test_what_is_typed_along_leaves_the_rest_and_asks_nothing(path: Path) -> Non
         async with told(path, f"eturn {BODY[7:]}") as editor:
             await editor.press("r")
             assert await editor.proposed() == BODY[1:]
-            await editor.until(lambda: len(editor.desk.asked) == 2)
-            asked = len(editor.desk.asked)
+            await editor.until(lambda: len(editor.async_engine.asked) == 2)
+            asked = len(editor.async_engine.asked)
             await editor.press(*"eturn ")
             assert editor.area.ghost == BODY[7:]
             await asyncio.sleep(0.1)
             await editor.press("2")
             assert (editor.area.ghost, editor.area.text) == (BODY[8:], filled("return 2"))
-            assert len(editor.desk.asked) == asked
+            assert len(editor.async_engine.asked) == asked
             # One for what is shown, one for what comes after it, of which the figures say nothing.
             assert (asked, editor.screen.flow.answers) == (2, 1)
             await editor.press("x")
@@ -110,7 +110,7 @@ def test_a_key_that_leaves_its_place_takes_it_away(path: Path, key: str) -> None
 def test_escape_also_stops_what_is_still_being_said(path: Path) -> None:
     async def steps() -> None:
         async with told(path, SEVERAL) as editor:
-            editor.desk.in_parts = True
+            editor.async_engine.in_parts = True
             await editor.press("f3")
             await editor.until(lambda: editor.area.ghost)
             assert editor.screen.asking.asks
@@ -140,11 +140,13 @@ def test_while_keys_come_nothing_is_asked_and_then_once(path: Path) -> None:
             editor.screen.asking._pause = 3600
             for key in "retur":
                 await editor.press(key)
-            assert editor.desk.asked == []
+            assert editor.async_engine.asked == []
             editor.screen.asking._pause = 0.02
             await editor.press("n")
             await editor.proposed()
-            assert [question.hole.begun for question in editor.desk.asked[:1] if question.hole] == ["    return"]
+            assert [question.hole.begun for question in editor.async_engine.asked[:1] if question.hole] == [
+                "    return"
+            ]
 
     drive(steps())
 
@@ -187,7 +189,7 @@ def test_asked_only_means_only_when_asked(path: Path) -> None:
         async with told(path, BODY) as editor:
             await editor.press("f4", *"ab", "backspace", "backspace")
             await asyncio.sleep(0.1)
-            assert editor.desk.asked == []
+            assert editor.async_engine.asked == []
             await editor.press("ctrl+@")
             assert await editor.proposed() == BODY
 
@@ -204,7 +206,7 @@ def test_what_is_asked_for_right_after_another_key_is_asked_once_and_patiently(
             for key in (*keys, "f3"):
                 editor.app.post_message(events.Key(key, key if len(key) == 1 else None))
             assert await editor.proposed() == BODY
-            assert editor.desk.asked[0].max_tokens == PATIENT.tokens
+            assert editor.async_engine.asked[0].max_tokens == PATIENT.tokens
 
     drive(steps())
 
@@ -212,11 +214,11 @@ def test_what_is_asked_for_right_after_another_key_is_asked_once_and_patiently(
 def test_a_failure_is_told_in_the_line_below_and_the_text_stays(path: Path) -> None:
     async def steps() -> None:
         async with told(path) as editor:
-            editor.desk.failure = LocalspecError("The context is full.")
+            editor.async_engine.failure = LocalspecError("The context is full.")
             await editor.press("x")
             await editor.until(lambda: "The context is full." in editor.shown)
-            editor.desk.failure = None
-            editor.desk.texts = ["yz"]
+            editor.async_engine.failure = None
+            editor.async_engine.texts = ["yz"]
             await editor.press("x")
             assert await editor.proposed() == "yz"
             assert "The context is full." not in editor.shown
@@ -232,8 +234,8 @@ def test_what_cannot_be_loaded_ends_the_editor_and_keeps_what_was_typed(path: Pa
                 raise LocalspecError("No.")
 
             await editor.press("x")
-            editor.desk.look = refused  # type: ignore[method-assign, assignment]
-            editor.desk.loaded.set()
+            editor.async_engine.look = refused  # type: ignore[method-assign, assignment]
+            editor.async_engine.loaded.set()
             await editor.until(lambda: editor.screen.failure is not None)
         assert editor.app.return_value == 1
         assert editor.app.unsaved == filled("x").encode()
@@ -307,7 +309,7 @@ def test_no_key_for_the_text_changes_it_while_keys_are_for_the_line_below(path: 
 def test_what_was_taken_is_one_step_back_and_one_forth(path: Path) -> None:
     async def steps() -> None:
         async with told(path) as editor:
-            editor.desk.texts = ["turn 2 * (\n        width + height\n    )"]
+            editor.async_engine.texts = ["turn 2 * (\n        width + height\n    )"]
             await editor.press("f4", *"re", "f3")
             ghost = await editor.proposed()
             await editor.press("tab")
@@ -379,10 +381,10 @@ def test_far_down_a_long_file_it_is_asked_and_taken_as_elsewhere(path: Path) -> 
 
     async def steps() -> None:
         async with told(path, text="\n".join(lines), cursor=(3_000, 99)) as editor:
-            editor.desk.texts = [" + 1\n    y = 2"]
+            editor.async_engine.texts = [" + 1\n    y = 2"]
             await editor.press("f3")
             await editor.proposed()
-            asked = editor.desk.asked[0]
+            asked = editor.async_engine.asked[0]
             assert asked.hole is not None
             assert asked.hole.prefix.endswith("x = 2999\n")
             await editor.press("tab", "ctrl+s")

@@ -129,7 +129,7 @@ def test_picture(
 
 
 async def _proposed(editor: Editor, text: str) -> None:
-    editor.desk.texts = [text]
+    editor.async_engine.texts = [text]
     await editor.press("f3")
     await editor.proposed()
     await editor.until(lambda: not editor.screen.flow.running)

@@ -26,7 +26,7 @@ FIRST_REJECTION = next(place for place, one in enumerate(REAL.rounds) if one.rej
 ROUND = AnswerRound(
     pieces=(b" the", b" cat", b" slept"),
     origins=(Origin.MODEL, Origin.MODEL, Origin.REPLACEMENT),
-    guesses=(b" the", b" cat", b" sat", b"\n\n"),
+    proposals=(b" the", b" cat", b" sat", b"\n\n"),
     siblings=(),
     accepted=2,
     source="model:tiny",
@@ -37,7 +37,7 @@ ROUND = AnswerRound(
 )
 UNSTYLED = Look()
 BEFORE = replace(
-    ROUND, pieces=(b"Once", b"\nup"), origins=(Origin.PLAIN,) * 2, guesses=(), accepted=0, disagreement=None, width=1
+    ROUND, pieces=(b"Once", b"\nup"), origins=(Origin.PLAIN,) * 2, proposals=(), accepted=0, disagreement=None, width=1
 )
 
 
@@ -148,10 +148,10 @@ def test_real_rounds_tell_what_the_target_wanted_instead() -> None:
     one = REAL.rounds[FIRST_REJECTION]
     assert one.disagreement is not None
     assert one.instead is not None
-    guess, instead = one.guesses[one.accepted].decode(), one.instead.decode()
-    sentence = f'The target gave "{guess}" {one.disagreement.guess_prob:.3f} and "{instead}"'
+    proposal, instead = one.proposals[one.accepted].decode(), one.instead.decode()
+    sentence = f'The target gave "{proposal}" {one.disagreement.proposal_prob:.3f} and "{instead}"'
     assert any(line.startswith(sentence) for line in lines_of(REAL, FIRST_REJECTION, width=100))
-    whole = next(place for place, one in enumerate(REAL.rounds) if one.guesses and not one.rejects)
+    whole = next(place for place, one in enumerate(REAL.rounds) if one.proposals and not one.rejects)
     assert "Every guess was accepted." in lines_of(REAL, whole)
 
 
@@ -202,7 +202,9 @@ def test_the_lines_of_a_long_paragraph_seldom_break_anew() -> None:
 
 
 def test_a_character_cut_in_two_and_what_could_move_the_cursor_are_spelled_out() -> None:
-    odd = replace(ROUND, pieces=(b"\xc3", b"\xa9\x1b[2J", "\u202e[b]".encode()), guesses=(b"\xc3", b"\x1b", b"x", b""))
+    odd = replace(
+        ROUND, pieces=(b"\xc3", b"\xa9\x1b[2J", "\u202e[b]".encode()), proposals=(b"\xc3", b"\x1b", b"x", b"")
+    )
     text = lines_of(AnswerRounds((odd, odd)), 1)
     assert any("+\\xc3+\\xa9\\x1b[2J!\\u202e[b]" in line for line in text)
     assert '  2 + "\\x1b"              accepted' in text
@@ -240,7 +242,7 @@ def test_an_answer_without_rounds_says_so() -> None:
 
 
 @pytest.mark.parametrize("size", [(2, 1), (20, 5), (20, 60), (60, 20), (80, 24), (140, 40), (200, 60), (200, 5)])
-@pytest.mark.parametrize("answer", [REAL, PLAIN, AnswerRounds((replace(ROUND, guesses=(b"x",) * 40),) * 3)])
+@pytest.mark.parametrize("answer", [REAL, PLAIN, AnswerRounds((replace(ROUND, proposals=(b"x",) * 40),) * 3)])
 @pytest.mark.parametrize("ascii_only", [False, True])
 def test_it_fits_every_screen(size: tuple[int, int], answer: AnswerRounds, ascii_only: bool) -> None:
     for index in {0, 1, len(answer.rounds) // 2, len(answer.rounds) - 1}:

@@ -18,21 +18,21 @@ class Uncertain:
     may_have_code = False
 
     def __init__(self, random: Random) -> None:
-        self.height, self.guessed = random.randrange(5), random.randrange(5)
+        self.height, self.proposed = random.randrange(5), random.randrange(5)
 
     def lines(self, width: int, look: Look) -> list[Line]:  # noqa: ARG002
         return [[]] * self.height
 
-    def guess(self, width: int) -> int:  # noqa: ARG002
-        return self.guessed
+    def proposal(self, width: int) -> int:  # noqa: ARG002
+        return self.proposed
 
 
 def agree(column: Column, width: int, look: Look) -> None:
     tops = [sum(piece.height(width, look) for piece in column.pieces[:n]) for n in range(len(column.pieces) + 1)]
     assert [column.top(n) for n in range(len(tops))] == tops
-    guessed = {n for n, piece in enumerate(column.pieces) if not piece.is_drawn(width, look)}
-    assert set(column.undrawn(0)) == guessed
-    assert column.has_guesses == bool(guessed)
+    proposed = {n for n, piece in enumerate(column.pieces) if not piece.is_drawn(width, look)}
+    assert set(column.undrawn(0)) == proposed
+    assert column.has_estimates == bool(proposed)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -14,7 +14,7 @@ from models.toy import ToyModel
 BRANCHES = ToyModel().max_branches
 
 
-class TwoGuesses(OracleDrafter):
+class TwoProposals(OracleDrafter):
     """Knows the plain answer: every third first guess is wrong, and the second beside it right half the time."""
 
     name = "two guesses"
@@ -35,8 +35,8 @@ class TwoGuesses(OracleDrafter):
         return (None, END, (token + 3) % LETTERS)[place // 3 % 3]
 
 
-def two_guesses(_: object, __: LanguageModel, answer: Answer) -> Drafter:
-    return TwoGuesses(answer.tokens)
+def two_proposals(_: object, __: LanguageModel, answer: Answer) -> Drafter:
+    return TwoProposals(answer.tokens)
 
 
 def toy_draft(unlikeness: float) -> MakeDrafter:
@@ -45,7 +45,7 @@ def toy_draft(unlikeness: float) -> MakeDrafter:
     )
 
 
-def with_second_guesses(count: int, parts: Parts = INTACT) -> Parts:
+def with_second_proposals(count: int, parts: Parts = INTACT) -> Parts:
     """Return parts whose controller has second guesses beside so many of a draft's first tokens."""
     return replace(parts, controller=lambda _, length: FixedLength(length, count))
 

@@ -10,11 +10,11 @@ from typing import Any, cast
 
 import pytest
 
-import app.engine.runtime.async_engine as desk_module
+import app.engine.runtime.async_engine as async_engine_module
 from app.engine.conversation.messages import Ended, Said
 from app.engine.decoding.ending import Finish
 from app.engine.decoding.request import Question
-from app.engine.runtime.async_engine import AnswerMessage, Desk
+from app.engine.runtime.async_engine import AnswerMessage, AsyncEngine
 from app.engine.runtime.load import LoadPlan
 from app.engine.runtime.thread import Urgency
 from drafters.registry import parse_drafter
@@ -38,9 +38,9 @@ def fill(hole: Hole = HOLE, tokens: int = 20) -> Question:
 
 
 @asynccontextmanager
-async def desk(slots: int = 2, model: str = "toy-fim") -> AsyncIterator[Desk]:
+async def async_engine(slots: int = 2, model: str = "toy-fim") -> AsyncIterator[AsyncEngine]:
     plan = LoadPlan(model, parse_drafter("auto"), LlamaOptions(context_size=4096), Path("memory.json"), slots=slots)
-    opened = Desk(plan)
+    opened = AsyncEngine(plan)
     try:
         await opened.load()
         yield opened
@@ -48,23 +48,25 @@ async def desk(slots: int = 2, model: str = "toy-fim") -> AsyncIterator[Desk]:
         await asyncio.to_thread(opened.close)
 
 
-def on_a_desk(test: Callable[[Desk], Awaitable[None]], slots: int = 2, model: str = "toy-fim") -> None:
+def on_an_engine(test: Callable[[AsyncEngine], Awaitable[None]], slots: int = 2, model: str = "toy-fim") -> None:
     async def run() -> None:
-        async with desk(slots, model) as opened:
+        async with async_engine(slots, model) as opened:
             await asyncio.wait_for(test(opened), 20)
 
     asyncio.run(run())
 
 
-async def ended(desk: Desk, question: Question, urgency: Urgency = Urgency.ANSWER, wait: float | None = None) -> Ended:
-    messages = [message async for message in desk.answer(question, urgency, wait)]
+async def ended(
+    async_engine: AsyncEngine, question: Question, urgency: Urgency = Urgency.ANSWER, wait: float | None = None
+) -> Ended:
+    messages = [message async for message in async_engine.answer(question, urgency, wait)]
     assert isinstance(messages[-1], Ended)
     return messages[-1]
 
 
-async def decoded(desk: Desk) -> int:
+async def decoded(async_engine: AsyncEngine) -> int:
     """Return how many tokens went through the one target."""
-    return await desk.look(lambda worker: cast(ToyModel, worker._slots[0].target).decoded)
+    return await async_engine.look(lambda worker: cast(ToyModel, worker._slots[0].target).decoded)
 
 
 @pytest.fixture(autouse=True)
@@ -75,13 +77,13 @@ def folder_for_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_an_answer_is_the_same_alone_and_among_others() -> None:
     questions = [chat(), fill(), chat("and then? "), fill(Hole("x = ", "\n"))]
 
-    async def test(desk: Desk) -> None:
-        alone = [(await ended(desk, question)).answer for question in questions]
-        together = await asyncio.gather(*(ended(desk, question) for question in questions * 3))
+    async def test(async_engine: AsyncEngine) -> None:
+        alone = [(await ended(async_engine, question)).answer for question in questions]
+        together = await asyncio.gather(*(ended(async_engine, question) for question in questions * 3))
         assert [end.answer for end in together] == alone * 3
         assert len(set(alone)) == len(alone)
 
-    on_a_desk(test)
+    on_an_engine(test)
 
 
 class Held:
@@ -91,7 +93,7 @@ class Held:
         self.passes = 10**9
         self.goes_on = threading.Event()
         self.said: list[object] = []
-        decode, post = ToyModel.decode, desk_module._post
+        decode, post = ToyModel.decode, async_engine_module._post
 
         def held(model: ToyModel, *arguments: Any, **options: Any) -> Any:
             self.passes -= 1
@@ -103,22 +105,22 @@ class Held:
             post(loop, take, *what)
 
         monkeypatch.setattr(ToyModel, "decode", held)
-        monkeypatch.setattr(desk_module, "_post", heard)
+        monkeypatch.setattr(async_engine_module, "_post", heard)
 
 
 def test_a_completion_goes_before_an_answer_which_goes_on_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     held = Held(monkeypatch)
 
-    async def test(desk: Desk) -> None:
-        alone = (await ended(desk, chat("once upon a time. " * 3, 200))).answer
+    async def test(async_engine: AsyncEngine) -> None:
+        alone = (await ended(async_engine, chat("once upon a time. " * 3, 200))).answer
         asked: asyncio.Task[Ended] | None = None
         held.passes = 5
         held.said.clear()
         answered: list[AnswerMessage] = []
-        async with aclosing(desk.answer(chat("once upon a time. " * 3, 200))) as messages:
+        async with aclosing(async_engine.answer(chat("once upon a time. " * 3, 200))) as messages:
             async for message in messages:
                 if isinstance(message, Said) and asked is None:
-                    asked = asyncio.create_task(ended(desk, fill(), Urgency.COMPLETION))
+                    asked = asyncio.create_task(ended(async_engine, fill(), Urgency.COMPLETION))
                     await asyncio.sleep(0)
                     held.goes_on.set()
                 answered.append(message)
@@ -130,69 +132,69 @@ def test_a_completion_goes_before_an_answer_which_goes_on_after_it(monkeypatch: 
         assert isinstance(answered[-1], Ended)
         assert answered[-1].answer == alone
 
-    on_a_desk(test)
+    on_an_engine(test)
 
 
 def test_each_keeps_its_own_cache() -> None:
-    async def test(desk: Desk) -> None:
-        first, other = await ended(desk, chat()), await ended(desk, fill())
-        again, filled = await ended(desk, chat()), await ended(desk, fill())
+    async def test(async_engine: AsyncEngine) -> None:
+        first, other = await ended(async_engine, chat()), await ended(async_engine, fill())
+        again, filled = await ended(async_engine, chat()), await ended(async_engine, fill())
         assert (first.stats.reused_tokens, other.stats.reused_tokens) == (0, 0)
         assert again.stats.reused_tokens == again.stats.prompt_tokens - 1
         assert filled.stats.reused_tokens == filled.stats.prompt_tokens - 1
 
-    on_a_desk(test)
+    on_an_engine(test)
 
 
 def test_with_one_lane_the_second_waits_and_reads_anew() -> None:
-    async def test(desk: Desk) -> None:
-        await ended(desk, chat())
-        await ended(desk, fill())
-        assert (await ended(desk, chat())).stats.reused_tokens == 0
+    async def test(async_engine: AsyncEngine) -> None:
+        await ended(async_engine, chat())
+        await ended(async_engine, fill())
+        assert (await ended(async_engine, chat())).stats.reused_tokens == 0
 
-    on_a_desk(test, slots=1)
+    on_an_engine(test, slots=1)
 
 
 def test_who_waits_too_long_is_told_so_and_touches_nothing() -> None:
-    async def test(desk: Desk) -> None:
-        async with aclosing(desk.answer(chat(tokens=300))) as messages:
+    async def test(async_engine: AsyncEngine) -> None:
+        async with aclosing(async_engine.answer(chat(tokens=300))) as messages:
             await anext(messages)
             with pytest.raises(BusyError, match="busy"):
-                await ended(desk, fill(), wait=0.0)
+                await ended(async_engine, fill(), wait=0.0)
             rest = [message async for message in messages]
         assert isinstance(rest[-1], Ended)
         assert rest[-1].finish is Finish.LENGTH
         # The slot is free now, and stays what it is.
         with pytest.raises(BusyError, match="busy"):
-            await ended(desk, fill(), wait=0.0)
-        again = await ended(desk, chat(tokens=1))
+            await ended(async_engine, fill(), wait=0.0)
+        again = await ended(async_engine, chat(tokens=1))
         assert again.stats.reused_tokens == again.stats.prompt_tokens - 1
 
-    on_a_desk(test, slots=1)
+    on_an_engine(test, slots=1)
 
 
 def test_who_leaves_is_answered_no_further_and_the_cache_stays() -> None:
-    async def test(desk: Desk) -> None:
-        before = await decoded(desk)
-        async with aclosing(desk.answer(chat(tokens=3000))) as messages:
+    async def test(async_engine: AsyncEngine) -> None:
+        before = await decoded(async_engine)
+        async with aclosing(async_engine.answer(chat(tokens=3000))) as messages:
             async for message in messages:
                 if isinstance(message, Said):
                     break
-        after = await ended(desk, chat(tokens=1))
+        after = await ended(async_engine, chat(tokens=1))
         assert after.stats.reused_tokens == after.stats.prompt_tokens - 1
-        assert await decoded(desk) < before + 1500, "it was answered to the end"
+        assert await decoded(async_engine) < before + 1500, "it was answered to the end"
 
-    on_a_desk(test, slots=1)
+    on_an_engine(test, slots=1)
 
 
 def test_idle_work_gives_way_to_any_question(monkeypatch: pytest.MonkeyPatch) -> None:
     held = Held(monkeypatch)
 
-    async def test(desk: Desk) -> None:
+    async def test(async_engine: AsyncEngine) -> None:
         held.passes = 5
-        async with aclosing(desk.answer(fill(tokens=400), Urgency.IDLE)) as idle:
+        async with aclosing(async_engine.answer(fill(tokens=400), Urgency.IDLE)) as idle:
             await anext(idle)
-            asking = asyncio.create_task(ended(desk, chat(tokens=5)))
+            asking = asyncio.create_task(ended(async_engine, chat(tokens=5)))
             await asyncio.sleep(0)
             held.goes_on.set()
             told = [message async for message in idle]
@@ -200,41 +202,41 @@ def test_idle_work_gives_way_to_any_question(monkeypatch: pytest.MonkeyPatch) ->
         assert told[-1].finish is Finish.CANCELLED
         assert (await asking).finish is Finish.LENGTH
 
-    on_a_desk(test, slots=1)
+    on_an_engine(test, slots=1)
 
 
 def test_a_look_needs_no_lane_and_its_error_arrives() -> None:
-    async def test(desk: Desk) -> None:
-        async with aclosing(desk.answer(chat(tokens=300))) as messages:
+    async def test(async_engine: AsyncEngine) -> None:
+        async with aclosing(async_engine.answer(chat(tokens=300))) as messages:
             await anext(messages)
-            assert await desk.look(lambda worker: worker.vocab.tokenize("ab")) == [2, 19]
+            assert await async_engine.look(lambda worker: worker.vocab.tokenize("ab")) == [2, 19]
             with pytest.raises(IndexError):
-                await desk.look(lambda worker: worker.vocab.piece(10**6))
+                await async_engine.look(lambda worker: worker.vocab.piece(10**6))
 
-    on_a_desk(test, slots=1)
+    on_an_engine(test, slots=1)
 
 
 def test_a_prompt_can_be_read_and_nothing_said() -> None:
-    async def test(desk: Desk) -> None:
-        read = await ended(desk, fill(tokens=0))
+    async def test(async_engine: AsyncEngine) -> None:
+        read = await ended(async_engine, fill(tokens=0))
         assert (read.answer, read.finish, read.stats.emitted) == ("", Finish.LENGTH, 0)
-        assert (await ended(desk, fill())).stats.reused_tokens == read.stats.prompt_tokens - 1
+        assert (await ended(async_engine, fill())).stats.reused_tokens == read.stats.prompt_tokens - 1
 
-    on_a_desk(test, slots=1)
+    on_an_engine(test, slots=1)
 
 
 def test_a_model_without_markers_refuses_holes_and_answers_on() -> None:
-    async def test(desk: Desk) -> None:
+    async def test(async_engine: AsyncEngine) -> None:
         with pytest.raises(LocalspecError, match="toy-0 can't fill in code"):
-            await ended(desk, fill())
-        assert (await ended(desk, chat())).finish is Finish.LENGTH
+            await ended(async_engine, fill())
+        assert (await ended(async_engine, chat())).finish is Finish.LENGTH
 
-    on_a_desk(test, model="toy")
+    on_an_engine(test, model="toy")
 
 
 def test_a_load_that_fails_is_raised_and_can_be_followed_by_another() -> None:
     async def run() -> None:
-        opened = Desk(LoadPlan("none.gguf", parse_drafter("auto"), LlamaOptions(), Path("memory.json")))
+        opened = AsyncEngine(LoadPlan("none.gguf", parse_drafter("auto"), LlamaOptions(), Path("memory.json")))
         try:
             with pytest.raises(ModelFileError, match=r"none\.gguf"):
                 await opened.load()

@@ -10,8 +10,8 @@ from binomial import chi_square_tail, fits, misfit
 from enumeration import distribution
 from numpy.typing import NDArray
 
-from app.engine.decoding import judging_noise as coins
-from app.engine.decoding.judging_noise import SeededCoins
+from app.engine.decoding import judging_noise as noise_source
+from app.engine.decoding.judging_noise import SeededNoise
 from models.sampling import noise
 from models.sampling.distribution import Distribution, one_hot
 from models.sampling.noise import gumbel, stream, uniform
@@ -98,34 +98,34 @@ def test_the_noise_of_a_stream_says_nothing_of_the_seeds_own() -> None:
 @pytest.mark.parametrize("chance", [0.001, 0.3, 0.5, 0.97])
 def test_a_coin_comes_up_as_often_as_its_chance_says(chance: float) -> None:
     for place, turn in ((0, 0), (3, 0), (3, 1)):
-        hits = sum(SeededCoins(seed, 10).happens(chance, place, turn) for seed in range(4000))
+        hits = sum(SeededNoise(seed, 10).happens(chance, place, turn) for seed in range(4000))
         assert fits(hits, 4000, chance)
 
 
 def test_what_is_certain_happens_and_what_is_impossible_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in (0.0, 0.5, 1 - 2.0**-53):
-        monkeypatch.setattr(coins, "uniform", lambda *_, number=number: number)
-        assert SeededCoins(0, 0).happens(1, 0)
-        assert SeededCoins(0, 0).happens(1.0, 0)
-        assert not SeededCoins(0, 0).happens(0, 0)
-        assert not SeededCoins(0, 0).happens(0.0, 0)
+        monkeypatch.setattr(noise_source, "uniform", lambda *_, number=number: number)
+        assert SeededNoise(0, 0).happens(1, 0)
+        assert SeededNoise(0, 0).happens(1.0, 0)
+        assert not SeededNoise(0, 0).happens(0, 0)
+        assert not SeededNoise(0, 0).happens(0.0, 0)
 
 
 def test_a_round_again_has_the_same_luck() -> None:
-    def coins(seed: int, start: int) -> list[bool]:
-        return [SeededCoins(seed, start).happens(0.5, place, turn) for place in range(40) for turn in (0, 1)]
+    def noise_source(seed: int, start: int) -> list[bool]:
+        return [SeededNoise(seed, start).happens(0.5, place, turn) for place in range(40) for turn in (0, 1)]
 
-    assert coins(3, 10) == coins(3, 10)
-    assert coins(3, 10) != coins(4, 10)
+    assert noise_source(3, 10) == noise_source(3, 10)
+    assert noise_source(3, 10) != noise_source(4, 10)
     # The same position, come to by a later round, has another coin.
-    assert coins(3, 10) != coins(3, 11)
-    assert coins(3, 10)[2:] != coins(3, 11)[:-2]
+    assert noise_source(3, 10) != noise_source(3, 11)
+    assert noise_source(3, 10)[2:] != noise_source(3, 11)[:-2]
 
 
 def test_the_coins_of_places_turns_and_rounds_know_nothing_of_each_other() -> None:
     keys = list(product((10, 11), (0, 1), (0, 1)))
     tosses = np.array(
-        [[SeededCoins(seed, start).happens(0.5, place, turn) for start, place, turn in keys] for seed in range(4000)]
+        [[SeededNoise(seed, start).happens(0.5, place, turn) for start, place, turn in keys] for seed in range(4000)]
     )
     together = np.corrcoef(tosses.T.astype(float)) - np.eye(len(keys))
     assert np.abs(together).max() < 5 / np.sqrt(4000)
@@ -133,7 +133,7 @@ def test_the_coins_of_places_turns_and_rounds_know_nothing_of_each_other() -> No
 
 def test_coins_know_nothing_of_drafts_and_replacements() -> None:
     def facts(seed: int) -> list[float]:
-        own = SeededCoins(seed, 1)
+        own = SeededNoise(seed, 1)
         return [own.happens(0.5, 0), gumbel(seed, 1, np.array([0]))[0], gumbel(stream(seed, 1, 1), 1, np.array([0]))[0]]
 
     found = np.array([facts(seed) for seed in range(4000)]).T
@@ -145,7 +145,7 @@ def test_coins_know_nothing_of_drafts_and_replacements() -> None:
 
 
 def test_draws_follow_the_distribution() -> None:
-    drawn = [SeededCoins(seed, 10).draw(SAID, 1) for seed in range(6000)]
+    drawn = [SeededNoise(seed, 10).draw(SAID, 1) for seed in range(6000)]
     counts = {token: drawn.count(token) for token in set(drawn)}
     assert misfit(counts, {2: 0.5, 5: 0.3, 9: 0.2}) > 1e-6
     assert misfit(counts, {2: 0.55, 5: 0.25, 9: 0.2}) < 1e-6
@@ -153,25 +153,25 @@ def test_draws_follow_the_distribution() -> None:
 
 def test_a_draw_at_a_position_is_the_same_from_whatever_round_it_is_come_to() -> None:
     for seed in range(50):
-        assert SeededCoins(seed, 10).draw(SAID, 3) == SeededCoins(seed, 12).draw(SAID, 1)
+        assert SeededNoise(seed, 10).draw(SAID, 3) == SeededNoise(seed, 12).draw(SAID, 1)
 
 
 def test_what_can_not_come_is_never_drawn() -> None:
     said = Distribution(np.array([1, 2, 3]), np.array([0.0, 1.0, 0.0]))
-    assert {SeededCoins(seed, 0).draw(said, 0) for seed in range(200)} == {2}
-    assert SeededCoins(0, 0).draw(one_hot(4), 0) == 4
+    assert {SeededNoise(seed, 0).draw(said, 0) for seed in range(200)} == {2}
+    assert SeededNoise(0, 0).draw(one_hot(4), 0) == 4
 
 
 def test_a_draw_from_the_whole_target_is_the_plain_token() -> None:
     row = np.random.default_rng(1).normal(size=12).astype(np.float32)
     for seed in range(100):
         sampler = Sampler(SamplingParams(temperature=0.9, top_k=8, seed=seed))
-        drawn = SeededCoins(seed, 2).draw(sampler.served(row, (1, 2), (3,)), 1)
+        drawn = SeededNoise(seed, 2).draw(sampler.served(row, (1, 2), (3,)), 1)
         assert drawn == sampler.pick(row, (1, 2), (3,))
 
 
 def test_fractions_can_be_tossed() -> None:
     said = distribution(1, 2, 3)
-    tosses = [SeededCoins(seed, 0).happens(said.of(1), 0) for seed in range(50)]
-    assert tosses == [SeededCoins(seed, 0).happens(1 / 3, 0) for seed in range(50)]
+    tosses = [SeededNoise(seed, 0).happens(said.of(1), 0) for seed in range(50)]
+    assert tosses == [SeededNoise(seed, 0).happens(1 / 3, 0) for seed in range(50)]
     assert 5 < sum(tosses) < 30
