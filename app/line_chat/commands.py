@@ -52,7 +52,7 @@ _TYPING = (
 
 def _help(chat: Chat, topic: str) -> None:
     if topic:
-        chat.terminal.show(for_stream(page_of(topic).plain, sys.stderr, "/help").rstrip())
+        chat.terminal.show_drawn(for_stream(page_of(topic).plain, sys.stderr, "/help"))
         return
     rows = [f"  {'/' + name + ' ' + command.argument:<24}{command.help}" for name, command in COMMANDS.items()]
     chat.terminal.show("\n".join([*rows, _TYPING]))

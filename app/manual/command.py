@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 from app.manual.pages import TOPICS, for_stream, nearest, page_of, topic_list, topic_of
+from app.shell.visible_output import write_drawn
 from models.errors import UsageError
 
 _MORE = "\n`localspec help TOPIC` shows a page; `localspec help COMMAND` shows the flags of a command.\n"
@@ -27,7 +28,7 @@ def _show(text: str) -> None:
     if sys.stdout.isatty() and text.count("\n") >= shutil.get_terminal_size().lines:
         click.echo_via_pager(text)
     else:
-        click.echo(text, nl=False, color=sys.stdout.isatty())
+        write_drawn(sys.stdout, text)
 
 
 def _command_help(words: Sequence[str], root: click.Context) -> str:

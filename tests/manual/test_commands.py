@@ -3,12 +3,14 @@
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 import pytest
 from manual_blocks import MARKS, Block, blocks
 from run_here import localspec_here
+from run_localspec import shared_folder
 
 from app.command_line.cli import command_line
 
@@ -40,7 +42,7 @@ def test_every_block_that_is_not_run_has_a_known_mark() -> None:
     assert [titled(block) for block in marked if not any(word in block.text for word in wanted[block.mark])] == []
 
 
-def run(block: Block, home: Path) -> None:
+def run(block: Block, home: Path, extra: Mapping[str, str] | None = None) -> None:
     """Run the commands of a block, pipes included; each has to succeed and show something."""
     for pipe in block.commands:
         text = ""
@@ -49,7 +51,7 @@ def run(block: Block, home: Path) -> None:
                 text = " ".join(program[1:]) + "\n"
                 continue
             assert program[0] == "localspec", f"{titled(block)}: no test runs {program[0]}; mark the block"
-            done = localspec_here(*program[1:], home=home, stdin=text)
+            done = localspec_here(*program[1:], home=home, stdin=text, extra=extra)
             assert done.returncode == 0, f"{' '.join(program)}\n{done.stderr}"
             text = done.stdout or done.stderr
             assert text.strip(), program
@@ -70,7 +72,7 @@ def test_a_block_of_the_manual_runs(block: Block, tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize("block", STARTER, ids=titled)
 def test_a_block_with_the_starter_model_runs(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run(block, tmp_path)
+    run(block, tmp_path, {"XDG_CACHE_HOME": shared_folder("measured")})
 
 
 def words_of(block: Block) -> list[list[str]]:
