@@ -1,5 +1,6 @@
 """`localspec help`: topics, one page, the flags of a command; drawn on a terminal, plain Markdown in a pipe."""
 
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -109,10 +110,12 @@ def on_terminal(home: Path, *words: str, size: tuple[int, int], extra: Mapping[s
 @pytest.mark.parametrize("size", [(80, 24), (120, 36)])
 def test_a_long_page_is_paged_and_fits_the_terminal(size: tuple[int, int], tmp_path: Path) -> None:
     pager = tmp_path / "pager"
-    pager.write_text(f"#!{sys.executable}\nimport sys\nprint('PAGED', max(len(each.rstrip()) for each in sys.stdin))\n")
+    pager.write_text(
+        f"#!{sys.executable}\nimport sys\nprint('PAGED', max(len(each.rstrip()) for each in sys.stdin), 'end')\n"
+    )
     pager.chmod(0o755)
     terminal = on_terminal(tmp_path, "drafting", size=size, extra={"PAGER": str(pager)})
-    terminal.wait_for("PAGED")
+    terminal.wait_until(lambda: re.search(r"PAGED \d+ end", terminal.text))
     columns = int(terminal.text.split("PAGED")[1].split()[0])
     assert size[0] - 20 <= columns <= size[0] or columns == 100
     assert terminal.exit_code() == 0
