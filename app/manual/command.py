@@ -10,21 +10,20 @@ from app.manual.pages import TOPICS, for_stream, nearest, page_of, topic_list, t
 from app.shell.visible_output import write_drawn
 from models.errors import UsageError
 
-_MORE = "\n`localspec help TOPIC` shows a page; `localspec help COMMAND` shows the flags of a command.\n"
+_MORE = "\n`localspec help TOPIC` shows a page, `localspec help COMMAND` a command's flags.\n"
 
 
 def show_help(words: Sequence[str], root: click.Context) -> None:
     """Show the topics, one page or the flags of a command; raises UsageError for words that name neither."""
     if not words:
-        _show(topic_list() + _MORE)
+        _page(topic_list(sys.stdout) + _MORE)
     elif len(words) == 1 and topic_of(words[0]):
-        _show(page_of(words[0]).plain)
+        _page(for_stream(page_of(words[0]).plain, sys.stdout, "localspec help"))
     else:
         click.echo(_command_help(words, root))
 
 
-def _show(text: str) -> None:
-    text = for_stream(text, sys.stdout, "localspec help")
+def _page(text: str) -> None:
     if sys.stdout.isatty() and text.count("\n") >= shutil.get_terminal_size().lines:
         click.echo_via_pager(text)
     else:

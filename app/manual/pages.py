@@ -65,10 +65,16 @@ def nearest(text: str, names: tuple[str, ...]) -> str | None:
     return next(iter(get_close_matches(text.casefold(), names, n=1, cutoff=_SIMILAR)), None)
 
 
-def topic_list() -> str:
-    """Return the list of topics as Markdown, with the summary of each."""
-    lines = (f"- `{page.topic}`: {page.summary}" for page in map(page_of, TOPICS))
-    return "\n".join(["# The manual of localspec", "", *lines, ""])
+def topic_list(stream: TextIO) -> str:
+    """Return the topics with a line for each: in columns for a terminal, else as Markdown."""
+    pages = [page_of(topic) for topic in TOPICS]
+    if not stream.isatty():
+        return "\n".join(
+            ["# The manual of localspec", "", *(f"- `{each.topic}`: {each.summary}" for each in pages), ""]
+        )
+    width = max(map(len, TOPICS))
+    lines = (f"  {each.topic:<{width}}  {each.summary.replace('`', '')}" for each in pages)
+    return "\n".join(["The manual of localspec", "", *lines, ""])
 
 
 def for_stream(text: str, stream: TextIO, command: str) -> str:

@@ -23,6 +23,14 @@ def test_help_lists_every_topic_with_its_line(tmp_path: Path) -> None:
         assert f"- `{topic}`: {page_of(topic).summary}" in done.stdout.splitlines()
 
 
+def test_the_topics_fit_a_small_terminal(tmp_path: Path) -> None:
+    terminal = on_terminal(tmp_path, size=(80, 24), extra={"PAGER": "false"})
+    assert terminal.exit_code() == 0
+    lines = terminal.text.splitlines()
+    for topic in TOPICS:
+        assert any(line.startswith(f"  {topic} ") and line.endswith(".") for line in lines), topic
+
+
 @pytest.mark.parametrize("topic", TOPICS)
 def test_a_pipe_gets_plain_markdown(topic: str, tmp_path: Path) -> None:
     done = localspec_here("help", topic, home=tmp_path)
