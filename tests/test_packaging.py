@@ -7,6 +7,7 @@ from pathlib import Path
 
 from run_localspec import ROOT, environment
 
+from app.manual.pages import TOPICS
 from models.kernels.compiling import _SOURCES
 
 
@@ -24,6 +25,7 @@ def test_the_wheel_carries_exactly_our_packages(tmp_path: Path) -> None:
     }
     assert {name for name in names if name.endswith(".py")} == sources
     assert "app/bench/prompts.jsonl" in names
+    assert {f"app/manual/{topic}.md" for topic in TOPICS} <= {*names}
     # Compiled where they are used.
     assert {Path(name).name for name in names if name.endswith((".cpp", ".h"))} == {each.name for each in _SOURCES}
 

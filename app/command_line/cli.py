@@ -21,6 +21,7 @@ from app.flags.options import NOTED, NOTES, ModelName, SectionedCommand, run_opt
 from app.flags.precedence import given_flags, was_given
 from app.history.options import history
 from app.lsp.options import lsp
+from app.manual.options import manual_help
 from app.serve.options import serve
 from app.shell.error_lines import asks_for_lines, errors_told
 from app.shell.terminal import Terminal
@@ -54,7 +55,7 @@ class _Commands(click.Group):
     def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
         """Note a request for help, then parse; raises UsageError for a user without a home folder."""
         before = arguments[: arguments.index("--")] if "--" in arguments else arguments
-        context.meta[_HELP_WANTED] = bool({"-h", "--help"} & {*before})
+        context.meta[_HELP_WANTED] = bool({"-h", "--help"} & {*before}) or before[:1] == ["help"]
         if not context.meta[_HELP_WANTED]:
             check_home()
         return super().parse_args(context, arguments)
@@ -71,7 +72,10 @@ class _Commands(click.Group):
 )
 @click.pass_context
 def command_line(context: click.Context) -> None:
-    """Fast, exact, offline language models: GGUF files, made faster by exact speculative decoding."""
+    """Fast, exact, offline language models: GGUF files, made faster by exact speculative decoding.
+
+    `localspec help` lists the topics of the manual.
+    """
     if context.invoked_subcommand not in commands_of(command_line):
         return
     # Help and completion must work even with a broken settings file.
@@ -296,6 +300,7 @@ command_line.add_command(lsp)
 command_line.add_command(models)
 command_line.add_command(check)
 command_line.add_command(doctor)
+command_line.add_command(manual_help)
 
 
 def run_command_line() -> None:

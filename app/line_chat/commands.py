@@ -4,10 +4,12 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from textwrap import fill
 
 from app.chat_input.settings import draft_length_text, setting_values, with_setting
 from app.history.chat_commands import save_conversation, saved_conversations
 from app.line_chat.chat import Chat
+from app.manual.pages import TOPICS, for_stream, page_of
 from app.wording.explanation import explanation_text
 from app.wording.report import table
 from app.wording.walk_text import walk_text
@@ -42,11 +44,15 @@ def run_command(chat: Chat, line: str) -> None:
 
 _TYPING = (
     '  A line that ends in \\ continues on the next; """ begins and ends a longer text. Ctrl-D ends both.\n'
-    "  Ctrl-C stops an answer and keeps its text; twice, it leaves."
+    "  Ctrl-C stops an answer and keeps its text; twice, it leaves.\n"
+    + fill(f"Topics of the manual: {', '.join(TOPICS)}.", 80, initial_indent="  ", subsequent_indent="  ")
 )
 
 
-def _help(chat: Chat, _: str) -> None:
+def _help(chat: Chat, topic: str) -> None:
+    if topic:
+        chat.terminal.show_drawn(for_stream(page_of(topic).plain, sys.stderr, "/help"))
+        return
     rows = [f"  {'/' + name + ' ' + command.argument:<24}{command.help}" for name, command in COMMANDS.items()]
     chat.terminal.show("\n".join([*rows, _TYPING]))
 
@@ -125,7 +131,7 @@ def _quit(_: Chat, __: str) -> None:
 
 
 COMMANDS = {
-    "help": Command(_help, "", "show this help"),
+    "help": Command(_help, "[TOPIC]", "show this help, or a page of the manual: /help drafting"),
     "new": Command(_new, "", "start a new conversation"),
     "regen": Command(_regen, "", "answer the last message again, with the next seed"),
     "undo": Command(_undo, "", "forget the last message and its answer"),

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from app.shell.columns import beginning
-from app.shell.visible_output import obey, styled
+from app.shell.visible_output import obey, styled, write_drawn
 from models.errors import LocalspecError
 
 _BAR = 24
@@ -62,6 +62,12 @@ class Terminal:
         """Write what the user asked to see."""
         self.clear_progress()
         _note(text)
+
+    def show_drawn(self, page: str) -> None:
+        """Write a page that was drawn for the terminal, with its styles."""
+        self.clear_progress()
+        with suppress(OSError):
+            write_drawn(sys.stderr, page)
 
     def read(self, mark: str) -> str:
         """Return a line that is typed after a mark; raises EOFError."""

@@ -2,6 +2,7 @@
 
 import codecs
 import io
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,6 +63,7 @@ class VisibleOutput(io.BufferedIOBase):
         return getattr(self._terminal, "name", "")
 
 
+_STYLE = re.compile(r"(\x1b\[[0-9;]*m)")
 _LINE_END = "\r\n" if sys.platform == "win32" else "\n"
 
 
@@ -83,6 +85,17 @@ def obey(stream: TextIO, sequence: str) -> None:
         output.obey(sequence)
     else:
         stream.write(sequence)
+
+
+def write_drawn(stream: TextIO, page: str) -> None:
+    """Write a drawn page: a terminal obeys its colours and weights, and shows any other control sequence as signs."""
+    for place, part in enumerate(_STYLE.split(page)):
+        # Every second part is a style.
+        if place % 2:
+            obey(stream, part)
+        else:
+            stream.write(part)
+    stream.flush()
 
 
 @contextmanager

@@ -4,11 +4,12 @@ import json
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 from run_here import localspec_here
-from run_localspec import environment
+from run_localspec import ROOT, environment
 
 from app.bench.measuring.arm_names import parse_arms
 from app.ui.chat.choices import draft_choices
@@ -18,39 +19,9 @@ from models.errors import UsageError
 from models.toy import ToyVocab
 
 NAME = "repeat-last"
-SOURCE = '''
-"""Repeats the last token."""
-
-from collections.abc import Callable, Sequence
-
-from drafters.base import NO_DRAFT, Draft
-from models.sampling.sampler import Sampler
-
-
-class RepeatLast:
-    """Proposes the last token of the text again, as often as it may."""
-
-    name = "repeat-last"
-
-    def __init__(self, is_end: Callable[[int], bool]) -> None:
-        """Take the target's end-of-generation test."""
-        self._is_end = is_end
-
-    def begin(self, prompt: Sequence[int], sampler: Sampler) -> None:
-        """Do nothing: all it needs is the end of the text."""
-
-    def propose(self, context: Sequence[int], limit: int) -> Draft:
-        """Return `limit` times the last token; nothing after an end token."""
-        if limit <= 0 or self._is_end(context[-1]):
-            return NO_DRAFT
-        return Draft((context[-1],) * limit, source=self.name)
-
-    def accept(self, emitted: Sequence[int], accepted: int) -> None:
-        """Do nothing: it learns nothing."""
-
-    def close(self) -> None:
-        """Do nothing: it holds nothing."""
-'''
+_SECTION = (ROOT / ".github" / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## Add a drafter")[2]
+SOURCE = textwrap.dedent(re.findall(r"```python\n(.*?)```", _SECTION, re.DOTALL)[0])
+"""The drafter that CONTRIBUTING works through, as it stands there."""
 ENTRY = FreeDrafter("repeat_last:RepeatLast", "the last token again")
 PROMPT = "aaaa aaaa bbbb bbbb aaaa"
 

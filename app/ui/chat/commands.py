@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from app.chat_input.settings import setting_values, with_setting
 from app.chat_input.themes import THEMES
 from app.history.chat_commands import save_conversation, saved_conversations
+from app.manual.pages import TOPICS, page_of
 from app.ui.chat.conversation_screen import ConversationScreen
 from app.ui.chat.conversing import (
     copy,
@@ -21,6 +22,7 @@ from app.ui.chat.conversing import (
     undo,
 )
 from app.ui.chat.help import show_help
+from app.ui.chat.manual_page import show_page
 from app.ui.chat.pickers import change_draft, change_model, change_strict, pick_draft, pick_model
 from app.wording.report import table
 from drafters.registry import drafter_help, names_to_offer
@@ -56,6 +58,7 @@ def run_command(screen: ConversationScreen, line: str) -> None:
 def complete_argument(command: str, partial: str) -> Sequence[str]:
     """Return the completions of a command's argument."""
     known: dict[str, Sequence[str]] = {
+        "help": TOPICS,
         "draft": names_to_offer(),
         "theme": tuple(THEMES),
         "set": (*_SETTINGS, *(f"accept {rule}" for rule in Accept), *(f"think {it}" for it in Effort), "form off"),
@@ -68,6 +71,13 @@ def complete_argument(command: str, partial: str) -> Sequence[str]:
 def command_rows() -> list[tuple[str, str]]:
     """Return for each command how it is typed and what it does."""
     return [(f"/{name} {command.argument}".rstrip(), command.help) for name, command in COMMANDS.items()]
+
+
+def _help(screen: ConversationScreen, topic: str) -> None:
+    if topic:
+        show_page(screen.app, page_of(topic))
+    else:
+        show_help(screen.app, command_rows())
 
 
 def _edit(screen: ConversationScreen, argument: str) -> None:
@@ -219,7 +229,7 @@ _SETTINGS = (
     "seed", "draft-max", "predict", "accept", "think", "form off",
 )  # fmt: skip
 COMMANDS: Mapping[str, Command] = {
-    "help": Command(lambda screen, _: show_help(screen.app, command_rows()), "", "all keys and commands"),
+    "help": Command(_help, "[TOPIC]", "all keys and commands, or a page of the manual"),
     "new": Command(lambda screen, _: new_conversation(screen), "", "start a new conversation"),
     "regen": Command(lambda screen, _: regenerate(screen), "", "answer the last message again, with the next seed"),
     "undo": Command(lambda screen, _: undo(screen), "", "forget the last message and its answer"),

@@ -11,6 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Label, Static
 
 from app.chat_input.keys import KEYS
+from app.manual.pages import TOPICS, page_of
 from app.ui.chat.key_pages import bound_keys, key_rows, page_table
 
 _TYPING = (
@@ -60,6 +61,8 @@ class HelpScreen(ModalScreen[None]):
             yield Static(page_table(_MESSAGES))
             yield Label("Commands", classes="title")
             yield Static(page_table(self._commands))
+            yield Label("The manual", classes="title")
+            yield Static(page_table((f"/help {page.topic}", page.summary) for page in map(page_of, TOPICS)))
 
     def on_mount(self) -> None:
         """Let the keys scroll."""

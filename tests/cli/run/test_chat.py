@@ -103,6 +103,18 @@ def test_unknown_commands_never_reach_the_model(chat: Terminal) -> None:
     assert "tokens/s" not in chat.text
 
 
+def test_help_shows_a_page_of_the_manual_and_names_the_nearest_topic(chat: Terminal) -> None:
+    chat.type("/help heads\n")
+    chat.wait_for("are not supported yet")
+    chat.wait_for("/help drafting")
+    assert "# Heads" not in chat.text
+    chat.type("/help draftng\n")
+    chat.wait_for("Did you mean drafting?")
+    chat.type("/help\n")
+    chat.wait_for("Topics of the manual:")
+    assert "tokens/s" not in chat.text
+
+
 def test_regen_answers_anew_and_undo_forgets(chat: Terminal) -> None:
     chat.type("hello\n")
     chat.ready(1)

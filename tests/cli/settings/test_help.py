@@ -15,7 +15,7 @@ from app.command_line.cli import command_line, run
 from app.flags.options import ModelName
 
 FLAGS = "-m -p -f -c -t -tb -ngl -n -sys --temp --top-k --top-p --min-p --seed --draft --draft-max"
-HEAVY = ("llama_cpp", "textual", "numpy", "jinja2", "huggingface_hub")
+HEAVY = ("llama_cpp", "textual", "rich", "numpy", "jinja2", "huggingface_hub")
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,8 @@ HEAVY = ("llama_cpp", "textual", "numpy", "jinja2", "huggingface_hub")
         ["drafter", "--help"],
         ["history", "--help"],
         ["completions", "--help"],
+        ["help", "--help"],
+        ["help", "drafting"],
         ["--version"],
     ],
 )
@@ -50,19 +52,22 @@ def test_help_imports_nothing_heavy(tmp_path: Path, command: list[str]) -> None:
     assert len(done.stdout.splitlines()) > 1
 
 
-def test_readme_and_help_name_the_same_flags(tmp_path: Path) -> None:
+def test_manual_and_help_name_the_same_flags(tmp_path: Path) -> None:
     shown = localspec("run", "--help", home=tmp_path).stdout
+    assert f"`{FLAGS.partition(' --draft ')[0]}`" in (ROOT / "app" / "manual" / "scripts.md").read_text(
+        encoding="utf-8"
+    )
     for flag in FLAGS.split():
         assert f"{flag}," in shown or f"{flag} " in shown, flag
 
 
-@pytest.mark.parametrize("command", ["run", "bench", "tune", "verify", "completions"])
+@pytest.mark.parametrize("command", ["run", "bench", "tune", "verify", "completions", "help"])
 def test_the_examples_stand_one_a_line(tmp_path: Path, command: str) -> None:
     shown = localspec_here(command, "--help", home=tmp_path).stdout
     assert "\\b" not in shown
     examples = [line for line in shown.splitlines() if f"localspec {command} " in line and "Usage" not in line]
     assert len(examples) > 2
-    assert all(line.count("localspec ") == 1 for line in examples)
+    assert all(line.replace("as `localspec", "").count("localspec ") == 1 for line in examples)
 
 
 @pytest.mark.parametrize("group", ["", "models", "history", "drafter", "config"])
@@ -97,10 +102,10 @@ def test_every_exit_code_is_documented(tmp_path: Path) -> None:
         if isinstance(kind, type) and issubclass(kind, errors.LocalspecError)
     }
     shown = localspec_here("--help", home=tmp_path).stdout
-    readme = (ROOT / "README.md").read_text()
+    manual = (ROOT / "app" / "manual" / "scripts.md").read_text(encoding="utf-8")
     for code in codes:
         assert f" {code} " in shown.replace("\n", " ")
-        assert f"{code} " in readme
+        assert f"| {code} |" in manual
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])

@@ -36,8 +36,9 @@ def _bytecode_folder() -> str:
     folder, beside = shared_folder("bytecode"), ROOT / "models" / "kernels"
     kept = Path(folder, *beside.parts[1:])
     kept.mkdir(parents=True)
-    for library in beside.glob("__pycache__/*.so"):
-        shutil.copy(library, kept)
+    # With the checksum beside each: a library without one is compiled anew.
+    for part in beside.glob("__pycache__/*.so*"):
+        shutil.copy(part, kept)
     return folder
 
 
