@@ -56,8 +56,8 @@ READ: Mapping[Route, frozenset[str]] = {
     for path, names in {
         Route.CHAT: f"{_OPENAI} {_THINKING} messages max_completion_tokens parallel_tool_calls continue_final_message "
         "add_generation_prompt",
-        Route.COMPLETIONS: f"{_OPENAI} prompt suffix",
-        Route.COMPLETION: f"{_NATIVE} n_cmpl lora",
+        Route.COMPLETIONS: f"{_OPENAI} prompt suffix parse_special",
+        Route.COMPLETION: f"{_NATIVE} parse_special n_cmpl lora",
         Route.INFILL: f"{_NATIVE} input_prefix input_suffix input_extra cache_prompt n_cmpl lora",
         Route.TOKENIZE: "model content add_special parse_special with_pieces",
         Route.DETOKENIZE: "model tokens",

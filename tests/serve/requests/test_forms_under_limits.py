@@ -126,9 +126,9 @@ def test_a_long_text_is_tokenised_beside_the_engine(server: Served, monkeypatch:
     threads: list[str] = []
     spelled = tokens._written
 
-    def watched(found: Any) -> bytes:
+    def watched(found: Any, warnings: Any) -> bytes:
         threads.append(threading.current_thread().name)
-        return spelled(found)
+        return spelled(found, warnings)
 
     monkeypatch.setattr("app.serve.service.call_deep", lambda call: call())
     monkeypatch.setattr(tokens, "_written", watched)
