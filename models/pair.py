@@ -4,7 +4,7 @@ from typing import Protocol
 
 
 class Spellings(Protocol):
-    """Parts of a vocabulary for a pair check: see `models.base.Vocab`, and `models.gguf.vocab` for one that is in a file."""
+    """Parts of a vocabulary for a pair check: see `models.base.Vocab`, and `models.gguf.vocab` for a file's."""
 
     size: int
     kind: str
