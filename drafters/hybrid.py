@@ -29,7 +29,7 @@ _READ_ALONG = 16
 
 
 class Ask(Enum):
-    """What to request of the draft model in a round."""
+    """Kinds of requests to the draft model in a round."""
 
     NOTHING = "nothing"
     DRAFT = "draft"
@@ -38,7 +38,7 @@ class Ask(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """How to use the draft model in a round, and what pays for it.
+    """Use of the draft model in a round, and the budget that its cost is charged to.
 
     The drafter reads the first three fields, and hands the whole back to `requested()`.
     """

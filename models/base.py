@@ -16,7 +16,7 @@ Logits = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class RewindSupport:
-    """How far a model's memory can be cut back."""
+    """Limit of a model's rewinding: how far its memory can be cut back."""
 
     limit: int | None
     """Tokens that a rewind may drop after a decode; None: any number; 0: none at all."""
@@ -117,14 +117,14 @@ class LanguageModel(Protocol):
         """Cut the cache to its first `length` tokens; 0 always works, else see `rewind_support`."""
 
     def can_rewind(self, length: int) -> bool:
-        """Tell whether `rewind(length)` would work now."""
+        """Return whether `rewind(length)` would work now."""
 
     def close(self) -> None:
         """Free everything; calling it twice is fine."""
 
 
 class ModelView:
-    """What a model that stands before another has of it, with a text of its own; `decode` is left to it."""
+    """Base of a model that wraps another, with a text of its own; subclasses define `decode`."""
 
     def __init__(self, model: LanguageModel) -> None:
         """Take the model behind, with whatever text in its cache."""
@@ -151,13 +151,13 @@ class ModelView:
         return len(self._tokens)
 
     def can_rewind(self, length: int) -> bool:
-        """Tell whether `rewind(length)` would work now: what the model behind can't go back over is read again."""
+        """Return whether `rewind(length)` would work now: what the model behind can't go back over is read again."""
         return 0 <= length <= len(self._tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one text wants of a pass that others share: the row after its next token."""
+    """One text's part of a shared pass: the row after its next token."""
 
     model: LanguageModel
     token: int
@@ -167,7 +167,7 @@ class Companion(LanguageModel, Protocol):
     """A model whose cache holds other texts too, each a model of its own."""
 
     def can_join(self, other: LanguageModel) -> bool:
-        """Tell whether a pass of the other one and one of this can be one."""
+        """Return whether a pass of this model and one of the other can be joined in one."""
 
     def decode_together(self, parts: Sequence[Part]) -> list[Logits]:
         """Do passes over one token each of several texts as one; return what each one's `decode` would.

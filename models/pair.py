@@ -4,7 +4,7 @@ from typing import Protocol
 
 
 class Spellings(Protocol):
-    """What of a vocabulary decides it: see `models.base.Vocab`, and `models.gguf.vocab` for one that is in a file."""
+    """Parts of a vocabulary for a pair check: see `models.base.Vocab`, and `models.gguf.vocab` for a file's."""
 
     size: int
     kind: str
@@ -14,11 +14,11 @@ class Spellings(Protocol):
         """Return the vocabulary's own spelling of a token."""
 
     def is_padding(self, token: int) -> bool:
-        """Tell whether this id only rounds the size up."""
+        """Return whether this id only rounds the size up."""
 
 
 class Memory(Protocol):
-    """How far a memory can be cut back: see `models.base.RewindSupport`."""
+    """Limit of a memory's rewinding: see `models.base.RewindSupport`."""
 
     @property
     def limit(self) -> int | None:

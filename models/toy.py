@@ -63,7 +63,7 @@ class ToyVocab:
         return self._controls[place] if place < len(self._controls) else f"[PAD{token}]"
 
     def is_padding(self, token: int) -> bool:
-        """Tell whether this id stands for no token."""
+        """Return whether this id stands for no token."""
         return token >= self.end + len(self._controls)
 
     def special(self, role: str) -> str:
@@ -71,7 +71,7 @@ class ToyVocab:
         return "<end>" if role == "eos" else ""
 
     def is_end(self, token: int) -> bool:
-        """Tell whether this token ends the generation."""
+        """Return whether this token ends the generation."""
         return token == self.end
 
     def _id(self, byte: bytes) -> int:
@@ -152,7 +152,7 @@ class ToyModel:
         del self._cache[length:]
 
     def can_rewind(self, length: int) -> bool:
-        """Tell whether `rewind(length)` would work."""
+        """Return whether `rewind(length)` would work."""
         limit = self.rewind_support.limit
         return length == 0 or (0 < length <= self.length and (limit is None or self.length - length <= limit))
 
@@ -163,7 +163,7 @@ class ToyModel:
         return twin
 
     def can_join(self, other: LanguageModel) -> bool:
-        """Tell whether the other one is a twin of this."""
+        """Return whether the other one is a twin of this."""
         return isinstance(other, ToyModel) and other is not self and other._pairs is self._pairs
 
     def decode_together(self, parts: Sequence[Part]) -> list[Logits]:

@@ -22,7 +22,7 @@ _PREFIX = struct.Struct("<II")
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Whose texts a file holds."""
+    """Owner of a file's texts."""
 
     project: str
     """Folder in which they were said."""

@@ -47,7 +47,7 @@ _log = logging.getLogger("localspec.drafters")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the texts of a project are kept."""
+    """File of a project's texts."""
 
     folder: Path
     """Folder of all memories; made when something is kept."""
@@ -56,7 +56,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What one file remembers."""
+    """Contents of one file, in numbers."""
 
     path: Path
     header: Header | None

@@ -16,7 +16,7 @@ Answer = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class FormLimits:
-    """What one form may take. A form of a real program takes milliseconds and some megabytes."""
+    """Limits of one form. A form of a real program takes milliseconds and some megabytes."""
 
     characters: int = 1 << 20
     """Characters of a form; what is longer holds Python's lock for a tenth of a second by being copied."""

@@ -17,7 +17,7 @@ _LONGEST_END = 96
 
 @dataclass(frozen=True, slots=True)
 class Preface:
-    """What may come first."""
+    """Text that may precede the grammar."""
 
     may_think: bool = False
     """Whether the answer may begin with thoughts."""

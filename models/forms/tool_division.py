@@ -27,7 +27,7 @@ class CallPiece:
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """What became certain of an answer."""
+    """The part of an answer that has become certain."""
 
     said: str = ""
     calls: Sequence[CallPiece] = ()

@@ -39,7 +39,7 @@ def arguments_schema(parameters: object) -> Mapping[str, Any]:
 
 
 def is_text(schema: object) -> bool:
-    """Tell whether an argument that stands by itself is written as a bare text, and not as JSON."""
+    """Return whether an argument that stands by itself is written as a bare text, and not as JSON."""
     if not isinstance(schema, Mapping) or schema.get("type") != "string":
         return False
     return _choices(schema) is not None or schema.keys() <= _NOTES

@@ -41,7 +41,7 @@ _LIBRARIES = ("libllama.so", "libllama.dylib", "llama.dll")
 
 @dataclass(frozen=True, slots=True)
 class MemoryKind:
-    """How far a memory can be cut back: what `models.base.RewindSupport` says of a loaded model."""
+    """Limit of rewinding by architecture: `models.base.RewindSupport` of a model not yet loaded."""
 
     limit: int | None
     """Tokens that can be taken back; None: any number; 0: none at all."""
@@ -74,7 +74,7 @@ def is_head(architecture: str) -> bool:
 
 
 def keeps_keys_only(architecture: str, compressed: int) -> bool:
-    """Tell whether values are part of the cached keys, `compressed` being the key length of compressed attention."""
+    """Return whether values are part of the cached keys, `compressed` being the key length of compressed attention."""
     return compressed > 0 or architecture == "deepseek4"
 
 

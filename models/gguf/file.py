@@ -91,7 +91,7 @@ def is_later_part(path: Path) -> bool:
 
 
 def is_whole(path: Path) -> bool:
-    """Tell whether a model's file is none of several parts, by its header; False for what can't be read."""
+    """Return whether a model's file is none of several parts, by its header; False for what can't be read."""
     try:
         with open_regular(path) as file:
             head = file.read(_SEARCHED)

@@ -20,7 +20,7 @@ _SAMPLES = 64
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What a model's files are told apart by."""
+    """Identity of a model's files."""
 
     size: int
     """Bytes of all of them."""

@@ -67,7 +67,7 @@ class Tensor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a model says of itself; of a split one, the first part's metadata and the tensors of all parts."""
+    """Header of a model; of a split one, the first part's metadata and the tensors of all parts."""
 
     path: Path
     version: int
@@ -105,7 +105,7 @@ class Header:
         return value if isinstance(value, ArrayPlace) else None
 
     def strings(self, key: str) -> bool:
-        """Tell whether there is an array of strings under a key."""
+        """Return whether there is an array of strings under a key."""
         place = self.array(key)
         return place is not None and place.kind == _STRING
 

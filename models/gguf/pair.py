@@ -33,7 +33,7 @@ class ReadModel:
 
 @dataclass(frozen=True, slots=True)
 class PairFindings:
-    """What two headers say about a target and a draft model."""
+    """Result of a pair check from two headers."""
 
     target: ModelInfo
     draft: ModelInfo
@@ -82,7 +82,7 @@ def token_words(model: ReadModel, token: int | None) -> str:
 
 
 def has_end(model: ReadModel) -> bool:
-    """Tell whether a model's file names a token that ends an answer."""
+    """Return whether a model's file names a token that ends an answer."""
     return any(role in model.info.special for role in _ENDS)
 
 

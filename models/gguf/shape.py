@@ -32,7 +32,7 @@ _FLOAT = 4
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What memory depends on; sizes in bytes, the rest in numbers."""
+    """Dimensions that memory depends on; sizes in bytes, the rest are counts."""
 
     weights: int
     """Bytes of the weights in memory."""

@@ -24,7 +24,7 @@ ROLES = ("bos", "eos", "eot", "eom", "unknown", "padding", "fim_pre", "fim_suf",
 
 
 class HeaderVocab:
-    """What `models.pair` wants to know of a vocabulary, read from the file when it is asked for."""
+    """Vocabulary for the check in `models.pair`, read from the file on first use."""
 
     def __init__(self, header: Header) -> None:
         """Take the vocabulary of a model; raises ModelFileError where there is none."""
@@ -51,7 +51,7 @@ class HeaderVocab:
         return self._spellings[token].decode("utf-8", errors="replace")
 
     def is_padding(self, token: int) -> bool:
-        """Tell whether this id is only there to round the size of the vocabulary up."""
+        """Return whether this id only pads the vocabulary."""
         return self._types[token : token + 1] == [_UNUSED] or self.text(token).startswith("[PAD")
 
     def spelled_alike(self) -> tuple[int, int] | None:

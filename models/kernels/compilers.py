@@ -84,7 +84,7 @@ class _Compiler:
                 raise CompilerError(f"{command[0]} can't be run: {error.strerror}.") from error
 
     def is_done(self) -> bool:
-        """Tell whether it did what it should; raises CompilerError, and OSError for a full disk, where it did not."""
+        """Return whether it has ended; raises CompilerError, and OSError for a full disk, where it failed."""
         if code := self._process.poll():
             # It may name a folder whose name is no text.
             said = self._said.read_bytes().decode(errors="replace").strip()

@@ -131,7 +131,7 @@ def is_compiled() -> bool:
 
 
 def _is_sound(library: Path) -> bool:
-    """Tell whether a library may be loaded; why one that is there may not be is logged."""
+    """Return whether a library may be loaded; why one that is there may not be is logged."""
     try:
         state, seal = library.lstat(), library.with_name(library.name + SEAL).lstat()
         key = tuple((one.st_ino, one.st_mode, one.st_uid, one.st_size, one.st_mtime_ns) for one in (state, seal))

@@ -42,7 +42,7 @@ _NAMES = (
 
 
 class _Engine(ctypes.Structure):
-    """What the kernels need to know of llama.cpp; as `Engine` in engine.h."""
+    """Addresses of llama.cpp's own functions; as `Engine` in engine.h."""
 
     _fields_ = [(name, ctypes.c_void_p) for name in _NAMES]
 

@@ -31,7 +31,7 @@ def find_model(name: str) -> Path:
 
 
 def is_same_model(one: str, other: str) -> bool:
-    """Tell whether two names stand for one file; two of which one stands for none are the same if they are equal."""
+    """Return whether two names stand for one file; two of which one stands for none are the same if they are equal."""
     with suppress(OSError, ModelFileError):
         return find_model(one).samefile(find_model(other))
     return one == other

@@ -35,7 +35,7 @@ def sibling_of(name: str) -> Sibling | None:
 
 
 def is_sibling(name: str, sibling: Sibling) -> bool:
-    """Tell whether a name is that of the small model itself, in whatever quantisation."""
+    """Return whether a name is that of the small model itself, in whatever quantisation."""
     return _base(sibling.repo) in name.lower().replace(" ", "-")
 
 

@@ -83,17 +83,17 @@ class Repository:
 
 
 def is_commit(text: object) -> TypeGuard[str]:
-    """Tell whether this is the name of a commit."""
+    """Return whether this is the name of a commit."""
     return isinstance(text, str) and _COMMIT.fullmatch(text) is not None
 
 
 def is_checksum(text: object) -> TypeGuard[str]:
-    """Tell whether this is a SHA-256."""
+    """Return whether this is a SHA-256."""
     return isinstance(text, str) and _SHA256.fullmatch(text) is not None
 
 
 def is_safe(name: str) -> bool:
-    """Tell whether a path within a repository stays within it on every system."""
+    """Return whether a path within a repository stays within it on every system."""
     return not any(part in ("", ".", "..") for part in name.split("/")) and not re.search(r"[\\:\0]", name)
 
 

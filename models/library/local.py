@@ -86,7 +86,7 @@ def _each_once(found: Iterable[Found]) -> Iterator[Found]:
 
 
 def _leads_nowhere(path: Path) -> bool:
-    """Tell whether a file is a link to one that is gone; what can't be looked at is told when it is read."""
+    """Return whether a file is a link to one that is gone; what can't be looked at is told when it is read."""
     try:
         path.stat()
     except OSError as error:

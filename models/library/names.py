@@ -48,7 +48,7 @@ _LIST = "`localspec models ls` shows the models that are here."
 
 @dataclass(frozen=True, slots=True)
 class HubName:
-    """What a name says about a model on the hub."""
+    """A model on the hub, by the parts of its name."""
 
     repo: str
     label: str = ""

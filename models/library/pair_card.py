@@ -46,7 +46,7 @@ class CardModel:
 
 @dataclass(frozen=True, slots=True)
 class CardSettings:
-    """How a model ran best on the machine that made the card."""
+    """Fastest settings of a model on the machine that made the card."""
 
     threads: int
     batch_threads: int
@@ -58,7 +58,7 @@ class CardSettings:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Where and when a card was made."""
+    """Place and time of a card's making."""
 
     date: date
     machine: str

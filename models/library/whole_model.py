@@ -16,7 +16,7 @@ Named = tuple[str, Path]
 
 
 def is_whole_model(header: Header) -> bool:
-    """Tell whether a header is that of a model by itself: the layers of a draft head begin after the target's."""
+    """Return whether a header is that of a model by itself: the layers of a draft head begin after the target's."""
     architecture = header.text("general.architecture")
     if header.text("general.type") in _OTHER_TYPES or architecture in _OTHER_ARCHITECTURES or is_head(architecture):
         return False
@@ -31,7 +31,7 @@ def models_among(files: Sequence[Named]) -> list[Named]:
 
 
 def _is_model(path: Path) -> bool | None:
-    """Tell whether a file is a model by its header; None for one that can't be read."""
+    """Return whether a file is a model by its header; None for one that can't be read."""
     try:
         return is_whole_model(read_model(path))
     except ModelFileError:

@@ -19,7 +19,7 @@ _STEP = 128
 
 
 def summed_in_parts(types: CacheTypes) -> bool:
-    """Tell whether a processor may sum the values of a deep text in parts, so that the start of one shows nothing."""
+    """Return whether a processor may sum the values of a deep text in parts, so that the start of one shows nothing."""
     return types in (("f16", "f16"), ("f32", "f32"))
 
 

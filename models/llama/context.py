@@ -32,7 +32,7 @@ _TYPE_IDS = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8}
 
 @dataclass(frozen=True, slots=True)
 class PaddingRoom:
-    """What a context needs beyond what its user sees, so that every pass can be filled up."""
+    """Extra cells and tokens of a context, so that every pass can be padded."""
 
     cells: int
     """Cells of the cache."""
@@ -77,7 +77,7 @@ def _texts(model: Any, options: LlamaOptions) -> int:
 
 
 def takes_guests(model: Any, texts: int) -> bool:
-    """Tell whether sequences can come and go beside a text: where they share its cells."""
+    """Return whether sequences can come and go beside a text: where they share its cells."""
     return texts == 1 and _shares_cells(model)
 
 

@@ -33,7 +33,7 @@ _METAL = ("MTL", "Metal")
 
 
 class Kind(IntEnum):
-    """What a device is, in llama.cpp's numbers."""
+    """Kinds of devices, by llama.cpp's numbers."""
 
     PROCESSOR = 0
     GPU = 1

@@ -70,7 +70,7 @@ def exact_width_here(model: LanguageModel) -> int:
 
 
 def exact_branches(model: LanguageModel) -> bool:
-    """Tell whether a small draft tree has the rows that its paths have one token at a time. Leaves the cache empty."""
+    """Return whether a small tree has the rows that its paths have one token at a time. Leaves the cache empty."""
     if min(model.batch_size, model.max_rows) < _TREE:
         return False
     try:
@@ -82,7 +82,7 @@ def exact_branches(model: LanguageModel) -> bool:
 
 
 def exact_branches_here(model: LanguageModel, width: int) -> bool:
-    """Tell whether a draft tree of a pass this wide, at least 3, has the rows that its paths have one token at a time.
+    """Return whether a tree of a pass this wide, at least 3, has the rows that its paths have one token at a time.
 
     Measured after what the cache holds, which stays. A branch lies behind the chain in the cache, not next to what it
     follows: where attention sums over places, and not only over what a token sees, its rows come out otherwise.

@@ -36,7 +36,7 @@ Where they are others, two tokens cost it twice the time of one.
 
 @dataclass(frozen=True, slots=True)
 class LlamaOptions:
-    """How to load a model; None and 0 mean: choose for me."""
+    """Options for loading a model; None and 0: chosen automatically."""
 
     context_size: int = 0
     """Tokens the cache holds; 0: the model's own, at most 8192."""
@@ -167,7 +167,7 @@ def _named_templates(weights: Any) -> Mapping[str, str]:
 
 
 def has_gpu(options: LlamaOptions) -> bool:
-    """Tell whether layers will go to a GPU."""
+    """Return whether layers will go to a GPU."""
     return bool(llama_cpp().llama_supports_gpu_offload()) and options.gpu_layers != 0
 
 

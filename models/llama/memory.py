@@ -78,7 +78,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Where models go, and the bytes that are free there."""
+    """Memory that models are loaded into, and its free bytes."""
 
     free: int
     on_gpu: bool = False

@@ -144,7 +144,7 @@ class LlamaModel:
             self._undoable = 0
 
     def can_rewind(self, length: int) -> bool:
-        """Tell whether `rewind(length)` would work now."""
+        """Return whether `rewind(length)` would work now."""
         if length in (0, self._length):
             return True
         dropped = self._length - length
@@ -199,7 +199,7 @@ class LlamaModel:
         return twin
 
     def can_join(self, other: LanguageModel) -> bool:
-        """Tell whether both are texts of one cache, and neighbours there: llama.cpp decodes only those in one go."""
+        """Return whether both are texts of one cache, and neighbours there: llama.cpp decodes only those in one go."""
         cache = self._check_open()
         return isinstance(other, LlamaModel) and other._cache is cache and abs(other._text - self._text) == 1
 

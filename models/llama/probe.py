@@ -47,7 +47,7 @@ _log = logging.getLogger("localspec.probe")
 
 @dataclass(frozen=True, slots=True)
 class FirstDecode:
-    """How a first decode went that came to its end."""
+    """Result of a first decode that did not crash."""
 
     extra_buffers: bool
     """Whether the engine's fast ways (AMX, rearranged weights, kernels of our own) are safe."""
@@ -56,7 +56,7 @@ class FirstDecode:
 def choose_extra_buffers(
     path: Path, memory: Path, command: Sequence[str] | None = None, *, abort: AbortFlag | None = None
 ) -> bool:
-    """Tell whether the engine's fast ways are safe for this model here; see `try_decode`. If not, they are off."""
+    """Return whether the engine's fast ways are safe for this model here; see `try_decode`. If not, they are off."""
     safe = try_decode(path, memory, command, abort=abort).extra_buffers
     if not safe:
         leave_kernels_out()
@@ -158,7 +158,7 @@ def _check_ended_by_itself(path: Path, code: int) -> None:
 
 
 def _crashed(code: int) -> bool:
-    """Tell whether an exit code is a signal's, or one of Windows' exceptions."""
+    """Return whether an exit code is a signal's, or one of Windows' exceptions."""
     return code < 0 or _WINDOWS_EXCEPTIONS <= code < TIMED_OUT
 
 

@@ -34,7 +34,7 @@ TIMED_OUT = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a child ended."""
+    """End of a child process."""
 
     code: int
     """Its exit code; negative for a signal, TIMED_OUT where it was ended here."""

@@ -24,7 +24,7 @@ from models.system.machine import physical_cores
 
 
 class Kind(NamedTuple):
-    """What llama.cpp calls a quantisation, in numbers."""
+    """A quantisation by llama.cpp's numbers."""
 
     file_type: int
     """Of most matrices (enum llama_ftype)."""

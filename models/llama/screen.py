@@ -20,7 +20,7 @@ _BUFFER_TYPE = ctypes.c_void_p * 8
 
 
 class Screen:
-    """What an output matrix is screened with, while this is entered; the signs are taken at the first pass, at load."""
+    """Screen of an output matrix, active while entered; the signs are taken at the first pass, at load."""
 
     def __init__(self, handle: int | None) -> None:
         """Take what the kernels call the screen; None: nothing is screened."""

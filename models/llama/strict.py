@@ -56,7 +56,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was seen of one setting."""
+    """Measurements of one setting."""
 
     width: int
     """Passes of up to so many tokens were all exact, at every depth; 1: none of several tokens was."""

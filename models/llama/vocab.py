@@ -65,7 +65,7 @@ class LlamaVocab:
         return spelling.decode("utf-8", errors="replace")
 
     def is_padding(self, token: int) -> bool:
-        """Tell whether this id is only there to round the size of the vocabulary up."""
+        """Return whether this id only pads the vocabulary."""
         unused = self._api.llama_vocab_get_attr(self._vocab, token) & self._api.LLAMA_TOKEN_ATTR_UNUSED
         return bool(unused) or self.text(token).startswith("[PAD")
 

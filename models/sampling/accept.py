@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Accept(StrEnum):
-    """How the target judges a draft; the arithmetic is in `app.engine.decoding.verify`."""
+    """Rules by which the target accepts draft tokens; the arithmetic is in `app.engine.decoding.verify`."""
 
     COUPLED = "coupled"
     """Same seed, same text, whatever drafts: target and draft share their noise."""

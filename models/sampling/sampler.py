@@ -36,7 +36,7 @@ _DRAFTING = 1
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """What the user asked for; semantics, order and defaults are llama.cpp's."""
+    """Sampling parameters of a request; semantics, order and defaults are llama.cpp's."""
 
     temperature: float = 0.8
     """0 or less: always the likeliest token."""

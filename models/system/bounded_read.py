@@ -103,6 +103,6 @@ def _check_kind(state: os.stat_result, *, allowed: bool) -> None:
 
 
 def _is_null(state: os.stat_result) -> bool:
-    """Tell whether this is the null device, which ends at once."""
+    """Return whether this is the null device, which ends at once."""
     null = Path(os.devnull)
     return stat.S_ISCHR(state.st_mode) and null.exists() and state.st_rdev == null.stat().st_rdev

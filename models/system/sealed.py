@@ -98,7 +98,7 @@ def open_sealed(path: Path) -> int:
 
 
 def is_sealed(path: Path) -> bool:
-    """Tell whether a file may be used, quickly: its bytes are gone through only if it was touched since it was sealed.
+    """Return whether a file may be used: its bytes are gone through only if it was touched since it was sealed.
 
     For large files in which a wrong number does no harm.
     """

@@ -252,7 +252,7 @@ def _to_json(
 
 
 class _Refusal(TemplateError):
-    """What a template says of messages that it was not written for, such as two turns of a user in a row."""
+    """Error that a template raises for messages it does not support, such as two turns of a user in a row."""
 
 
 def _refuse(reason: str) -> NoReturn:

@@ -38,7 +38,7 @@ MARK_WORDS = sorted({*re.findall(r"[^\W_]+", " ".join(CONTROL_MARKS)), "analysis
 
 
 class Effort(StrEnum):
-    """How much a model is to think before it answers."""
+    """Amount of reasoning before an answer."""
 
     AUTO = "auto"
     """As its chat template has it where nothing is said."""
@@ -67,7 +67,7 @@ def nearest_effort(wanted: Effort, known: Collection[Effort]) -> Effort:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a text consists of, without the marks and the blanks beside them."""
+    """Thoughts and answer of a text, without the marks and the blanks beside them."""
 
     thoughts: str = ""
     said: str = ""

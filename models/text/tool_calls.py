@@ -60,7 +60,7 @@ class Arguments(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class CallFormat:
-    """What stands around names and arguments; where a text has marks in it, they may be tokens of their own."""
+    """Texts around the names and arguments of calls; marks in them may be tokens of their own."""
 
     opens: str
     """Before the first call: what is said up to here is text."""

@@ -11,7 +11,7 @@ VOCAB = ByteVocab()
 
 
 def takes(grammar: Grammar, text: str) -> bool:
-    """Tell whether a grammar makes just this text."""
+    """Return whether a grammar makes just this text."""
     state, tokens = GrammarState(VOCAB, grammar, 0), VOCAB.tokenize(text, special=False)
     return state.fitting((*tokens, VOCAB.ends[0]), ()) == len(tokens) + 1
 

@@ -29,7 +29,7 @@ def outcomes() -> dict[str, Outcome]:
 
 def ended(outcome: Outcome) -> str:
     """Return the cause of the error that a template ended in."""
-    assert outcome["error"] == "LocalspecError", outcome
+    assert outcome["error"] == "TemplateBrokenError", outcome
     assert outcome["title"] == "The model's chat template can't be used."
     return outcome["cause"]
 

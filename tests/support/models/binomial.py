@@ -23,7 +23,7 @@ def bounds(hits: int, trials: int, error: float = ONE_IN_A_MILLION) -> tuple[flo
 
 
 def fits(hits: int, trials: int, share: float) -> bool:
-    """Tell whether a count is what this share would lead to, but for one time in a million."""
+    """Return whether a count is what this share would lead to, but for one time in a million."""
     low, high = bounds(hits, trials)
     return low <= share <= high
 

@@ -59,11 +59,11 @@ class ByteVocab:
         return self._marks[token - self.size] if is_mark else self.pieces[token].decode("latin-1")
 
     def is_end(self, token: int) -> bool:
-        """Tell whether it ends an answer."""
+        """Return whether it ends an answer."""
         return token in self.ends
 
     def is_padding(self, token: int) -> bool:  # noqa: ARG002
-        """Tell whether it stands for nothing: none does."""
+        """Return whether it stands for nothing: none does."""
         return False
 
     def special(self, role: str) -> str:

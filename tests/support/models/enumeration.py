@@ -161,7 +161,7 @@ class World:
         return self.penalise(self.target(text), text)
 
     def ended(self, text: Text) -> bool:
-        """Tell whether a text is over."""
+        """Return whether a text is over."""
         return self.end is not None and self.end in text
 
     def cut(self, text: Text) -> Text:

@@ -188,5 +188,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[3]))
+    sys.path[:0] = [str(Path(__file__).parents[3]), str(Path(__file__).parents[1] / "gguf")]
     main()
