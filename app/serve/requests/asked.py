@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from app.engine.decoding.ending import Finish
-from app.engine.decoding.logprobs import Place
+from app.engine.decoding.logprobs import TokenLogprobs
 from app.engine.decoding.request import Question
 from app.engine.decoding.stats import Snapshot
 from app.engine.runtime.thread import Urgency
@@ -45,7 +45,7 @@ class Piece:
     """Text that became certain; "" while the prompt is read, or a character is not whole."""
 
     text: str = ""
-    places: tuple[Place, ...] = ()
+    places: tuple[TokenLogprobs, ...] = ()
     """How likely the tokens were that were emitted meanwhile, where the request asks for it."""
 
 
@@ -59,5 +59,5 @@ class Outcome:
     """The whole text."""
     finish: Finish
     stats: Snapshot
-    places: tuple[Place, ...] = ()
+    places: tuple[TokenLogprobs, ...] = ()
     """How likely all tokens were, where the request asks for it."""
