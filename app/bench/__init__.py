@@ -1,1 +1,1 @@
-"""`localspec bench`: its flags, its prompts and its tables; `app.bench.measuring` measures."""
+"""`localspec bench`: its flags, prompts and tables; `app.bench.measuring` does the measuring."""

@@ -1,9 +1,9 @@
-"""What a benchmark says of a pair, written into the cards of that pair."""
+"""Measured speed-ups in pair cards."""
 
 from dataclasses import replace
 from pathlib import Path
 
-from app.bench.findings import Findings
+from app.bench.findings import BenchFindings
 from app.catalog.pairs import card_files, store_card
 from app.engine.runtime.load import TOY
 from models.errors import LocalspecError
@@ -14,14 +14,14 @@ from models.llama.load import LlamaOptions
 from models.system.machine import machine_id
 
 _ARM = "auto"
-"""What `run` does."""
+"""Name of the arm that `run` uses."""
 
 
-def note_in_cards(findings: Findings) -> list[Path]:
-    """Write the measured speed-up into this machine's cards of the pair; return those that were changed.
+def note_in_cards(findings: BenchFindings) -> list[Path]:
+    """Write the measured speed-up into this machine's cards of the pair; return the changed cards.
 
-    It is that of `auto`, at the first temperature. Nothing is written of a benchmark that was stopped, that ran
-    otherwise than the pair does by itself, or whose texts differ from plain decoding.
+    It is that of `auto` at the first temperature. Nothing is written for a benchmark that was stopped, that ran under
+    other settings than the pair's own, or whose texts differ from plain decoding.
     """
     plan = findings.request.plan
     gain = next((each.speed_up for each in findings.overall() if each.arm == _ARM), None)
@@ -37,7 +37,7 @@ def note_in_cards(findings: Findings) -> list[Path]:
 
 
 def _is_usual(options: LlamaOptions) -> bool:
-    """Tell whether no flag changes how the models run; how long the context is makes no difference to a short one."""
+    """Tell whether no flag changes how the models run; the context size does not matter for short texts."""
     return replace(options, context_size=0, max_rows=0) == LlamaOptions(context_size=0, max_rows=0)
 
 
@@ -47,10 +47,10 @@ def _noted(path: Path, pair: tuple[str, ...], gain: float, prompts: int) -> bool
         if (card.target.fingerprint, card.draft.fingerprint) != pair or card.made.machine_id != machine_id():
             return False
         if (card.measured_prompts or 0) > prompts:
-            # A look at a single class says less.
+            # A result of more prompts is not replaced by one of fewer.
             return False
         store_card(path, replace(card, measured_speed_up=round(gain, 3), measured_prompts=prompts))
     except LocalspecError:
-        # A card that can't be used is no reason to lose a benchmark.
+        # An unusable card must not make the benchmark fail.
         return False
     return True

@@ -1,12 +1,12 @@
-"""`localspec bench`: measures on a thread of its own, shows how far it is, and prints what there is, also at Ctrl-C."""
+"""`localspec bench`: measures on a thread, shows progress, and prints the results, also after Ctrl-C."""
 
 import time
 
 from app.bench.card import note_in_cards
-from app.bench.findings import Findings
+from app.bench.findings import BenchFindings
 from app.bench.measuring.arms import Skipped
 from app.bench.measuring.benchmark import BenchRun
-from app.bench.progress import AnswerProgress, tell_nothing
+from app.bench.progress import ComparisonProgress, tell_nothing
 from app.bench.record import record
 from app.bench.report import report
 from app.bench.request import BenchRequest
@@ -19,9 +19,9 @@ from models.errors import Cancelled
 
 
 def run_bench(request: BenchRequest) -> int:
-    """Measure and print; return the exit code. Raises LocalspecError, DivergedError where a text is not plain's."""
+    """Measure and print; return the exit code. Raises LocalspecError, and DivergedError where texts differ."""
     terminal = Terminal(quiet=request.quiet)
-    findings = Findings(request)
+    findings = BenchFindings(request)
     abort = AbortFlag()
     try:
         run_interruptible(lambda: _measure(findings, abort, terminal), abort)
@@ -33,17 +33,17 @@ def run_bench(request: BenchRequest) -> int:
     try:
         _show(findings, terminal)
     finally:
-        # A text that is not plain's is worse news than a drawing that failed.
+        # A diverged text is graver than a failed drawing, so it is raised first.
         findings.check_texts()
     return INTERRUPTED if findings.interrupted else 0
 
 
-def _measure(findings: Findings, abort: AbortFlag, terminal: Terminal) -> None:
+def _measure(findings: BenchFindings, abort: AbortFlag, terminal: Terminal) -> None:
     request = findings.request
     clock = time.perf_counter
     loader = Loader(request.plan, abort, clock, terminal.loading)
     run = BenchRun(loader, clock, request.arms)
-    progress = AnswerProgress(terminal, request.prompts, len(request.arms), len(request.samplings))
+    progress = ComparisonProgress(terminal, request.prompts, len(request.arms), len(request.samplings))
     try:
         findings.conditions = run.load(allow_rounding=request.allow_rounding)
         for event in run.run(request.prompts, request.samplings, request.max_tokens, progress.on_answer):
@@ -59,14 +59,14 @@ def _measure(findings: Findings, abort: AbortFlag, terminal: Terminal) -> None:
         run.close()
 
 
-def _save(findings: Findings, terminal: Terminal) -> None:
-    """Show what was measured before an error, or a second Ctrl-C: it may be the work of an hour."""
+def _save(findings: BenchFindings, terminal: Terminal) -> None:
+    """Print the results so far before an error, or a second Ctrl-C: they may be the work of an hour."""
     findings.interrupted = True
     if findings.answers:
         _show(findings, terminal)
 
 
-def _show(findings: Findings, terminal: Terminal) -> None:
+def _show(findings: BenchFindings, terminal: Terminal) -> None:
     for note in findings.notes:
         terminal.warn(note)
     if not findings.answers:

@@ -1,25 +1,25 @@
-"""What a benchmark has found so far: complete or not, it can be shown."""
+"""Findings of a benchmark so far, complete or not."""
 
 from dataclasses import dataclass, field
 
-from app.bench.measuring.arms import PLAIN, Answer, Skipped
-from app.bench.measuring.benchmark import Conditions
+from app.bench.measuring.arms import PLAIN, ArmAnswer, Skipped
+from app.bench.measuring.benchmark import BenchConditions
 from app.bench.measuring.results import Oracle, Overall, Result, overall, results
 from app.bench.request import BenchRequest
 from models.errors import DivergedError
 
 
 @dataclass(slots=True)
-class Findings:
-    """The request, and what came of it."""
+class BenchFindings:
+    """Request of a benchmark, and its results so far."""
 
     request: BenchRequest
-    conditions: Conditions | None = None
+    conditions: BenchConditions | None = None
     """None until the models are loaded."""
     notes: list[str] = field(default_factory=list)
-    """What the user should know about how the models were loaded."""
-    answers: list[Answer] = field(default_factory=list)
-    """Of the turns that every arm has answered."""
+    """Notes on the load for the user."""
+    answers: list[ArmAnswer] = field(default_factory=list)
+    """Answers to the turns that every arm has answered."""
     skipped: list[Skipped] = field(default_factory=list)
     interrupted: bool = False
 
@@ -36,9 +36,9 @@ class Findings:
         return self.conditions.oracle if self.conditions else None
 
     def check_texts(self) -> None:
-        """Raise DivergedError when an arm said something else than plain decoding, though no pass was to round."""
+        """Raise DivergedError if an arm's text differs from plain decoding's although all passes should be exact."""
         forked = [answer for answer in self.answers if answer.fork is not None]
-        # A device that is exact at no width drafts all the same, and rounds.
+        # A device that is exact at no width still drafts, and may round differently.
         rounds = self.request.allow_rounding or (self.conditions is not None and self.conditions.exact_draft == 0)
         if rounds or not forked:
             return

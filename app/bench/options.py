@@ -1,4 +1,4 @@
-"""The flags of `bench`: those of `run` that load a model and shape its distribution, and its own."""
+"""Flags of `bench`: those of `run` that load a model and set its sampling, and its own."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,7 @@ _PLOT_HELP = "Plot the speed-ups and the cost of a pass, as .svg or .png. Needs 
 
 
 class _Numbers(click.ParamType[str]):
-    """Numbers, separated by commas; kept as they are written."""
+    """Numbers separated by commas, kept as text."""
 
     name = "numbers"
 
@@ -47,7 +47,7 @@ _WHAT_OPTIONS = (
 
 
 def _given_or_a_file(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Pass over "off" or "lookup" where it is a default for all commands: here it would be no draft model."""
+    """Ignore "off" or "lookup" where it is a default of a settings file: here it names no draft model."""
     is_default = context.get_parameter_source(str(parameter.name)) is not ParameterSource.COMMANDLINE
     return None if is_default and value in names_without_model() else value
 

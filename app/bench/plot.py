@@ -1,4 +1,4 @@
-"""The figures of a benchmark as a drawing: speed-ups by class and arm, and what a pass costs. Needs matplotlib."""
+"""Drawing of a benchmark: speed-ups by class and arm, and pass costs. Needs matplotlib."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -8,22 +8,22 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from app.bench.findings import Findings
+from app.bench.findings import BenchFindings
 from app.bench.measuring.arithmetic import geometric_mean
 from app.bench.measuring.results import Result
 from app.engine.costs.pass_cost import VerifyCurve
 from models.errors import LocalspecError
 
 _INCHES = (9.0, 3.2)
-"""Width of the drawing, and height of each part of it."""
+"""Width of the drawing and height of each part, in inches."""
 _BARS = 0.8
-"""Share of a class's place that its bars fill."""
+"""Share of a class's width that its bars fill."""
 _ABOVE = 2.0
-"""Times the tallest bar that is drawn at most: an interval of two prompts can reach to a hundred, and hide all bars."""
+"""Largest height of the drawing, in tallest bars: an interval of two prompts can reach 100, and would hide all bars."""
 
 
-def draw(findings: Findings, path: Path) -> None:
-    """Write an SVG or PNG file, as the ending says: one part for each temperature, and one for the curve.
+def draw(findings: BenchFindings, path: Path) -> None:
+    """Write an SVG or PNG file, by its extension: one part for each temperature, and one for the pass costs.
 
     Raises LocalspecError where the file can't be written.
     """
@@ -36,7 +36,7 @@ def draw(findings: Findings, path: Path) -> None:
         _draw_speed_ups(part, results)
     if oracle is not None:
         _draw_curve(axes[-1], oracle.curve, oracle.widest)
-    # The same figures give the same file: no date, and no random names inside.
+    # Equal figures give equal files: no date, and no random names inside.
     with mpl.rc_context({"svg.hashsalt": "localspec"}):
         try:
             figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)

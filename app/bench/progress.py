@@ -1,4 +1,4 @@
-"""The progress line of a long comparison: how many answers of how many, and how long the rest will take."""
+"""Progress line of a long comparison: answers done, and time left."""
 
 import time
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from models.errors import LocalspecError
 
 
 def tell_nothing(terminal: Terminal, skipped: Sequence[Skipped], *, interrupted: bool) -> None:
-    """Say why there is nothing to show; raises LocalspecError where the prompts are why: a script must not go on."""
+    """Show why there are no results; raises LocalspecError if no prompt could be run: a script must not go on."""
     if not interrupted:
         raise LocalspecError(
             f"No prompt could be run: {skipped[0].reason}.", hint="Choose others with --class or --prompts."
@@ -17,18 +17,18 @@ def tell_nothing(terminal: Terminal, skipped: Sequence[Skipped], *, interrupted:
     terminal.warn("Stopped before all arms had answered one prompt.")
 
 
-class AnswerProgress:
-    """A bar that moves with every answer."""
+class ComparisonProgress:
+    """Progress bar that moves with every answer."""
 
     def __init__(self, terminal: Terminal, prompts: Sequence[BenchPrompt], arms: int, temperatures: int) -> None:
-        """Take what will be asked, of how many, and how many times."""
+        """Take the prompts, and the numbers of arms and temperatures."""
         self._terminal = terminal
         # A hole to fill is one turn.
         self._wanted = {prompt.id: arms * (len(prompt.turns) or 1) for prompt in prompts}
         self._answers = temperatures * sum(self._wanted.values())
         self._begun = 0
         self._begun_of: dict[str, int] = {}
-        """Answers to the prompt that was asked last, by its id."""
+        """Begun answers to the last prompt, by its id."""
         self._started: float | None = None
 
     def on_answer(self, prompt: BenchPrompt, arm: str) -> None:
@@ -40,11 +40,11 @@ class AnswerProgress:
         self._begun_of = {prompt.id: self._begun_of.get(prompt.id, 0) + 1}
 
     def skip(self, skipped: Skipped) -> None:
-        """Expect no answers any more to what a model can't be asked."""
+        """Remove the answers of a skipped prompt from the total."""
         self._answers -= self._wanted[skipped.prompt] - self._begun_of.pop(skipped.prompt, 0)
 
     def tell(self, text: str) -> None:
-        """Show what goes on after the last answer that has begun."""
+        """Show the present work after the last answer that has begun."""
         self._show(self._begun, text)
 
     def _show(self, done: int, text: str) -> None:

@@ -1,21 +1,21 @@
-"""The figures of a benchmark as one JSON object. `SCHEMA` goes up when a field changes its meaning or goes away."""
+"""Record of a benchmark as one JSON object. `SCHEMA` goes up when a field changes its meaning or goes away."""
 
 from dataclasses import asdict
 from typing import Any
 
 from app import __version__
-from app.bench.findings import Findings
-from app.bench.measuring.arms import Answer
+from app.bench.findings import BenchFindings
+from app.bench.measuring.arms import ArmAnswer
 
 SCHEMA = 1
 
 
-def record(findings: Findings) -> dict[str, Any]:
+def record(findings: BenchFindings) -> dict[str, Any]:
     """Return conditions, results by temperature, class and arm, and every answer.
 
-    Speeds are tokens a second, times seconds. Fields are those of `Result`, `Overall`, `Conditions` and `Answer`;
-    `curve` is T(w) by width, `oracle_widest` the widest pass that the oracle was allowed. What was `asked`, the tokens
-    of a prompt, is left out.
+    Speeds are in tokens a second, times in seconds. Fields are those of `Result`, `Overall`, `BenchConditions` and
+    `ArmAnswer`; `curve` is T(w) by width, `oracle_widest` the oracle's widest pass. `asked`, the tokens of a prompt, is
+    left out.
     """
     request, conditions = findings.request, findings.conditions
     assert conditions is not None, "answers come after loading"
@@ -45,9 +45,9 @@ def record(findings: Findings) -> dict[str, Any]:
 
 
 _TOLD_ELSEWHERE = ("asked", "grammar", "preface")
-"""What is in the prompts: passages to answer from are thousands of tokens, the same for every arm."""
+"""Fields left out: the tokens of long prompts, equal for every arm."""
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
+def _answer(answer: ArmAnswer) -> dict[str, Any]:
     told = {name: value for name, value in asdict(answer).items() if name not in _TOLD_ELSEWHERE}
     return {**told, "seconds": answer.seconds, "first_token_seconds": answer.first_token_seconds}

@@ -1,11 +1,11 @@
-"""The figures of a benchmark as text, at most 100 columns wide."""
+"""Report of a benchmark as text, at most 100 columns wide."""
 
 import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from app.bench.findings import Findings
-from app.bench.measuring.benchmark import Conditions
+from app.bench.findings import BenchFindings
+from app.bench.measuring.benchmark import BenchConditions
 from app.bench.measuring.results import Overall, Result, milliseconds
 from models.system.counted import counted
 
@@ -19,14 +19,14 @@ _COLUMNS = (
     ("gap p50/p95", ">13"), ("first", ">7"), ("length", ">6"), ("cover", ">5"), ("oracle", ">6"),
 )  # fmt: skip
 _LEGEND = (
-    "speed-up: against off on the same prompts, geometric mean, its bootstrap interval, and the worst prompt. "
-    "gap: time per token, averaged over 8. first: time to the first token. length: tokens per round that drafted. "
-    "cover: rounds that drafted. oracle: share of the speed of a drafter that knows the answer. "
-    "usual cost: a pass counts as the median of its width in its class, which leaves out other work of the machine."
+    "speed-up: over the arm off on equal prompts, geometric mean, its 95 % bootstrap interval and the worst prompt. "
+    "gap: time per token, averaged over 8 tokens. first: time to the first token. length: tokens emitted per round "
+    "with a draft. cover: share of rounds with a draft. oracle: speed over that of a drafter that knows the answer. "
+    "usual cost: each pass counts as the median of its width in its class, without other work of the machine."
 )
 
 
-def report(findings: Findings) -> str:
+def report(findings: BenchFindings) -> str:
     """Return tables and verdicts of all temperatures."""
     assert findings.conditions is not None, "answers come after loading"
     lines = [part for line in _head(findings, findings.conditions) for part in textwrap.wrap(line, _WIDTH)]
@@ -37,12 +37,12 @@ def report(findings: Findings) -> str:
         arms = [arm for arm in overall if arm.temperature == temperature]
         lines += [f"Temperature {temperature:g}", "", *_table(results), *_overall(arms), ""]
         lines += _usual(results, arms)
-        lines += ["Acceptance of the drafts that reached each position", *_positions(results), ""]
+        lines += ["Acceptance rate by position in the draft, of drafts that reached it", *_positions(results), ""]
         lines += ["Verdict", *_verdicts(results), ""]
     return "\n".join([*lines, *textwrap.wrap(_LEGEND, _WIDTH)]) + "\n"
 
 
-def _head(findings: Findings, conditions: Conditions) -> list[str]:
+def _head(findings: BenchFindings, conditions: BenchConditions) -> list[str]:
     request = findings.request
     lines = [f"{conditions.model} ({conditions.description})"]
     if conditions.draft:
@@ -50,20 +50,20 @@ def _head(findings: Findings, conditions: Conditions) -> list[str]:
     lines.append(f"answers of at most {counted(request.max_tokens, 'token')}, seed {request.samplings[0].seed}")
     lines.append(_drafts(conditions, allow_rounding=request.allow_rounding))
     if findings.interrupted:
-        lines.append("Stopped: these are the prompts that every arm had answered until then.")
+        lines.append("Stopped: only the prompts that every arm had answered are shown.")
     return lines + _skipped(findings)
 
 
-def _drafts(conditions: Conditions, *, allow_rounding: bool) -> str:
+def _drafts(conditions: BenchConditions, *, allow_rounding: bool) -> str:
     longest = f"drafts of at most {counted(conditions.longest, 'token')}"
     if allow_rounding:
-        return f"{longest}; up to {conditions.exact_draft} this machine computes as it does one at a time"
+        return f"{longest}; exact on this machine up to {conditions.exact_draft}"
     if conditions.exact_draft == 0:
-        return f"{longest}; this machine computes none of them exactly as one token at a time"
-    return f"{longest}, which this machine computes exactly as one at a time (longer: --allow-rounding)"
+        return f"{longest}; no draft is exact on this machine"
+    return f"{longest}, all exact on this machine (longer: --allow-rounding)"
 
 
-def _skipped(findings: Findings) -> list[str]:
+def _skipped(findings: BenchFindings) -> list[str]:
     counts: dict[tuple[str, str], set[str]] = {}
     for skipped in findings.skipped:
         counts.setdefault((skipped.class_name, skipped.reason), set()).add(skipped.prompt)
@@ -109,7 +109,7 @@ def _overall(arms: Sequence[Overall]) -> list[str]:
 
 
 def _usual(results: Sequence[Result], arms: Sequence[Overall]) -> list[str]:
-    """Return the speed-ups again, as they are on a machine that does nothing else."""
+    """Return the speed-ups at usual pass costs, as on an idle machine."""
     named = [(result.class_name, result.arm, result.steady) for result in results]
     named += [("all", arm.arm, arm.steady) for arm in arms]
     lines = [
@@ -122,7 +122,7 @@ def _usual(results: Sequence[Result], arms: Sequence[Overall]) -> list[str]:
 
 
 def _row(name: str, arm: str, speed_up: float, bounds: tuple[float, float] | None) -> str:
-    """Return a line whose figures stand below those of the table."""
+    """Return a line whose figures are aligned with those of the table."""
     return f"{_cut(name, '<10'):<10} {_cut(arm, '<10'):<10} {'':>8} {speed_up:>8.2f} {_interval(bounds):>9}"
 
 
@@ -152,14 +152,14 @@ def _interval(bounds: tuple[float, float] | None) -> str:
 
 
 def _wait(seconds: float | None) -> str:
-    """Return a time to wait in two or three digits: a very small model takes no hundredth of a second."""
+    """Return a time to the first token in two or three digits; a very small model takes under a hundredth second."""
     if seconds is None:
         return "-"
     return f"{_short(seconds)} s" if seconds >= _A_TENTH else f"{seconds * 1000:.2g} ms"
 
 
 def _short(value: float) -> str:
-    """Return a number with two digits, or fewer where it is large: an interval of two prompts can reach to 100."""
+    """Return a number with two decimals, or fewer where it is large: an interval of two prompts can reach 100."""
     return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}"
 
 

@@ -1,4 +1,4 @@
-"""From the flags of `bench` to what is to be measured; what makes no sense is refused before anything is loaded."""
+"""Request of `bench`, read from its flags; contradictions are refused before anything is loaded."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,13 +24,13 @@ _PLOTS = (".svg", ".png")
 
 @dataclass(frozen=True, slots=True)
 class BenchRequest:
-    """Everything that one `bench` was asked for."""
+    """Settings of one `bench` run."""
 
     plan: LoadPlan
     arms: tuple[ArmSpec, ...]
     prompts: tuple[BenchPrompt, ...]
     samplings: tuple[SamplingParams, ...]
-    """One for each temperature."""
+    """Sampling settings, one for each temperature."""
     max_tokens: int
     allow_rounding: bool
     as_json: bool
@@ -69,7 +69,7 @@ def _plan(model: str, flags: dict[str, Any]) -> LoadPlan:
 
 
 def _with_rows(plan: LoadPlan, arms: Sequence[ArmSpec]) -> LoadPlan:
-    """Ask for passes as wide as the curve that is drawn, and as the longest draft."""
+    """Return the plan with passes as wide as the drawn curve and the longest draft."""
     rows = max(plan.options.max_rows, QUICK_WIDTHS[-1], *(arm.length + 1 for arm in arms))
     return replace(plan, options=replace(plan.options, max_rows=rows))
 
@@ -80,7 +80,7 @@ def _temperatures(values: Sequence[str]) -> list[float]:
 
 
 def _plot(name: str | None) -> Path | None:
-    """Return where to draw; refused now what would fail after minutes of measuring."""
+    """Return the path of the drawing; an unusable path is refused now, not after minutes of measuring."""
     if name is None:
         return None
     path = at_home(name, "--plot")
@@ -97,9 +97,9 @@ def _plot(name: str | None) -> Path | None:
 
 
 def _check_writable(path: Path) -> None:
-    """Open the file as the drawing will, changing nothing: what is there stays, what was not there is gone again."""
+    """Open the file as the drawing will, changing nothing: an existing file stays, a new one is removed again."""
     try:
-        # Of a link, the file that it leads to.
+        # For a link, the file that it leads to.
         file = path.resolve()
         was_there = file.exists()
         file.open("ab").close()

@@ -1,1 +1,1 @@
-"""`localspec tune`: what it shows; what it measures is in `app.engine`."""
+"""`localspec tune`: its flags, its report and its pair card; `app.tune.measuring` does the measuring."""

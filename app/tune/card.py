@@ -1,4 +1,4 @@
-"""The pair card that `tune` leaves behind: the two models, what suited them here, and the speed-up that follows."""
+"""Pair card written by `tune`: both models, their best settings on this machine, and the predicted speed-up."""
 
 import re
 from collections.abc import Mapping
@@ -26,34 +26,34 @@ from models.system.machine import machine_id, physical_cores
 
 _ATTENTION: Mapping[bool | None, str] = {None: "auto", True: "on", False: "off"}
 _LONGEST = 45
-"""Characters of one model's share in the name of a card."""
+"""Most characters of one model's name in the name of a card."""
 _LONGEST_TEXT = 300
 _FLAG = "--card"
 
 
 @dataclass(frozen=True, slots=True)
 class CardWanted:
-    """Where a card is to go, and what its models are called."""
+    """Request for a card: its place, and the names of its models."""
 
     place: str | None
-    """A name, or a path that ends in .toml; None: a name is made of the target's."""
+    """Name, or path that ends in .toml; None: a name made from the target's."""
     target: str
-    """As the user gave it."""
+    """Name of the model as the user gave it."""
     draft: str
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A card that was written."""
+    """Card that was written."""
 
     name: str
-    """By which it can be used, after "pair:"."""
+    """Name of the card for "pair:NAME"."""
     path: Path
     predicted_speed_up: tuple[float, float]
 
 
 def check_place(place: str | None) -> None:
-    """Raise UsageError for a place that no card can have."""
+    """Raise UsageError for a name or path that no card can have."""
     if place is not None and place.endswith(".toml"):
         at_home(place, _FLAG)
     elif place is not None and not is_card_name(place):
@@ -64,13 +64,13 @@ def check_place(place: str | None) -> None:
 
 
 def foreseen_gain(target: Tuned, draft: TunedDraft) -> Prediction:
-    """Return what the draft model would gain, by what was measured of both."""
+    """Return the predicted gain of the draft model, from the measurements of both models."""
     known = KnownCosts(target.verify, target.exact_width)
     return predict(draft.step / known.one_token, known.verify)
 
 
 def write_card(wanted: CardWanted, target: Path, tuned: Tuned, draft: Path, tuned_draft: TunedDraft) -> Written:
-    """Write the card of a pair that was measured; raises UsageError where that can't be."""
+    """Write the card of a measured pair; raises UsageError where that is not possible."""
     gain = foreseen_gain(tuned, tuned_draft)
     card = PairCard(
         target=_model(wanted.target, target),
@@ -107,7 +107,7 @@ def _settings(setting: Setting) -> CardSettings:
 
 
 def _place(wanted: CardWanted, card: PairCard) -> Path:
-    """Return the file to write: a card of another pair is replaced only where it was named."""
+    """Return the file to write: the card of another pair is replaced only if the user named it."""
     if wanted.place is not None and wanted.place.endswith(".toml"):
         return at_home(wanted.place, _FLAG)
     name = wanted.place or _name(card.target.name)
@@ -136,5 +136,5 @@ def _name(model: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """Return a text that a card may hold."""
+    """Return a text without characters that a card may not hold."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)[:_LONGEST_TEXT] or "?"

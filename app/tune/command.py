@@ -1,4 +1,4 @@
-"""`localspec tune`: measures on a thread of its own, prints what there is, also at Ctrl-C, and stores what is whole."""
+"""`localspec tune`: measures on a thread, prints the results, also after Ctrl-C, and stores them if complete."""
 
 import time
 from collections.abc import Callable, Collection
@@ -20,8 +20,8 @@ from app.shell.terminal import Terminal
 from app.tune.card import CardWanted, Written, check_place, foreseen_gain, write_card
 from app.tune.measuring.choice import DEEP, Measure
 from app.tune.measuring.draft_model import DraftFindings, DraftTuner
-from app.tune.measuring.target import DEEPEST, Findings, Tuner, as_tuned, measure_curve
-from app.tune.report import Outcome, progress_line, record, report
+from app.tune.measuring.target import DEEPEST, TargetFindings, Tuner, as_tuned, measure_curve
+from app.tune.report import TuneOutcome, progress_line, record, report
 from drafters.registry import DrafterSpec, parse_drafter
 from models.abort import AbortFlag
 from models.errors import Cancelled, LocalspecError, UsageError
@@ -35,49 +35,49 @@ from models.llama.screen_check import settle_screen
 from models.toy import ToyModel
 
 _TARGET = 0.6
-"""Share of the time for the target, where there is a draft model too."""
+"""Share of the time for the target, if there is a draft model too."""
 
 
 @dataclass(frozen=True, slots=True)
 class TunePlan:
-    """Everything that one `tune` was asked for."""
+    """Settings of one `tune` run."""
 
     target: Path | None
-    """None: the toy, which has no file."""
+    """File of the target; None: the toy, which has no file."""
     draft: Path | None
     options: LlamaOptions
     seconds: float
     allow_rounding: bool
     keep: bool
-    """Keep a copy of the draft model that is quicker."""
+    """Whether to keep a faster copy of the draft model."""
     as_json: bool
     quiet: bool
     memory: Path
-    """File that remembers what was found out about models on this machine."""
+    """File of measurements of models on this machine."""
     copies: Path
     """Folder of re-quantised draft models."""
     card: CardWanted | None = None
-    """Which card to write of the two models; None: none."""
+    """Pair card to write; None: none."""
 
 
 @dataclass(slots=True)
-class Run:
-    """One run, and what it found so far."""
+class TuneRun:
+    """One run of `tune`, with its findings so far."""
 
     plan: TunePlan
     terminal: Terminal
     timer: Timer
     abort: AbortFlag = field(default_factory=AbortFlag)
-    target: Findings = field(default_factory=Findings)
+    target: TargetFindings = field(default_factory=TargetFindings)
     draft: DraftFindings | None = None
     interrupted: bool = False
     stored: bool = False
     card: Written | None = None
     _forget: Callable[[Path | None], None] = lambda _: None
-    """Deletes the copies that what is stored now has no more use for."""
+    """Deletes copies that the stored results do not use any more."""
 
     def measure(self) -> None:
-        """Measure the target, then the draft model, then store both; stopped, store nothing."""
+        """Measure the target, then the draft model, then store both; a stopped run stores nothing."""
         try:
             if self.plan.draft is not None:
                 check_file(self.plan.draft)
@@ -119,7 +119,7 @@ class Run:
         self._forget = tuner.forget_replaced
 
     def _store(self) -> None:
-        """Store what was found about both models, or nothing: a run that starved at one was not worth much at all."""
+        """Store the results of both models, or nothing: if one was disturbed, the other is not reliable either."""
         target, draft = self.target.tuned, self.draft.tuned if self.draft else None
         if target is None or (self.draft is not None and draft is None):
             return
@@ -132,14 +132,14 @@ class Run:
             store_tuned_draft(plan.memory, plan.draft, plan.options, draft)
             kept.append(load_tuned_draft(plan.memory, plan.draft, plan.options) == draft)
             if kept[-1]:
-                # Runs without -t may use a copy that is not the choice with it.
+                # Runs without -t may use a copy that is not the best one with -t.
                 usual = load_tuned_draft(plan.memory, plan.draft, replace(plan.options, threads=0))
                 self._forget(usual.copy if usual else None)
-        # A file that can't be written is no error, but it must not be called stored.
+        # An unwritable file is no error, but the report must not say that results were stored.
         self.stored = bool(kept) and all(kept)
 
     def _write_card(self) -> None:
-        """Write the card of two models that were both measured well."""
+        """Write the card of two models, if both were measured undisturbed."""
         plan, draft = self.plan, self.draft
         if plan.card is None or plan.target is None or plan.draft is None or draft is None:
             return
@@ -148,7 +148,7 @@ class Run:
         try:
             self.card = write_card(plan.card, plan.target, self.target.tuned, plan.draft, draft.tuned)
         except LocalspecError as error:
-            # What was measured is worth showing all the same.
+            # The measurements are still worth showing.
             draft.notes.append(str(error).replace("\n", " "))
 
     def _safe(self, path: Path) -> LlamaOptions:
@@ -161,13 +161,13 @@ class Run:
         def loading(share: float) -> None:
             self._tell(f"{path.stem}: loading {share:4.0%}")
 
-        # A copy has kinds of weights that may crash where those of its original do not.
+        # A copy has other types of weights than its original, which may crash.
         if options.extra_buffers is not False and not self._may_be_fast(path):
             options = replace(options, extra_buffers=False)
         return LlamaModel(path, options, abort=self.abort, on_progress=loading)
 
     def _open_draft(self, path: Path, options: LlamaOptions) -> Tunable:
-        """Open a model as it is loaded to draft."""
+        """Open a model as a draft model."""
         model = self._open(path, replace(options, screens=True))
         settle_screen(model)
         return model
@@ -176,14 +176,14 @@ class Run:
         return choose_extra_buffers(path, self.plan.memory, abort=self.abort)
 
     def _tell(self, what: str) -> None:
-        # Called on the measuring thread, while the main one waits and writes nothing.
+        # Called on the measuring thread, while the main thread waits and writes nothing.
         self.terminal.progress(progress_line(what, self.timer.elapsed, self.timer.seconds))
 
 
 def read_tune(model: str | None, flags: dict[str, Any], given: Collection[str] = ()) -> TunePlan:
     """Read the argument and flags of `tune`; raises UsageError, and ModelFileError for a pair that is not here.
 
-    `given` are the parameters of the flags on the command line; what else is there comes from a file, for any model.
+    `given` are the parameters set on the command line; other values come from settings files and are for any model.
     """
     named = taken_apart(flags["model_option"] or model or STARTER, flags["draft"])
     name, drafter = named.target, parse_drafter(named.draft or "off")
@@ -226,7 +226,7 @@ def _card(target: str, draft: str, flags: dict[str, Any]) -> CardWanted | None:
 def run_tune(plan: TunePlan) -> int:
     """Measure, store and print; return the exit code. Raises LocalspecError."""
     terminal = Terminal(quiet=plan.quiet)
-    run = Run(plan, terminal, Timer(time.perf_counter, plan.seconds))
+    run = TuneRun(plan, terminal, Timer(time.perf_counter, plan.seconds))
     try:
         run_interruptible(run.measure, run.abort)
     finally:
@@ -235,7 +235,7 @@ def run_tune(plan: TunePlan) -> int:
     return INTERRUPTED if run.interrupted else 0
 
 
-def _show(run: Run) -> None:
+def _show(run: TuneRun) -> None:
     if run.interrupted:
         run.terminal.warn("Stopped: nothing was stored.")
     if not run.target.rows and not run.target.threads:
@@ -243,14 +243,14 @@ def _show(run: Run) -> None:
     plan = run.plan
     stored = str(plan.memory) if run.stored else None
     spent, busy, threads = run.timer.elapsed, run.timer.busy, plan.options.threads
-    outcome = Outcome(spent, busy, plan.allow_rounding, stored, _gain(run), run.card, threads)
+    outcome = TuneOutcome(spent, busy, plan.allow_rounding, stored, _gain(run), run.card, threads)
     if run.plan.as_json:
         run.terminal.say_record(record(run.target, run.draft, outcome))
     else:
         run.terminal.say(report(run.target, run.draft, outcome))
 
 
-def _gain(run: Run) -> Prediction | None:
-    """Return what the draft model would gain, where both were measured."""
+def _gain(run: TuneRun) -> Prediction | None:
+    """Return the predicted gain of the draft model, if both were measured."""
     draft = run.draft.tuned if run.draft else None
     return foreseen_gain(run.target.tuned, draft) if run.target.tuned and draft else None

@@ -1,4 +1,4 @@
-"""The flags of `tune`."""
+"""Flags of `tune`."""
 
 from app.flags.number_types import FiniteRange
 from app.flags.options import GPU_HELP, GPU_LAYERS, THREADS, Command, ModelName, add_options, option

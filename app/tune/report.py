@@ -1,4 +1,4 @@
-"""What `tune` found, in at most 80 columns: tables, a sentence for each choice, a small plot; and the same as JSON."""
+"""Report of `tune`, at most 80 columns wide: tables, a sentence for each choice, a small plot; and its JSON record."""
 
 import sys
 import textwrap
@@ -12,45 +12,45 @@ from app.shell.terminal import bar
 from app.tune.card import Written
 from app.tune.measuring.choice import Measure, verdict
 from app.tune.measuring.draft_model import DraftFindings, DraftMeasure
-from app.tune.measuring.target import Findings
+from app.tune.measuring.target import TargetFindings
 from app.tune.measuring.threads import WIDE
 
 _WIDTH = 80
 _PLOT = 56
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _STARVED = (
-    "Other programs hold the processor: all cores together were far slower than some of them, which is never the "
-    "machine's own doing. What was measured now is not worth keeping: close them and tune again."
+    "Other programs hold the processor: all cores together were far slower than some of them, which does not happen "
+    "on an idle machine. These measurements are not stored: close the programs and tune again."
 )
 _BUSY = "Other programs were using the processor: the figures are rough. Close them and tune again."
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a run went, beside what it found."""
+class TuneOutcome:
+    """Outcome of a run besides its findings."""
 
     seconds: float
-    """What the whole took."""
+    """Seconds of the whole run."""
     busy: bool
     """Whether other programs were using the processor."""
     allow_rounding: bool
     stored: str | None
-    """File that keeps what was found; None: nothing is stored."""
+    """File of the stored results; None: nothing is stored."""
     gain: Prediction | None = None
-    """What the draft model would gain, computed from what was measured; None without one."""
+    """Predicted gain of the draft model; None without one."""
     card: Written | None = None
-    """The pair card that was written."""
+    """Pair card that was written."""
     threads: int = 0
-    """Threads that the user gave, and with which alone it is used; 0: none."""
+    """Threads given by the user, without which the result is not used; 0: none."""
 
 
 def progress_line(what: str, elapsed: float, seconds: float) -> str:
-    """Return a bar of the time that is spent, and what is being measured, in one line."""
+    """Return one line: a bar of the time spent, and the present measurement."""
     return f"{bar(elapsed, seconds)} {elapsed:3.0f} s  {what}"[: _WIDTH - 1]
 
 
-def report(target: Findings, draft: DraftFindings | None, outcome: Outcome) -> str:
-    """Return everything that was found, as far as it came."""
+def report(target: TargetFindings, draft: DraftFindings | None, outcome: TuneOutcome) -> str:
+    """Return all findings, complete or not."""
     parts = [_wrapped(f"{target.model}, {target.description}: measured in {outcome.seconds:.0f} s")]
     if target.threads:
         parts.append(_threads(target))
@@ -73,8 +73,8 @@ def report(target: Findings, draft: DraftFindings | None, outcome: Outcome) -> s
     return "\n\n".join(parts) + "\n"
 
 
-def record(target: Findings, draft: DraftFindings | None, outcome: Outcome) -> dict[str, Any]:
-    """Return the same as one JSON object; all times in seconds."""
+def record(target: TargetFindings, draft: DraftFindings | None, outcome: TuneOutcome) -> dict[str, Any]:
+    """Return all findings as one JSON object; all times in seconds."""
     found = asdict(target)
     found["chosen"] = target.chosen.label if target.chosen else None
     found["draft"] = _plain(asdict(draft)) if draft else None
@@ -86,7 +86,7 @@ def record(target: Findings, draft: DraftFindings | None, outcome: Outcome) -> d
 
 
 def plot(seconds: Mapping[int, float], depth: int, *, unicode: bool) -> str:
-    """Return T(w) / T(1) as bars, one line a width."""
+    """Return T(w) / T(1) as bars, one line for each width."""
     ratios = {width: taken / seconds[1] for width, taken in sorted(seconds.items())}
     longest = max(ratios.values())
     head = f"T(w) / T(1) at {depth:,} tokens of context; T(1) = {_ms(seconds[1])}"
@@ -97,8 +97,8 @@ def plot(seconds: Mapping[int, float], depth: int, *, unicode: bool) -> str:
     return "\n".join([head, *lines])
 
 
-def _pair(outcome: Outcome) -> list[str]:
-    """Return what the pair would gain, and where its card is."""
+def _pair(outcome: TuneOutcome) -> list[str]:
+    """Return the predicted gain of the pair, and the place of its card."""
     parts = []
     if outcome.gain is not None:
         low, high = (f"{speed:.2f}" for speed in (outcome.gain.least, outcome.gain.most))
@@ -110,7 +110,7 @@ def _pair(outcome: Outcome) -> list[str]:
     return parts
 
 
-def _threads(target: Findings) -> str:
+def _threads(target: TargetFindings) -> str:
     taken = target.rows[0].setting if target.rows else None
     rows = [("threads", "one token", f"{WIDE} tokens")]
     for measured_cost in target.threads:
@@ -125,7 +125,7 @@ def _counts(taken: Any) -> tuple[int, int]:
     return (taken.threads, taken.batch_threads) if taken else (0, 0)
 
 
-def _settings(target: Findings) -> str:
+def _settings(target: TargetFindings) -> str:
     depths = sorted({depth for row in target.rows for depth in row.seconds})
     head = "".join(f"{f'at {depth:,}':>9}" for depth in depths)
     lines = [f"  {'one token':<47}{head}{'exact to':>10}"]
@@ -136,7 +136,7 @@ def _settings(target: Findings) -> str:
     return "\n".join(lines)
 
 
-def _verdicts(target: Findings, *, allow_rounding: bool) -> Sequence[str]:
+def _verdicts(target: TargetFindings, *, allow_rounding: bool) -> Sequence[str]:
     if target.chosen is None:
         return []
     default, *others = target.rows
@@ -193,7 +193,7 @@ def _can_write(text: str) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: keys are names, paths are text."""
+    """Return a value for JSON: keys and paths become text."""
     if isinstance(value, dict):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -1,1 +1,1 @@
-"""`localspec verify`: its flags, and how its certificate is shown. `app.verify.tokens.certify` does the comparing."""
+"""`localspec verify`: its flags and its three checks, of tokens, of distributions and of servers."""

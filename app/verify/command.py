@@ -1,15 +1,15 @@
-"""`localspec verify`: compares on a thread of its own, shows how far it is, prints what there is, also at Ctrl-C."""
+"""`localspec verify`: compares on a thread, shows progress, and prints the certificate, also after Ctrl-C."""
 
 import time
 
 from app.bench.measuring.arms import Skipped
-from app.bench.progress import AnswerProgress, tell_nothing
+from app.bench.progress import ComparisonProgress, tell_nothing
 from app.engine.runtime.load import Loader
 from app.shell.exit_codes import FAILURE, INTERRUPTED
 from app.shell.interrupt import run_interruptible
 from app.shell.terminal import Terminal
-from app.verify.tokens.certify import Certification, Outcome
-from app.verify.tokens.findings import Findings
+from app.verify.tokens.certify import CertificateOutcome, Certification
+from app.verify.tokens.findings import CertificateFindings
 from app.verify.tokens.record import record
 from app.verify.tokens.report import report
 from app.verify.tokens.request import VerifyRequest
@@ -20,7 +20,7 @@ from models.errors import Cancelled
 def run_verify(request: VerifyRequest) -> int:
     """Compare and print; return the exit code. Raises LocalspecError, DivergedError where a fork is a bug."""
     terminal = Terminal(quiet=request.asked.quiet)
-    findings = Findings(request)
+    findings = CertificateFindings(request)
     abort = AbortFlag()
     try:
         run_interruptible(lambda: _compare(findings, abort, terminal), abort)
@@ -33,11 +33,11 @@ def run_verify(request: VerifyRequest) -> int:
     findings.check()
     if findings.interrupted:
         return INTERRUPTED
-    # A script must not take for a certificate what certifies nothing.
-    return FAILURE if findings.outcome() is Outcome.NOTHING else 0
+    # Exit code 1, since a script must not mistake an empty certificate for a passed check.
+    return FAILURE if findings.outcome() is CertificateOutcome.NOTHING else 0
 
 
-def _compare(findings: Findings, abort: AbortFlag, terminal: Terminal) -> None:
+def _compare(findings: CertificateFindings, abort: AbortFlag, terminal: Terminal) -> None:
     asked, clock = findings.request.asked, time.perf_counter
     loader = Loader(asked.plan, abort, clock, terminal.loading)
     certification = Certification(loader, clock, asked.arms, abort)
@@ -54,9 +54,9 @@ def _compare(findings: Findings, abort: AbortFlag, terminal: Terminal) -> None:
         certification.close()
 
 
-def _ask(findings: Findings, certification: Certification, terminal: Terminal) -> None:
+def _ask(findings: CertificateFindings, certification: Certification, terminal: Terminal) -> None:
     asked = findings.request.asked
-    progress = AnswerProgress(terminal, asked.prompts, len(asked.arms), len(asked.samplings))
+    progress = ComparisonProgress(terminal, asked.prompts, len(asked.arms), len(asked.samplings))
     events = certification.run(
         asked.prompts,
         asked.samplings,
@@ -73,14 +73,14 @@ def _ask(findings: Findings, certification: Certification, terminal: Terminal) -
             findings.compared.append(event)
 
 
-def _save(findings: Findings, terminal: Terminal) -> None:
-    """Show what was compared before an error, or a second Ctrl-C."""
+def _save(findings: CertificateFindings, terminal: Terminal) -> None:
+    """Print the comparison so far before an error, or a second Ctrl-C."""
     findings.interrupted = True
     if findings.compared:
         _show(findings, terminal)
 
 
-def _show(findings: Findings, terminal: Terminal) -> None:
+def _show(findings: CertificateFindings, terminal: Terminal) -> None:
     for note in findings.notes:
         terminal.warn(note)
     if not findings.compared:

@@ -1,4 +1,4 @@
-"""Which of the three checks `verify` was asked for: tokens, a distribution, or servers. Nothing heavy is imported."""
+"""Dispatch of `verify` to one of its three checks: tokens, distribution, or servers. Imports nothing heavy."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -11,7 +11,7 @@ _SCHEMES = ("http://", "https://")
 _OF_SERVERS = frozenset(
     {"audit", "classes", "prompts", "limit", "predict", "seed", "timeout", "api_key", "as_json", "quiet", "statistics"}
 )
-"""Parameters that mean something with --audit."""
+"""Parameters that have an effect with --audit."""
 _ONLY = {"timeout": "--audit", "api_key": "--audit", "samples": "--statistics"}
 _NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -19,10 +19,10 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 def start_verify(
     model: str | None, flags: dict[str, Any], *, named: bool = True, given: Mapping[str, str] = _NONE
 ) -> int:
-    """Run the check that was asked for; return the exit code. Raises LocalspecError.
+    """Run the requested check; return the exit code. Raises LocalspecError.
 
-    With --audit, `model` may be the second server; `named`: it was given, and is no default of a file or variable.
-    `given` has the flags that were, by the names of their parameters.
+    With --audit, `model` may be the second server. `named`: it was given on the command line, and is not a default of a
+    settings file or environment variable. `given` has the flags that were given, by parameter name.
     """
     urls = read_urls(model, flags, named=named)
     _check_apply(given, audits=bool(urls), counts=flags["statistics"])
@@ -41,12 +41,12 @@ def start_verify(
 
 
 def _check_apply(given: Mapping[str, str], *, audits: bool, counts: bool) -> None:
-    """Refuse what the check that was asked for would ignore; raises UsageError."""
+    """Raise UsageError for a flag that the requested check would ignore."""
     for parameter, flag in given.items():
         if audits and parameter not in _OF_SERVERS:
             raise UsageError(f"{flag} has no effect with --audit.", hint="Leave out one of the two.")
         if counts and parameter == "predict":
-            # As many tokens are drawn as are counted.
+            # The number of tokens drawn is the number counted.
             raise UsageError(f"{flag} has no effect with --statistics.", hint="Leave out one of the two.")
         check = _ONLY.get(parameter)
         if (check == "--audit" and not audits) or (check == "--statistics" and not counts):
@@ -59,9 +59,9 @@ def read_urls(model: str | None, flags: dict[str, Any], *, named: bool = True) -
     is_url = model is not None and model.startswith(_SCHEMES)
     if not given:
         if is_url:
-            raise UsageError(f"{model} is not a model.", hint=f"To ask a server: localspec verify --audit {model}")
+            raise UsageError(f"{model} is not a model.", hint=f"To check a server: localspec verify --audit {model}")
         return ()
-    # A default is of every command, and says nothing here.
+    # A default model is meant for other commands, so it is ignored here.
     if model is not None and not is_url and named:
         raise UsageError(f"--audit takes servers, but {model} is a model.", hint="Leave one of them out.")
     if flags["statistics"]:

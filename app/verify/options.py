@@ -1,4 +1,4 @@
-"""The flags of `verify`: those of `bench` that say what to ask, those that load a model, and its own."""
+"""Flags of `verify`: those of `bench` that choose prompts, those that load a model, and its own."""
 
 import click
 
@@ -12,7 +12,7 @@ _WHAT, _DRAFT, _SAMPLING = "What to compare", "Speculation", "Sampling"
 _STATISTICS, _AUDIT, _OUTPUT = "Statistics", "Servers", "Output"
 _COUNT = click.IntRange(min=1)
 _LONGEST = 86400
-"""Seconds; what is far longer overflows in the socket."""
+"""Most seconds of --timeout; far longer times overflow in the socket."""
 _RULES = click.Choice([rule.value for rule in Accept])
 _ARMS_HELP = (
     f"Drafters to compare, separated by commas: auto, {', '.join(FREE_DRAFTERS)}, model; all but auto also with a "

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from app.engine.conversation.messages import Walked
-from app.engine.trace.trace import Fate, Kind, Residual, Share, Step, Toss, Walk, Word
+from app.engine.trace.trace import Fate, LastTokenKind, Residual, ResidualShare, Step, Toss, Walk, Word
 from app.shell.columns import WIDTH, beginning, end, released, table, visible, wrapped
 from models.sampling.accept import Accept
 
@@ -181,16 +181,16 @@ class _Page:
     def _what(self) -> str:
         place = self._walk.verdict.accepted + 1
         return {
-            Kind.PLAIN: "The target's token",
-            Kind.REPLACEMENT: f"Replacement of draft token {place}",
-            Kind.BONUS: "Bonus token, as the whole draft was accepted",
-            Kind.SIBLING_BONUS: f"Bonus token after draft token {place}b",
+            LastTokenKind.PLAIN: "The target's token",
+            LastTokenKind.REPLACEMENT: f"Replacement of draft token {place}",
+            LastTokenKind.BONUS: "Bonus token, as the whole draft was accepted",
+            LastTokenKind.SIBLING_BONUS: f"Bonus token after draft token {place}b",
         }[self._walk.kind]
 
     def _origin(self) -> str:
         if not self._walk.candidates:
             return "the target's most likely token"
-        replaced = self._walk.kind is Kind.REPLACEMENT and self._walk.residuals
+        replaced = self._walk.kind is LastTokenKind.REPLACEMENT and self._walk.residuals
         return "drawn from the residual" if replaced else "drawn from the target's distribution"
 
     def _cell(self, word: Word) -> str:
@@ -215,7 +215,7 @@ def _quotient(step: Step, toss: Toss) -> str:
     return f"{numbers}, which is 1 or more" if toss.chance == 1 else f"{numbers} = {_number(toss.chance)}"
 
 
-def _shares(share: Share, scale: float) -> Sequence[str]:
+def _shares(share: ResidualShare, scale: float) -> Sequence[str]:
     numbers = (share.target, scale * share.target, share.draft, share.left, share.chance)
     return [_number(number) for number in numbers]
 

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _ENGINE = "llama-cpp-python"
-_CHECKOUT = Path(__file__).parents[1]
+_CHECKOUT = Path(__file__).parents[2]
 
 
 def pip_command(verb: str, *words: str) -> str:

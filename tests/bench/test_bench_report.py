@@ -9,9 +9,9 @@ from bench_fakes import answer
 from matplotlib.figure import Figure
 
 from app.bench import plot, request
-from app.bench.findings import Findings
-from app.bench.measuring.arms import Answer, Skipped
-from app.bench.measuring.benchmark import Conditions
+from app.bench.findings import BenchFindings
+from app.bench.measuring.arms import ArmAnswer, Skipped
+from app.bench.measuring.benchmark import BenchConditions
 from app.bench.measuring.results import Oracle, milliseconds, results
 from app.bench.record import record
 from app.bench.report import report
@@ -30,7 +30,7 @@ DEFAULTS = {
 DRAFTED = Stats(drafts=9, rounds=10, drafted=90, accepted=50, drafted_at=[9] * 10, accepted_at=[5] * 10).snapshot()
 
 
-def answers(class_name: str, temperature: float) -> list[Answer]:
+def answers(class_name: str, temperature: float) -> list[ArmAnswer]:
     made = []
     for number in range(3):
         pace = 0.2 + 0.1 * number
@@ -43,11 +43,11 @@ def answers(class_name: str, temperature: float) -> list[Answer]:
     return made
 
 
-def findings(**flags: object) -> Findings:
+def findings(**flags: object) -> BenchFindings:
     names = ["chat", "a class with a long name"]
-    return Findings(
+    return BenchFindings(
         read_bench("toy", {**DEFAULTS, **flags}),
-        Conditions("toy-0", "toy", None, 512, 8, 8, Oracle(VerifyCurve({1: 1.0, 2: 1.2, 4: 1.6, 16: 4.0}), 9)),
+        BenchConditions("toy-0", "toy", None, 512, 8, 8, Oracle(VerifyCurve({1: 1.0, 2: 1.2, 4: 1.6, 16: 4.0}), 9)),
         answers=[one for temperature in (0.0, 0.7) for name in names for one in answers(name, temperature)],
         skipped=[Skipped(f"fim/{i}", "fim", "no markers") for i in (1, 2, 1)],
     )
@@ -114,7 +114,7 @@ def test_what_limits_drafts_is_said() -> None:
 def test_a_broken_off_benchmark_says_so() -> None:
     found = findings()
     found.interrupted = True
-    assert "Stopped: these are the prompts" in report(found)
+    assert "Stopped: only the prompts" in report(found)
     assert record(found)["interrupted"] is True
 
 

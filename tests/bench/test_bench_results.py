@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from bench_fakes import answer
 
-from app.bench.measuring.arms import Answer
+from app.bench.measuring.arms import ArmAnswer
 from app.bench.measuring.results import Oracle, Result, judge, overall, results
 from app.engine.costs.pass_cost import VerifyCurve
 from app.engine.decoding.stats import Stats
@@ -13,7 +13,7 @@ from app.engine.decoding.stats import Stats
 PLAIN = [answer("off", "p", [(1.0, 1)] * 12), answer("off", "q", [(2.0, 1)] * 12)]
 
 
-def beside(*answers: Answer) -> list[Result]:
+def beside(*answers: ArmAnswer) -> list[Result]:
     return results([*PLAIN, *answers], None)
 
 
@@ -120,7 +120,7 @@ def test_promoted_is_what_is_better_in_its_gaps_keeps_the_speed_and_the_text() -
         ({"speed_up": 0.712}, "speed 0.71 of plain, 0.95 needed"),
         ({"speed_up": None}, "0.95 needed"),
         ({"gap_p95": 0.040}, "p95 gap 40 ms, plain 40: not better, at speed 1.20 of plain"),
-        ({"gap_p95": None}, "no p95 gap: answers are too short"),
+        ({"gap_p95": None}, "no p95 gap, as the answers are too short"),
         ({"coverage": 0.0}, "nothing was drafted"),
         ({"forks": (("p", 0, 7),)}, "1 of 2 answers differ"),
     ],

@@ -12,7 +12,7 @@ import app.bench.measuring.benchmark
 import app.engine.runtime.load
 from app.bench.measuring.arm_names import ArmKit, ArmSpec, make_arms, parse_arms
 from app.bench.measuring.arms import Arm, BenchPrompt, Skipped, Turn
-from app.bench.measuring.benchmark import BenchRun, Conditions, measure_curve
+from app.bench.measuring.benchmark import BenchConditions, BenchRun, measure_curve
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.runtime.load import Loader, LoadPlan
 from drafters.registry import parse_drafter
@@ -42,7 +42,7 @@ class Trial:
         clock = time.perf_counter
         specs = parse_arms(ARMS if draft == "toy" else ["auto"], 3, has_draft=draft == "toy")
         self.run = BenchRun(Loader(plan, self.abort, clock, lambda _, __: None), clock, specs)
-        self.conditions: Conditions = self.run.load(allow_rounding=allow_rounding)
+        self.conditions: BenchConditions = self.run.load(allow_rounding=allow_rounding)
 
     def _make(self, specs: Sequence[ArmSpec], kit: ArmKit) -> list[Arm]:
         self.made.append(make_arms(specs, kit))

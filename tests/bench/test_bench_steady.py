@@ -6,14 +6,14 @@ import pytest
 from bench_fakes import answer
 
 from app.bench.measuring.arithmetic import interval
-from app.bench.measuring.arms import Answer
+from app.bench.measuring.arms import ArmAnswer
 from app.bench.measuring.steady import steady, steady_speed_ups
 
 PLAIN = [answer("off", "p", [(1.0, 1)] * 12), answer("off", "q", [(2.0, 1)] * 12)]
 MEASURED = {1: 1.0, 2: 1.5, 4: 2.0, 8: 4.0}
 
 
-def beside(*answers: Answer) -> dict[str, float]:
+def beside(*answers: ArmAnswer) -> dict[str, float]:
     return steady_speed_ups(answers, PLAIN, MEASURED.__getitem__)
 
 

@@ -63,6 +63,6 @@ def test_a_sentence_says_what_a_choice_buys_and_costs() -> None:
     assert "100% slower" in verdict(slow, DEFAULT, DEFAULT, allow_rounding=False)
     assert "no gain" in verdict(slow, DEFAULT, DEFAULT, allow_rounding=False)
     unseen = measure("unseen", 1.5, {16: 3}, depths=(16,))
-    assert "not seen to be exact beyond 256 tokens" in verdict(unseen, DEFAULT, DEFAULT, allow_rounding=False)
+    assert "no time to check exactness beyond 256 tokens" in verdict(unseen, DEFAULT, DEFAULT, allow_rounding=False)
     other = measure("other", 1.2)
     assert "another is faster" in verdict(other, DEFAULT, measure("best", 2.0), allow_rounding=False)

@@ -12,10 +12,10 @@ from app.verify.servers import audit
 from app.verify.servers.audit import (
     LEAST_FLOOR,
     MOST_FLOOR,
-    Asked,
+    AuditedQuestion,
     Comparison,
-    Fork,
-    ForkKind,
+    ServedFork,
+    ServedForkKind,
     Threshold,
     compare,
     not_best,
@@ -43,7 +43,7 @@ def untold(text: str) -> ServedAnswer:
     return ServedAnswer(text)
 
 
-def fork(first: ServedAnswer, second: ServedAnswer) -> Fork:
+def fork(first: ServedAnswer, second: ServedAnswer) -> ServedFork:
     found = compare(first, second).fork
     assert found is not None
     return found
@@ -92,8 +92,8 @@ def test_which_answer_comes_first_makes_no_difference(one: list[str], other: lis
         assert replace(left.fork, sides=right.fork.sides) == right.fork
 
 
-@pytest.mark.parametrize(("lead", "kind"), [(0.02, ForkKind.NEAR_TIE), (0.04, ForkKind.UNEXPLAINED)])
-def test_without_a_measured_floor_the_least_one_decides(lead: float, kind: ForkKind) -> None:
+@pytest.mark.parametrize(("lead", "kind"), [(0.02, ServedForkKind.NEAR_TIE), (0.04, ServedForkKind.UNEXPLAINED)])
+def test_without_a_measured_floor_the_least_one_decides(lead: float, kind: ServedForkKind) -> None:
     found = fork(answer(token("a", -0.5, b=-0.5 - lead)), answer(token("b", None)))
     limit = threshold([])
     assert limit.gap == 2 * LEAST_FLOOR == pytest.approx(0.03125)
@@ -108,8 +108,8 @@ def forked(difference: float, lead: float) -> Comparison:
     )
 
 
-@pytest.mark.parametrize(("lead", "kind"), [(0.39, ForkKind.NEAR_TIE), (0.41, ForkKind.UNEXPLAINED)])
-def test_rounding_explains_twice_the_largest_difference_before_the_fork(lead: float, kind: ForkKind) -> None:
+@pytest.mark.parametrize(("lead", "kind"), [(0.39, ServedForkKind.NEAR_TIE), (0.41, ServedForkKind.UNEXPLAINED)])
+def test_rounding_explains_twice_the_largest_difference_before_the_fork(lead: float, kind: ServedForkKind) -> None:
     comparison = forked(0.2, lead)
     limit = threshold([comparison])
     assert (limit.places, limit.difference) == (1, pytest.approx(0.2))
@@ -127,7 +127,7 @@ def test_the_fork_itself_is_no_measure_of_rounding() -> None:
     second = answer("x", token("b", -0.1, a=-4), token("c", -3.0))
     comparison = compare(first, second)
     assert comparison.differences == (0.0,)
-    assert threshold([comparison]).kind(fork(first, second)) is ForkKind.UNEXPLAINED
+    assert threshold([comparison]).kind(fork(first, second)) is ServedForkKind.UNEXPLAINED
 
 
 def test_a_fault_before_the_fork_does_not_excuse_it() -> None:
@@ -135,14 +135,14 @@ def test_a_fault_before_the_fork_does_not_excuse_it() -> None:
     limit = threshold([comparison])
     assert (limit.difference, limit.floor) == (5.0, MOST_FLOOR)
     assert comparison.fork is not None
-    assert limit.kind(comparison.fork) is ForkKind.UNEXPLAINED
+    assert limit.kind(comparison.fork) is ServedForkKind.UNEXPLAINED
 
 
 def test_leads_of_both_sides_add_up() -> None:
     """Each is below the limit, but one token moved against the other by both."""
     found = fork(answer(token("a", -0.5, b=-0.52)), answer(token("b", -0.5, a=-0.52)))
     assert found.moved == pytest.approx(0.04)
-    assert threshold([]).kind(found) is ForkKind.UNEXPLAINED
+    assert threshold([]).kind(found) is ServedForkKind.UNEXPLAINED
 
 
 def test_a_side_that_says_what_it_ranks_lower_is_not_made_up_for_by_the_other() -> None:
@@ -150,7 +150,7 @@ def test_a_side_that_says_what_it_ranks_lower_is_not_made_up_for_by_the_other() 
     found = fork(answer(token("a", -3.1, b=-0.1)), answer(token("b", -0.1, a=-3.1)))
     assert found.sides[0].lead == pytest.approx(-3)
     assert found.moved == pytest.approx(6)
-    assert threshold([]).kind(found) is ForkKind.UNEXPLAINED
+    assert threshold([]).kind(found) is ServedForkKind.UNEXPLAINED
 
 
 def test_a_tie_with_a_third_token_explains_nothing() -> None:
@@ -158,13 +158,13 @@ def test_a_tie_with_a_third_token_explains_nothing() -> None:
     found = fork(answer(token("a", -0.7, b=-0.7)), answer(token("z", None)))
     assert found.sides[0].gap == 0
     assert found.at_least
-    assert threshold([]).kind(found) is ForkKind.UNEXPLAINED
+    assert threshold([]).kind(found) is ServedForkKind.UNEXPLAINED
 
 
 def test_a_gap_that_is_not_known_explains_nothing() -> None:
     found = fork(answer(token("a", None)), answer(token("b", -0.1)))
     assert (found.moved, [side.gap for side in found.sides]) == (None, [None, None])
-    assert Threshold(0, 0.0).kind(found) is ForkKind.UNEXPLAINED
+    assert Threshold(0, 0.0).kind(found) is ServedForkKind.UNEXPLAINED
 
 
 def test_an_answer_that_ends_earlier_forks_there() -> None:
@@ -173,7 +173,7 @@ def test_an_answer_that_ends_earlier_forks_there() -> None:
     assert [side.ended for side in found.sides] == [False, True]
     # The end is not listed beside b, so it may be far below: a tie of b with c does not excuse it.
     assert (found.sides[0].lead, found.at_least) == (pytest.approx(0.01), True)
-    assert threshold([]).kind(found) is ForkKind.UNEXPLAINED
+    assert threshold([]).kind(found) is ServedForkKind.UNEXPLAINED
     by_text = fork(untold("ab"), untold("a"))
     assert (by_text.character, [side.ended for side in by_text.sides]) == (1, [False, True])
 
@@ -183,7 +183,7 @@ def test_a_near_tie_with_the_end_is_seen_where_the_end_is_listed(end: str) -> No
     listed = token("b", -0.5, **{end: -0.51, "c": -4.0})
     found = fork(answer("a", listed, finish="length"), answer("a"))
     assert (found.sides[0].lead, found.at_least) == (pytest.approx(0.01), False)
-    assert threshold([]).kind(found) is ForkKind.NEAR_TIE
+    assert threshold([]).kind(found) is ServedForkKind.NEAR_TIE
 
 
 def test_an_end_token_that_one_server_lists_is_no_fork() -> None:
@@ -268,10 +268,10 @@ FAR = answer("x", token("a", -0.5, b=-1.5)), answer("x", token("b", None))
 
 def test_the_summary_counts_forks_of_both_kinds() -> None:
     summary = summarise([
-        Asked("p/1", "p", 0, (answer("a", "b"), answer("a", "b"))),
-        Asked("p/2", "p", 0, TIE),
-        Asked("p/3", "p", 1, FAR),
-        Asked("p/4", "p", 0, (untold("abc"), untold("abc"))),
+        AuditedQuestion("p/1", "p", 0, (answer("a", "b"), answer("a", "b"))),
+        AuditedQuestion("p/2", "p", 0, TIE),
+        AuditedQuestion("p/3", "p", 1, FAR),
+        AuditedQuestion("p/4", "p", 0, (untold("abc"), untold("abc"))),
     ])  # fmt: skip
     assert (summary.answers, summary.tokens, summary.characters) == (4, 2 + 1 + 2, 3)
     assert [(found.prompt, found.turn, str(found.kind)) for found in summary.forks] == [
@@ -284,9 +284,9 @@ def test_the_summary_counts_forks_of_both_kinds() -> None:
 
 
 def test_the_verdict_says_what_was_shown_and_what_was_not() -> None:
-    same = Asked("p", "p", 0, (answer("a", "b"), answer("a", "b")))
-    tie, far = Asked("t", "p", 0, TIE), Asked("f", "p", 0, FAR)
-    empty = Asked("e", "p", 0, (answer(), answer()))
+    same = AuditedQuestion("p", "p", 0, (answer("a", "b"), answer("a", "b")))
+    tie, far = AuditedQuestion("t", "p", 0, TIE), AuditedQuestion("f", "p", 0, FAR)
+    empty = AuditedQuestion("e", "p", 0, (answer(), answer()))
     assert verdict(summarise([same]), servers=2) == "The same text every time: 1 answer compared, 2 tokens, no fork."
     assert "1 of 2 answers forks only at near-ties" in verdict(summarise([same, tie]), servers=2)
     assert "1 of 3 answers forks where rounding does not" in verdict(summarise([same, tie, far]), servers=2)
@@ -295,7 +295,7 @@ def test_the_verdict_says_what_was_shown_and_what_was_not() -> None:
 
 
 def test_every_later_answer_is_compared_with_the_first() -> None:
-    asked = Asked("p", "p", 0, (answer("a"), answer("a"), answer("b"), answer("a")))
+    asked = AuditedQuestion("p", "p", 0, (answer("a"), answer("a"), answer("b"), answer("a")))
     assert [found.fork is None for found in asked.comparisons] == [True, False, True]
     assert [found.answer for found in summarise([asked]).forks] == [2]
 

@@ -12,13 +12,13 @@ from rounding import RoundingHistory, RoundingToy, with_amplitude
 
 import app.engine.runtime.load
 from app.bench.measuring.arm_names import parse_arms
-from app.bench.measuring.arms import Answer, BenchPrompt, Skipped
+from app.bench.measuring.arms import ArmAnswer, BenchPrompt, Skipped
 from app.engine.conversation.session import Session
 from app.engine.costs.provenance import file_hash, processor_name
 from app.engine.decoding import speculate
 from app.engine.decoding.verify import Verdict
 from app.engine.runtime.load import Loader, LoadPlan
-from app.verify.tokens.certify import Certification, Compared, Outcome, outcome, tallies
+from app.verify.tokens.certify import CertificateOutcome, Certification, Compared, outcome, tallies
 from app.verify.tokens.fork import ForkKind
 from drafters.base import Draft, NullDrafter
 from drafters.registry import parse_drafter
@@ -52,7 +52,7 @@ class Trial:
         specs = parse_arms(arms, 3, has_draft=True)
         self.certification = Certification(loader, time.perf_counter, specs, self.abort)
         self.conditions = self.certification.load(allow_rounding=allow_rounding)
-        self.forks: list[Answer] = []
+        self.forks: list[ArmAnswer] = []
 
     def compared(self, *samplings: object, tokens: int = 40) -> list[Compared]:
         events = self.certification.run(
@@ -69,7 +69,7 @@ def takes_every_draft_token(rows: Logits, draft: Draft, sampler: Sampler, tokens
 
 def test_on_the_toy_every_arm_is_exact_and_everything_is_counted() -> None:
     compared = Trial().compared()
-    assert outcome(compared) is Outcome.EXACT
+    assert outcome(compared) is CertificateOutcome.EXACT
     assert all(one.forks == () for one in compared)
     found = tallies(compared)
     assert [(tally.temperature, tally.arm) for tally in found] == [(t, arm) for t in (0.0, 0.8) for arm in ARMS]
@@ -98,7 +98,7 @@ def test_where_wide_passes_round_differently_every_fork_is_a_near_tie(
     assert len(forks) == len(trial.forks) > 3
     assert {fork.kind for fork in forks} == {ForkKind.NEAR_TIE}
     assert {fork.temperature for fork in forks} == {0.0, 0.8}
-    assert outcome(compared) is Outcome.ROUNDING
+    assert outcome(compared) is CertificateOutcome.ROUNDING
     assert sum(tally.near_ties for tally in tallies(compared)) == len(forks)
     assert sum(tally.bugs for tally in tallies(compared)) == 0
 
@@ -114,7 +114,7 @@ def test_a_fault_that_shows_in_the_next_turn_alone_is_a_bug(monkeypatch: pytest.
 
     monkeypatch.setattr(Session, "_rewind_to_common", leaves_a_wrong_token)
     compared = Trial(prompts=TALK).compared()
-    assert outcome(compared) is Outcome.BUG
+    assert outcome(compared) is CertificateOutcome.BUG
     assert {fork.turn for one in compared for fork in one.forks} == {1}
 
 
@@ -140,7 +140,7 @@ def test_what_earlier_answers_left_rounded_explains_a_fork(monkeypatch: pytest.M
 
 def test_on_the_toy_conversations_are_exact_too() -> None:
     compared = Trial(prompts=TALK).compared()
-    assert outcome(compared) is Outcome.EXACT
+    assert outcome(compared) is CertificateOutcome.EXACT
     assert [one.turn[0].turn for one in compared] == [0, 1, 0, 1, 0, 1] * 2
     assert all([answer.arm for answer in one.turn] == ["off", *ARMS] for one in compared)
 
@@ -161,7 +161,7 @@ def test_a_broken_rule_is_a_bug_in_the_arms_that_use_it(monkeypatch: pytest.Monk
     monkeypatch.setattr(app.engine.runtime.load, "ToyModel", toy)
     monkeypatch.setattr(speculate, "verify", takes_every_draft_token)
     compared = Trial().compared()
-    assert outcome(compared) is Outcome.BUG
+    assert outcome(compared) is CertificateOutcome.BUG
     forks = [fork for one in compared for fork in one.forks]
     assert sum(tally.bugs + tally.near_ties for tally in tallies(compared)) == len(forks)
     assert sum(tally.bugs for tally in tallies(compared)) == sum(fork.kind is ForkKind.BUG for fork in forks) > 5
@@ -178,7 +178,7 @@ def test_one_bug_outweighs_any_number_of_near_ties(monkeypatch: pytest.MonkeyPat
     compared = Trial().compared()
     (first, *others) = [one for one in compared if one.forks]
     worse = replace(first, forks=(replace(first.forks[0], kind=ForkKind.BUG), *first.forks[1:]))
-    assert outcome([worse, *others]) is Outcome.BUG
+    assert outcome([worse, *others]) is CertificateOutcome.BUG
 
 
 def test_passes_are_timed_only_for_who_decides_by_it() -> None:
@@ -191,7 +191,7 @@ def test_passes_are_timed_only_for_who_decides_by_it() -> None:
 def test_where_nothing_was_drafted_nothing_is_shown() -> None:
     compared = Trial(["off"]).compared()
     assert tallies(compared) == []
-    assert outcome(compared) is Outcome.NOTHING
+    assert outcome(compared) is CertificateOutcome.NOTHING
 
 
 def test_a_stop_is_heard_between_answers_and_inside_an_explanation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,9 +17,9 @@ from app.engine.decoding.speculate import generate
 from app.engine.decoding.verify import Rows, Verdict
 from app.engine.runtime.load import Loader, LoadPlan
 from app.verify.distribution import check as distribution_check
-from app.verify.distribution.check import CheckPlan, DistributionCheck, Progress
+from app.verify.distribution.check import CheckPlan, CheckProgress, DistributionCheck
 from app.verify.distribution.counts import DEPTH, Said
-from app.verify.distribution.findings import Findings, Found
+from app.verify.distribution.findings import DistributionFindings, Found
 from app.verify.distribution.places import PlaceFinder, ProposingModel
 from app.verify.distribution.plain_law import Path, Plain
 from app.verify.distribution.row_cache import KnownCache, RowCache
@@ -63,7 +63,9 @@ def plan(accept: Accept, samples: int, *, places: int = 1, sampling: SamplingPar
     return CheckPlan(sampling, accept, samples, places, draft_length=3, memory=MEMORY)
 
 
-def checked(proposing_model: ProposingModel, wanted: CheckPlan, target: LanguageModel | None = None) -> Findings:
+def checked(
+    proposing_model: ProposingModel, wanted: CheckPlan, target: LanguageModel | None = None
+) -> DistributionFindings:
     check = DistributionCheck(KnownCache(target or ToyModel()), proposing_model, wanted, lambda: 0.0)
     for _ in check.run(PROMPTS):
         pass
@@ -254,7 +256,7 @@ def test_a_fault_that_does_not_come_back_is_no_deviation(monkeypatch: pytest.Mon
     class Check(DistributionCheck):
         first = True
 
-        def _draw(self, number: int) -> Iterator[Progress]:
+        def _draw(self, number: int) -> Iterator[CheckProgress]:
             self.first = number == 0
             return super()._draw(number)
 

@@ -12,7 +12,7 @@ from app.engine.decoding.round import Round
 from app.engine.decoding.verify import Verdict
 from app.verify.distribution.counts import Branch, Counts, Sampled, Split, branches, kept_parts, split, weighted
 from app.verify.distribution.findings import find, suspects
-from app.verify.distribution.places import Place
+from app.verify.distribution.places import SamplingPlace
 from app.verify.distribution.plain_law import Law, Path, Plain
 from app.verify.distribution.row_cache import KnownCache
 from drafters.base import NO_DRAFT, Draft
@@ -31,12 +31,12 @@ def plain(params: SamplingParams | None = None) -> Plain:
 
 
 def sampled(said: dict[Path, int], laws: tuple[Law, ...], kept: Split | None = None) -> Sampled:
-    """Return a place at which nobody guessed, and these answers were given."""
+    """Return a place without a draft, with these answers."""
     counts = Counts()
     for path, count in said.items():
         for _ in range(count):
             counts.add((path, (Branch.PLAIN,) * len(path)), None)
-    return Sampled(Place("one", "prose", TEXT, "hen", 1.0, 2), plain(), laws, kept, counts)
+    return Sampled(SamplingPlace("one", "prose", TEXT, "hen", 1.0, 2), plain(), laws, kept, counts)
 
 
 def law(rest: float = 0.0, **probs: float) -> Law:

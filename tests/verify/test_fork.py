@@ -10,7 +10,7 @@ from fakes import StoppingModel
 from numpy.typing import NDArray
 from rounding import KeepsStaleRow, OffByOne, RoundingToy, cuts_of, passes_of, with_amplitude
 
-from app.bench.measuring.arms import Answer, Arm, Bench, BenchPrompt, Skipped
+from app.bench.measuring.arms import Arm, ArmAnswer, Bench, BenchPrompt, Skipped
 from app.engine.decoding import speculate
 from app.engine.decoding.controller import FixedLength
 from app.engine.decoding.ending import Finish
@@ -38,7 +38,7 @@ def forks_of(
     length: int = 3,
     siblings: int = 0,
     prompts: Sequence[BenchPrompt] = PROMPTS,
-) -> list[tuple[Fork, Answer, Answer]]:
+) -> list[tuple[Fork, ArmAnswer, ArmAnswer]]:
     """Compare a draft model's answers with plain ones; return each fork with the two answers."""
 
     def arms() -> list[Arm]:
@@ -116,7 +116,7 @@ RULES = {rule.__name__: rule for rule in (takes_every_draft_token, row_before, r
 SAMPLED_RULES = RULES | {rule.__name__: rule for rule in (another_seed, cold_when_drafting)}
 
 
-def check_all_are_bugs(found: list[tuple[Fork, Answer, Answer]]) -> None:
+def check_all_are_bugs(found: list[tuple[Fork, ArmAnswer, ArmAnswer]]) -> None:
     assert found
     for fork, _, drafted in found:
         assert fork.kind is ForkKind.BUG, fork

@@ -8,7 +8,7 @@ from verify_fakes import compared, findings, fork
 
 from app.bench.measuring.arms import Skipped
 from app.engine.decoding.stats import Stats
-from app.verify.tokens.findings import Findings
+from app.verify.tokens.findings import CertificateFindings
 from app.verify.tokens.fork import ForkKind
 from app.verify.tokens.record import record
 from app.verify.tokens.report import report
@@ -58,12 +58,12 @@ def test_the_table_counts_tokens_up_to_a_fork() -> None:
             "Exact: all 36 tokens of 3 answers are those of plain decoding. 3 of them drafted 36",
             "exact",
         ),
-        (findings(compared(drafted=False)), "Nothing is shown: no token was drafted", "nothing"),
+        (findings(compared(drafted=False)), "Nothing was checked, as no token was drafted", "nothing"),
         (findings(compared(fork())), "No bug: 1 of 3 answers diverge from plain decoding.", "rounding"),
         (findings(compared(fork(), BUG)), "BUG: 1 of 3 answers diverge from plain decoding where", "bug"),
     ],
 )
-def test_the_last_line_is_a_verdict_in_plain_words(found: Findings, said: str, outcome: str) -> None:
+def test_the_last_line_is_a_verdict_in_plain_words(found: CertificateFindings, said: str, outcome: str) -> None:
     last = report(found).split("\n\n")[-1]
     assert words(last).startswith(said)
     assert (record(found)["outcome"], record(found)["verdict"]) == (outcome, found.verdict())
@@ -74,7 +74,7 @@ def test_an_arm_that_drafted_nothing_is_not_said_to_be_exact() -> None:
     turn = tuple(replace(one, stats=Stats().snapshot()) if one.arm == "auto" else one for one in found.compared[0].turn)
     found.compared = [replace(found.compared[0], turn=turn)]
     assert "2 of them drafted 24 tokens" in found.verdict()
-    assert found.verdict().endswith("Nothing was drafted by auto at temperature 0: of that nothing is shown.")
+    assert found.verdict().endswith("Nothing was drafted by auto at temperature 0, so these are not checked.")
     assert "nothing is shown" not in findings(compared()).verdict()
 
 
@@ -127,5 +127,5 @@ def test_the_record_is_json_and_carries_every_figure() -> None:
 def test_a_broken_off_comparison_says_so() -> None:
     found = findings(compared())
     found.interrupted = True
-    assert "every arm had answered until then" in words(report(found))
+    assert "only the prompts that every arm had answered" in words(report(found))
     assert record(found)["interrupted"] is True

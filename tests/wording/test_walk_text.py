@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.engine.conversation.messages import Walked
 from app.engine.decoding.verify import Verdict
-from app.engine.trace.trace import Candidate, Fate, Kind, Residual, Share, Step, Toss, Walk, Word
+from app.engine.trace.trace import Candidate, Fate, LastTokenKind, Residual, ResidualShare, Step, Toss, Walk, Word
 from app.shell.columns import columns
 from app.wording.walk_record import walk_record
 from app.wording.walk_text import walk_text
@@ -40,7 +40,7 @@ COUPLED = Walk(
     residuals=(),
     candidates=(Candidate(word(" +"), 0.9, 0.25, 0.145), Candidate(word(" *"), 0.0312, 1.5, -1.967)),
     next=word(" +"),
-    kind=Kind.REPLACEMENT,
+    kind=LastTokenKind.REPLACEMENT,
     emitted=(word(" a"), word(" +")),
     verdict=Verdict(1, 7, is_bonus=False),
 )
@@ -52,7 +52,11 @@ DRAWN = replace(
         proposal(1, " *", Fate.REJECTED, draft_prob=0.4, target_prob=0.04, toss=Toss(0.1, 0.62, came_up=False)),
         proposal(2, "\n", Fate.PASSED_OVER, draft_prob=0.25),
     ),
-    residuals=(Residual(False, 1.0, (Share(word(" +"), 0.9, 0.5, 0.4, 0.8), Share(word(" *"), 0.04, 0.4, 0.0, 0.0))),),
+    residuals=(
+        Residual(
+            False, 1.0, (ResidualShare(word(" +"), 0.9, 0.5, 0.4, 0.8), ResidualShare(word(" *"), 0.04, 0.4, 0.0, 0.0))
+        ),
+    ),
 )
 
 
@@ -114,7 +118,7 @@ def test_a_round_of_the_residual_rule() -> None:
 
 def test_where_nothing_was_rejected_the_last_test_is_the_example() -> None:
     steps = (DRAWN.steps[0], replace(DRAWN.steps[0], place=1, target_prob=0.6, toss=Toss(1.0, 0.2, came_up=True)))
-    whole = replace(DRAWN, steps=steps, residuals=(), kind=Kind.BONUS, verdict=Verdict(2, 7, is_bonus=True))
+    whole = replace(DRAWN, steps=steps, residuals=(), kind=LastTokenKind.BONUS, verdict=Verdict(2, 7, is_bonus=True))
     text = flowing(whole)
     worked = (
         "Draft token 2: acceptance probability = target / draft = 0.600 / 0.300, which is 1 or more, "
@@ -185,7 +189,7 @@ def test_an_accepted_sibling() -> None:
         COUPLED,
         steps=(*COUPLED.steps[:2], second, COUPLED.steps[2]),
         next=word(" b"),
-        kind=Kind.SIBLING_BONUS,
+        kind=LastTokenKind.SIBLING_BONUS,
         emitted=(word(" a"), word(" +"), word(" b")),
         verdict=Verdict(1, 7, is_bonus=True, sibling=8),
     )
@@ -202,7 +206,7 @@ def test_a_rejected_sibling_leaves_a_second_residual() -> None:
     second = proposal(
         1, " -", Fate.REJECTED, is_sibling=True, draft_prob=0.4, target_prob=0.1, drafter_confidence=None, toss=toss
     )
-    again = Residual(True, 1.0, (Share(word(" +"), 0.8, 0.1, 0.7, 1.0),))
+    again = Residual(True, 1.0, (ResidualShare(word(" +"), 0.8, 0.1, 0.7, 1.0),))
     walk = replace(DRAWN, steps=(*DRAWN.steps[:2], second), residuals=(*DRAWN.residuals, again))
     text = flowing(walk)
     worked = (
@@ -249,7 +253,7 @@ def test_an_answer_that_ended_within_the_round_says_so() -> None:
 
 def test_a_round_without_a_draft_has_its_token_alone() -> None:
     plain = replace(
-        COUPLED, steps=(), kind=Kind.PLAIN, emitted=COUPLED.emitted[1:], verdict=Verdict(0, 7, is_bonus=False)
+        COUPLED, steps=(), kind=LastTokenKind.PLAIN, emitted=COUPLED.emitted[1:], verdict=Verdict(0, 7, is_bonus=False)
     )
     assert lines(plain)[3:5] == ["", "  The target's token: \" +\", drawn from the target's distribution"]
 

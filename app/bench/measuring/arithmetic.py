@@ -1,4 +1,4 @@
-"""The arithmetic of a benchmark: quantiles, means of ratios, their bootstrap interval, the oracle. Pure."""
+"""Arithmetic of a benchmark: quantiles, means of ratios, bootstrap intervals, the oracle. Pure functions."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -9,11 +9,11 @@ from app.bench.measuring.goodness_of_fit import student_width
 
 RESAMPLES = 2000
 _NORMAL = 1.96
-"""Standard errors of either side that hold 95 % of the normal distribution."""
+"""Standard errors on each side of the mean that cover 95 % of the normal distribution."""
 _SEED = 20
-"""Of the resampling: the same records give the same interval."""
+"""Seed of the resampling: equal records give equal intervals."""
 _WINDOW = 8
-"""Tokens that a gap is averaged over: those of a round arrive at once, and a reader does not see tokens one by one."""
+"""Tokens over which a gap is averaged: the tokens of a round arrive at once."""
 
 
 def geometric_mean(ratios: Iterable[float]) -> float | None:
@@ -28,11 +28,11 @@ def quantile(values: Sequence[float], share: float) -> float | None:
 
 
 def interval(groups: Sequence[Sequence[float]], resamples: int = RESAMPLES) -> tuple[float, float] | None:
-    """Return the 95 % bootstrap interval of the geometric mean over groups of their geometric means.
+    """Return the 95 % bootstrap interval of the geometric mean, over groups, of their geometric means.
 
-    Each resample draws, with replacement, as many ratios from each group as it has. Of few values that interval is too
-    narrow: resamples spread less than the values do, and no quantile of theirs is Student's (Hesterberg 2015). So it is
-    stretched by both factors. None where a group has fewer than two: what never varies has no interval.
+    Each resample draws, with replacement, as many ratios from each group as it has. For few values that interval is too
+    narrow: resamples spread less than the values, and their quantiles are not Student's (Hesterberg 2015). So it is
+    stretched by both factors. None where a group has fewer than two ratios.
     """
     if not groups or any(len(group) < 2 for group in groups):
         return None
@@ -48,17 +48,17 @@ def interval(groups: Sequence[Sequence[float]], resamples: int = RESAMPLES) -> t
 
 
 def _stretch(groups: Sequence[Sequence[float]]) -> float:
-    """Return how much too narrow a percentile interval is: 1 for many values, 1.2 for twelve, 1.9 for four."""
+    """Return the factor by which a percentile interval is too narrow: 1 for many, 1.2 for twelve, 1.9 for four."""
     values = sum(len(group) for group in groups)
     freedom = values - len(groups)
     return student_width(freedom) / _NORMAL * math.sqrt(values / freedom)
 
 
 def gaps(rounds: Sequence[tuple[float, int]], window: int = _WINDOW) -> list[float]:
-    """Return the seconds a token, averaged over every `window` consecutive tokens of an answer.
+    """Return the seconds for each token, averaged over every `window` consecutive tokens of an answer.
 
-    `rounds` are seconds and tokens of each round. The first round is left out: its wait is the time to first token. An
-    answer shorter than the window gives one average over all of it, or none.
+    `rounds` are seconds and tokens of each round. The first round is left out: its time counts as time to first token.
+    An answer shorter than the window gives one average over all of it, or none.
     """
     ends = np.cumsum([seconds for seconds, _ in rounds[1:]])
     arrivals = [0.0]
@@ -71,10 +71,10 @@ def gaps(rounds: Sequence[tuple[float, int]], window: int = _WINDOW) -> list[flo
 
 
 def oracle_speed_up(tokens: int, widest: int, cost: Callable[[int], float]) -> float:
-    """Return how much faster than plain an answer could come from a drafter that knows it and guesses in no time.
+    """Return the speed-up over plain decoding of an oracle: a drafter that knows the answer and takes no time.
 
-    `cost(w)` is the time of a pass over w tokens, which emits w of them; the cheapest sum of passes of at most
-    `widest` tokens that makes `tokens` is found exactly (dynamic programme), since the curve is jagged.
+    `cost(w)` is the time of a pass over w tokens, which emits all of them. The cheapest sum of passes of at most
+    `widest` tokens for `tokens` tokens is found exactly (dynamic programme), since the curve is jagged.
     """
     measured_costs = [cost(width) for width in range(1, min(widest, tokens) + 1)]
     best = [0.0]

@@ -1,4 +1,4 @@
-"""Arms by name: "off", "auto", "lookup:3", "model:7". Names become specs at once, arms when the models are there."""
+"""Names of arms, such as "off", "auto", "lookup:3", "model:7"; parsed at once, made into arms after the load."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _MODEL = "model"
 
 @dataclass(frozen=True, slots=True)
 class ArmSpec:
-    """An arm asked for by name."""
+    """Arm requested by name."""
 
     kind: str
     """"off", "auto", "model" or a name of `FREE_DRAFTERS`."""
@@ -39,11 +39,11 @@ class ArmSpec:
 
 @dataclass(frozen=True, slots=True)
 class ArmKit:
-    """What arms are made of."""
+    """Models and costs from which arms are made."""
 
     target: LanguageModel
     curve: VerifyCurve | None
-    """T(w) as measured at the start; None: not measured, and the arm auto guesses nothing."""
+    """T(w) as measured at the start; None: not measured, so the arm auto drafts nothing."""
     longest: int
     """Most tokens that any arm may draft in a round."""
     lend_draft: Callable[[], LentModel] | None = None
@@ -51,12 +51,12 @@ class ArmKit:
     draft_curve: VerifyCurve | None = None
     """Cost of the draft model's passes; None without one."""
     agreed: float | None = None
-    """How often the draft model was seen to agree with the target before the first answer; None: nobody looked."""
+    """Agreement of draft model and target, 0 to 1, measured before the first answer; None: not measured."""
     exact_branches: bool = False
-    """Whether second guesses beside a draft may be checked: as exactly as the draft, or rounded as all is."""
+    """Whether siblings may be verified: as exactly as the draft, or with rounding allowed."""
 
     def length(self, wanted: int) -> int:
-        """Return the draft length within what every arm keeps to."""
+        """Return the wanted draft length, at most `longest`."""
         return min(wanted, self.longest)
 
 
@@ -71,7 +71,7 @@ def parse_arms(names: Sequence[str], draft_max: int, *, has_draft: bool) -> list
 
 
 def make_arms(specs: Sequence[ArmSpec], kit: ArmKit) -> list[Arm]:
-    """Make new arms, which remember nothing; raises PairError for one that can't draft for this target."""
+    """Make new arms, with nothing learnt; raises PairError for an arm that can't draft for this target."""
     arms: list[Arm] = []
     try:
         arms.extend(_make(spec, kit) for spec in specs)
@@ -83,10 +83,10 @@ def make_arms(specs: Sequence[ArmSpec], kit: ArmKit) -> list[Arm]:
 
 
 def auto_arm(kit: ArmKit) -> Arm:
-    """Return the arm that `--draft auto` is: the suffix index, a draft model where there is one, and the controller."""
+    """Return the arm of `--draft auto`: suffix index, draft model if there is one, and adaptive controller."""
     if kit.curve is None:
         return Arm("auto", NullDrafter(), FixedLength(0))
-    # Curves of its own: it learns from its rounds, and another temperature begins with what was measured.
+    # Curves of its own: they learn from its rounds, and each temperature starts from the measured ones.
     curve = VerifyCurve(kit.curve.measured)
     free, order = free_drafters(DrafterSpec(AUTO), kit.target.vocab.is_end), text_order(kit.target.vocab)
     if kit.lend_draft is None or kit.draft_curve is None:

@@ -1,9 +1,9 @@
-"""Runs arms against plain decoding: the same prompts, side by side, over one target.
+"""Comparison of arms with plain decoding on equal prompts, over one target.
 
-An arm is a drafter with a controller. All arms answer a turn before the next turn is asked, and all of them from the
-same place: the target's cache holds the prompt up to its last token, read once, by whichever arm comes first. The
-conversation then goes on with the plain answer, so the next prompt is the same for all too. The order of the arms is
-turned round on every second prompt (ABBA), so that a machine that gets slower treats them alike.
+An arm is a drafter with a controller. All arms answer a turn before the next one, from one state: the target's cache
+holds the prompt up to its last token, read once by the first arm. The conversation then goes on with the plain answer,
+so the next prompt is equal for all too. The order of the arms is reversed on every second prompt (ABBA), so that a
+machine that gets slower affects them alike.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,23 +29,23 @@ from models.text.fim import fim_prompt
 from models.text.prompts import Message
 
 PLAIN = "off"
-"""Name of the arm that decodes without drafting, which the others are compared with."""
+"""Name of the arm without drafting, with which the others are compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One way to answer."""
+    """Drafter with a controller, under a name."""
 
     name: str
     drafter: Drafter
     controller: Controller
     ready: Callable[[], None] = lambda: None
-    """Called before each answer, outside of its time: takes back what arms share."""
+    """Called before each answer, outside of its time: takes back shared resources."""
 
 
 @dataclass(frozen=True, slots=True)
 class BenchPrompt:
-    """One line of a prompt file."""
+    """Prompt from one line of a prompt file."""
 
     id: str
     class_name: str
@@ -54,17 +54,17 @@ class BenchPrompt:
     prefix: str = ""
     suffix: str = ""
     grammar: Grammar | None = None
-    """What the answers have to look like; None: as they like."""
+    """Required form of the answers; None: any."""
 
     @property
     def opening(self) -> tuple[tuple[str, ...], str, str]:
-        """What is asked first: who was asked this before knows the answer, whatever the later turns are."""
+        """Return the first question, which must be unique: a drafter with memory would know the answer."""
         return self.turns[:1], self.prefix, self.suffix
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What one arm answered to one turn, and when."""
+class ArmAnswer:
+    """Answer of one arm to one turn, with its times in seconds."""
 
     arm: str
     prompt: str
@@ -78,28 +78,28 @@ class Answer:
     text: str
     finish: Finish
     reading_seconds: float
-    """Time to read the turn's prompt: read once, so the same number for every arm."""
+    """Time to read the turn's prompt: read once, so equal for every arm."""
     rounds: tuple[tuple[float, int], ...]
-    """Seconds and emitted tokens of each round, as the consumer sees them; the first has the drafter's start in it."""
+    """Seconds and emitted tokens of each round, as its consumer sees them; the first includes the drafter's start."""
     drafting: tuple[float, ...]
-    """Seconds of each round that were the drafter's."""
+    """Seconds of the drafter in each round."""
     stats: Snapshot
     asked: tuple[int, ...]
     """Tokens of the prompt."""
     widths: tuple[int, ...]
     """Tokens of each round's pass over the target."""
     trees: tuple[bool, ...]
-    """Whether siblings were among them."""
+    """Whether the pass had siblings, for each round."""
     fork: int | None = None
-    """First place where the tokens differ from the plain answer's; None: nowhere."""
+    """First place where the tokens differ from the plain answer's; None: they are equal."""
     grammar: Grammar | None = None
-    """What it had to look like."""
+    """Required form."""
     preface: Preface = NO_PREFACE
-    """What could come before that."""
+    """Text allowed before the form."""
 
     @property
     def seconds(self) -> float:
-        """Time from the prompt's being read to the last token."""
+        """Time from the end of reading the prompt to the last token."""
         return sum(seconds for seconds, _ in self.rounds)
 
     @property
@@ -110,21 +110,21 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A prompt, or the rest of its turns, that this model can't be asked."""
+    """Prompt, or the rest of its turns, that does not suit this model."""
 
     prompt: str
     class_name: str
     reason: str
 
 
-Turn = tuple[Answer, ...]
-"""The answers of all arms to one turn, the plain one first."""
+Turn = tuple[ArmAnswer, ...]
+"""Answers of all arms to one turn, the plain one first."""
 OnAnswer = Callable[[BenchPrompt, str], None]
-"""Told before each answer: the prompt and the name of the arm."""
+"""Receives the prompt and the name of the arm before each answer."""
 
 
 class Bench:
-    """Asks every arm the same questions. The target is the caller's, and so is closing it."""
+    """Benchmark of arms on equal questions. The caller owns and closes the target."""
 
     def __init__(
         self,
@@ -138,8 +138,8 @@ class Bench:
     ) -> None:
         """Take the target, the most tokens of an answer, and how drafts are judged.
 
-        With `apart` each arm holds a conversation by itself, so that its later turns go on from what its own passes
-        left in the cache: as in a chat. Otherwise all arms answer a turn before the next, which compares speeds better.
+        With `apart` each arm has its own conversation, whose later turns use the cache left by its own passes, as in a
+        chat. Otherwise all arms answer a turn before the next, which compares speeds better.
         """
         self._target = target
         self._clock = clock
@@ -153,13 +153,13 @@ class Bench:
     def run(
         self, prompts: Sequence[BenchPrompt], make_arms: Callable[[], Sequence[Arm]], sampling: SamplingParams
     ) -> Iterator[Turn | Skipped]:
-        """Yield each turn when all arms have answered it; one that is broken off is not yielded.
+        """Yield each turn when all arms have answered it; an unfinished turn is not yielded.
 
-        The arms are new ones, the first of them must be plain, and they are closed in the end. Raises ValueError for
-        a prompt that begins as another does: an arm that remembers would know the answer.
+        The arms must be new, the first of them plain; they are closed at the end. Raises ValueError for a prompt that
+        repeats the first question of another: an arm with memory would know the answer.
         """
         arms = make_arms()
-        # What the last temperature left would spare this one reading its first prompt.
+        # The cache of the last temperature would save reading the first prompt of this one.
         self._target.rewind(0)
         asked: set[tuple[tuple[str, ...], str, str]] = set()
         try:
@@ -170,7 +170,7 @@ class Bench:
                     raise ValueError(f"prompt {prompt.id} was asked before")
                 asked.add(prompt.opening)
                 order = arms if number % 2 == 0 else arms[::-1]
-                # Another seed for each prompt: the same noise would make all answers begin alike.
+                # Each prompt has its own seed: equal noise would make all answers begin alike.
                 hold = self._conversation_apart if self._apart else self._conversation
                 yield from hold(prompt, order, replace(sampling, seed=sampling.seed + number))
         finally:
@@ -180,7 +180,7 @@ class Bench:
     def _conversation_apart(
         self, prompt: BenchPrompt, order: Sequence[Arm], sampling: SamplingParams
     ) -> Iterator[Turn | Skipped]:
-        """Let each arm hold the whole conversation; a turn has the arms that were asked the same as plain decoding."""
+        """Run the whole conversation for each arm; a turn has the arms whose prompt equals plain decoding's."""
         held = [list(self._conversation(prompt, [arm], sampling)) for arm in order]
         plain, *others = held if order[0].name == PLAIN else held[::-1]
         for number, turn in enumerate(plain):
@@ -210,7 +210,7 @@ class Bench:
         try:
             tokens = self._transcript.prompt(turns) if prompt.turns else self._infill(prompt)
         except LocalspecError as error:
-            # A template may refuse one conversation; the others are worth asking.
+            # A template may refuse one conversation and accept the others.
             return Skipped(prompt.id, prompt.class_name, error.title.rstrip("."))
         if tokens is None:
             return Skipped(prompt.id, prompt.class_name, "the model has no fill-in-the-middle tokens")
@@ -224,7 +224,7 @@ class Bench:
     def _turn(
         self, prompt: BenchPrompt, number: int, tokens: list[int], order: Sequence[Arm], sampling: SamplingParams
     ) -> Turn:
-        """Return every arm's answer, plain first, with what is known only when all are there."""
+        """Return every arm's answer, plain first, with forks and the common prompt time."""
         answers = []
         for arm in order:
             self._on_answer(prompt, arm.name)
@@ -233,7 +233,7 @@ class Bench:
 
     def _answer(
         self, prompt: BenchPrompt, number: int, tokens: list[int], arm: Arm, sampling: SamplingParams
-    ) -> Answer:
+    ) -> ArmAnswer:
         arm.ready()
         session = self._session
         session.drafter = arm.drafter
@@ -252,8 +252,8 @@ class Bench:
         arrivals[0] += session.stats.prompt_seconds
         ending.text.finish()
         finish = rounds[-1].finish
-        assert finish is not None, "an answer ends by itself, by its budget, or is broken off by an error"
-        return Answer(
+        assert finish is not None, "an answer ends by itself, by its limit, or by an error"
+        return ArmAnswer(
             arm=arm.name,
             prompt=prompt.id,
             class_name=prompt.class_name,
@@ -282,9 +282,9 @@ def _answers(event: Turn | Skipped) -> Turn:
     return () if isinstance(event, Skipped) else event
 
 
-def _compared(answers: Sequence[Answer]) -> Turn:
-    """Return the answers to one prompt, plain first, with what is known only when all are there."""
-    # Who found the prompt in the cache read nothing; without rewinding each arm has to read it.
+def _compared(answers: Sequence[ArmAnswer]) -> Turn:
+    """Return the answers to one prompt, plain first, with forks and the common prompt time."""
+    # An arm that found the prompt in the cache read nothing; without rewinding each arm has to read it.
     read = [one.stats.prompt_seconds for one in answers if one.stats.reused_tokens < len(one.asked) - 1]
     reading = median(read) if read else 0.0
     plain = answers[0].tokens
@@ -292,6 +292,6 @@ def _compared(answers: Sequence[Answer]) -> Turn:
 
 
 def first_fork(plain: Sequence[int], other: Sequence[int]) -> int | None:
-    """Return the first place where two answers differ, in tokens or in length; None for equal ones."""
+    """Return the first place where two answers differ, in tokens or in length; None for equal answers."""
     same = common_prefix(plain, other)
     return None if same == len(plain) == len(other) else same

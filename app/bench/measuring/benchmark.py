@@ -1,4 +1,4 @@
-"""One whole benchmark: models are loaded, the curve is measured, and every arm is run at every temperature."""
+"""Run of a whole benchmark: loads models, measures the pass costs, and runs every arm at every temperature."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,8 +21,8 @@ _DEPTH = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
-    """Under which a benchmark ran."""
+class BenchConditions:
+    """Conditions of a benchmark run."""
 
     model: str
     description: str
@@ -30,15 +30,15 @@ class Conditions:
     """Name of the draft model; None without one."""
     context_size: int
     exact_draft: int
-    """Longest draft whose pass is bit for bit what one token at a time would give here; 0: none is."""
+    """Longest draft whose pass equals one-token passes to the last bit on this machine; 0: none."""
     longest: int
     """Most tokens that any arm could draft in a round."""
     oracle: Oracle | None
-    """Cost of passes; None for a memory that can't go back."""
+    """Costs of passes; None for a memory that can't rewind."""
 
 
 class BenchRun:
-    """Models and what was measured on them. Belongs to one thread, except for what it is told by an abort flag."""
+    """Models of a benchmark and their measured costs. Belongs to one thread, except for the abort flag."""
 
     def __init__(self, loader: Loader, clock: Clock, arms: Sequence[ArmSpec]) -> None:
         self._loader = loader
@@ -49,7 +49,7 @@ class BenchRun:
 
     @property
     def target(self) -> LanguageModel:
-        """The loaded target; whoever uses it between two turns leaves its cache empty."""
+        """The loaded target; a caller that uses it between two turns must leave its cache empty."""
         assert self._target is not None, "load comes first"
         return self._target
 
@@ -58,10 +58,10 @@ class BenchRun:
         """The loaded draft model; None without one."""
         return self._lender.model if self._lender else None
 
-    def load(self, *, allow_rounding: bool, with_costs: bool = True) -> Conditions:
-        """Load the models, measure what a pass costs, and see that every arm can be made; raises LocalspecError.
+    def load(self, *, allow_rounding: bool, with_costs: bool = True) -> BenchConditions:
+        """Load the models, measure the pass costs, and check that every arm can be made; raises LocalspecError.
 
-        Without costs the arm auto guesses nothing.
+        Without costs the arm auto drafts nothing.
         """
         target = self._target = self._loader.target()
         if draft := self._loader.plan.drafter.model:
@@ -73,7 +73,7 @@ class BenchRun:
         kit = self._kit = replace(self._make_kit(target, longest, with_costs=with_costs), exact_branches=exact_branches)
         for arm in self._arms():
             arm.drafter.close()
-        return Conditions(
+        return BenchConditions(
             model=target.name,
             description=target.description,
             draft=self._lender.model.name if self._lender else None,
@@ -104,7 +104,7 @@ class BenchRun:
     ) -> Iterator[Turn | Skipped]:
         """Yield every turn that all arms have answered; raises Cancelled when the abort flag goes up.
 
-        With `apart` each arm holds its conversations by itself, see `Bench`.
+        With `apart` each arm has its own conversations, see `Bench`.
         """
         bench = Bench(self.target, self._clock, max_tokens, on_answer, accept, apart=apart)
         for sampling in samplings:
@@ -122,7 +122,7 @@ class BenchRun:
 
 
 def measure_curve(target: LanguageModel, clock: Clock) -> VerifyCurve | None:
-    """Measure T(w) some way into a text, and empty the cache; None for a memory that can't take back every pass."""
+    """Measure T(w) some way into a text, and empty the cache; None for a memory that can't rewind."""
     if target.rewind_support.limit is not None:
         return None
     text = target.vocab.tokenize("The quick brown fox jumps over the lazy dog. ", special=False)

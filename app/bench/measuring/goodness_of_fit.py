@@ -1,4 +1,4 @@
-"""Do counts fit the chances they should come from? Tests and bounds, as arithmetic: no model, no tokens.
+"""Goodness of fit of counts to probabilities: tests and bounds as arithmetic, without models and tokens.
 
     cells       counts of outcomes beside their chances; rare outcomes share one cell
     chi-square  sum of (observed - expected)^2 / expected
@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 LEAST = 5
 """Expected counts below this share a cell: the chi-square distribution is no good there."""
 CONFIDENCE = 0.99
-"""Of all bounds."""
+"""Confidence of all bounds."""
 _SUSPICIOUS = 0.01
-"""Tails below this are looked at by Monte Carlo."""
+"""p-values below this are computed again by Monte Carlo."""
 _AT_ONCE = 1 << 22
-"""Counts that are drawn at once: each takes 24 bytes, and there can be 50,000 cells."""
+"""Counts drawn at once: each takes 24 bytes, and there can be 50,000 cells."""
 _STEPS = 100_000
 _TINY = 1e-300
 _PRECISION = 1e-15
@@ -33,7 +33,7 @@ _Outcome = TypeVar("_Outcome", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Counts of outcomes, and the chances that they should have; together they cover all that can happen."""
+    """Counts of outcomes and their expected probabilities, which cover every outcome."""
 
     observed: NDArray[np.int64]
     """Shape (n,), n at least 2."""
@@ -47,27 +47,27 @@ class Cells:
 
     @property
     def expected(self) -> NDArray[np.float64]:
-        """What the counts should be on average."""
+        """Return the expected counts."""
         return self.probs * self.samples
 
 
 @dataclass(frozen=True, slots=True)
 class Goodness:
-    """How well counts fit, by two statistics."""
+    """Goodness of fit by two statistics."""
 
     samples: int
     cells: int
     chi_square: float
     chi_square_p: float
-    """Chance of so large a value, or a larger one, where the chances are what they should be."""
+    """Probability of such a value, or a larger one, if the counts follow the expected probabilities."""
     g: float
     g_p: float
 
 
 def pooled(counts: Mapping[_Outcome, int], probs: Mapping[_Outcome, float]) -> Cells | None:
-    """Return the cells of these counts; what is expected less than five times, or has no chance listed, shares one.
+    """Return the cells of these counts; outcomes expected less than five times, or not listed, share one cell.
 
-    Which cells there are depends on the chances and the number of samples alone. None where there are fewer than two.
+    The choice of cells depends on the probabilities and the number of samples alone. None for fewer than two cells.
     """
     samples = sum(counts.values())
     chosen = [outcome for outcome, prob in probs.items() if prob * samples >= LEAST]
@@ -86,9 +86,9 @@ def pooled(counts: Mapping[_Outcome, int], probs: Mapping[_Outcome, float]) -> C
 
 
 def goodness(groups: Sequence[Cells], draws: int, seed: int) -> Goodness | None:
-    """Return how well several groups of counts fit, taken together; None where there is nothing to compare.
+    """Return the goodness of fit of several groups of counts together; None without any cells.
 
-    `draws` is the number of Monte-Carlo draws for a value that looks suspicious: no such p is below 1 / (draws + 1).
+    `draws` is the number of Monte-Carlo draws for a suspicious value: no such p is below 1 / (draws + 1).
     """
     if not groups:
         return None
@@ -118,15 +118,15 @@ def _monte_carlo(groups: Sequence[Cells], values: Sequence[float], draws: int, s
         for start in range(0, draws, rows):
             counts = random.multinomial(cells.samples, cells.probs, size=min(rows, draws - start))
             drawn[:, start : start + rows] += (_chi_square(counts, cells.expected), _g(counts, cells.expected))
-    # The same counts, summed in another order, must count as equal.
+    # Equal counts summed in another order may differ by rounding, and must still count as equal.
     reached = (drawn >= np.array(values)[:, np.newaxis] * (1 - 1e-12)).sum(axis=1)
     return [(int(count) + 1) / (draws + 1) for count in reached]
 
 
 def holm(p_values: Mapping[_Outcome, float], level: float) -> list[_Outcome]:
-    """Return whose p-values are too small for chance, smallest first (Holm 1979).
+    """Return the outcomes whose p-values are significant, smallest first (Holm 1979).
 
-    Where all is as it should be, any is returned with a chance of `level` at most, however they hang together.
+    If every hypothesis holds, the probability that any is returned is `level` at most, whatever their dependence.
     """
     ordered = sorted(p_values, key=lambda name: p_values[name])
     for place, name in enumerate(ordered):
@@ -147,7 +147,7 @@ def distance(counts: Mapping[_Outcome, int], probs: Mapping[_Outcome, float], re
 
 
 def distance_bound(measured: float, samples: int) -> float:
-    """Return what the distance of q from p is at most, with 99 % confidence.
+    """Return the upper bound, with 99 % confidence, of the distance of q from p.
 
     `measured` is the distance from p of the shares s of independent samples of q. These may come from several q, each
     compared with its own p; then it is the average, weighted by the samples of each.
@@ -158,15 +158,15 @@ def distance_bound(measured: float, samples: int) -> float:
 
 
 def chance_bound(hits: int, trials: int) -> float:
-    """Return what a chance is at most, with 99 % confidence, that came true so often (Clopper and Pearson 1934).
+    """Return the upper bound, with 99 % confidence, of a probability after `hits` hits (Clopper and Pearson 1934).
 
-    It may be another one in each trial: the bound holds for their average (Hoeffding 1956).
+    The probability may vary between trials: the bound holds for the average (Hoeffding 1956).
     """
     return 1.0 if hits == trials else _root(lambda chance: binomial_tail(hits + 1, trials, chance) - CONFIDENCE)
 
 
 def chance_interval(hits: int, trials: int) -> tuple[float, float]:
-    """Return the 99 % interval of Clopper and Pearson for a chance that came true so often."""
+    """Return the 99 % interval of Clopper and Pearson for a probability after `hits` hits in `trials` trials."""
     beyond = (1 - CONFIDENCE) / 2
     low = 0.0 if hits == 0 else _root(lambda chance: binomial_tail(hits, trials, chance) - beyond)
     high = 1.0 if hits == trials else _root(lambda chance: binomial_tail(hits + 1, trials, chance) - (1 - beyond))
@@ -174,7 +174,7 @@ def chance_interval(hits: int, trials: int) -> tuple[float, float]:
 
 
 def binomial_p(hits: int, trials: int, chance: float) -> float:
-    """Return how surprising so many hits are: twice the smaller tail, at most 1."""
+    """Return the two-sided p-value of so many hits: twice the smaller tail, at most 1."""
     chance = min(1.0, max(0.0, chance))
     at_least = binomial_tail(hits, trials, chance)
     at_most = binomial_tail(trials - hits, trials, 1 - chance)
@@ -182,14 +182,14 @@ def binomial_p(hits: int, trials: int, chance: float) -> float:
 
 
 def binomial_tail(hits: int, trials: int, chance: float) -> float:
-    """Return the chance of at least so many hits."""
+    """Return the probability of at least `hits` hits."""
     if hits <= 0:
         return 1.0
     return 0.0 if hits > trials else beta_share(chance, hits, trials - hits + 1)
 
 
 def student_width(freedom: int) -> float:
-    """Return how many standard errors of either side hold 95 % of Student's t distribution."""
+    """Return the standard errors on each side of the mean that cover 95 % of Student's t distribution."""
     share = _root(lambda x: beta_share(x, freedom / 2, 0.5) - 0.05)
     return math.sqrt(freedom * (1 - share) / share)
 
@@ -203,7 +203,7 @@ def _root(rising: Callable[[float], float]) -> float:
 
 
 def chi_square_tail(value: float, freedom: int) -> float:
-    """Return the chance that the chi-square distribution gives a value as large."""
+    """Return the probability that the chi-square distribution exceeds a value."""
     return gamma_tail(freedom / 2, value / 2)
 
 

@@ -1,7 +1,7 @@
-"""From answers to results: what each arm did with each class of prompts, and whether it should be used there.
+"""Results of a benchmark: figures of each arm for each class of prompts, with a verdict.
 
-Speeds are over all the time after the prompt was read, the drafter's start and the first round included. A speed-up is
-the ratio of two speeds on one prompt, all its turns together; a class has the geometric mean over its prompts.
+Speeds are over the time after the prompt was read, the drafter's start and the first round included. A speed-up is the
+ratio of two speeds on one prompt, all its turns together; a class has the geometric mean over its prompts.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from app.bench.measuring.arithmetic import gaps, geometric_mean, interval, oracle_speed_up, quantile
-from app.bench.measuring.arms import PLAIN, Answer
+from app.bench.measuring.arms import PLAIN, ArmAnswer
 from app.bench.measuring.steady import Steady, steady, steady_speed_ups
 from app.engine.costs.pass_cost import VerifyCurve
 from app.engine.decoding.stats import ratio
 
 LEAST_SPEED_UP = 0.95
-"""Throughput, as a share of plain, that an arm may not fall below."""
+"""Least speed of an arm, as a share of plain decoding's."""
 _A_MILLISECOND = 0.000995
 """Seconds below which three digits would be wider than a column."""
 _A_SECOND = 0.9995
@@ -23,17 +23,17 @@ _A_SECOND = 0.9995
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether to use an arm for a class of prompts."""
+class ArmVerdict:
+    """Verdict whether to use an arm for a class of prompts."""
 
     promote: bool
     reasons: tuple[str, ...]
-    """What speaks for it, or everything that speaks against it."""
+    """Reasons for it, or all reasons against it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One arm on one class of prompts at one temperature. Rates are None where they have no meaning."""
+    """Figures of one arm on one class of prompts at one temperature. Rates are None where they have no meaning."""
 
     class_name: str
     arm: str
@@ -43,15 +43,15 @@ class Result:
     tokens: int
     tokens_per_second: float | None
     speed_up: float | None
-    """Against plain decoding, geometric mean over the prompts."""
+    """Over plain decoding, geometric mean over the prompts."""
     interval: tuple[float, float] | None
-    """Of the speed-up: 95 %, prompts resampled."""
+    """95 % interval of the speed-up, prompts resampled."""
     worst: tuple[str, float] | None
     """Id of the prompt with the smallest speed-up, and that speed-up."""
     steady: Steady | None
-    """The speed-up with the machine's noise taken out; None for plain decoding, or where no curve was measured."""
+    """Speed-up at usual pass costs, without the machine's noise; None for plain decoding, or without measured costs."""
     gap_p50: float | None
-    """Median seconds a token, averaged over 8 consecutive tokens."""
+    """Median seconds for each token, averaged over 8 consecutive tokens."""
     gap_p95: float | None
     round_p95: float | None
     """Seconds between arrivals: a round's tokens arrive at once."""
@@ -62,46 +62,46 @@ class Result:
     accepted_at: tuple[int, ...]
     acceptance_rate: float | None
     mean_acceptance_length: float | None
-    """Emitted tokens a round, over the rounds that drafted."""
+    """Emitted tokens per round with a draft."""
     coverage: float | None
-    """Rounds that drafted over all rounds."""
+    """Rounds with a draft over all rounds, 0 to 1."""
     oracle_share: float | None
-    """Speed as a share of that of a drafter which knows the answer and guesses in no time."""
+    """Speed over that of the oracle, a drafter that knows the answer and takes no time."""
     forks: tuple[tuple[str, int, int], ...]
-    """Prompt, turn and place of each answer that is not the plain one's."""
-    verdict: Verdict | None = None
+    """Prompt, turn and place of each answer that differs from plain decoding's."""
+    verdict: ArmVerdict | None = None
     """None for plain decoding itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overall:
-    """One arm over all classes: the geometric mean of the classes' speed-ups."""
+    """Figures of one arm over all classes: the geometric mean of the classes' speed-ups."""
 
     arm: str
     temperature: float
     speed_up: float
     interval: tuple[float, float] | None
     steady: Steady | None
-    """The same with the machine's noise taken out; None where no curve was measured."""
+    """Speed-up at usual pass costs; None without measured costs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """What passes cost, and how wide they may be."""
+    """Costs and widest pass of an oracle."""
 
     curve: VerifyCurve
     widest: int
 
     def speed_up(self, tokens: int) -> float:
-        """Return the best speed-up of an answer of so many tokens."""
+        """Return the oracle's speed-up for an answer of `tokens` tokens."""
         return oracle_speed_up(tokens, self.widest, self.curve.seconds)
 
     def relative(self, width: int) -> float:
-        """Return the cost of a pass over so many tokens, in passes over one."""
+        """Return the cost of a pass over `width` tokens, in one-token passes."""
         return self.curve.seconds(width) / self.curve.seconds(1)
 
 
-def results(answers: Sequence[Answer], oracle: Oracle | None) -> list[Result]:
+def results(answers: Sequence[ArmAnswer], oracle: Oracle | None) -> list[Result]:
     """Return the results by temperature, class and arm, in the order of the answers."""
     found: list[Result] = []
     for group in _grouped(answers, lambda answer: (answer.temperature, answer.class_name)):
@@ -112,8 +112,8 @@ def results(answers: Sequence[Answer], oracle: Oracle | None) -> list[Result]:
     return found
 
 
-def overall(answers: Sequence[Answer], oracle: Oracle | None) -> list[Overall]:
-    """Return each arm's speed-up over all classes, every class weighing the same."""
+def overall(answers: Sequence[ArmAnswer], oracle: Oracle | None) -> list[Overall]:
+    """Return each arm's speed-up over all classes, with equal weights."""
     found: list[Overall] = []
     for group in _grouped(answers, lambda answer: (answer.temperature, answer.arm)):
         if group[0].arm == PLAIN:
@@ -138,8 +138,8 @@ def _of_classes(speed_ups: Iterable[dict[str, float]]) -> Steady | None:
     return None if mean is None else Steady(mean, interval(by_class), None)
 
 
-def judge(arm: Result, plain: Result) -> Verdict:
-    """Return the verdict of a canary: the 95th percentile of the gaps better, speed kept, the same tokens."""
+def judge(arm: Result, plain: Result) -> ArmVerdict:
+    """Return the verdict: promote if the p95 gap is better, the speed is kept, and the tokens are equal."""
     speed = f"speed {_speed_words(arm.speed_up)} of plain"
     gap = f"p95 gap {milliseconds(arm.gap_p95)} ms, plain {milliseconds(plain.gap_p95)}"
     against = []
@@ -148,18 +148,18 @@ def judge(arm: Result, plain: Result) -> Verdict:
     if arm.speed_up is None or arm.speed_up < LEAST_SPEED_UP:
         against.append(f"{speed}, {LEAST_SPEED_UP} needed")
     if arm.gap_p95 is None or plain.gap_p95 is None:
-        against.append("no p95 gap: answers are too short")
+        against.append("no p95 gap, as the answers are too short")
     elif arm.gap_p95 >= plain.gap_p95:
         against.append(f"{gap}: not better, at {speed}")
     if not arm.coverage:
         against.append("nothing was drafted")
     if against:
-        return Verdict(False, tuple(against))
-    return Verdict(True, (speed, gap, "same tokens"))
+        return ArmVerdict(False, tuple(against))
+    return ArmVerdict(True, (speed, gap, "same tokens"))
 
 
-def _result(members: Sequence[Answer], plain: Sequence[Answer], oracle: Oracle | None) -> Result:
-    """Return the figures of one arm's answers to the prompts of a class, beside the plain ones; still no verdict."""
+def _result(members: Sequence[ArmAnswer], plain: Sequence[ArmAnswer], oracle: Oracle | None) -> Result:
+    """Return the figures of one arm's answers to the prompts of a class, compared with plain ones; no verdict yet."""
     stats = [answer.stats for answer in members]
     speed_ups = _speed_ups(members, plain)
     rounds = [seconds for answer in members for seconds, _ in answer.rounds[1:]]
@@ -190,13 +190,13 @@ def _result(members: Sequence[Answer], plain: Sequence[Answer], oracle: Oracle |
     )
 
 
-def _speed(answers: Iterable[Answer]) -> float | None:
-    """Return the tokens of some answers over their time."""
+def _speed(answers: Iterable[ArmAnswer]) -> float | None:
+    """Return the tokens of some answers over their seconds."""
     answers = list(answers)
     return ratio(sum(len(answer.tokens) for answer in answers), sum(answer.seconds for answer in answers))
 
 
-def _speed_ups(members: Sequence[Answer], plain: Sequence[Answer]) -> dict[str, float]:
+def _speed_ups(members: Sequence[ArmAnswer], plain: Sequence[ArmAnswer]) -> dict[str, float]:
     """Return the speed-up of each prompt, by its id."""
     beside = {group[0].prompt: _speed(group) for group in _grouped(plain, lambda answer: answer.prompt)}
     found: dict[str, float] = {}
@@ -207,15 +207,15 @@ def _speed_ups(members: Sequence[Answer], plain: Sequence[Answer]) -> dict[str, 
     return found
 
 
-def _steady(members: Sequence[Answer], plain: Sequence[Answer], oracle: Oracle | None) -> Steady | None:
+def _steady(members: Sequence[ArmAnswer], plain: Sequence[ArmAnswer], oracle: Oracle | None) -> Steady | None:
     return None if oracle is None or members is plain else steady(steady_speed_ups(members, plain, oracle.relative))
 
 
-def _oracle_share(members: Sequence[Answer], plain: Sequence[Answer], oracle: Oracle | None) -> float | None:
+def _oracle_share(members: Sequence[ArmAnswer], plain: Sequence[ArmAnswer], oracle: Oracle | None) -> float | None:
     """Return the arm's speed over the oracle's, geometric mean over the prompts.
 
-    The oracle's speed on a prompt is the plain speed that was measured there, times the best that the curve allows: so
-    what one depth of the context or a slow minute costs is in both.
+    The oracle's speed on a prompt is the plain speed measured there times the oracle's speed-up, so that the depth of
+    the context and slow minutes count in both.
     """
     if oracle is None:
         return None
@@ -231,7 +231,7 @@ def _oracle_share(members: Sequence[Answer], plain: Sequence[Answer], oracle: Or
     )
 
 
-def _mean_acceptance_length(members: Iterable[Answer]) -> float | None:
+def _mean_acceptance_length(members: Iterable[ArmAnswer]) -> float | None:
     stats = [answer.stats for answer in members]
     emitted = sum((stat.mean_acceptance_length or 0.0) * stat.drafts for stat in stats)
     return ratio(emitted, sum(stat.drafts for stat in stats))
@@ -242,23 +242,23 @@ def _added(counts: Iterable[Sequence[int]]) -> tuple[int, ...]:
     return tuple(sum(column) for column in zip_longest(*counts, fillvalue=0))
 
 
-def _grouped(answers: Iterable[Answer], key: Callable[[Answer], Hashable]) -> list[list[Answer]]:
+def _grouped(answers: Iterable[ArmAnswer], key: Callable[[ArmAnswer], Hashable]) -> list[list[ArmAnswer]]:
     """Return the answers by key, in the order in which the keys first come."""
-    groups: dict[Hashable, list[Answer]] = {}
+    groups: dict[Hashable, list[ArmAnswer]] = {}
     for answer in answers:
         groups.setdefault(key(answer), []).append(answer)
     return list(groups.values())
 
 
 def _speed_words(speed_up: float | None) -> str:
-    """Return a speed-up with two digits; one that is too small is never written as what is needed."""
+    """Return a speed-up with two digits; one below the needed value is never rounded up to it."""
     if speed_up is None:
         return "-"
     return f"{speed_up if speed_up >= LEAST_SPEED_UP else min(speed_up, LEAST_SPEED_UP - 0.01):.2f}"
 
 
 def milliseconds(seconds: float | None) -> str:
-    """Return a time between tokens in as few digits as tell something; "-" for none."""
+    """Return a time between tokens in milliseconds, with three significant digits; "-" for none."""
     if seconds is None:
         return "-"
     if seconds < _A_MILLISECOND:

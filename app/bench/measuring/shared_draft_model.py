@@ -1,7 +1,7 @@
-"""One loaded draft model, lent to several arms in turn: weights are loaded once, and no arm finds another's text.
+"""Shared draft model, lent to several arms in turn: weights are loaded once, and no arm sees another's text.
 
-Each borrower sees a model of its own. Whoever takes it after somebody else has its text read again first; done between
-answers (`LentModel.take`), that costs no arm any of its time.
+Each borrower has a model view of its own. A change of borrowers reads the new one's text again, between answers
+(`LentModel.take`), so that it counts in no arm's time.
 """
 
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ _WARM_UP = 3
 
 
 class Lender:
-    """Owns the draft model, and knows who has it."""
+    """Owner of the draft model, with its current borrower."""
 
     def __init__(self, model: LanguageModel) -> None:
-        """Take a loaded model, and touch its memory once, so that its first borrower does not pay for that."""
+        """Take a loaded model, and touch its memory once, so that the first borrower does not lose time with that."""
         self.model = model
         self.holder: LentModel | None = None
         for _ in range(_WARM_UP):
@@ -23,7 +23,7 @@ class Lender:
         model.rewind(0)
 
     def lend(self) -> "LentModel":
-        """Return a model that looks like the owner's alone, with an empty cache."""
+        """Return a model view with an empty cache of its own."""
         return LentModel(self)
 
     def close(self) -> None:
@@ -32,7 +32,7 @@ class Lender:
 
 
 class LentModel(ModelView):
-    """The model as one borrower sees it; see `models.base.LanguageModel`."""
+    """Model view of one borrower; see `models.base.LanguageModel`."""
 
     def __init__(self, lender: Lender) -> None:
         super().__init__(lender.model)
@@ -42,7 +42,7 @@ class LentModel(ModelView):
         """Make the shared cache hold this borrower's text."""
         if self._lender.holder is self:
             return
-        # Nobody's until it is read: a stop on the way leaves half a text.
+        # No borrower until all is read: a stop on the way leaves half a text.
         self._lender.holder = None
         self._lender.model.rewind(0)
         for start in range(0, len(self._tokens), self.batch_size):
@@ -54,7 +54,7 @@ class LentModel(ModelView):
         self.take()
         logits = self._lender.model.decode(tokens, rows, parents)
         self._tokens += tokens
-        # What branches off the chain comes last, and is not kept.
+        # Siblings come last, and are not kept.
         del self._tokens[self._lender.model.length :]
         return logits
 

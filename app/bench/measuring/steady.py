@@ -1,8 +1,8 @@
-"""Speed-ups without the noise of the machine: every pass counts as what its like usually took.
+"""Speed-ups at usual pass costs: every pass counts as the median of passes of about its width.
 
-The texts of two arms are the same, so they differ in how many passes they made, how wide these were, and what the
-drafter took. Other work on a machine makes one answer slower and not the other, by a tenth and more; over all passes of
-a class, a median is hardly moved by it.
+The texts of two arms are equal, so the arms differ in the number and widths of their passes and in the drafter's time.
+Other work of the machine slows one answer down and not the other, by a tenth and more; it hardly moves the median over
+all passes of a class.
 """
 
 import math
@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from statistics import median
 
 from app.bench.measuring.arithmetic import geometric_mean, interval
-from app.bench.measuring.arms import Answer
+from app.bench.measuring.arms import ArmAnswer
 
 _NEAREST = 9
-"""Passes of the nearest widths that make a median: a width that came up twice has none of its own."""
+"""Passes of the nearest widths that make a median: a rare width has too few of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """A speed-up, geometric mean over prompts, with the price of each pass evened out."""
+    """Speed-up at usual pass costs, geometric mean over prompts."""
 
     speed_up: float
     interval: tuple[float, float] | None
-    """95 %, prompts resampled."""
+    """95 % interval, prompts resampled."""
     worst: tuple[str, float] | None
     """Id of the prompt with the smallest speed-up, and that speed-up; None over several classes."""
 
@@ -38,12 +38,12 @@ def steady(speed_ups: dict[str, float]) -> Steady | None:
 
 
 def steady_speed_ups(
-    members: Sequence[Answer], plain: Sequence[Answer], relative: Callable[[int], float]
+    members: Sequence[ArmAnswer], plain: Sequence[ArmAnswer], relative: Callable[[int], float]
 ) -> dict[str, float]:
     """Return the speed-up of each prompt over plain decoding, by its id; all answers are of one class.
 
-    `relative(w)` is the measured cost of a pass over w tokens, in passes over one: it shapes the prices, which the
-    arm's own passes then correct. The drafter's time counts as it was.
+    `relative(w)` is the measured cost of a pass over w tokens, in one-token passes; the arm's own passes then correct
+    it. The drafter's time counts as measured.
     """
     one = {prompt: median(_passes(answers)) for prompt, answers in _by_prompt(plain).items()}
     asked = {prompt: answers for prompt, answers in _by_prompt(members).items() if prompt in one}
@@ -59,7 +59,7 @@ def steady_speed_ups(
     return {prompt: _speed_up(answers, measured_cost, one[prompt]) for prompt, answers in asked.items()}
 
 
-def _speed_up(answers: Iterable[Answer], measured_cost: dict[int, float], one: float) -> float:
+def _speed_up(answers: Iterable[ArmAnswer], measured_cost: dict[int, float], one: float) -> float:
     tokens = cost = 0.0
     for answer in answers:
         tokens += len(answer.tokens)
@@ -67,8 +67,8 @@ def _speed_up(answers: Iterable[Answer], measured_cost: dict[int, float], one: f
     return tokens / cost
 
 
-def _passes(answers: Iterable[Answer]) -> list[float]:
-    """Return the seconds of each round without what the drafter took."""
+def _passes(answers: Iterable[ArmAnswer]) -> list[float]:
+    """Return the seconds of each round without the drafter's."""
     return [
         seconds - drafting
         for answer in answers
@@ -77,14 +77,14 @@ def _passes(answers: Iterable[Answer]) -> list[float]:
 
 
 def _factor(taken: Sequence[tuple[int, float]], width: int, relative: Callable[[int], float]) -> float:
-    """Return by how much passes of about this width were dearer than was measured, at the depth of these texts."""
+    """Return the factor of passes of about this width over their measured cost, at the depth of these texts."""
     near = sorted((abs(math.log(other / width)), cost / relative(other)) for other, cost in taken)
     reach = near[min(_NEAREST, len(near)) - 1][0]
     return median(factor for distance, factor in near if distance <= reach)
 
 
-def _by_prompt(answers: Iterable[Answer]) -> dict[str, list[Answer]]:
-    groups: dict[str, list[Answer]] = {}
+def _by_prompt(answers: Iterable[ArmAnswer]) -> dict[str, list[ArmAnswer]]:
+    groups: dict[str, list[ArmAnswer]] = {}
     for answer in answers:
         groups.setdefault(answer.prompt, []).append(answer)
     return groups

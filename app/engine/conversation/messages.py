@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from app.engine.control.explain import Explanation
 from app.engine.conversation.session import Reading
 from app.engine.decoding.ending import Finish
-from app.engine.decoding.logprobs import Place
+from app.engine.decoding.logprobs import TokenLogprobs
 from app.engine.decoding.round import Round
 from app.engine.decoding.stats import Snapshot
 from app.engine.trace.trace import Walk
@@ -49,7 +49,7 @@ class Said:
     """Bytes of each emitted token, which may end inside a character; b"" for a control token."""
     proposed: tuple[bytes, ...] = ()
     """Bytes of each verified token: the draft's chain, then the siblings."""
-    places: tuple[Place, ...] = ()
+    places: tuple[TokenLogprobs, ...] = ()
     """Log probabilities of each emitted token, where the question asks for them; none for an end token."""
 
 

@@ -33,21 +33,21 @@ class Likely:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TokenLogprobs:
     """Emitted token with the most likely candidates for its place."""
 
     said: Likely
     best: tuple[Likely, ...]
 
 
-def places(found: Iterable[Likelihood], vocab: Vocab) -> tuple[Place, ...]:
+def places(found: Iterable[Likelihood], vocab: Vocab) -> tuple[TokenLogprobs, ...]:
     """Return likelihoods with tokens as bytes, without that of an end token."""
 
     def likely(token: int, logprob: float) -> Likely:
         return Likely(token, vocab.piece(token) or vocab.text(token).encode(), logprob)
 
     return tuple(
-        Place(likely(one.token, one.logprob), tuple(likely(*pair) for pair in one.best))
+        TokenLogprobs(likely(one.token, one.logprob), tuple(likely(*pair) for pair in one.best))
         for one in found
         if not vocab.is_end(one.token)
     )

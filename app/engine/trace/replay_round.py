@@ -13,7 +13,7 @@ import numpy as np
 from app.engine.decoding.judging_noise import SeededNoise
 from app.engine.decoding.rules import Block, block, residual, typical_threshold
 from app.engine.decoding.verify import Rows, Verdict, verify
-from app.engine.trace.trace import Candidate, Fate, Kind, Residual, Share, Step, Toss, Walk, Word
+from app.engine.trace.trace import Candidate, Fate, LastTokenKind, Residual, ResidualShare, Step, Toss, Walk, Word
 from models.base import Vocab
 from models.sampling.accept import Accept
 from models.sampling.distribution import Distribution, excess
@@ -31,7 +31,7 @@ def retell(rows: Rows, vocab: Vocab, number: int = 1, emitted: Sequence[int] | N
     """Verify a round again and return its trace; `emitted` is the tokens that became text, by default all of them."""
     noise_source = _Watched(rows.sampler.params.seed, len(rows.tokens))
     verdict = verify(rows.logits, rows.draft, rows.sampler, rows.tokens, noise_source)
-    told = _Told(rows, vocab, noise_source, verdict)
+    told = _JudgedRound(rows, vocab, noise_source, verdict)
     said = verdict.emitted(rows.draft) if emitted is None else emitted
     return Walk(
         number=number,
@@ -69,7 +69,7 @@ class _Watched(SeededNoise):
         return super().draw(distribution, place)
 
 
-class _Told:
+class _JudgedRound:
     """Verified round, from which the trace is built."""
 
     def __init__(self, rows: Rows, vocab: Vocab, noise_source: _Watched, verdict: Verdict) -> None:
@@ -88,12 +88,12 @@ class _Told:
         return tuple(map(self.word, tokens))
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> LastTokenKind:
         if not self._draft.tokens:
-            return Kind.PLAIN
+            return LastTokenKind.PLAIN
         if not self._verdict.is_bonus:
-            return Kind.REPLACEMENT
-        return Kind.BONUS if self._verdict.sibling is None else Kind.SIBLING_BONUS
+            return LastTokenKind.REPLACEMENT
+        return LastTokenKind.BONUS if self._verdict.sibling is None else LastTokenKind.SIBLING_BONUS
 
     def steps(self) -> Iterator[Step]:
         for place, proposal in enumerate(self._draft.tokens):
@@ -183,7 +183,7 @@ class _Told:
             shown.add(self._verdict.next_token)
         over = Distribution(left, weights)
         shares = [
-            Share(
+            ResidualShare(
                 self.word(token),
                 float(target.of(token)),
                 float(draft.of(token)),
@@ -206,7 +206,7 @@ class _Told:
         noise = gumbel(self._rows.sampler.params.seed, position, ids)
         keys = np.log(chances) + noise
         shown = [*np.argsort(-keys, kind="stable")[:_CANDIDATES], np.argmax(chances)]
-        if self.kind is Kind.REPLACEMENT:
+        if self.kind is LastTokenKind.REPLACEMENT:
             shown += np.flatnonzero(ids == self._draft.tokens[place]).tolist()
         order = sorted({int(index) for index in shown}, key=lambda index: -keys[index])
         return tuple(

@@ -22,7 +22,7 @@ class Fate(StrEnum):
     PASSED_OVER = "not looked at"
 
 
-class Kind(StrEnum):
+class LastTokenKind(StrEnum):
     """Kind of the last token of a round."""
 
     PLAIN = "plain"
@@ -83,7 +83,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ResidualShare:
     """Token's share of a residual."""
 
     word: Word
@@ -103,7 +103,7 @@ class Residual:
     """Whether the sibling was rejected too: its target is then the residual before it."""
     scale: float
     """Factor of the target; 1 except under the block rule."""
-    shares: tuple[Share, ...]
+    shares: tuple[ResidualShare, ...]
     """Most likely tokens in order, with the draft token and the replacement."""
 
 
@@ -138,7 +138,7 @@ class Walk:
     """Candidates for the last token, the drawn one first; none at temperature 0, where nothing is drawn."""
     next: Word
     """Token after the accepted ones."""
-    kind: Kind
+    kind: LastTokenKind
     emitted: tuple[Word, ...]
     """Tokens that became text: fewer than were judged if the answer ended inside the round."""
     verdict: Verdict

@@ -5,7 +5,7 @@ import time
 from app.engine.conversation.messages import Ended, Said
 from app.engine.conversation.session import Reading
 from app.engine.decoding.ending import Finish
-from app.engine.decoding.logprobs import Place
+from app.engine.decoding.logprobs import TokenLogprobs
 from app.engine.decoding.round import Clock
 from app.engine.decoding.stats import Snapshot, Stats
 from app.engine.runtime.async_engine import AnswerMessage
@@ -24,7 +24,7 @@ class AnswerCollector:
         self._reads_since = 0.0
         self._margin = Margin(asked.indent)
         self._said: list[str] = []
-        self._places: list[Place] = []
+        self._places: list[TokenLogprobs] = []
         self._stats = Stats()
 
     @property

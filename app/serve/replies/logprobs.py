@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-from app.engine.decoding.logprobs import Likely, Place
+from app.engine.decoding.logprobs import Likely, TokenLogprobs
 from app.serve.requests.fields import Fields
 
 _MOST = 100
@@ -25,13 +25,13 @@ def read_listed(fields: Fields, name: str) -> int | None:
     return None if fields.raw(name) is False else fields.whole(name, 0, _MOST)
 
 
-def chat_logprobs(places: Sequence[Place]) -> dict[str, Any]:
+def chat_logprobs(places: Sequence[TokenLogprobs]) -> dict[str, Any]:
     """Return the member `logprobs` of a chat's choice."""
     entries = [{**_entry(place.said), "top_logprobs": [_entry(one) for one in place.best]} for place in places]
     return {"content": entries, "refusal": None}
 
 
-def text_logprobs(places: Sequence[Place], start: int = 0) -> dict[str, Any]:
+def text_logprobs(places: Sequence[TokenLogprobs], start: int = 0) -> dict[str, Any]:
     """Return the member `logprobs` of a text's choice; `start` is the character offset of its first token."""
     decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
     offsets = accumulate((len(decode(place.said.data)) for place in places), initial=start)
@@ -43,12 +43,12 @@ def text_logprobs(places: Sequence[Place], start: int = 0) -> dict[str, Any]:
     }
 
 
-def characters(places: Sequence[Place]) -> int:
+def characters(places: Sequence[TokenLogprobs]) -> int:
     """Return the number of characters in these tokens; an incomplete character at either end counts as one."""
     return len(b"".join(place.said.data for place in places).decode(errors="replace"))
 
 
-def native_probabilities(places: Sequence[Place]) -> list[dict[str, Any]]:
+def native_probabilities(places: Sequence[TokenLogprobs]) -> list[dict[str, Any]]:
     """Return the member `completion_probabilities` of llama.cpp's server."""
     return [{**_native(place.said), "top_logprobs": [_native(one) for one in place.best]} for place in places]
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from app.engine.decoding.ending import Finish
-from app.engine.decoding.logprobs import Place
+from app.engine.decoding.logprobs import TokenLogprobs
 from app.engine.decoding.request import Question
 from app.engine.decoding.stats import Snapshot
 from app.engine.runtime.thread import Urgency
@@ -45,7 +45,7 @@ class Piece:
     """A piece of certain text; "" while the prompt is read, or until a character is complete."""
 
     text: str = ""
-    places: tuple[Place, ...] = ()
+    places: tuple[TokenLogprobs, ...] = ()
     """Log probabilities of the tokens emitted meanwhile, if requested."""
 
 
@@ -59,5 +59,5 @@ class Outcome:
     """The whole text."""
     finish: Finish
     stats: Snapshot
-    places: tuple[Place, ...] = ()
+    places: tuple[TokenLogprobs, ...] = ()
     """Log probabilities of all tokens, if requested."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.engine.decoding.ending import Finish
-from app.engine.decoding.logprobs import Place
+from app.engine.decoding.logprobs import TokenLogprobs
 from app.engine.decoding.request import Question
 from app.serve.replies.figures import finish_reason, head, timings, usage
 from app.serve.replies.logprobs import chat_logprobs, read_chat_listed
@@ -84,7 +84,7 @@ class ChatRequest:
     def _reader(self) -> "_Reader":
         return _Reader(self.offer, divides=self.divides)
 
-    def _logprobs(self, places: Sequence[Place]) -> dict[str, Any] | None:
+    def _logprobs(self, places: Sequence[TokenLogprobs]) -> dict[str, Any] | None:
         return None if self.asked.question.listed is None else chat_logprobs(places)
 
 

@@ -5,7 +5,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.engine.decoding.logprobs import Place
+from app.engine.decoding.logprobs import TokenLogprobs
 from app.engine.decoding.request import Question
 from app.serve.replies.figures import finish_reason, head, timings, usage
 from app.serve.replies.logprobs import characters, read_listed, text_logprobs
@@ -69,7 +69,7 @@ class CompletionsRequest:
             yield event({**base, "choices": [], "usage": usage(outcomes)})
         yield DONE
 
-    def _logprobs(self, places: Sequence[Place], start: int = 0) -> dict[str, Any] | None:
+    def _logprobs(self, places: Sequence[TokenLogprobs], start: int = 0) -> dict[str, Any] | None:
         return None if self.asked[0].question.listed is None else text_logprobs(places, start)
 
 

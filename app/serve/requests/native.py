@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.engine.decoding.ending import Finish
-from app.engine.decoding.logprobs import Place
+from app.engine.decoding.logprobs import TokenLogprobs
 from app.engine.decoding.request import Question
 from app.serve.replies.errors import Refused
 from app.serve.replies.figures import stop_type, timings
@@ -80,7 +80,7 @@ class NativeRequest:
             "timings": timings(outcome),
         }
 
-    def _probabilities(self, places: Sequence[Place]) -> dict[str, Any]:
+    def _probabilities(self, places: Sequence[TokenLogprobs]) -> dict[str, Any]:
         asked = self.asked.question.listed is not None
         return {"completion_probabilities": native_probabilities(places)} if asked else {}
 

@@ -1,9 +1,9 @@
-"""Which setting to take: the rule is here, and nowhere else.
+"""Choice of a setting; no other module decides it.
 
-The default setting is the one whose passes are exact as far as this machine allows. Another is taken only if it is
-faster by more than noise, and, unless rounding is allowed, only if it was seen to be exact at every depth where the
-default was tried and at one beyond 256 tokens, each time for passes at least as wide as the default's. Speed alone
-never buys a shorter exact draft: the same text comes before the same text sooner.
+The default setting is the one whose passes are exact as far as this machine allows. Another one is chosen only if it is
+faster by more than noise and, unless rounding is allowed, only if it was measured to be exact at every depth where the
+default was tried and at one beyond 256 tokens, each time for passes at least as wide as the default's. Exactness comes
+before speed: a faster setting with shorter exact drafts is not chosen.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,14 +15,14 @@ from models.llama.strict import MARGIN, seconds_a_token
 from models.system.counted import counted
 
 DEEP = 256
-"""Tokens in the cache from which on llama.cpp may sum attention otherwise; exactness has to be seen beyond."""
+"""Tokens in the cache from which on llama.cpp may sum attention differently; exactness is checked beyond."""
 WIDTHS = (1, 2, 3, 4, 6, 8)
-"""Passes by which settings are compared."""
+"""Widths of the passes by which settings are compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One setting, and what was seen of it."""
+    """Measurements of one setting."""
 
     label: str
     """Attention, cache and weights in words."""
@@ -30,16 +30,16 @@ class Measure:
     seconds: Mapping[int, Mapping[int, float]]
     """Seconds of a pass, by tokens in the cache, then by width."""
     exact: Mapping[int, int]
-    """Widest pass that equals one token at a time, by tokens in the cache."""
+    """Widest pass that equals one-token passes to the last bit, by tokens in the cache."""
 
     @property
     def exact_width(self) -> int:
-        """Widest pass that is exact at every depth that was tried; 1 when none was."""
+        """Return the widest pass that is exact at every depth that was tried; 1 if none was."""
         return min(self.exact.values(), default=1)
 
 
 def best(rows: Sequence[Measure], *, allow_rounding: bool) -> Measure:
-    """Return the setting to take; the first row is the default."""
+    """Return the setting to use; the first row is the default."""
     default = rows[0]
     allowed = [row for row in rows[1:] if allow_rounding or as_exact(row, default)]
     quickest = min(allowed, key=lambda row: relative(row, default, allow_rounding=allow_rounding), default=default)
@@ -48,13 +48,13 @@ def best(rows: Sequence[Measure], *, allow_rounding: bool) -> Measure:
 
 
 def as_exact(row: Measure, default: Measure) -> bool:
-    """Tell whether a setting was seen to be exact for passes as wide as the default's, wherever that was tried."""
+    """Tell whether a setting was exact for passes as wide as the default's, at all depths of the default."""
     deep = any(depth > DEEP for depth in row.exact)
     return deep and all(row.exact.get(depth, 0) >= width for depth, width in default.exact.items())
 
 
 def relative(row: Measure, default: Measure, *, allow_rounding: bool) -> float:
-    """Return the seconds a token of a setting over those of the default, over the depths that both were tried at."""
+    """Return the seconds per token of a setting over those of the default, over their common depths."""
     depths = sorted(set(row.seconds) & set(default.seconds))
     if not depths:
         return 1.0
@@ -67,7 +67,7 @@ def relative(row: Measure, default: Measure, *, allow_rounding: bool) -> float:
 
 
 def verdict(row: Measure, default: Measure, chosen: Measure, *, allow_rounding: bool) -> str:
-    """Return one sentence: what this setting buys, what it costs, and whether it is taken."""
+    """Return a sentence on this setting: its speed, its exactness, and whether it was chosen."""
     depth = max(set(row.seconds) & set(default.seconds), default=0)
     gain = 1 - row.seconds[depth][1] / default.seconds[depth][1] if depth in row.seconds else 0.0
     speed = f"{abs(gain):.0%} {'faster' if gain >= 0 else 'slower'} than the default at {depth:,} tokens"
@@ -84,7 +84,7 @@ def _fate(row: Measure, default: Measure, chosen: Measure, *, allow_rounding: bo
         return "not chosen: another is faster"
     if row.exact_width < default.exact_width:
         return f"{exact}: only with --allow-rounding"
-    return f"not seen to be exact beyond {DEEP} tokens in the time given: only with --allow-rounding, or more --seconds"
+    return f"no time to check exactness beyond {DEEP} tokens: only with --allow-rounding, or more --seconds"
 
 
 def _seconds_a_token(row: Measure, depth: int, *, allow_rounding: bool) -> float:

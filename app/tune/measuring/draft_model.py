@@ -1,7 +1,7 @@
-"""Measuring a draft model: which attention is quickest, and whether a re-quantised copy of it would be quicker still.
+"""Measurement of a draft model: the fastest attention, and whether a re-quantised copy would be faster.
 
-Every guess is checked by the target, so nothing about a draft has to be exact: the quickest way to run it is taken.
-A copy's guesses may be a little worse, so it has to gain more than an attention does.
+The target verifies every draft token, so a draft model need not be exact: the fastest setting is chosen. A copy's
+drafts may be a little worse, so a copy must gain more than another attention.
 """
 
 import tempfile
@@ -22,12 +22,11 @@ from models.llama.load import LlamaOptions
 from models.system.sealed import remove_sealed
 
 KINDS = {"Q4_K_M": "Q4_K - Medium", "IQ4_NL": "IQ4_NL", "Q4_0": "Q4_0"}
-"""Quantisations to try, the one that loses least first, with the words by which llama.cpp describes a file that has one
-already."""
+"""Quantisations to try, the most accurate first, with llama.cpp's descriptions of files that have them already."""
 _GAIN = 0.03
 _GAIN_OF_A_COPY = 0.05
 _BYTES_A_SECOND = {"Q4_K_M": 40e6, "IQ4_NL": 4e6, "Q4_0": 40e6}
-"""Of the source, on few cores: a guess that only decides whether to begin. IQ4_NL tries many scales for each block."""
+"""Estimated bytes of the source written in a second on few cores; decides only whether to begin. IQ4_NL is slower."""
 _UNFINISHED = "unfinished-"
 _STALE = 24 * 3600.0
 Requantise = Callable[[Path, Path, str], None]
@@ -36,34 +35,34 @@ Requantise = Callable[[Path, Path, str], None]
 
 @dataclass(frozen=True, slots=True)
 class DraftMeasure:
-    """One way to run a draft model, and what its steps cost."""
+    """Setting of a draft model, with the cost of its steps."""
 
     label: str
     setting: Setting
     one_token: Mapping[int, float]
     """Seconds of a step by the number of tokens in the cache."""
     kind: str = ""
-    """Quantisation of a copy; "" for the file as it is."""
+    """Quantisation of a copy; "" for the file itself."""
     size: int = 0
     """Bytes of the file."""
 
 
 @dataclass(slots=True)
 class DraftFindings:
-    """What was found out about a draft model, as far as it came."""
+    """Findings about a draft model so far."""
 
     model: str = ""
     rows: list[DraftMeasure] = field(default_factory=list)
-    """The first is what a load does by itself."""
+    """Measured settings; the first is a load's default."""
     starved: bool = False
-    """Whether other programs held the cores so much that nothing measured now is worth storing."""
+    """Whether other programs used the cores so much that no measurement is worth storing."""
     tuned: TunedDraft | None = None
-    """What to store; None until everything is measured, and for a run that starved."""
+    """Result to store; None until everything is measured, and for a disturbed run."""
     notes: list[str] = field(default_factory=list)
 
 
 class DraftTuner:
-    """Measures one draft model; `folder` is where copies are made, and kept if asked for."""
+    """Measurement of one draft model; copies are made in `folder`, and kept if requested."""
 
     def __init__(
         self, timer: Timer, open_model: Open, tell: Tell, requantise: Requantise, folder: Path, *, keep: bool
@@ -78,7 +77,7 @@ class DraftTuner:
         self._replaced: list[Path] = []
 
     def run(self, path: Path, options: LlamaOptions, deep: int) -> None:
-        """Measure a file, also at `deep` tokens if there is time; raises LocalspecError when it can't be loaded."""
+        """Measure a file, also at `deep` tokens if there is time; raises LocalspecError where it can't be loaded."""
         setting = default_setting(options)
         self.findings.model = path.stem
         model = self._open(path, tuning_options(setting, options))
@@ -88,7 +87,7 @@ class DraftTuner:
         finally:
             model.close()
         quickest = quickest_row(self.findings.rows, _GAIN)
-        # The last one first: it is the quickest on most machines, and there may be no time for all.
+        # The last one first: it is the fastest on most machines, and there may be no time for all.
         kinds = [kind for kind, words in reversed(KINDS.items()) if words not in description]
         copies = [row for kind in kinds if (row := self._copy(path, kind, options, quickest)) is not None]
         chosen = quickest_row([quickest, *reversed(copies)], _GAIN_OF_A_COPY)
@@ -103,7 +102,7 @@ class DraftTuner:
         self._replaced = [self._kept(path, row.kind) for row in copies if self._kept(path, row.kind) != kept]
 
     def _as_it_is(self, model: Tunable, setting: Setting, path: Path, deep: int, counts: Sequence[int]) -> None:
-        """Measure both kinds of attention, and how deep there is time to look."""
+        """Measure both kinds of attention, also deep in a text if there is time."""
         self._tell(f"{path.stem}: threads")
         measured_costs = thread_costs(model, self._timer, counts, self._timer.part(0.04))
         self.findings.starved = starved(measured_costs)
@@ -113,7 +112,7 @@ class DraftTuner:
             self._row(model, way, path, deep)
 
     def _row(self, model: Tunable, setting: Setting, path: Path, deep: int, kind: str = "") -> DraftMeasure:
-        """Time steps at the start of a text, and deep in it where there is time; add a row."""
+        """Time steps at the start of a text, and deep in it if there is time; add a row."""
         name = f"{kind} copy, {label(model)}" if kind else label(model)
         self._tell(f"{path.stem}: {name}")
         bounded = model.rewind_support.limit is not None
@@ -130,7 +129,7 @@ class DraftTuner:
         return self._timer.measured_costs(model, (1,), self._timer.part(0.02))[1]
 
     def _copy(self, path: Path, kind: str, options: LlamaOptions, quickest: DraftMeasure) -> DraftMeasure | None:
-        """Measure a copy in another quantisation; None when there is no time, or it can't be made."""
+        """Measure a copy in another quantisation; None where there is no time, or it can't be made."""
         kept = self._kept(path, kind)
         if is_whole_copy(kept):
             return self._measure_copy(kept, kind, options, quickest)
@@ -147,7 +146,7 @@ class DraftTuner:
             return None
 
     def _measure_new(self, path: Path, kind: str, options: LlamaOptions, quickest: DraftMeasure) -> DraftMeasure:
-        """Make a copy, measure it, and keep it if that was asked for and it is quicker."""
+        """Make a copy, measure it, and keep it if that was requested and it is faster."""
         clear_unfinished(self._folder)
         self._folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=self._folder) as folder:
@@ -170,9 +169,9 @@ class DraftTuner:
         return place_of_copy(self._folder, path, kind)
 
     def forget_replaced(self, used: Path | None = None) -> None:
-        """Delete copies that another choice replaces, but not one that is `used` by others.
+        """Delete copies that the choice replaces, except `used`, which other runs need.
 
-        Only once the choice is stored: what was stored before names them.
+        Call it after the choice is stored: the earlier stored result names them.
         """
         for place in self._replaced if self._keep else []:
             if place != used:
@@ -180,13 +179,13 @@ class DraftTuner:
 
 
 def quickest_row(rows: Sequence[DraftMeasure], gain: float) -> DraftMeasure:
-    """Return the first of the rows over which the quickest gains no more than `gain`, at the depths they share."""
+    """Return the first row that is at most `gain` slower than the fastest, at their common depths."""
     quickest = min(rows, key=lambda row: _relative(row, rows[0]))
     return next(row for row in rows if _relative(quickest, row) >= 1 - gain)
 
 
 def clear_unfinished(folder: Path) -> None:
-    """Delete what a killed run left behind; a folder of today may be another process at work."""
+    """Delete folders of killed runs; a folder of today may belong to a running process."""
     for place in folder.glob(f"{_UNFINISHED}*"):
         with suppress(OSError):
             if time.time() - place.stat().st_mtime > _STALE:

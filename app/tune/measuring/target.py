@@ -1,7 +1,7 @@
-"""Measuring a target: which threads, attention and weights are quickest here, and what a pass of each width costs.
+"""Measurement of a target: its fastest threads, attention and weights on this machine, and its pass costs by width.
 
-Every part has a share of the seconds that the user gives, and what does not fit is left out and said. What was found
-is written into `Findings` as it comes, so that a run that is stopped can show what is done; nothing is stored here.
+Every part has a share of the user's seconds; parts that do not fit are left out, with a note. Results are added to
+`TargetFindings` as they come, so that a stopped run can show them; nothing is stored here.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,43 +17,43 @@ from models.llama.exact_width import WIDEST, exact_width, exact_width_here
 from models.llama.load import LlamaOptions, has_gpu, threads_of
 
 SHALLOW = 16
-"""Tokens in the cache for the verify curve, and for everything else that need not be deep."""
+"""Tokens in the cache for the pass costs, and for all other measurements that need no depth."""
 DEEPEST = (1024, 768, 512, 384, 288)
-"""Depths for the deep measure, the first that there is time for; all lie beyond what `tune_choice.DEEP` says."""
+"""Depths for the deep measurement, of which the first affordable one is taken; all beyond `choice.DEEP`."""
 CURVE = (1, 2, 3, 4, 8, 16, 5, 6, 7, 32, 12, 9, 10, 11, 13, 14, 15, 24, 48, 64)
-"""Widths of the verify curve, the ones to have first when there is no time for all."""
+"""Widths of the pass costs, the most important first, if there is no time for all."""
 _ROWS, _CURVE_ROWS = WIDEST, max(CURVE)
 _ROOM = DEEPEST[0] + 128
 _READING = 0.75
-"""Price of a token in a full pass, over that of one in a pass of `SHALLOW`, which nearly every machine is below."""
+"""Cost of a token in a full pass over that in a pass of `SHALLOW` tokens: an upper bound for most machines."""
 Open = Callable[[Path, LlamaOptions], Tunable]
 """Loads a model for tuning; raises LocalspecError."""
 Tell = Callable[[str], None]
-"""Receives what is being measured."""
+"""Receives a text on the present measurement."""
 
 
 @dataclass(slots=True)
-class Findings:
-    """What was found out about a target, as far as it came."""
+class TargetFindings:
+    """Findings about a target so far."""
 
     model: str = ""
     description: str = ""
     threads: list[ThreadPrice] = field(default_factory=list)
     rows: list[Measure] = field(default_factory=list)
-    """Settings, the default first."""
+    """Measured settings, the default first."""
     chosen: Measure | None = None
     starved: bool = False
-    """Whether other programs held the cores so much that nothing measured now is worth storing."""
+    """Whether other programs used the cores so much that no measurement is worth storing."""
     tuned: Tuned | None = None
-    """What to store; None until everything is measured, and for a run that starved."""
+    """Result to store; None until everything is measured, and for a disturbed run."""
     notes: list[str] = field(default_factory=list)
 
 
 class Tuner:
-    """Measures one target."""
+    """Measurement of one target."""
 
     def __init__(self, timer: Timer, open_model: Open, tell: Tell, *, allow_rounding: bool = False) -> None:
-        self.findings = Findings()
+        self.findings = TargetFindings()
         self._timer = timer
         self._open = open_model
         self._tell = tell
@@ -62,7 +62,7 @@ class Tuner:
         self._counts: list[int] = []
 
     def run(self, path: Path, options: LlamaOptions) -> None:
-        """Measure a file; `options` say what goes on a GPU, and whether extra buffers are safe."""
+        """Measure a file; `options` set the GPU layers, and whether extra buffers are safe."""
         self._counts = thread_counts(options.threads)
         setting = default_setting(options)
         started = self._timer.elapsed
@@ -84,7 +84,7 @@ class Tuner:
         self.findings.model, self.findings.description = model.name, model.description
 
     def _with_these_weights(self, model: Tunable, setting: Setting) -> Mapping[int, float]:
-        """Compare both kinds of attention, take one, and return its verify curve."""
+        """Compare both kinds of attention, choose one, and return its pass costs."""
         self._tell("threads")
         setting = self._best_threads(model, setting)
         self._compare(model, setting, deep=True)
@@ -94,7 +94,7 @@ class Tuner:
         return self._curve(model, self.findings.chosen)
 
     def _without_repacking(self, path: Path, options: LlamaOptions, loading: float) -> Mapping[int, float] | None:
-        """Try the chosen setting over weights as they are in the file; return a curve if it is taken."""
+        """Try the chosen setting with weights that are not rearranged; return its pass costs if it is chosen."""
         chosen = self.findings.chosen
         assert chosen is not None
         setting = replace(chosen.setting, extra_buffers=False)
@@ -105,7 +105,7 @@ class Tuner:
         try:
             row = self._compare(model, setting, deep=False)
             if relative(row, chosen, allow_rounding=self._allow_rounding) >= 1:
-                # Not looked at deep in a text, it can't be set against what was.
+                # Without a deep measurement it can't be compared with settings that have one.
                 return None
             if self._deep is not None:
                 row = self._deepen(model, row, self._deep)
@@ -115,7 +115,7 @@ class Tuner:
             model.close()
 
     def _best_threads(self, model: Tunable, setting: Setting) -> Setting:
-        """Return the setting with the quickest threads that are as exact as one a physical core."""
+        """Return the setting with the fastest threads that is as exact as one thread for each physical core."""
         measured_costs = self.findings.threads = thread_costs(model, self._timer, self._counts, self._timer.part(0.1))
         default, setting = setting, quickest_threads(measured_costs, setting)
         self.findings.starved = starved(measured_costs)
@@ -126,7 +126,7 @@ class Tuner:
         return setting
 
     def _compare(self, model: Tunable, setting: Setting, *, deep: bool) -> Measure:
-        """Measure a setting at the start of a text and, if asked and affordable, deep in it; add it to the rows."""
+        """Measure a setting at the start of a text and, if requested and affordable, deep in it; add a row."""
         row = Measure(label(model), setting, {}, {})
         self.findings.rows.append(row)
         bounded = model.rewind_support.limit is not None
@@ -146,7 +146,7 @@ class Tuner:
         return self._at_this_depth(model, row)
 
     def _at_this_depth(self, model: Tunable, row: Measure, exact: int | None = None) -> Measure:
-        """Return the row with prices and exactness where the cache stands, put in its place among the rows."""
+        """Return the row with costs and exactness at the cache's depth added, and replace it among the rows."""
         depth = model.length
         self._tell(f"{row.label}, at {depth:,} tokens")
         measured_costs = self._timer.measured_costs(model, WIDTHS, self._timer.part(0.06))
@@ -156,7 +156,7 @@ class Tuner:
         return more
 
     def _affordable_depth(self, model: Tunable, seconds_a_token: float, passes: float) -> int | None:
-        """Return the depth that two settings can be read to in the share of time for it; None for none."""
+        """Return the depth that two settings can read to in their share of time; None for none."""
         room = model.context_size - max(WIDTHS) - 1
         for depth in DEEPEST:
             if depth <= room and 2 * (depth * seconds_a_token + passes) <= self._timer.part(0.38):
@@ -166,7 +166,7 @@ class Tuner:
         return None
 
     def _curve(self, model: Tunable, row: Measure) -> Mapping[int, float]:
-        """Return seconds by width for the setting that was taken."""
+        """Return seconds by width for the chosen setting."""
         rows = _ROWS if model.rewind_support.limit is not None else _CURVE_ROWS
         model.reopen(replace(tuning_options(row.setting, model.options), max_rows=rows))
         depth = min(row.seconds)
@@ -178,19 +178,19 @@ class Tuner:
 
 
 def measure_curve(model: LanguageModel, timer: Timer) -> tuple[dict[int, float], int]:
-    """Return seconds by width, and the exact width, of a model of which nothing can be chosen."""
+    """Return seconds by width, and the exact width, of a model without settings to choose."""
     widest = exact_width(model)
     return timer.measured_costs(model, CURVE, timer.part(0.5)), widest
 
 
 def as_tuned(row: Measure, verify: Mapping[int, float]) -> Tuned:
-    """Return what to store of the setting that was taken."""
+    """Return the result to store for the chosen setting."""
     one_token = {depth: seconds[1] for depth, seconds in row.seconds.items()}
     return Tuned(row.setting, row.exact_width, dict(verify), min(row.seconds), one_token)
 
 
 def affordable(known: Mapping[int, float], seconds: float) -> list[int]:
-    """Return the widths of the curve that can be timed once in so many seconds, 1 to 4 in any case, in order."""
+    """Return the widths that can be timed once in `seconds`, 1 to 4 in any case, in order."""
     widest = max(known)
     chosen: list[int] = []
     for place, width in enumerate(CURVE):
@@ -202,22 +202,22 @@ def affordable(known: Mapping[int, float], seconds: float) -> list[int]:
 
 
 def default_setting(options: LlamaOptions) -> Setting:
-    """Return what a load does by itself with these options."""
+    """Return a load's default setting with these options."""
     return Setting(*threads_of(options), extra_buffers=options.extra_buffers)
 
 
 def plain_attention(setting: Setting) -> Setting:
-    """Return the setting without flash attention and with the cache that goes with it, quick deep in a text."""
+    """Return the setting without flash attention and with the cache type that suits it: fast deep in a text."""
     return replace(setting, flash_attention=False, cache_type_k="f16", cache_type_v="f16")
 
 
 def tuning_options(setting: Setting, base: LlamaOptions) -> LlamaOptions:
-    """Return options with room for the deep measure, and no more: a cache is paid in memory at once."""
+    """Return options with room for the deep measurement, and no more: a cache takes its memory at once."""
     return replace(setting.options(base), context_size=_ROOM, max_rows=_ROWS)
 
 
 def label(model: Tunable) -> str:
-    """Return a setting in words, what is automatic resolved."""
+    """Return a setting in words, with automatic values resolved."""
     flash = model.options.flash_attention
     attention = "no flash attention" if flash is False else "flash attention"
     if flash is None and has_gpu(model.options):

@@ -1,4 +1,4 @@
-"""How many threads are quickest here, for one token and for wide passes: all cores mostly, but not on every machine."""
+"""Fastest numbers of threads for one-token and for wide passes: on most machines all cores, but not on every one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,27 +8,27 @@ from app.engine.costs.tuned import Setting
 from models.system.machine import physical_cores
 
 WIDE = 8
-"""Width by which the threads of wide passes are chosen."""
+"""Width of the pass by which the threads of wide passes are chosen."""
 _MOST_COUNTS = 8
 _GAIN = 0.03
-"""Another number of threads must gain more than this, or it is noise."""
+"""Least gain of another number of threads; less is noise."""
 _STARVED, _STARVED_SECONDS = 3.0, 0.005
-"""Times, and seconds, by which no processor is slower with all of its cores than with some."""
+"""Ratio, and seconds, by which an idle processor is never slower with all of its cores than with some."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadPrice:
-    """What passes cost with so many threads."""
+    """Costs of passes with a number of threads."""
 
     threads: int
     one_token: float
-    """Seconds."""
+    """Seconds of a one-token pass."""
     wide: float | None
-    """Seconds of a pass over `WIDE` tokens; None where the model takes none."""
+    """Seconds of a pass over `WIDE` tokens; None where the model takes no such pass."""
 
 
 def thread_costs(model: Tunable, timer: Timer, counts: Sequence[int], seconds: float) -> list[ThreadPrice]:
-    """Return what each number of threads costs; the model keeps the last."""
+    """Return the costs for each number of threads; the model keeps the last one."""
     measured_costs = []
     for threads in counts:
         model.use_threads(threads, threads)
@@ -38,12 +38,12 @@ def thread_costs(model: Tunable, timer: Timer, counts: Sequence[int], seconds: f
 
 
 def thread_counts(given: int) -> list[int]:
-    """Return the numbers of threads to try: what the user gave, or else all up to one a physical core."""
+    """Return the numbers of threads to try: the user's, or else all up to one for each physical core."""
     return [given] if given else spread(physical_cores())
 
 
 def spread(cores: int) -> list[int]:
-    """Return all counts up to `cores`, or nine or fewer spread over many, `cores` always the last."""
+    """Return all counts up to `cores`, or at most nine spread over them, `cores` always the last."""
     if cores <= _MOST_COUNTS:
         return list(range(1, cores + 1))
     return sorted({max(1, round(cores * step / _MOST_COUNTS)) for step in range(1, _MOST_COUNTS)} | {cores - 1, cores})
@@ -56,7 +56,7 @@ def starved(measured_costs: Sequence[ThreadPrice]) -> bool:
 
 
 def quickest_threads(measured_costs: Sequence[ThreadPrice], default: Setting) -> Setting:
-    """Return a setting with the quickest threads for one token and for wide passes, each only if it gains."""
+    """Return a setting with the fastest threads for one-token and for wide passes, each only if it gains."""
     narrow = {measured_cost.threads: measured_cost.one_token for measured_cost in measured_costs}
     wide = {
         measured_cost.threads: measured_cost.wide for measured_cost in measured_costs if measured_cost.wide is not None

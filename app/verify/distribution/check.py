@@ -1,11 +1,11 @@
-"""The distribution check: thousands of answers at a few places, drafted by the real loop, against the target's own law.
+"""Distribution check: thousands of drafted answers at a few places, compared with the target's own distribution.
 
-Rows are kept (`app.verify.distribution.row_cache`), so an answer costs a millisecond, and everything else is what `run`
-does: drafter, draft, accept rule, sampler. The law comes from the target alone, in one-token passes.
-
-A p-value that is too small among all of them (Holm, `LEVEL`) is only a suspicion: the same is drawn twice more, with
-other seeds, and what is suspicious all three times is a deviation. A drafter that is right is accused with a chance of
-LEVEL ** 3 at most, under one in a million; a fault does not go away with other seeds.
+Rows are cached (`app.verify.distribution.row_cache`), so an answer takes a millisecond. Everything else is as in `run`:
+decoding loop, drafter, accept rule, sampler. The target's distribution comes from the target alone, in one-token
+passes.
+A p-value that is too small among all of them (Holm, `LEVEL`) is only a suspicion: the check is repeated twice with
+other seeds, and a value that is suspicious all three times is a deviation. A correct drafter is reported with a
+probability of at most LEVEL ** 3, under one in a million; a fault does not go away with other seeds.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,8 +17,8 @@ from app.engine.decoding.ending import Ending
 from app.engine.decoding.round import Clock
 from app.engine.decoding.speculate import generate
 from app.verify.distribution.counts import DEPTH, Branch, Counts, Said, Sampled, Split, branches, split
-from app.verify.distribution.findings import Findings, Found, find, suspects
-from app.verify.distribution.places import Place, PlaceFinder, ProposingModel
+from app.verify.distribution.findings import DistributionFindings, Found, find, suspects
+from app.verify.distribution.places import PlaceFinder, ProposingModel, SamplingPlace
 from app.verify.distribution.plain_law import Plain
 from app.verify.distribution.row_cache import KnownCache, RowCache
 from models.errors import LocalspecError
@@ -29,17 +29,17 @@ from models.sampling.sampler import Sampler, SamplingParams
 RANGES = 3
 """Ranges of seeds in all of which a deviation has to show."""
 _AT_A_TIME = 25
-"""Answers between two looks at the clock and the keyboard."""
+"""Answers between two checks of the clock and of Ctrl-C."""
 _WITH_BONUS = (1, 2)
-"""Draft lengths whose bonus token is among the tokens that are looked at."""
+"""Draft lengths whose bonus token is among the counted tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckPlan:
-    """What to draw, and how."""
+    """Plan of a distribution check."""
 
     sampling: SamplingParams
-    """Its seed is that of the first answer; each further answer has the next."""
+    """Sampling settings; their seed is that of the first answer, each further answer has the next one."""
     accept: Accept
     samples: int
     """Answers in all, spread over the places."""
@@ -48,29 +48,29 @@ class CheckPlan:
     draft_length: int
     """Longest draft; shorter ones take turns with it."""
     memory: int
-    """Bytes of rows and distributions of the target to keep."""
+    """Bytes for cached rows and distributions of the target."""
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far it is."""
+class CheckProgress:
+    """Progress of a distribution check."""
 
     doing: str
     done: int = 0
-    """Answers at this place."""
+    """Answers drawn at this place."""
     wanted: int = 0
-    """Answers at this place in the end; 0: it does not draw now."""
+    """Answers to draw at this place; 0: it is not drawing now."""
     places_left: int = 0
-    """Places after this one, in this range of seeds."""
+    """Further places in this range of seeds."""
 
 
 class DistributionCheck:
-    """Draws and judges. The target and the draft model are the caller's; nobody else uses them until it is over."""
+    """Distribution check of one drafter. The caller owns target and draft model, and must not use them meanwhile."""
 
     def __init__(self, cache: KnownCache, proposing_model: ProposingModel, plan: CheckPlan, clock: Clock) -> None:
-        """Take the target, who guesses, and what to draw."""
+        """Take the target, the drafter to check, and the plan."""
         self.skipped: list[Skipped] = []
-        """Prompts that gave no place."""
+        """Prompts without a suitable place."""
         self._cache = cache
         self._proposing_model = proposing_model
         self._plan = plan
@@ -78,12 +78,12 @@ class DistributionCheck:
         self._row_cache = RowCache(cache, plan.memory // 2)
         self._lengths = sorted({*(length for length in _WITH_BONUS if length < plan.draft_length), plan.draft_length})
         self._siblings = False
-        self._places: list[Place] = []
+        self._places: list[SamplingPlace] = []
         self._ranges: list[list[Sampled]] = []
         self._judged: list[Found] = []
         self._suspects: list[str] = []
 
-    def run(self, prompts: Sequence[BenchPrompt]) -> Iterator[Progress]:
+    def run(self, prompts: Sequence[BenchPrompt]) -> Iterator[CheckProgress]:
         """Draw and judge, step by step.
 
         Raises LocalspecError where no prompt has a place to check, and Cancelled when it is stopped inside a pass.
@@ -97,14 +97,14 @@ class DistributionCheck:
             if not self._suspects or not self._plan.accept.exact:
                 return
 
-    def findings(self) -> Findings | None:
-        """Return what was found so far; None where no answer was drawn."""
+    def findings(self) -> DistributionFindings | None:
+        """Return the findings so far; None where no answer was drawn."""
         drawn = [sampled for sampled in self._ranges[0] if sampled.counts.samples] if self._ranges else []
         if not drawn:
             return None
         first = self._judged[0] if self._judged else find(drawn, self._plan.accept, self._plan.sampling.seed)
         judged = self._judged and self._plan.accept.exact
-        return Findings(
+        return DistributionFindings(
             places=tuple(sampled.place for sampled in drawn),
             lengths=tuple(self._lengths),
             siblings=self._siblings,
@@ -114,15 +114,15 @@ class DistributionCheck:
             deviating=tuple(self._suspects) if len(self._judged) == RANGES else (),
         )
 
-    def _find_places(self, prompts: Sequence[BenchPrompt]) -> Iterator[Progress]:
+    def _find_places(self, prompts: Sequence[BenchPrompt]) -> Iterator[CheckProgress]:
         room = DEPTH + 2 * (self._plan.draft_length + 2)
         finder = PlaceFinder(self._cache, self._proposing_model, Sampler(self._plan.sampling), room)
         for prompt in prompts:
             if len(self._places) == self._plan.places:
                 return
-            yield Progress(f"{prompt.class_name}: looking for a place with many likely tokens")
+            yield CheckProgress(f"{prompt.class_name}: looking for a place with many likely tokens")
             found = finder.find(prompt)
-            if isinstance(found, Place):
+            if isinstance(found, SamplingPlace):
                 self._places.append(found)
             else:
                 self.skipped.append(found)
@@ -134,19 +134,19 @@ class DistributionCheck:
                 hint="Give other prompts with --prompts, a higher --temp, or a draft model with --draft.",
             )
 
-    def _draw(self, number: int) -> Iterator[Progress]:
-        """Draw at every place, with the seeds of a range."""
+    def _draw(self, number: int) -> Iterator[CheckProgress]:
+        """Draw at every place with the seeds of one range."""
         self._ranges.append([])
         samples, count = self._plan.samples, len(self._places)
         seed = self._plan.sampling.seed + number * samples
         for index, place in enumerate(self._places):
             doing = place.class_name if number == 0 else f"{place.class_name}, once more ({number + 1} of {RANGES})"
             wanted, left = samples // count + (index < samples % count), count - index - 1
-            yield Progress(f"{doing}: reading the target's distribution", 0, wanted, left)
+            yield CheckProgress(f"{doing}: reading the target's distribution", 0, wanted, left)
             sampled = self._begin(number, index, wanted)
             self._ranges[number].append(sampled)
             for done in self._answers(sampled, range(seed, seed + wanted)):
-                yield Progress(doing, done, wanted, left)
+                yield CheckProgress(doing, done, wanted, left)
             seed += wanted
 
     def _begin(self, number: int, index: int, wanted: int) -> Sampled:
@@ -162,15 +162,15 @@ class DistributionCheck:
         return Sampled(place, plain, plain.laws(wanted, DEPTH), self._split(plain))
 
     def _may_branch(self) -> bool:
-        """Tell whether second guesses can be checked: drawn ones, of a rule that knows them, with exact rows."""
+        """Tell whether siblings can be checked: drawn ones, under a rule that uses them, with exact rows."""
         plan, model = self._plan, self._cache.model
         possible = plan.accept.takes_siblings and not self._proposing_model.copies and model.max_branches > 0
-        # Chain and sibling, and after a sibling a second pending token, within the width of the longest draft.
+        # Chain, sibling, and a second pending token after a sibling must fit the width of the longest draft.
         return possible and plan.draft_length > 2 and exact_branches_here(model, plan.draft_length + 1)
 
     def _split(self, plain: Plain) -> Split | None:
-        """Return how the first token comes about; None where nobody guesses it, or where it is too long to sum."""
-        # Under this rule a draft model says what it would draw from, which is the same for all.
+        """Return the probabilities of the first token by branch; None without a draft, or if the sum is too long."""
+        # Under this rule the draft distribution does not depend on the seed.
         sampler = Sampler(self._plan.sampling, Accept.RESIDUAL)
         drafter = self._proposing_model.make()
         drafter.begin(plain.text, sampler)
@@ -178,7 +178,7 @@ class DistributionCheck:
         return split(self._plan.accept, plain.after(()), draft.drawn_from(0)) if draft.tokens else None
 
     def _answers(self, sampled: Sampled, seeds: range) -> Iterator[int]:
-        """Draw an answer for each seed; yield now and then how many there are."""
+        """Draw an answer for each seed; yield the number of answers from time to time."""
         controllers: list[Controller] = [FixedLength(length) for length in self._lengths]
         if self._siblings:
             controllers.append(FixedLength(self._plan.draft_length - 2, siblings=1))
@@ -190,13 +190,13 @@ class DistributionCheck:
                 yield done
 
     def _say(self, text: tuple[int, ...], seed: int, controller: Controller) -> Said:
-        """Return the first tokens of the answer with this seed, and how each came about."""
+        """Return the first tokens of the answer with this seed, and the branch of each."""
         sampler = Sampler(replace(self._plan.sampling, seed=seed), self._plan.accept)
         drafter, tokens, ending = self._proposing_model.make(), list(text), Ending(self._row_cache.vocab)
         self._row_cache.hold(text[:-1])
         drafter.begin(tokens, sampler)
         how: tuple[Branch, ...] = ()
-        # No budget: it would cut the last draft short.
+        # No limit of tokens: it would cut the last draft.
         for round_ in generate(self._row_cache, drafter, sampler, tokens, ending, controller, self._clock):
             how += branches(round_)
             if len(how) >= DEPTH:

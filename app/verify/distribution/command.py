@@ -1,4 +1,4 @@
-"""`localspec verify --statistics`: draws on a thread of its own, shows how far it is, and prints what there is."""
+"""`localspec verify --statistics`: draws on a thread, shows progress, and prints the report."""
 
 import time
 from collections.abc import Callable
@@ -10,9 +10,9 @@ from app.engine.runtime.load import Loader
 from app.shell.exit_codes import FAILURE, INTERRUPTED
 from app.shell.interrupt import run_interruptible
 from app.shell.terminal import Terminal, bar, time_left
-from app.verify.distribution.check import CheckPlan, DistributionCheck, Progress
+from app.verify.distribution.check import CheckPlan, CheckProgress, DistributionCheck
 from app.verify.distribution.places import ProposingModel
-from app.verify.distribution.report import Checked, Conditions, record, report
+from app.verify.distribution.report import CheckConditions, Checked, record, report
 from app.verify.distribution.request import read_statistics
 from app.verify.distribution.row_cache import KnownCache, RowCache
 from drafters.draft_model import DraftModel
@@ -23,10 +23,10 @@ from models.errors import Cancelled, PairError
 from models.system.machine import available_memory
 
 _MOST_MEMORY = 3 * 2**29
-"""Bytes of rows to keep, where half of what is free is as much: a row of a large vocabulary takes 600 KB."""
+"""Most bytes for cached rows, or half of the free memory if less: a row of a large vocabulary takes 600 KB."""
 _ROUNDS = (
-    "This device rounds a pass over several tokens differently from one token at a time. The check sees that too, and "
-    "may call it a deviation."
+    "This device rounds a pass over several tokens differently from one token at a time. The check measures that too, "
+    "and may report it as a deviation."
 )
 
 
@@ -99,8 +99,10 @@ def _draw(
         checked.findings, checked.skipped = check.findings(), check.skipped
 
 
-def _conditions(checked: Checked, loader: Loader, target: LanguageModel, draft: LanguageModel | None) -> Conditions:
-    """Return under which the check runs: drafts as long as `run` would have them on this machine."""
+def _conditions(
+    checked: Checked, loader: Loader, target: LanguageModel, draft: LanguageModel | None
+) -> CheckConditions:
+    """Return the conditions of the check, with the longest drafts that `run` would allow on this machine."""
     if target.rewind_support.limit == 0:
         reason = f"{target.name} can't take back rejected tokens ({target.rewind_support.reason})"
         raise PairError(f"There is nothing to check: {reason}.", hint="Nothing is ever drafted for this model.")
@@ -110,7 +112,7 @@ def _conditions(checked: Checked, loader: Loader, target: LanguageModel, draft: 
     asked = checked.request.asked
     longest = usable_width(width, LONGEST + 1, allow_rounding=asked.allow_rounding) - 1
     length = min(checked.request.arm.length, longest, target.max_rows - 1)
-    return Conditions(target.name, target.description, draft.name if draft else None, length)
+    return CheckConditions(target.name, target.description, draft.name if draft else None, length)
 
 
 def _proposing_model(kind: str, target: LanguageModel, draft: LanguageModel | None, memory: int) -> ProposingModel:
@@ -123,7 +125,7 @@ def _proposing_model(kind: str, target: LanguageModel, draft: LanguageModel | No
 
 
 def _save(checked: Checked, terminal: Terminal) -> None:
-    """Show what was drawn before an error, or a second Ctrl-C."""
+    """Print the report so far before an error, or a second Ctrl-C."""
     checked.interrupted = True
     if checked.findings is not None:
         _show(checked, terminal)
@@ -141,13 +143,13 @@ def _show(checked: Checked, terminal: Terminal) -> None:
 
 
 class _Line:
-    """The progress line: how many answers of how many at this place, and how long all of it will take."""
+    """Progress line: answers at this place, and time left for all places."""
 
     def __init__(self, terminal: Terminal, clock: Callable[[], float] = time.monotonic) -> None:
         self._terminal = terminal
         self._left = TimeLeft(clock)
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: CheckProgress) -> None:
         seconds = self._left.observe(progress)
         if not progress.wanted:
             self._terminal.progress(progress.doing)
@@ -162,7 +164,7 @@ def _told(seconds: float | None, places_left: int) -> str:
 
 
 class TimeLeft:
-    """How long it will take, where answers get cheaper: at each place all rows are new in the beginning."""
+    """Estimate of the time left, where answers get faster: at each place all rows are new at first."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -171,8 +173,8 @@ class TimeLeft:
         self._done = 0
         self._pace: float | None = None
 
-    def observe(self, progress: Progress) -> float | None:
-        """Return the seconds left; None before there is anything to go by."""
+    def observe(self, progress: CheckProgress) -> float | None:
+        """Return the seconds left; None before the first measurement."""
         now = self._clock()
         if progress.done <= self._done:
             if self._done:

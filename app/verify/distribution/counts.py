@@ -1,4 +1,4 @@
-"""What was emitted at one place over many seeds, laid beside what should have been."""
+"""Counts of emitted tokens at one place over many seeds, beside their expected probabilities."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -11,34 +11,34 @@ from numpy.typing import NDArray
 from app.bench.measuring.goodness_of_fit import Cells, distance, pooled
 from app.engine.decoding.round import Round
 from app.engine.decoding.rules import typical_threshold
-from app.verify.distribution.places import Place
+from app.verify.distribution.places import SamplingPlace
 from app.verify.distribution.plain_law import Law, Path, Plain
 from models.sampling.accept import Accept
 from models.sampling.distribution import Distribution
 
 DEPTH = 3
-"""Tokens that are looked at in each answer: many faults leave the first one alone."""
+"""Tokens that are counted in each answer: many faults do not affect the first one."""
 _MOST_COUPLED = 2000
-"""Tokens beyond which the closed form of the coupled rule, quadratic in them, is not worth its time."""
+"""Tokens beyond which the closed form of the coupled rule, quadratic in them, takes too long."""
 
 
 class Branch(StrEnum):
-    """How a token came to be emitted."""
+    """Branch of the decoding loop that emitted a token."""
 
     ACCEPTED = "accepted"
     REPLACEMENT = "replacement"
     BONUS = "bonus"
     SIBLING = "sibling"
     PLAIN = "plain"
-    """Nobody guessed."""
+    """Token of a round without a draft."""
 
 
 Said = tuple[Path, tuple[Branch, ...]]
-"""The first tokens of an answer, and how each came about."""
+"""First tokens of an answer, and the branch of each."""
 
 
 def branches(round_: Round) -> tuple[Branch, ...]:
-    """Return how each token that a round emitted came about."""
+    """Return the branch of each token that a round emitted."""
     verdict = round_.verdict
     if not round_.draft.tokens:
         return (Branch.PLAIN,)
@@ -49,21 +49,21 @@ def branches(round_: Round) -> tuple[Branch, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How likely each token is to be the first one, by how it comes about."""
+    """Probability of each token as the first one, by branch."""
 
     kept: dict[int, float]
-    """Guessed, and kept."""
+    """Proposed and accepted."""
     left: dict[int, float]
-    """Emitted in place of another guess, a sibling or not: what is missing to the law of an exact rule."""
+    """Emitted in place of a rejected draft token, as replacement or sibling: the rest of an exact rule's law."""
 
     @property
     def share_kept(self) -> float:
-        """Chance that the first guess is kept."""
+        """Probability that the first draft token is accepted."""
         return sum(self.kept.values())
 
 
 def split(accept: Accept, target: Distribution, draft: Distribution) -> Split | None:
-    """Return how the first token comes about under a rule; None where that is too long to sum."""
+    """Return the probabilities of the first token by branch under a rule; None where the sum takes too long."""
     parts = kept_parts(accept, target, draft)
     if parts is None:
         return None
@@ -73,10 +73,10 @@ def split(accept: Accept, target: Distribution, draft: Distribution) -> Split | 
 
 
 def kept_parts(accept: Accept, target: Distribution, draft: Distribution) -> NDArray[np.float64] | None:
-    """Return, for each token of `target`, the chance that it is guessed and kept, whatever the length of the draft.
+    """Return, for each token of `target`, the probability that it is proposed and accepted, for any draft length.
 
     Residual and block: the smaller of both probabilities (for block the sum over all that may be drafted after it).
-    Coupled: a term of the closed form of arXiv 2408.07978. None where that is too long to sum.
+    Coupled: a term of the closed form of arXiv 2408.07978. None where the sum takes too long.
     """
     probs: NDArray[np.float64] = target.probs.astype(np.float64)
     guessed: NDArray[np.float64] = draft.at(target.ids).astype(np.float64)
@@ -97,17 +97,17 @@ def kept_parts(accept: Accept, target: Distribution, draft: Distribution) -> NDA
 
 @dataclass(slots=True)
 class Counts:
-    """What was emitted at one place."""
+    """Counts of emitted tokens at one place."""
 
     samples: int = 0
     said: Counter[Said] = field(default_factory=Counter)
     guessed: int = 0
-    """Answers whose first token was guessed at."""
+    """Answers whose first token was drafted."""
     differing: list[int] = field(default_factory=lambda: [0] * DEPTH)
-    """Answers whose first token, first two, first three are not plain decoding's with the same seed."""
+    """Answers whose first one, two, three tokens differ from plain decoding's with equal seed."""
 
     def add(self, said: Said, plain: Path | None) -> None:
-        """Count an answer; `plain` is what plain decoding says with its seed, where that is to be compared."""
+        """Count an answer; `plain` is plain decoding's path with its seed, if both are compared."""
         path, how = said
         self.samples += 1
         self.said[said] += 1
@@ -117,14 +117,14 @@ class Counts:
                 self.differing[depth] += path[: depth + 1] != plain[: depth + 1]
 
     def paths(self, depth: int) -> Counter[Path]:
-        """Return how often each beginning of so many tokens was said."""
+        """Return the count of each path of the first `depth` tokens."""
         counts: Counter[Path] = Counter()
         for (path, _), count in self.said.items():
             counts[path[:depth]] += count
         return counts
 
     def first(self, *wanted: Branch) -> Counter[int]:
-        """Return how often each first token came about in one of the ways wanted."""
+        """Return the count of each first token that came from one of the wanted branches."""
         counts: Counter[int] = Counter()
         for (path, how), count in self.said.items():
             if how[0] in wanted:
@@ -132,7 +132,7 @@ class Counts:
         return counts
 
     def bonuses(self, *, after_sibling: bool) -> dict[Path, Counter[int]]:
-        """Return, by what came before them, how often each token came as a bonus after a draft or after a sibling."""
+        """Return, by the path before them, the counts of bonus tokens after a draft or after a sibling."""
         counts: dict[Path, Counter[int]] = {}
         for (path, how), count in self.said.items():
             for place, branch in enumerate(how):
@@ -144,26 +144,26 @@ class Counts:
 
 @dataclass(slots=True)
 class Sampled:
-    """A place, what the target says there, and what was emitted."""
+    """Place with the target's distributions and the counts of emitted tokens."""
 
-    place: Place
+    place: SamplingPlace
     plain: Plain
     laws: tuple[Law, ...]
-    """Of the first token, the first two, the first three."""
+    """Laws of the first one, two, three tokens."""
     split: Split | None
-    """How the first token comes about; None where nobody guesses it, or it is not known."""
+    """Probabilities of the first token by branch; None without a draft, or if unknown."""
     counts: Counts = field(default_factory=Counts)
 
     def law_cells(self, depth: int) -> Cells | None:
-        """Return the counts of the first so many tokens beside their law."""
+        """Return the counts of the first `depth` tokens beside their law."""
         return pooled(self.counts.paths(depth), self.laws[depth - 1].probs)
 
     def kept_cells(self) -> Cells | None:
-        """Return the first tokens that were guessed and kept, beside the chances that the rule gives them."""
+        """Return the counts of accepted first tokens beside their probabilities under the rule."""
         return self._branch_cells(self.split.kept, Branch.ACCEPTED) if self.split else None
 
     def replaced_cells(self) -> Cells | None:
-        """Return the first tokens that came in place of a guess, siblings among them, beside what is left for them."""
+        """Return the counts of replacements and siblings as first tokens beside their probabilities."""
         return self._branch_cells(self.split.left, Branch.REPLACEMENT, Branch.SIBLING) if self.split else None
 
     def _branch_cells(self, parts: dict[int, float], *wanted: Branch) -> Cells | None:
@@ -171,7 +171,7 @@ class Sampled:
         return pooled(counts, {token: part / total for token, part in parts.items()}) if counts and total > 0 else None
 
     def bonus_cells(self, *, after_sibling: bool) -> list[Cells | None]:
-        """Return the bonus tokens after each path beside what the target says there; only where that is known."""
+        """Return the counts of bonus tokens after each path beside the target's distribution, where it is known."""
         found = []
         for path, counts in self.counts.bonuses(after_sibling=after_sibling).items():
             if (served := self.plain.known(path)) is not None:
@@ -179,7 +179,7 @@ class Sampled:
         return found
 
     def ruled_out(self) -> int:
-        """Return how many answers have a token that the target can't say there, as far as is known."""
+        """Return the number of answers with a token that the target excludes, as far as known."""
         return sum(count for path, count in self.counts.paths(DEPTH).items() if self._is_ruled_out(path))
 
     def _is_ruled_out(self, path: Path) -> bool:
@@ -190,13 +190,13 @@ class Sampled:
         return False
 
     def distance(self, depth: int) -> float:
-        """Return the distance of what was said from its law, as far as ways are told apart."""
+        """Return the distance of the shares of paths from their law; rare paths count together."""
         laws = enumerate(self.laws[:depth], start=1)
-        # Of more tokens fewer ways are told apart, and yet they can't be nearer than the first of them are.
+        # Longer paths have more of them counted together, yet can't be nearer than their first tokens.
         return max(distance(self.counts.paths(tokens), law.probs, law.rest) for tokens, law in laws)
 
 
 def weighted(samples: Sequence[Sampled], value: Callable[[Sampled], float]) -> float:
-    """Return the average of a figure of each place, weighted by its samples."""
+    """Return the average of a figure over the places, weighted by samples."""
     total = sum(sampled.counts.samples for sampled in samples)
     return sum(value(sampled) * sampled.counts.samples for sampled in samples) / total

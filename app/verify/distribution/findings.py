@@ -1,4 +1,4 @@
-"""What the answers of a distribution check show: how well counts fit, what is suspicious, how far off it can be."""
+"""Findings of a distribution check: goodness of fit, suspicious values, bounds of the distance."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from app.bench.measuring.goodness_of_fit import (
     holm,
 )
 from app.verify.distribution.counts import DEPTH, Branch, Sampled, Split, weighted
-from app.verify.distribution.places import Place
+from app.verify.distribution.places import SamplingPlace
 from models.sampling.accept import Accept
 
 LEVEL = 0.0099
-"""Chance that one range of seeds makes anything look suspicious where nothing is wrong."""
+"""Probability that one range of seeds shows a suspicious value although nothing is wrong."""
 ALL = "all"
 """Name of all places together."""
 _TOKENS = ("first token", "first 2 tokens", "first 3 tokens")
@@ -26,7 +26,7 @@ _TOKENS = ("first token", "first 2 tokens", "first 3 tokens")
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """One comparison of counts with their chances."""
+    """Comparison of counts with their expected probabilities."""
 
     name: str
     place: str
@@ -35,92 +35,92 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """How often the first guess was kept at one place."""
+class KeptShare:
+    """Acceptance of the first draft token at one place."""
 
     place: str
     guessed: int
     kept: int
     expected: float
-    """Chance that the rule gives it."""
+    """Acceptance probability under the rule."""
     interval: tuple[float, float]
-    """Of the chance, with 99 % confidence."""
+    """99 % interval of the acceptance probability."""
     p: float
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """How far the drafted text is from the target's own distribution, averaged over the places."""
+    """Bound of the distance of drafted text from the target's own distribution, averaged over the places."""
 
     tokens: int
-    """How many first tokens of an answer are looked at as one."""
+    """Number of first tokens that are compared as one path."""
     measured: float
-    """By counts: distance of the shares, noise included. By seeds: share of answers that are not plain decoding's."""
+    """By counts: distance of the shares, noise included. By seeds: share of answers that differ from plain decoding."""
     at_most: float
-    """Total variation distance with 99 % confidence."""
+    """Upper bound of the total variation distance, with 99 % confidence."""
     by: str
-    """ "counts", or "seeds": the coupled rule says the same with the same seed, so what differs is all there is."""
+    """ "counts"; or "seeds" for the coupled rule, whose text equals plain decoding's for each seed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one range of seeds shows."""
+    """Findings of one range of seeds."""
 
     samples: int
     fits: tuple[Fit, ...]
-    shares: tuple[Share, ...]
+    shares: tuple[KeptShare, ...]
     ruled_out: int
-    """Answers with a token that the target can't say there."""
+    """Answers with a token that the target excludes."""
     bounds: tuple[Bound, ...]
-    """Of the first token, the first two, the first three."""
+    """Bounds for the first one, two, three tokens."""
     branches: dict[str, int]
-    """How the tokens that were looked at came about."""
+    """Counts of the compared tokens by branch."""
 
     def p_values(self) -> dict[str, float]:
-        """Return every p-value by what it is of; a token that can't come has none of chance."""
+        """Return every p-value by name; an excluded token has p-value 0."""
         values = {"tokens that the target rules out": 0.0 if self.ruled_out else 1.0}
         for fit in self.fits:
             where = "" if fit.place == ALL else f" at {fit.place}"
             values[f"{fit.name}{where}, chi-square"] = fit.goodness.chi_square_p
             values[f"{fit.name}{where}, G"] = fit.goodness.g_p
         for share in self.shares:
-            values[f"share of first guesses kept at {share.place}"] = share.p
+            values[f"acceptance rate of first draft tokens at {share.place}"] = share.p
         return values
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
-    """What a whole check shows, finished or not."""
+class DistributionFindings:
+    """Findings of a whole check, finished or not."""
 
-    places: tuple[Place, ...]
+    places: tuple[SamplingPlace, ...]
     lengths: tuple[int, ...]
     """Draft lengths that took turns."""
     siblings: bool
-    """Whether second guesses were checked too, in their turn."""
+    """Whether siblings were checked too, in their turn."""
     found: Found
-    """By the first range of seeds, which all figures are of."""
+    """Findings of the first range of seeds, to which all figures belong."""
     suspicious: tuple[str, ...]
-    """What looked suspicious in the first range."""
+    """Names of suspicious p-values in the first range."""
     repeats: tuple[Found, ...]
-    """What the ranges show that were drawn because of that."""
+    """Findings of the further ranges that were drawn because of these."""
     deviating: tuple[str, ...]
-    """What was suspicious in all of them."""
+    """Names of p-values that were suspicious in all ranges."""
 
     @property
     def guessed(self) -> bool:
-        """Whether anything was guessed at all."""
+        """Whether anything was drafted at all."""
         return sum(self.found.branches.values()) > self.found.branches[Branch.PLAIN]
 
 
 def suspects(found: Found, among: Collection[str] | None = None) -> list[str]:
-    """Return what is too unlikely for chance, of all there is or of what is named."""
+    """Return the names of significant p-values, among all or among the named ones."""
     values = found.p_values()
-    # What can't be compared any more is no evidence.
+    # A comparison that is impossible in a later range is no evidence.
     return holm(values if among is None else {name: values.get(name, 1.0) for name in among}, LEVEL)
 
 
 def find(samples: Sequence[Sampled], accept: Accept, seed: int) -> Found:
-    """Lay all counts beside their chances; `seed` is that of Monte-Carlo draws."""
+    """Compare all counts with their expected probabilities; `seed` is that of the Monte-Carlo draws."""
     samples = [sampled for sampled in samples if sampled.counts.samples]
     return Found(
         samples=sum(sampled.counts.samples for sampled in samples),
@@ -140,7 +140,7 @@ def _fits(samples: Sequence[Sampled], accept: Accept, seed: int) -> list[Fit]:
         compared += [(name, ALL, groups)] if len(samples) > 1 else []
     if accept.exact:
         compared += [(name, ALL, groups) for name, groups in _by_branch(samples).items()]
-    # Enough for a p-value that stands out among all of them.
+    # Enough draws for a p-value that is significant among all of them.
     draws = int(4 * len(compared) / LEVEL)
     fits = ((name, place, _goodness(groups, draws, seed)) for name, place, groups in compared)
     return [Fit(name, place, found) for name, place, found in fits if found is not None]
@@ -159,18 +159,18 @@ def _goodness(groups: Sequence[Cells | None], draws: int, seed: int) -> Goodness
     return goodness([cells for cells in groups if cells is not None], draws, seed)
 
 
-def _share(sampled: Sampled, split: Split) -> Share:
+def _share(sampled: Sampled, split: Split) -> KeptShare:
     guessed, kept = sampled.counts.guessed, sum(sampled.counts.first(Branch.ACCEPTED).values())
     interval, p = chance_interval(kept, guessed), binomial_p(kept, guessed, split.share_kept)
-    return Share(sampled.place.prompt, guessed, kept, split.share_kept, interval, p)
+    return KeptShare(sampled.place.prompt, guessed, kept, split.share_kept, interval, p)
 
 
 def _bound(samples: Sequence[Sampled], accept: Accept, depth: int) -> Bound:
     """Return the bound for the first `depth` tokens.
 
-    Coupled: two laws are no further apart than the chance that draws of both differ, however these hang together
-    (coupling inequality); here they share a seed. Otherwise by `distance_bound`, with the ways that are not told apart
-    as far off as they can be: by less than their chance in the law.
+    Coupled: the distance of two distributions is at most the probability that joint draws differ (coupling inequality);
+    here both draws share a seed. Otherwise by `distance_bound`, where paths counted together are assumed to be as far
+    off as possible: by less than their probability in the law.
     """
     total = sum(sampled.counts.samples for sampled in samples)
     if accept is Accept.COUPLED:

@@ -1,4 +1,4 @@
-"""Places in plain answers where the target is undecided: a token that is certain shows nothing about chance."""
+"""Places for the distribution check: texts after which the target's next token has high entropy."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,53 +15,53 @@ from models.text.fim import fim_prompt
 from models.text.prompts import Message
 
 _LOOKED_AT = 24
-"""Tokens of a plain answer that are looked at."""
+"""Tokens of a plain answer that are searched."""
 _UNDECIDED = 0.05
-"""Entropy, in nats, that a place must have."""
+"""Least entropy of a place, in nats."""
 _SHOWN = 8
 """Tokens before a place that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A text, and what is known about the token after it."""
+class SamplingPlace:
+    """Text, with figures of the token after it."""
 
     prompt: str
-    """Id of the prompt that it began with."""
+    """Id of the prompt of the text."""
     class_name: str
     text: tuple[int, ...]
     before: str
-    """The end of the text, as it reads."""
+    """End of the text, for the report."""
     entropy: float
-    """Of the token after it, in nats."""
+    """Entropy of the next token, in nats."""
     possible: int
-    """Tokens that can come."""
+    """Number of possible next tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProposingModel:
-    """Who guesses in every sample."""
+    """Drafter to check, under a name."""
 
     name: str
     make: Callable[[], Drafter]
-    """Returns a drafter that has not seen any other text, or begins anew with each."""
+    """Returns a drafter that has seen no other text, or that begins anew with each text."""
     copies: bool
-    """Whether it copies from the text, and has nothing to say where nothing repeats."""
+    """Whether it copies from the text, and drafts nothing where nothing repeats."""
 
 
 class PlaceFinder:
-    """Answers prompts without drafting, and finds in each answer the place that leaves most to chance."""
+    """Search for the place with the highest entropy in plain answers to prompts."""
 
     def __init__(self, cache: KnownCache, proposing_model: ProposingModel, sampler: Sampler, room: int) -> None:
-        """Take the target, who will have to guess there, how to answer, and the tokens to leave free in the context."""
+        """Take the target, the drafter to check, the sampler, and the tokens to leave free in the context."""
         self._cache = cache
         self._proposing_model = proposing_model
         self._sampler = sampler
         self._room = room
         self._vocab = cache.model.vocab
 
-    def find(self, prompt: BenchPrompt) -> Place | Skipped:
-        """Return the place, or why there is none."""
+    def find(self, prompt: BenchPrompt) -> SamplingPlace | Skipped:
+        """Return the place, or the reason why there is none."""
         tokens = self._tokens(prompt)
         if tokens is None:
             return Skipped(prompt.id, prompt.class_name, "the model has no fill-in-the-middle tokens")
@@ -78,9 +78,9 @@ class PlaceFinder:
             prompt.id, prompt.class_name, f"{self._proposing_model.name} drafts nothing where it is undecided"
         )
 
-    def _place(self, prompt: BenchPrompt, text: tuple[int, ...], served: Distribution) -> Place:
+    def _place(self, prompt: BenchPrompt, text: tuple[int, ...], served: Distribution) -> SamplingPlace:
         before = b"".join(self._vocab.piece(token) for token in text[-_SHOWN:]).decode(errors="replace")
-        return Place(prompt.id, prompt.class_name, text, before, entropy(served), len(served.ids))
+        return SamplingPlace(prompt.id, prompt.class_name, text, before, entropy(served), len(served.ids))
 
     def _tokens(self, prompt: BenchPrompt) -> list[int] | None:
         if not prompt.turns:
@@ -91,14 +91,14 @@ class PlaceFinder:
         plain = list(self._read_on(prompt, None))
         if not self._proposing_model.copies:
             return plain
-        # Asked the same once more, one who copies has the first answer to copy from.
+        # A prompt with its answer and the prompt again gives a copying drafter a text to copy from.
         answered, _ = plain[-1]
         return list(self._read_on([*answered, *prompt], answered[len(prompt) :]))
 
     def _read_on(
         self, start: Sequence[int], said: Sequence[int] | None
     ) -> Iterator[tuple[tuple[int, ...], Distribution]]:
-        """Yield each text from `start` on, with what follows it; it goes on as `said`, else as plain decoding does."""
+        """Yield each text from `start` on with its next distribution; it goes on as `said`, else by plain decoding."""
         text = tuple(start)
         for place in range(_LOOKED_AT if said is None else len(said) + 1):
             row = self._cache.plain_row(text, len(start))

@@ -1,4 +1,4 @@
-"""What the target says after a text with nobody drafting: the law that drafted text has to follow."""
+"""Law of plain decoding after a text: the distribution that drafted text has to follow."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,27 +10,27 @@ from models.sampling.distribution import Distribution
 from models.sampling.sampler import Sampler
 
 Path = tuple[int, ...]
-"""The first tokens after a text; fewer than asked for where the last of them ends it."""
+"""First tokens after a text; fewer than requested where the last of them ends it."""
 _NEGLIGIBLE = 0.02
-"""Ways that are expected less often among all samples are not told apart from the rest."""
+"""Least expected count of a path; rarer paths are counted together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """How likely each way is that a text goes on for so many tokens."""
+    """Probabilities of the paths of a number of tokens after a text."""
 
     probs: dict[Path, float]
     rest: float
-    """Chance of all ways that are not listed."""
+    """Probability of all paths that are not listed."""
 
 
 class Plain:
-    """The target after one text, with rows of one-token passes."""
+    """Plain decoding after one text, with rows of one-token passes."""
 
     def __init__(
         self, cache: KnownCache, sampler: Sampler, text: Path, is_end: Callable[[int], bool], limit: int
     ) -> None:
-        """Take the text, the target's end-of-generation test, and the most bytes of distributions to keep."""
+        """Take the text, the target's end-of-generation test, and the most bytes of cached distributions."""
         self.text = text
         self.is_end = is_end
         self._cache = cache
@@ -47,7 +47,7 @@ class Plain:
         return served
 
     def known(self, path: Path) -> Distribution | None:
-        """Return the same if it takes no pass, else None."""
+        """Return that distribution if it is cached, else None."""
         return self._served.get(path)
 
     def say(self, seed: int, count: int) -> Path:
@@ -62,7 +62,7 @@ class Plain:
         return bool(path) and self.is_end(path[-1])
 
     def laws(self, samples: int, depth: int) -> tuple[Law, ...]:
-        """Return the laws of the first token, the first two, and so on; ways too rare for `samples` are its rest."""
+        """Return the laws of the first one, two, ... tokens; paths too rare for `samples` are in their rest."""
         laws = [Law({(): 1.0}, 0.0)]
         for _ in range(depth):
             laws.append(self._one_token_more(laws[-1], samples))
@@ -75,14 +75,14 @@ class Plain:
             if self.ends(path):
                 probs[path] = prob
             elif prob * samples < LEAST:
-                # What is likely at all has few ways, so a row for each rare one would be most of the work.
+                # Rows for the many rare paths would be most of the work.
                 rest += prob
             else:
                 rest += self._add_children(probs, path, prob, _NEGLIGIBLE / samples)
         return Law(probs, rest)
 
     def _add_children(self, probs: dict[Path, float], path: Path, prob: float, least: float) -> float:
-        """Add all ways on from a path that are likely enough; return the chance of the others."""
+        """Add all continuations of a path that are likely enough; return the probability of the others."""
         served = self.after(path)
         chances = prob * served.probs
         likely = chances >= least

@@ -1,4 +1,4 @@
-"""A distribution check as text, at most 100 columns wide, and as one JSON object.
+"""Report of a distribution check as text, at most 100 columns wide, and as one JSON object.
 
 `SCHEMA` goes up when a field changes its meaning or goes away.
 """
@@ -10,8 +10,8 @@ from typing import Any
 
 from app import __version__
 from app.bench.measuring.arms import Skipped
-from app.verify.distribution.findings import Bound, Findings, Fit, Share
-from app.verify.distribution.places import Place
+from app.verify.distribution.findings import Bound, DistributionFindings, Fit, KeptShare
+from app.verify.distribution.places import SamplingPlace
 from app.verify.distribution.request import StatisticsRequest
 from models.errors import DivergedError
 from models.sampling.accept import Accept
@@ -24,38 +24,38 @@ _FITS = (
     ("G", ">9"), ("p", ">8"),
 )  # fmt: skip
 _SHARES = (
-    ("first guesses", "<16"), ("place", "<14"), ("guessed", ">8"), ("kept", ">8"), ("99 %", ">17"), ("expected", ">9"),
-    ("p", ">8"),
+    ("first proposals", "<16"), ("place", "<14"), ("drafted", ">8"), ("accepted", ">8"), ("99 %", ">17"),
+    ("expected", ">9"), ("p", ">8"),
 )  # fmt: skip
 _LEGEND = (
-    "p: chance of counts that fit this badly or worse if nothing is wrong. accepted, replacement: first tokens that "
-    "were drafted, or replaced a drafted one. bonus: tokens after a whole draft, or after a sibling."
+    "p: probability of counts that fit this badly or worse if nothing is wrong. accepted, replacement: first tokens "
+    "that were drafted, or replaced a draft token. bonus: tokens after an accepted draft, or after a sibling."
 )
 _DISCIPLINE = (
-    "Suspicious p are sampled twice more with other seeds; a deviation is only reported if it shows each time, which "
-    "happens by chance less than once in a million checks."
+    "A suspicious p is checked twice more with other seeds. It is reported as a deviation only if it is suspicious "
+    "each time, which happens by chance less than once in a million checks."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
-    """Under which a check ran."""
+class CheckConditions:
+    """Conditions of a check."""
 
     model: str
     description: str
     draft_model: str | None
     longest: int
-    """Length of the longest drafts."""
+    """Longest draft in tokens."""
 
 
 @dataclass(slots=True)
 class Checked:
-    """The request, and what came of it."""
+    """Request of a check, and its findings."""
 
     request: StatisticsRequest
-    conditions: Conditions | None = None
+    conditions: CheckConditions | None = None
     """None until the models are loaded."""
-    findings: Findings | None = None
+    findings: DistributionFindings | None = None
     """None where no answer was drawn."""
     notes: list[str] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Checked:
 
     @property
     def shows_nothing(self) -> bool:
-        """Whether there is a verdict, and it is that too little was drawn for one."""
+        """Whether the check is finished, but has too few samples for a verdict."""
         if self.findings is None or self.interrupted or self.request.accept is Accept.TYPICAL:
             return False
         return not (self.findings.deviating or (self.findings.found.fits and self.findings.guessed))
@@ -80,33 +80,33 @@ class Checked:
 
 
 def verdict(checked: Checked) -> str:
-    """Return what it shows in plain words."""
+    """Return the verdict in plain words."""
     findings = checked.findings
-    assert findings is not None, "there is something to tell"
+    assert findings is not None, "the caller checks for findings"
     if checked.request.accept is Accept.TYPICAL:
         first, *_, last = (_small(bound.measured) for bound in findings.found.bounds)
         return (
-            "Approximate: the typical rule keeps what is plausible, and bends the distribution. By these counts the "
-            f"first token is {first} away from the target's own, and the first three are {last}, noise included."
+            "Approximate: the typical rule changes the distribution. By these counts the total variation distance from "
+            f"the target's own is {first} for the first token, and {last} for the first three, noise included."
         )
     if findings.deviating:
         return f"DEVIATES from the target's own distribution: {'; '.join(findings.deviating)}."
     if checked.interrupted:
         return "Stopped, so there is no verdict; the bounds hold for what was drawn."
     if checked.shows_nothing:
-        return "Nothing is shown: too few answers, or too few of them drafted, to compare token frequencies."
+        return "No result: too few answers, or too few of them with a draft, to compare token frequencies."
     if findings.suspicious:
-        return f"{_FITS_TEXT} What looked suspicious at first did not recur: {'; '.join(findings.suspicious)}."
+        return f"{_FITS_TEXT} Suspicious at first, but not again with other seeds: {'; '.join(findings.suspicious)}."
     return _FITS_TEXT
 
 
-_FITS_TEXT = "Fits: with drafting, tokens come as often as the target's own distribution says."
+_FITS_TEXT = "Fits: token frequencies with drafting agree with the target's own distribution."
 
 
 def report(checked: Checked) -> str:
     """Return settings, places, tables, bounds and the verdict, in this order."""
     findings = checked.findings
-    assert findings is not None, "there is something to tell"
+    assert findings is not None, "the caller checks for findings"
     lines = [f"Distribution check of localspec {__version__}", ""]
     for label, text in _facts(checked, findings):
         lines += _labelled(label, text)
@@ -119,9 +119,9 @@ def report(checked: Checked) -> str:
 
 
 def record(checked: Checked) -> dict[str, Any]:
-    """Return the same as one JSON object; fields are those of `Findings`, `Found` and what they are made of."""
+    """Return the check as one JSON object; fields are those of `DistributionFindings`, `Found` and their parts."""
     findings, conditions, request = checked.findings, checked.conditions, checked.request
-    assert findings is not None, "there is something to tell"
+    assert findings is not None, "the caller checks for findings"
     assert conditions is not None, "answers come after loading"
     return {
         "type": "distribution",
@@ -148,8 +148,8 @@ def record(checked: Checked) -> dict[str, Any]:
     }
 
 
-def _facts(checked: Checked, findings: Findings) -> Iterable[tuple[str, str]]:
-    """Yield everything that the verdict holds for, by name."""
+def _facts(checked: Checked, findings: DistributionFindings) -> Iterable[tuple[str, str]]:
+    """Yield the conditions of the verdict, by name."""
     conditions, request, params = checked.conditions, checked.request, checked.request.sampling
     assert conditions is not None, "answers come after loading"
     yield "model", f"{conditions.model} ({conditions.description})"
@@ -164,17 +164,17 @@ def _facts(checked: Checked, findings: Findings) -> Iterable[tuple[str, str]]:
         yield "left out", f"{skipped.prompt}: {skipped.reason}"
     yield "tokens", ", ".join(f"{count:,} {branch}" for branch, count in findings.found.branches.items() if count)
     if findings.found.ruled_out:
-        yield "ruled out", f"{findings.found.ruled_out:,} answers have a token that the target can't say there"
+        yield "excluded", f"{findings.found.ruled_out:,} answers have a token that the target excludes there"
 
 
-def _drafts(conditions: Conditions, request: StatisticsRequest, findings: Findings) -> str:
+def _drafts(conditions: CheckConditions, request: StatisticsRequest, findings: DistributionFindings) -> str:
     name = conditions.draft_model if request.arm.kind == "model" and conditions.draft_model else request.arm.kind
     lengths = ", ".join(str(length) for length in findings.lengths)
-    siblings = ", and one with a second guess beside it" if findings.siblings else ""
+    siblings = ", and one with a sibling" if findings.siblings else ""
     return f"{name}, of {lengths} tokens in turn{siblings}"
 
 
-def _place(place: Place) -> str:
+def _place(place: SamplingPlace) -> str:
     return f"{place.prompt}, after {place.before!r}: {place.possible} tokens can come, entropy {place.entropy:.2f} nats"
 
 
@@ -186,10 +186,10 @@ def _fit(fit: Fit) -> list[str]:
     ]  # fmt: skip
 
 
-def _share(share: Share) -> list[str]:
+def _share(share: KeptShare) -> list[str]:
     low, high = share.interval
     return [
-        "kept", share.place, f"{share.guessed:,}", f"{share.kept / share.guessed:.2%}", f"{low:.2%}-{high:.2%}",
+        "accepted", share.place, f"{share.guessed:,}", f"{share.kept / share.guessed:.2%}", f"{low:.2%}-{high:.2%}",
         f"{share.expected:.2%}", f"{share.p:.2g}",
     ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""From the flags of `verify --statistics` to what is to be drawn; what makes no sense is refused at once."""
+"""Request of `verify --statistics`, read from its flags; contradictions are refused at once."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,17 +14,17 @@ from models.sampling.sampler import SamplingParams
 
 _TEMPERATURE = ("1",)
 _PLACES = 4
-"""Places for each prompt of a class that is asked for."""
+"""Most places for each prompt of a class."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatisticsRequest:
-    """Everything that one `verify --statistics` was asked for."""
+    """Settings of one `verify --statistics` run."""
 
     asked: BenchRequest
-    """Models, prompts and sampling, which are chosen as for a benchmark."""
+    """Models, prompts and sampling, chosen as for a benchmark."""
     arm: ArmSpec
-    """Who guesses, and how much."""
+    """Drafter to check, and its draft length."""
     accept: Accept
     samples: int
     """Answers to draw in all."""
@@ -33,7 +33,7 @@ class StatisticsRequest:
 
     @property
     def sampling(self) -> SamplingParams:
-        """How to sample; the seed is that of the first answer."""
+        """Sampling settings; the seed is that of the first answer."""
         return self.asked.samplings[0]
 
 
@@ -49,7 +49,7 @@ def read_statistics(model: str | None, flags: dict[str, Any]) -> StatisticsReque
 def _check_temperature(asked: BenchRequest) -> None:
     if any(sampling.greedy for sampling in asked.samplings):
         raise UsageError(
-            "--statistics at --temp 0: nothing is left to chance, so there is nothing to count.",
+            "--statistics needs a temperature above 0: at --temp 0 no token is drawn at random.",
             hint="Give a temperature above 0, or leave out --statistics: tokens are then compared one by one.",
         )
     if len(asked.samplings) > 1:

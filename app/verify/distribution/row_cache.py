@@ -1,8 +1,8 @@
-"""A model that is asked the same over and over: rows are kept, and only a pass that brings a new one is run.
+"""Row cache over a model: rows are kept, and only passes with a new row are run.
 
-At a fixed place in a text, rows depend on the tokens decoded there and on nothing else. So the real loop can be run
-thousands of times over it, with another seed each time, for the price of the passes that differ. A kept row is the one
-that the first real pass over its text gave, at the width that the loop asked for.
+At a fixed place in a text, rows depend only on the tokens decoded there. So the decoding loop can run thousands of
+times with other seeds, at the cost of the passes that differ. A cached row is that of the first real pass over its
+text, at the width that the loop requested.
 """
 
 from collections import OrderedDict
@@ -21,24 +21,24 @@ _Value = TypeVar("_Value")
 
 
 class LruCache(Generic[_Value]):
-    """What was used last of what is known about texts, as much of it as fits."""
+    """Cache of values by text, which drops the least recently used ones."""
 
     def __init__(self, limit: int) -> None:
-        """Take the most bytes to keep; the latest value is kept in any case."""
+        """Take the most bytes to keep; the latest value is always kept."""
         self.size = 0
-        """Bytes kept."""
+        """Bytes in use."""
         self._limit = limit
         self._values: OrderedDict[tuple[int, ...], tuple[_Value, int]] = OrderedDict()
 
     def get(self, text: tuple[int, ...]) -> _Value | None:
-        """Return what is known about a text; None: nothing, or nothing any more."""
+        """Return the value of a text; None if it is not in the cache."""
         if text not in self._values:
             return None
         self._values.move_to_end(text)
         return self._values[text][0]
 
     def put(self, text: tuple[int, ...], value: _Value, size: int) -> None:
-        """Keep a value of so many bytes, and forget those that were not used for the longest time."""
+        """Keep a value of `size` bytes, and drop the least recently used ones."""
         _, before = self._values.pop(text, (None, 0))
         self._values[text] = (value, size)
         self.size += size - before
@@ -48,19 +48,19 @@ class LruCache(Generic[_Value]):
 
 
 class KnownCache:
-    """A real model and what its cache holds; it goes to whatever text a row is wanted after."""
+    """Real model with the text in its cache; moves to any text after which a row is needed."""
 
     def __init__(self, model: LanguageModel) -> None:
-        """Take a model that nobody else uses from now on."""
+        """Take a model that no other code uses from now on."""
         self.model = model
         self.passes = 0
-        """Passes that were run."""
+        """Number of passes run."""
         model.rewind(0)
         self._tokens: list[int] = []
         self._plain = 0
 
     def start(self, text: Sequence[int]) -> None:
-        """Read a text anew, as a prompt is read: all that is read after it then follows the same bits."""
+        """Read a text anew, as a prompt: later rows then follow from equal bits."""
         self.model.rewind(0)
         self._tokens = []
         self._read(text)
@@ -69,17 +69,17 @@ class KnownCache:
     def decode_after(
         self, text: Sequence[int], tokens: Sequence[int], rows: int, parents: Sequence[int] = ()
     ) -> Logits:
-        """Run one pass over tokens that follow a text, of which the part that is missing is read first."""
+        """Run one pass over tokens after a text, whose missing part is read first."""
         self._go_back(text, len(self._tokens))
         self._read(text)
         return self._decode(tokens, rows, parents)
 
     def plain_row(self, text: Sequence[int], prompt: int) -> Row:
-        """Return the row after a text as plain decoding has it, valid until the next pass.
+        """Return the row after a text as in plain decoding, valid until the next pass.
 
         Of the text, all tokens but the first `prompt` - 1 are read one at a time.
         """
-        # What other passes have left in the cache may be rounded in another way.
+        # Cache entries from other passes may be rounded differently.
         self._go_back(text[:-1], self._plain)
         self._read(text[: prompt - 1])
         for token in text[len(self._tokens) :]:
@@ -109,17 +109,17 @@ class KnownCache:
 
 
 class RowCache(ModelView):
-    """A language model that remembers its rows; see `models.base.LanguageModel`."""
+    """Language model with cached rows; see `models.base.LanguageModel`."""
 
     def __init__(self, cache: KnownCache, limit: int) -> None:
-        """Take the real model, and the most bytes of rows to keep."""
+        """Take the real model, and the most bytes of cached rows."""
         super().__init__(cache.model)
         self._cache = cache
         self._rows: LruCache[Row] = LruCache(limit)
         self._stack = np.empty((0, self.vocab.size), np.float32)
 
     def hold(self, tokens: Sequence[int]) -> None:
-        """Take it that the cache holds these tokens; the real one reads them when a new row after them is wanted."""
+        """Set the cache's content to these tokens; the real model reads them when a new row after them is needed."""
         self._tokens = list(tokens)
 
     def decode(self, tokens: Sequence[int], rows: int, parents: Sequence[int] = ()) -> Logits:
@@ -136,7 +136,7 @@ class RowCache(ModelView):
         del self._tokens[length:]
 
     def close(self) -> None:
-        """Do nothing: the real model is its owner's."""
+        """Do nothing: the caller owns the real model."""
 
     def _texts(self, tokens: Sequence[int], rows: int, parents: Sequence[int]) -> list[tuple[int, ...]]:
         """Return the text that each of the last `rows` tokens ends."""

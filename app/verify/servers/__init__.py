@@ -1,1 +1,1 @@
-"""Answers of servers compared with each other."""
+"""Audit: answers of servers compared with each other."""

@@ -1,4 +1,4 @@
-"""Asks all servers of an audit one question in one wording: what one of them refuses is asked of none."""
+"""Questions to the servers of an audit, in one wording: a wording that one server refuses is sent to none."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,14 +15,14 @@ _OTHERS = {
     True: BenchPrompt("other", "chat", turns=("Count from one to ten, in words.",)),
     False: BenchPrompt("other", "fim", prefix="one, two, three, ", suffix=", nine, ten"),
 }
-"""What is asked in between, so that a server has something else in its cache."""
+"""Unrelated questions sent in between, to replace the content of a server's cache."""
 
 
 class Asker:
-    """Finds out how these servers can be asked, and asks them."""
+    """Sender of questions, in the best wording that all servers accept."""
 
     def __init__(self, clients: Sequence[OpenAIClient], max_tokens: int, seed: int) -> None:
-        """Take the servers, the most tokens of an answer, and the seed, which greedy decoding should not need."""
+        """Take the servers, the most tokens of an answer, and the seed, which should not matter for greedy decoding."""
         self._clients = clients
         self._max_tokens = max_tokens
         self._seed = seed
@@ -31,11 +31,11 @@ class Asker:
         self.notes: list[str] = []
 
     def answers(self, prompt: BenchPrompt, messages: Messages) -> tuple[ServedAnswer, ...]:
-        """Return the answers to compare: one of each of two servers, or four of a single one.
+        """Return the answers to compare: one of each of two servers, or four of a single server.
 
-        The single one is asked twice, then something else, and twice again: it answers from a cold cache, from a warm
-        one, and from one that held another text. Raises RefusedError for a question that these servers do not take,
-        LocalspecError for a server that fails.
+        A single server gets the question twice, then another question, then twice again: it answers with a cold cache,
+        with a warm one, and with one that held another text. Raises RefusedError for a question that these servers do
+        not accept, LocalspecError for a server that fails.
         """
         if len(self._clients) > 1:
             return self._ask(prompt, messages, self._max_tokens)
@@ -46,7 +46,7 @@ class Asker:
         return (*twice, *again)
 
     def next_token(self, server: int, prompt: BenchPrompt, messages: Messages, said: str) -> ServedToken | None:
-        """Return what one server says next when an answer has begun so; None where it does not take or tell that."""
+        """Return one server's next token after the beginning `said` of an answer; None where it reports none."""
         _, question = _wordings(prompt, messages)[self._wording[bool(prompt.turns)]]
         begun = (*question.messages, ("assistant", said)) if question.messages else ()
         going_on = replace(question, messages=begun, prompt="" if begun else question.prompt + said)
@@ -78,14 +78,14 @@ class Asker:
         raise self._why(refusals[0])
 
     def _why(self, refused: RefusedError) -> LocalspecError:
-        """Tell a question that is not taken from a server that fails: where nothing works, it is the server."""
+        """Return the error for a refused question: if no question was ever accepted, that of a failing server."""
         if self._wording and refused.status < _SERVER_FAULT:
             return refused
         return LocalspecError(refused.title, cause=refused.cause, hint=refused.hint)
 
 
 def _wordings(prompt: BenchPrompt, messages: Messages) -> list[tuple[str, Question]]:
-    """Return the ways to ask, the best first, each with what a note calls it."""
+    """Return the wordings of a question, the best first, each with its name in notes."""
     return _chat_wordings(messages) if prompt.turns else _fill_wordings(prompt)
 
 

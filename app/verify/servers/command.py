@@ -1,4 +1,4 @@
-"""`localspec verify --audit`: asks servers, shows how far it is, and prints what there is, also at Ctrl-C."""
+"""`localspec verify --audit`: queries servers, shows progress, and prints the report, also after Ctrl-C."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -10,20 +10,20 @@ from app.serve.client.served_answers import ServedModel
 from app.shell.exit_codes import INTERRUPTED
 from app.shell.terminal import Terminal
 from app.verify.servers.asking import Asker
-from app.verify.servers.audit import Asked, same_model
-from app.verify.servers.findings import AuditRequest, Findings, LeftOut, Server, read_audit, server_names
+from app.verify.servers.audit import AuditedQuestion, same_model
+from app.verify.servers.findings import AuditFindings, AuditRequest, LeftOut, Server, read_audit, server_names
 from app.verify.servers.report import record, report
 from app.verify.servers.reread import fill_in
 from models.errors import LocalspecError, UsageError
 
 
 def run_audit(urls: tuple[str, ...], flags: dict[str, Any]) -> int:
-    """Audit one server or two, print what was found, return the exit code.
+    """Audit one server or two, print the report, return the exit code.
 
-    Raises UsageError for what can't be audited, DivergedError for a fork that rounding does not explain, LocalspecError
-    for a server that fails.
+    Raises UsageError for servers that can't be audited, DivergedError for a fork that rounding does not explain,
+    LocalspecError for a server that fails.
     """
-    findings = Findings(read_audit(urls, flags))
+    findings = AuditFindings(read_audit(urls, flags))
     terminal = Terminal(quiet=findings.request.quiet)
     try:
         _audit(findings, terminal)
@@ -39,18 +39,18 @@ def run_audit(urls: tuple[str, ...], flags: dict[str, Any]) -> int:
     return _exit_code(findings, terminal)
 
 
-def _exit_code(findings: Findings, terminal: Terminal) -> int:
+def _exit_code(findings: AuditFindings, terminal: Terminal) -> int:
     try:
         findings.check()
     except LocalspecError as error:
-        # A fork says more than what broke the audit off later; both are told.
+        # A fork is graver than a later error that ended the audit; both are printed.
         if findings.failure is not None and error is not findings.failure:
             terminal.fail(findings.failure)
         raise
     return INTERRUPTED if findings.interrupted else 0
 
 
-def _audit(findings: Findings, terminal: Terminal) -> None:
+def _audit(findings: AuditFindings, terminal: Terminal) -> None:
     request = findings.request
     with ExitStack() as stack:
         clients = [
@@ -58,7 +58,7 @@ def _audit(findings: Findings, terminal: Terminal) -> None:
             for address in request.addresses
         ]
         _introduce(findings, clients)
-        # Said before any prompt is sent.
+        # Shown before any prompt is sent.
         _tell(findings.notes, terminal)
         asker = Asker(clients, request.max_tokens, request.seed)
         try:
@@ -71,8 +71,8 @@ def _audit(findings: Findings, terminal: Terminal) -> None:
             findings.logprobs = [client.gives_logprobs for client in clients]
 
 
-def _converse(findings: Findings, asker: Asker, prompt: BenchPrompt) -> None:
-    """Ask each turn of a conversation, which goes on with what the last server said."""
+def _converse(findings: AuditFindings, asker: Asker, prompt: BenchPrompt) -> None:
+    """Send each turn of a conversation, which goes on with the answer of the last server."""
     messages: list[tuple[str, str]] = []
     for turn, question in enumerate(prompt.turns or [""]):
         messages.append(("user", question))
@@ -85,11 +85,11 @@ def _converse(findings: Findings, asker: Asker, prompt: BenchPrompt) -> None:
             findings.left_out.append(LeftOut(prompt.id, turn, " ".join((refused.title, refused.cause))))
             return
         messages.append(("assistant", answers[-1].text))
-        findings.asked.append(Asked(prompt.id, prompt.class_name, turn, answers))
+        findings.asked.append(AuditedQuestion(prompt.id, prompt.class_name, turn, answers))
 
 
-def _introduce(findings: Findings, clients: Sequence[OpenAIClient]) -> None:
-    """Find out whom we ask; raises UsageError for two servers that serve different models."""
+def _introduce(findings: AuditFindings, clients: Sequence[OpenAIClient]) -> None:
+    """Query the models of the servers; raises UsageError for two servers that serve different models."""
     names = server_names(len(clients))
     served = [_choose_model(findings, name, client) for name, client in zip(names, clients, strict=True)]
     findings.servers = [Server(name, client.address, client.model) for name, client in zip(names, clients, strict=True)]
@@ -100,7 +100,7 @@ def _introduce(findings: Findings, clients: Sequence[OpenAIClient]) -> None:
         _check_models(findings, findings.request, served)
 
 
-def _choose_model(findings: Findings, name: str, client: OpenAIClient) -> ServedModel | None:
+def _choose_model(findings: AuditFindings, name: str, client: OpenAIClient) -> ServedModel | None:
     """Return the model that a server is asked for; None where it names none."""
     models = client.models()
     if client.model:
@@ -109,13 +109,13 @@ def _choose_model(findings: Findings, name: str, client: OpenAIClient) -> Served
         findings.notes.append(f"The {name} server does not say which model it serves.")
         return None
     if len(models) > 1:
-        others = f"{len(models)} models, and {models[0].id} is asked"
+        others = f"{len(models)} models, and {models[0].id} is used"
         findings.notes.append(f"The {name} server names {others}; another one: {client.address.base}#MODEL.")
     client.model = models[0].id
     return models[0]
 
 
-def _check_models(findings: Findings, request: AuditRequest, served: Sequence[ServedModel | None]) -> None:
+def _check_models(findings: AuditFindings, request: AuditRequest, served: Sequence[ServedModel | None]) -> None:
     first, second = served
     same = same_model(first, second)
     if same is None or first is None or second is None:
@@ -137,7 +137,7 @@ def _tell(notes: Sequence[str], terminal: Terminal) -> None:
         terminal.warn(note)
 
 
-def _show(findings: Findings, terminal: Terminal) -> None:
+def _show(findings: AuditFindings, terminal: Terminal) -> None:
     if findings.asked and findings.request.as_json:
         terminal.say_record(record(findings))
     elif findings.asked:

@@ -1,4 +1,4 @@
-"""What an audit was asked for, and what it has found so far: complete or not, it can be shown."""
+"""Request of an audit, and its findings so far, complete or not."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from app.bench.measuring.arms import BenchPrompt
 from app.bench.prompts import choose, names_in, read_prompts
 from app.serve.client.address import Address, read_address
 from app.serve.client.served_answers import ServedAnswer
-from app.verify.servers.audit import Asked
+from app.verify.servers.audit import AuditedQuestion
 from app.verify.servers.summary import FoundFork, Summary, place, summarise, verdict
 from models.errors import DivergedError, LocalspecError, UsageError
 
@@ -17,34 +17,34 @@ _TWO = ("first", "second")
 
 @dataclass(frozen=True, slots=True)
 class AuditRequest:
-    """Everything that one audit was asked for."""
+    """Settings of one audit."""
 
     addresses: tuple[Address, ...]
-    """One or two."""
+    """One or two servers."""
     prompts: tuple[BenchPrompt, ...]
     max_tokens: int
     seed: int
     as_json: bool
     quiet: bool
     timeout: float
-    """Seconds that one answer may take."""
+    """Most seconds of one answer."""
     api_key: str
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server, as far as it told who it is."""
+    """Server with its name and its model."""
 
     name: str
-    """What the report calls it."""
+    """Name in the report."""
     address: Address
     model: str
-    """Empty: it does not say."""
+    """Name of its model; "": not reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A prompt, or the rest of its turns, that these servers did not take."""
+    """Prompt, or the rest of its turns, that these servers did not accept."""
 
     prompt: str
     turn: int
@@ -52,19 +52,19 @@ class LeftOut:
 
 
 @dataclass(slots=True)
-class Findings:
-    """The request, and what came of it."""
+class AuditFindings:
+    """Request of an audit, and its results so far."""
 
     request: AuditRequest
     servers: list[Server] = field(default_factory=list)
     logprobs: list[bool | None] = field(default_factory=list)
-    """Of each server: whether it takes questions for log probabilities; None: it was not asked."""
-    asked: list[Asked] = field(default_factory=list)
+    """For each server whether it accepts requests for log probabilities; None: none was sent."""
+    asked: list[AuditedQuestion] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     interrupted: bool = False
     failure: LocalspecError | None = None
-    """What broke it off."""
+    """Error that ended the audit."""
 
     def summary(self) -> Summary:
         """Return the figures of all comparisons."""
@@ -77,17 +77,17 @@ class Findings:
         return [one.answers[server] for one in self.asked]
 
     def check(self) -> None:
-        """Raise what makes this audit no success: an unexplained fork first, then what broke it off."""
+        """Raise DivergedError for an unexplained fork, or else the error that ended the audit."""
         summary = self.summary()
         if summary.unexplained:
             raise _diverged(summary, summary.unexplained[0], servers=len(self.request.addresses))
         if self.failure is not None:
             raise self.failure
         if not self.asked and not self.interrupted:
-            raise LocalspecError("No prompt could be run.", cause=self.left_out[0].reason, hint="Ask others (--class).")
+            raise LocalspecError("No prompt could be run.", cause=self.left_out[0].reason, hint="Try others (--class).")
         if self.asked and not summary.tokens + summary.characters:
             raise LocalspecError(
-                "Every answer was empty, so nothing was compared.", hint="Ask for more tokens (-n), or other prompts."
+                "Every answer was empty, so nothing was compared.", hint="Allow more tokens (-n), or try other prompts."
             )
 
 
@@ -112,7 +112,7 @@ def read_audit(urls: Sequence[str], flags: dict[str, Any]) -> AuditRequest:
 
 
 def server_names(count: int) -> tuple[str, ...]:
-    """Return what the report calls one server, or each of two."""
+    """Return the names of one server, or of two, in the report."""
     return _TWO if count == len(_TWO) else ("server",)
 
 

@@ -1,4 +1,4 @@
-"""What an audit found, as text of at most 100 columns, and as one JSON object."""
+"""Report of an audit as text, at most 100 columns wide, and as one JSON object."""
 
 import textwrap
 from collections.abc import Iterator
@@ -6,21 +6,21 @@ from dataclasses import asdict
 from typing import Any
 
 from app import __version__
-from app.verify.servers.audit import LEAST_FLOOR, Asked, Comparison, ForkKind, Side, Threshold
-from app.verify.servers.findings import Findings
+from app.verify.servers.audit import LEAST_FLOOR, AuditedQuestion, Comparison, ServedForkKind, Side, Threshold
+from app.verify.servers.findings import AuditFindings
 from app.verify.servers.summary import FoundFork, Speed, Summary, never_best, place, speed, verdict
 from models.system.counted import counted
 
 SCHEMA = 1
-"""Goes up when a field of the record changes its meaning or goes away."""
+"""Version of the record; goes up when a field changes its meaning or goes away."""
 _WIDTH = 100
 _LABEL = 20
 _REPEATS = ("", "asked again", "asked after another question", "asked once more after it")
-"""What distinguishes the answers of a single server, in their order."""
+"""Circumstances of the answers of a single server, in their order."""
 
 
-def report(findings: Findings) -> str:
-    """Return a line for each question, what is known about each fork, and what all of it shows."""
+def report(findings: AuditFindings) -> str:
+    """Return a line for each question, details of each fork, and the verdict."""
     summary = findings.summary()
     lines = [*_head(findings), "", *(_line(one, summary) for one in findings.asked)]
     lines += [f"{place(left.prompt, left.turn):<{_LABEL}} left out: {left.reason}" for left in findings.left_out]
@@ -31,8 +31,8 @@ def report(findings: Findings) -> str:
     return "".join(f"{part}\n" for part in (*(part for line in lines for part in _wrapped(line)), *said))
 
 
-def record(findings: Findings) -> dict[str, Any]:
-    """Return everything as JSON. Speeds are tokens a second of wall time; log probabilities are natural."""
+def record(findings: AuditFindings) -> dict[str, Any]:
+    """Return the audit as one JSON object. Speeds are tokens a second of wall time; log probabilities are natural."""
     request, summary = findings.request, findings.summary()
     failure = findings.failure
     return {
@@ -62,7 +62,7 @@ def record(findings: Findings) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _head(findings: Findings) -> Iterator[str]:
+def _head(findings: AuditFindings) -> Iterator[str]:
     for number, server in enumerate(findings.servers):
         model = server.model or "an unnamed model"
         yield f"{server.name:<7} {server.address.base}  {model}, {_logprobs(findings, number)}"
@@ -71,7 +71,7 @@ def _head(findings: Findings) -> Iterator[str]:
         yield "Stopped: only the questions answered by then are shown."
 
 
-def _logprobs(findings: Findings, server: int) -> str:
+def _logprobs(findings: AuditFindings, server: int) -> str:
     if findings.logprobs[server] is False:
         return "log probabilities refused"
     tokens = [token for answer in findings.answers_of(server) for token in answer.tokens or ()]
@@ -81,21 +81,21 @@ def _logprobs(findings: Findings, server: int) -> str:
     return f"log probabilities of {known:,} of {counted(len(tokens), 'token')}"
 
 
-def _line(one: Asked, summary: Summary) -> str:
-    """Return how the answers to one question compare: the worst fork among them, or how much is the same."""
+def _line(one: AuditedQuestion, summary: Summary) -> str:
+    """Return the line of one question: its worst fork, or the amount of equal text."""
     label = f"{place(one.prompt, one.turn):<{_LABEL}}"
     forks = [found for found in summary.forks if (found.prompt, found.turn) == (one.prompt, one.turn)]
     if not forks:
         times = f", {len(one.answers)} times" if len(one.comparisons) > 1 else ""
         return f"{label} same{times}: {_amount(one.comparisons[0])}"
-    worst = min(forks, key=lambda found: found.kind is ForkKind.NEAR_TIE)
+    worst = min(forks, key=lambda found: found.kind is ServedForkKind.NEAR_TIE)
     return f"{label} {worst.kind} at {worst.where}, gap {worst.gap}"
 
 
 _TWO_ANSWERS = ("first", "second")
 
 
-def _fork(found: FoundFork, findings: Findings) -> Iterator[str]:
+def _fork(found: FoundFork, findings: AuditFindings) -> Iterator[str]:
     single = len(findings.servers) == 1
     when = f" when {_REPEATS[found.answer]}" if single else ""
     yield f"{place(found.prompt, found.turn)}{when}: {found.kind} at {found.where}, after {found.fork.before!r}"
@@ -112,7 +112,7 @@ def _said(side: Side) -> str:
     return f"{said}, {lead} what the other answer has; the two likeliest are {side.gap:.3g} apart"
 
 
-def _figures(findings: Findings, summary: Summary) -> Iterator[str]:
+def _figures(findings: AuditFindings, summary: Summary) -> Iterator[str]:
     near = len(summary.forks) - len(summary.unexplained)
     yield f"compared     {counted(summary.answers, 'answer')}, {counted(summary.tokens, 'token')}" + (
         f", and {counted(summary.characters, 'character')} where tokens were not reported" if summary.characters else ""
@@ -158,7 +158,7 @@ def _amount(comparison: Comparison) -> str:
     return f"{comparison.compared:,} {'tokens' if comparison.by_tokens else 'characters'}"
 
 
-def _servers(findings: Findings) -> Iterator[dict[str, Any]]:
+def _servers(findings: AuditFindings) -> Iterator[dict[str, Any]]:
     for number, server in enumerate(findings.servers):
         answers = findings.answers_of(number)
         found, (count, gap) = speed(answers), never_best(answers)
@@ -178,7 +178,7 @@ def _fork_record(found: FoundFork) -> dict[str, Any]:
     return {**asdict(found), "fork": {**asdict(fork), "gap": fork.moved, "at_least": fork.at_least}}
 
 
-def _question_record(one: Asked) -> dict[str, Any]:
+def _question_record(one: AuditedQuestion) -> dict[str, Any]:
     answers = [
         {
             "text": answer.text,
@@ -195,6 +195,6 @@ def _question_record(one: Asked) -> dict[str, Any]:
 
 
 def _wrapped(line: str) -> list[str]:
-    """Break a long line; what goes on is indented as far as the words of a table are."""
+    """Break a long line; the rest is indented like the values of the table."""
     indent = " " * 13
     return textwrap.wrap(line, _WIDTH, subsequent_indent=indent, break_on_hyphens=False) or [""]

@@ -1,11 +1,10 @@
-"""Asks once more where a server told no log probabilities, as a drafting llama.cpp tells none of what it drafted.
+"""Log probabilities requested again where a server omitted them, as llama.cpp omits them for drafted tokens.
 
-Asked to go on with its own answer from some place, a server says the next token as the first of a reply, and the first
-is never drafted. That needs a server that goes on with a begun answer, and many begin a new one instead; so what it
-says is used only where it says again what it said, at one place before the fork or more.
-
-Trap: a text that is cut between the letters of a word may be read as other tokens than it was said in, and then no
-rounding is measured. It is cut before a blank.
+Asked to continue its own answer from some place, a server emits the next token as the first of a reply, and the first
+token is never drafted. Many servers begin a new answer instead, so the reply is used only where the server repeats its
+own tokens at one or more places before the fork.
+Trap: text cut inside a word may be tokenized differently, and then no rounding is measured. So it is cut before a
+blank.
 """
 
 from collections.abc import Sequence
@@ -17,13 +16,13 @@ from app.verify.servers.asking import Asker, Messages
 from app.verify.servers.audit import compare
 
 _PLACES = 4
-"""How many places before a fork are asked for."""
+"""Most places before a fork to request."""
 
 
 def fill_in(
     asker: Asker, prompt: BenchPrompt, messages: Messages, answers: tuple[ServedAnswer, ServedAnswer]
 ) -> tuple[ServedAnswer, ServedAnswer]:
-    """Return the answers of two servers with log probabilities at their fork and before it, as far as they tell."""
+    """Return the answers of two servers with log probabilities at and before their fork, as far as they report them."""
     fork = compare(*answers).fork
     if fork is None or fork.token is None:
         return answers
@@ -52,13 +51,13 @@ def _filled(
 
 
 def _places(tokens: Sequence[ServedToken], fork: int) -> list[int]:
-    """Return the last places that follow a whole word, the fork among them if it does; none without one before it."""
+    """Return the last places after a whole word, possibly the fork; none without a place before the fork."""
     before = [place for place in range(1, fork) if tokens[place].data[:1].isspace()][-_PLACES:]
     return [*before, fork] if before and tokens[fork].data[:1].isspace() else before
 
 
 def _known(token: ServedToken, read: ServedToken | None) -> ServedToken:
-    """Return a token as it was said, with what its server tells of its place when it is asked again."""
+    """Return the original token with the log probabilities of the repeated request."""
     listed = dict(read.best) if read is not None else {}
     if read is None or token.data not in listed:
         return token

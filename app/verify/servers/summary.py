@@ -1,71 +1,79 @@
-"""Adds up what an audit found, and says in a sentence what it shows and what it can't show."""
+"""Summary of an audit: its figures and its verdict."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.serve.client.served_answers import ServedAnswer
-from app.verify.servers.audit import Asked, Comparison, Fork, ForkKind, Threshold, not_best, threshold
+from app.verify.servers.audit import (
+    AuditedQuestion,
+    Comparison,
+    ServedFork,
+    ServedForkKind,
+    Threshold,
+    not_best,
+    threshold,
+)
 from models.system.counted import counted
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFork:
-    """A fork, and where it was found."""
+    """Fork with its question and answer."""
 
     prompt: str
     turn: int
     answer: int
     """Number of the answer that forked from the first, from 1."""
-    fork: Fork
-    kind: ForkKind
+    fork: ServedFork
+    kind: ServedForkKind
 
     @property
     def where(self) -> str:
-        """The place of the fork in its answer, in words."""
+        """Place of the fork in its answer, in words."""
         character = f"character {self.fork.character}"
         return character if self.fork.token is None else f"token {self.fork.token} ({character})"
 
     @property
     def gap(self) -> str:
-        """The gap, in words."""
+        """Gap of the fork, in words."""
         moved = self.fork.moved
         return "not known" if moved is None else f"{'at least ' if self.fork.at_least else ''}{moved:.3g}"
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """What one server answered, and in what time."""
+    """Tokens and times of one server's answers."""
 
     tokens: int
     seconds: float
-    """Wall time of requests, reading the prompt included, of answers whose tokens are known."""
+    """Seconds of wall time of requests, prompts included, of answers with known tokens."""
     drafted: int | None
-    """Tokens that it guessed; None: it does not say."""
+    """Draft tokens; None: not reported."""
     accepted: int
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Wall time; None where the server did not tell its tokens."""
+        """Tokens a second of wall time; None where the server does not report its tokens."""
         return self.tokens / self.seconds if self.tokens and self.seconds > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What all comparisons together show."""
+    """Figures of all comparisons together."""
 
     answers: int
     """Comparisons of two answers."""
     tokens: int
-    """Tokens that were compared, where both told them."""
+    """Tokens compared, where both servers report them."""
     characters: int
-    """Characters that were compared elsewhere."""
+    """Characters compared elsewhere."""
     threshold: Threshold
     forks: tuple[FoundFork, ...]
 
     @property
     def unexplained(self) -> tuple[FoundFork, ...]:
         """The forks that rounding does not explain."""
-        return tuple(found for found in self.forks if found.kind is ForkKind.UNEXPLAINED)
+        return tuple(found for found in self.forks if found.kind is ServedForkKind.UNEXPLAINED)
 
     @property
     def largest_gap(self) -> float | None:
@@ -78,7 +86,7 @@ def place(prompt: str, turn: int) -> str:
     return f"{prompt} turn {turn + 1}" if turn else prompt
 
 
-def summarise(asked: Sequence[Asked]) -> Summary:
+def summarise(asked: Sequence[AuditedQuestion]) -> Summary:
     """Return the figures of all questions asked so far."""
     comparisons = [comparison for one in asked for comparison in one.comparisons]
     limit = threshold(comparisons)
@@ -97,7 +105,7 @@ def summarise(asked: Sequence[Asked]) -> Summary:
 
 
 def speed(answers: Sequence[ServedAnswer]) -> Speed:
-    """Return what the answers of one server add up to."""
+    """Return the tokens and times of one server's answers."""
     counted = [answer for answer in answers if answer.counted]
     drafted = [answer.drafted for answer in answers if answer.drafted is not None]
     return Speed(
@@ -109,13 +117,13 @@ def speed(answers: Sequence[ServedAnswer]) -> Speed:
 
 
 def never_best(answers: Sequence[ServedAnswer]) -> tuple[int, float]:
-    """Return how many tokens their own server ranks behind another, and how far at most."""
+    """Return the number of tokens that their own server ranks behind another, and the largest distance."""
     behind = [gap for answer in answers for gap in not_best(answer)]
     return len(behind), max(behind, default=0.0)
 
 
 def verdict(summary: Summary, *, servers: int) -> str:
-    """Return what was shown, in a sentence or two."""
+    """Return the verdict in a sentence or two."""
     if summary.unexplained:
         forked = _forked(summary, len(summary.unexplained))
         found = f"{forked} where rounding does not explain it: the texts are not the same."
@@ -126,7 +134,7 @@ def verdict(summary: Summary, *, servers: int) -> str:
     else:
         found = "Every answer was empty, so nothing was compared."
     if servers == 1:
-        return f"{found} One server alone only shows whether it repeats itself: add one that does not speculate."
+        return f"{found} This shows only that the server repeats itself. Add a server that does not speculate."
     return found
 
 

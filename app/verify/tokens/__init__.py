@@ -1,1 +1,1 @@
-"""Drafted answers compared with plain ones token by token."""
+"""Certificate: drafted answers compared with plain ones token by token."""

@@ -1,12 +1,12 @@
-"""The check behind `localspec verify`: drafted answers beside plain ones, token by token, and every fork explained."""
+"""Token check of `localspec verify`: drafted answers against plain ones, token by token, with every fork explained."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from app.bench.measuring.arm_names import ArmSpec
-from app.bench.measuring.arms import PLAIN, Answer, BenchPrompt, OnAnswer, Skipped, Turn
-from app.bench.measuring.benchmark import BenchRun, Conditions
+from app.bench.measuring.arms import PLAIN, ArmAnswer, BenchPrompt, OnAnswer, Skipped, Turn
+from app.bench.measuring.benchmark import BenchConditions, BenchRun
 from app.engine.costs.provenance import OnHash, Provenance, provenance
 from app.engine.decoding.round import Clock
 from app.engine.runtime.load import Loader
@@ -15,40 +15,40 @@ from models.abort import AbortFlag
 from models.sampling.accept import Accept
 from models.sampling.sampler import SamplingParams
 
-OnFork = Callable[[Answer], None]
-"""Told before a fork is explained: the answer that is not plain's."""
+OnFork = Callable[[ArmAnswer], None]
+"""Receives the answer that differs from the plain one, before its fork is explained."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One turn that all arms have answered, and what was behind every difference."""
+    """Turn that all arms have answered, with its forks."""
 
     turn: Turn
     forks: tuple[Fork, ...]
 
 
-class Outcome(StrEnum):
-    """What a whole comparison shows."""
+class CertificateOutcome(StrEnum):
+    """Outcome of a whole comparison."""
 
     EXACT = "exact"
-    """Every token is plain decoding's."""
+    """Every token equals plain decoding's."""
     ROUNDING = "rounding"
-    """There are forks, and all of them are near-ties."""
+    """Forks, all of them near-ties."""
     BUG = "bug"
-    """There is a fork that rounding does not explain."""
+    """A fork that rounding does not explain."""
     NOTHING = "nothing"
-    """Nothing was drafted, so nothing is shown."""
+    """No token was drafted, so nothing was checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What was compared of one arm at one temperature."""
+    """Counts of one arm at one temperature."""
 
     temperature: float
     arm: str
     answers: int
     drafting: int
-    """Answers in which something was drafted: of the others all arms are plain decoding."""
+    """Answers with a draft; answers without one are plain decoding."""
     tokens: int
     """Tokens compared: of an answer that forks, those before the fork."""
     drafted: int
@@ -60,7 +60,7 @@ class Tally:
 
 
 class Certification:
-    """Models and their comparison. Belongs to one thread, except for what it is told by the abort flag."""
+    """Comparison of arms on loaded models. Belongs to one thread, except for the abort flag."""
 
     def __init__(self, loader: Loader, clock: Clock, arms: Sequence[ArmSpec], abort: AbortFlag) -> None:
         """Take the arms, plain decoding first, and the flag that stops everything."""
@@ -68,13 +68,13 @@ class Certification:
         self._with_costs = any(arm.kind == "auto" for arm in arms)
         self._abort = abort
 
-    def load(self, *, allow_rounding: bool) -> Conditions:
-        """Load the models and see that every arm can be made; raises LocalspecError."""
-        # Only auto decides by what passes cost.
+    def load(self, *, allow_rounding: bool) -> BenchConditions:
+        """Load the models and check that every arm can be made; raises LocalspecError."""
+        # Only auto uses pass costs.
         return self._run.load(allow_rounding=allow_rounding, with_costs=self._with_costs)
 
     def provenance(self, on_hash: OnHash) -> Provenance:
-        """Hash the loaded files, and write down build, machine and settings; raises Cancelled."""
+        """Return the provenance, with hashes of the loaded files; raises Cancelled."""
         return provenance(self._run.target, self._run.draft_model, self._abort, on_hash)
 
     def run(
@@ -91,7 +91,7 @@ class Certification:
         `samplings` are alike but for the temperature.
         """
         conversation: list[Turn] = []
-        # Apart, since a fault in what a drafted answer leaves in the cache shows in the next turn alone.
+        # Apart, since a wrong cache after a drafted answer shows only in the next turn.
         for event in self._run.run(prompts, samplings, max_tokens, on_answer, accept, apart=True):
             if isinstance(event, Skipped):
                 yield event
@@ -101,12 +101,12 @@ class Certification:
             yield Compared(event, tuple(self._forks(conversation, params, on_fork)))
 
     def _forks(self, conversation: Sequence[Turn], params: SamplingParams, on_fork: OnFork) -> Iterator[Fork]:
-        """Yield the forks of a conversation's last turn, explained."""
+        """Yield the forks of a conversation's last turn, with explanations."""
         *before, (plain, *drafted) = conversation
         for answer in drafted:
             if differs(plain, answer):
                 on_fork(answer)
-                # Who was asked this turn as plain decoding was has said the same before.
+                # An arm whose prompt equals plain decoding's has answered equally before.
                 earlier = [(turn[0], next(one for one in turn if one.arm == answer.arm)) for turn in before]
                 yield explain(self._run.target, plain, answer, params, earlier)
 
@@ -116,17 +116,17 @@ class Certification:
 
 
 def tallies(compared: Sequence[Compared]) -> list[Tally]:
-    """Return the counts by temperature and arm, in the order in which they were asked; plain decoding has none."""
+    """Return the counts by temperature and arm, in the order of the run, without plain decoding."""
     keys = {(answer.temperature, answer.arm): None for one in compared for answer in one.turn if answer.arm != PLAIN}
     return [_tally(compared, temperature, arm) for temperature, arm in keys]
 
 
-def outcome(compared: Sequence[Compared]) -> Outcome:
-    """Return what the comparison shows as a whole."""
+def outcome(compared: Sequence[Compared]) -> CertificateOutcome:
+    """Return the outcome of the whole comparison."""
     kinds = {fork.kind for one in compared for fork in one.forks}
     if kinds:
-        return Outcome.BUG if ForkKind.BUG in kinds else Outcome.ROUNDING
-    return Outcome.EXACT if any(tally.drafted for tally in tallies(compared)) else Outcome.NOTHING
+        return CertificateOutcome.BUG if ForkKind.BUG in kinds else CertificateOutcome.ROUNDING
+    return CertificateOutcome.EXACT if any(tally.drafted for tally in tallies(compared)) else CertificateOutcome.NOTHING
 
 
 def _tally(compared: Sequence[Compared], temperature: float, arm: str) -> Tally:

@@ -1,15 +1,15 @@
-"""Why a drafted answer parts from the plain one: a near-tie that was rounded differently, or a bug.
+"""Explanation of a fork between a drafted answer and the plain one: a near-tie that was rounded differently, or a bug.
 
-    key          what the sampler takes the largest of: a token's served score, and above temperature 0 its noise
-    gap          how far scores would have to move for the other token to be emitted: what its key lacks to the best
-                 one, or less where the best one is nearly cut off (top-k, top-p, min-p); and at least what its score
-                 lacks to be kept, where it is cut off itself
+    key          a token's served score, above temperature 0 plus its noise; the sampler takes the largest key
+    gap          least change of scores that would make the sampler emit the other token: the difference of both keys,
+                 or less where the best token is nearly cut off (top-k, top-p, min-p); and at least the change needed
+                 to keep the other token, where it is cut off itself
     noise        largest change of a served score when the same text is read in passes of another width
     noise floor  twice that: two scores can move towards each other
 
-The noise is measured at the very place, on this machine, with no drafter: the text up to there is read anew token by
-token, and in passes of each width that the drafted answer had used until then. A gap within the noise floor is a
-near-tie; where these passes agree to the last bit, rounding explains nothing.
+The noise is measured at the fork, on this machine, without a drafter: the text up to there is read anew token by token,
+and in passes of each width that the drafted answer had used until then. A gap within the noise floor is a near-tie.
+Where these passes agree to the last bit, rounding explains nothing.
 """
 
 import math
@@ -20,7 +20,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from app.bench.measuring.arms import Answer
+from app.bench.measuring.arms import ArmAnswer
 from app.engine.decoding.grammar import allowed_after
 from app.verify.tokens.rescore import Rescorer, spoken_places
 from models.base import LanguageModel, Vocab
@@ -28,24 +28,24 @@ from models.sampling.noise import gumbel
 from models.sampling.sampler import Sampler, SamplingParams, serve
 
 _WATCHED = 32
-"""Candidates whose scores tell the size of the noise: those of two tokens alone can happen to stay."""
+"""Candidates whose scores give the size of the noise: the scores of only two tokens may happen not to change."""
 _UNLIKE = 0.2
-"""Share of the middle half's spread by which half of the logits may move; rounding moves them by some hundredths.
+"""Most movement of half of the logits, over their interquartile range; rounding moves them by some hundredths.
 
-A pass that returns another place's row would otherwise make noise enough to explain itself.
+Without this limit, a faulty pass that returns another place's row would be explained by its own noise.
 """
 _FARTHEST = 1e6
-"""Where the search for what a score lacks is given up."""
+"""Largest score change that the search tries."""
 _HALVINGS = 30
 _LARGEST_EXPONENT = 700.0
-"""Beyond it a float overflows."""
-Earlier = Sequence[tuple[Answer, Answer]]
+"""Largest exponent without overflow of a float."""
+Earlier = Sequence[tuple[ArmAnswer, ArmAnswer]]
 Row = NDArray[np.float32]
 """Logits after one text, shape (vocabulary,)."""
 
 
 class ForkKind(StrEnum):
-    """What is behind a fork."""
+    """Cause of a fork."""
 
     NEAR_TIE = "near-tie"
     BUG = "bug"
@@ -53,7 +53,7 @@ class ForkKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """The first place where a drafted answer is not the plain one, and why."""
+    """First place where a drafted answer differs from the plain one, with its cause."""
 
     kind: ForkKind
     arm: str
@@ -65,21 +65,21 @@ class Fork:
     temperature: float
     seed: int
     place: int
-    """Tokens of the answer before it, which are the same."""
+    """Number of equal tokens of the answer before it."""
     tokens: tuple[int | None, int | None]
-    """The plain answer's token and the drafted one's; None: there is none."""
+    """Token of the plain answer and of the drafted one; None: the answer has ended."""
     texts: tuple[str, str]
-    """How the vocabulary spells them."""
+    """Spellings of the tokens in the vocabulary."""
     widths: tuple[int, ...]
     """Widths of the drafted answer's passes until then, each once, ascending."""
     gap: float | None
-    """In served scores; None where one of the answers has no token there."""
+    """Gap in served scores; None where one of the answers has no token there."""
     floor: float | None
-    """The noise floor there; None as for the gap."""
+    """Noise floor in served scores; None as for the gap."""
     seen_at: int | None
-    """Width at which the drafted token came with no drafter too; None: it did not."""
+    """Width at which the drafted token came without a drafter too; None: it did not."""
     reason: str
-    """Why it is of its kind, one clause."""
+    """Reason for the kind, one clause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +88,20 @@ class _Noise:
     """Largest change of a watched score."""
     seen_at: int | None = None
     unlike: int | None = None
-    """Width of a pass that says something else altogether; None: there is none."""
+    """Width of a pass with an unrelated result; None: there is none."""
 
 
-def differs(plain: Answer, drafted: Answer) -> bool:
-    """Tell whether an answer is not the plain one: in its tokens, its text, or why it ended."""
+def differs(plain: ArmAnswer, drafted: ArmAnswer) -> bool:
+    """Tell whether an answer differs from the plain one in its tokens, its text, or its ending."""
     return drafted.fork is not None or (plain.text, plain.finish) != (drafted.text, drafted.finish)
 
 
 def explain(
-    target: LanguageModel, plain: Answer, drafted: Answer, params: SamplingParams, earlier: Earlier = ()
+    target: LanguageModel, plain: ArmAnswer, drafted: ArmAnswer, params: SamplingParams, earlier: Earlier = ()
 ) -> Fork:
-    """Say why an answer differs from the plain one, sampled as `params` say; leaves the cache empty.
+    """Return the explanation of a fork, for sampling by `params`; leaves the cache empty.
 
-    `earlier` are both sides' answers to the turns before, the same texts, whose passes may have rounded otherwise.
+    `earlier` are both arms' answers to earlier turns: equal texts, whose passes may have rounded differently.
     Reads the text up to the fork once, and twice more for each width. Raises Cancelled when it is stopped.
     """
     place = len(plain.tokens) if drafted.fork is None else drafted.fork
@@ -120,8 +120,8 @@ def explain(
         target.rewind(0)
 
 
-def _unexplained(vocab: Vocab, drafted: Answer, place: int, tokens: tuple[int | None, int | None]) -> Fork:
-    """Return what is known of a fork before anything is measured: where it is."""
+def _unexplained(vocab: Vocab, drafted: ArmAnswer, place: int, tokens: tuple[int | None, int | None]) -> Fork:
+    """Return the place of a fork, before anything is measured."""
     return Fork(
         kind=ForkKind.BUG,
         arm=drafted.arm,
@@ -141,10 +141,10 @@ def _unexplained(vocab: Vocab, drafted: Answer, place: int, tokens: tuple[int | 
     )
 
 
-def used_widths(answer: Answer, place: int, *, trees: bool = False) -> tuple[int, ...]:
+def used_widths(answer: ArmAnswer, place: int, *, trees: bool = False) -> tuple[int, ...]:
     """Return the widths of the passes that made the first `place` + 1 tokens of an answer, each once, ascending.
 
-    With `trees` only those of passes that had siblings in them.
+    With `trees` only those of passes with siblings.
     """
     widths, emitted = set(), 0
     for (_, count), width, tree in zip(answer.rounds, answer.widths, answer.trees, strict=True):
@@ -156,7 +156,7 @@ def used_widths(answer: Answer, place: int, *, trees: bool = False) -> tuple[int
     return tuple(sorted(widths))
 
 
-def _token(answer: Answer, place: int) -> int | None:
+def _token(answer: ArmAnswer, place: int) -> int | None:
     return answer.tokens[place] if place < len(answer.tokens) else None
 
 
@@ -165,9 +165,9 @@ def _text(vocab: Vocab, token: int | None) -> str:
 
 
 def _readings(rescorer: Rescorer, widths: Sequence[int], trees: Sequence[int]) -> Iterator[tuple[int, Row]]:
-    """Yield (width, row) of the same text read in wide passes."""
+    """Yield (width, row) of the text read in wide passes."""
     for width in widths:
-        # Rows at both ends of a pass: kernels take blocks of rows, and what is left over one by one.
+        # Rows at both ends of a pass: kernels process blocks of rows, and the rest one by one.
         for place in sorted({0, width - 1}) if width > 1 else ():
             yield width, rescorer.row(width, place)
     for width in trees:
@@ -176,14 +176,14 @@ def _readings(rescorer: Rescorer, widths: Sequence[int], trees: Sequence[int]) -
 
 
 def _measured(here: Fork, row: Row, readings: Iterable[tuple[int, Row]], scale: "_Scale") -> Fork:
-    """Return a fork with what reading its text token by token, and otherwise, says of it."""
+    """Return a fork with the results of reading its text token by token and in wide passes."""
     plain, drafted = here.tokens
     assert plain is not None
     assert drafted is not None
     noise = _noise(row, readings, scale, plain, drafted)
     gaps = scale.gap(row, plain), scale.gap(row, drafted)
     floor = 2 * noise.largest
-    # What was seen to happen needs no measure; but plain decoding must have been right, too.
+    # A pass that reproduces the drafted token needs no gap; but plain decoding must reproduce its own token, too.
     explained = gaps[0] <= floor and (gaps[1] <= floor or noise.seen_at is not None)
     near = noise.largest > 0 and noise.unlike is None and explained
     return replace(
@@ -197,7 +197,7 @@ def _measured(here: Fork, row: Row, readings: Iterable[tuple[int, Row]], scale: 
 
 
 def _noise(narrow: Row, readings: Iterable[tuple[int, Row]], scale: "_Scale", plain: int, drafted: int) -> _Noise:
-    """Return what wide passes do to a row that was computed token by token."""
+    """Return the change that wide passes cause in a row computed token by token."""
     scores = scale.scores(narrow)
     watched = np.union1d(scale.candidates(narrow)[:_WATCHED], [plain, drafted])
     found = _Noise()
@@ -231,7 +231,7 @@ def _reason(noise: _Noise, *, near: bool, repeatable: bool) -> str:
 
 
 class _Scale:
-    """One place of a text as the sampler sees it; all in served scores: penalised logits over the temperature."""
+    """Scores at one place of a text, in served scores: penalised logits over the temperature."""
 
     def __init__(self, params: SamplingParams, text: Sequence[int]) -> None:
         self._params = params
@@ -240,15 +240,15 @@ class _Scale:
         self._unit = 1.0 if params.greedy else params.temperature
 
     def candidates(self, row: Row) -> NDArray[np.int64]:
-        """Return the ids that can be emitted, that of the emitted one first."""
+        """Return the ids of possible tokens, the emitted one first."""
         return self._sampler.keys(row, self._text)[0]
 
     def scores(self, row: Row) -> NDArray[np.float64]:
-        """Return the scores of all tokens by id, those that are cut off included."""
+        """Return the scores of all tokens by id, including tokens that are cut off."""
         return self._logits(row) / self._unit
 
     def gap(self, row: Row, token: int) -> float:
-        """Return how far scores would have to move for a token to be the emitted one; 0: it is."""
+        """Return the least change of scores that makes a token the emitted one; 0: it is."""
         ids, keys = self._sampler.keys(row, self._text)
         logits = self._logits(row)
         key = logits[token] / self._unit
@@ -269,30 +269,30 @@ class _Scale:
         return logits
 
     def _lacking(self, logits: NDArray[np.float64], token: int) -> float:
-        """Return how much more score a token that is cut off would need to be kept."""
+        """Return the least increase of score with which a token that is cut off would be kept."""
         high = 1e-3
         while high < _FARTHEST and not self._kept(logits, token, high):
             high *= 2
         return _first(lambda more: self._kept(logits, token, more), high)
 
     def _spare(self, logits: NDArray[np.float64], token: int, most: float) -> float:
-        """Return how much less score would cut a kept token off; `most` where that much does not."""
+        """Return the least decrease of score with which a kept token is cut off; at most `most`."""
         if self._params.greedy or not self._params.truncates or self._kept(logits, token, -most):
             return most
         return _first(lambda less: not self._kept(logits, token, -less), most)
 
     def _kept(self, logits: NDArray[np.float64], token: int, more: float) -> bool:
-        """Tell whether a token with so much more score, or less, against all others, passes top-k, top-p and min-p."""
+        """Tell whether a token passes top-k, top-p and min-p after its score has changed by `more`."""
         raised = logits.astype(np.float32)
         raised[token] += more * self._unit
-        # Top-p counts what is before the token against all the rest, and the rest moves too: the odds shift.
+        # Top-p uses the probability of all tokens before this one, which changes with the score too.
         odds = math.exp(max(-_LARGEST_EXPONENT, min(more * self._unit, _LARGEST_EXPONENT)))
         share = 1 / (1 + (1 - self._params.top_p) / (self._params.top_p * odds))
         return token in serve(raised, replace(self._params, top_p=share)).ids
 
 
 def _first(holds: Callable[[float], bool], high: float) -> float:
-    """Return about the smallest number from 0 to `high` from which on something holds, as it does at `high`."""
+    """Return, approximately, the smallest number from 0 to `high` at which `holds` is true; it is true at `high`."""
     low = 0.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2

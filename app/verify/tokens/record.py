@@ -1,16 +1,16 @@
-"""A certificate as one JSON object. `SCHEMA` goes up when a field changes its meaning or goes away."""
+"""Record of a certificate as one JSON object. `SCHEMA` goes up when a field changes its meaning or goes away."""
 
 from dataclasses import asdict
 from typing import Any
 
 from app import __version__
-from app.verify.tokens.findings import Findings
+from app.verify.tokens.findings import CertificateFindings
 
 SCHEMA = 1
 
 
-def record(findings: Findings) -> dict[str, Any]:
-    """Return where it comes from, the settings, the counts by temperature and arm, every fork, and the verdict.
+def record(findings: CertificateFindings) -> dict[str, Any]:
+    """Return provenance, settings, counts by temperature and arm, every fork, and the verdict.
 
     Fields are those of `Provenance`, `Tally` and `Fork`; gaps and noise floors are in served scores.
     """

@@ -1,14 +1,14 @@
-"""A certificate as text, at most 100 columns wide."""
+"""Report of a certificate as text, at most 100 columns wide."""
 
 import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from app import __version__
-from app.bench.measuring.benchmark import Conditions
+from app.bench.measuring.benchmark import BenchConditions
 from app.engine.costs.provenance import ModelRecord, Provenance, Settings
 from app.verify.tokens.certify import Tally
-from app.verify.tokens.findings import Findings
+from app.verify.tokens.findings import CertificateFindings
 from app.verify.tokens.fork import Fork
 from models.sampling.sampler import SamplingParams
 from models.system.counted import counted
@@ -16,19 +16,19 @@ from models.system.counted import counted
 _WIDTH = 100
 _LABEL = 13
 _WIDTHS = 18
-"""Columns for widths; of more, the first and the last are shown."""
+"""Columns for the list of widths; a longer list is cut to its first and last ones."""
 _COLUMNS = (
-    ("temperature", ">11"), ("arm", "<12"), ("answers", ">7"), ("tokens", ">8"), ("guessed", ">8"), ("kept", ">8"),
+    ("temperature", ">11"), ("arm", "<12"), ("answers", ">7"), ("tokens", ">8"), ("drafted", ">8"), ("accepted", ">8"),
     ("widths", f">{_WIDTHS}"), ("near-ties", ">9"), ("bugs", ">5"),
 )  # fmt: skip
 _LEGEND = (
-    "tokens: compared with plain decoding's, up to a fork. guessed: drafted tokens that were verified. widths: tokens "
+    "tokens: compared with plain decoding's, up to a fork. drafted: draft tokens that were verified. widths: tokens "
     "in a pass. near-tie: a fork whose gap, between the keys of the two tokens, is within the noise floor, measured "
-    "there by reading the text in passes of these widths with no drafter. bug: any other fork."
+    "there by reading the text in passes of these widths without a drafter. bug: any other fork."
 )
 
 
-def report(findings: Findings) -> str:
+def report(findings: CertificateFindings) -> str:
     """Return the whole certificate, its verdict last."""
     lines = [f"Certificate of localspec {__version__}", ""]
     for label, text in _facts(findings):
@@ -40,8 +40,8 @@ def report(findings: Findings) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _facts(findings: Findings) -> Iterable[tuple[str, str]]:
-    """Yield everything that the verdict holds for, by name."""
+def _facts(findings: CertificateFindings) -> Iterable[tuple[str, str]]:
+    """Yield the conditions of the verdict, by name."""
     conditions, provenance, asked = findings.conditions, findings.provenance, findings.request.asked
     assert conditions is not None, "answers come after loading"
     assert provenance is not None, "answers come after hashing"
@@ -59,7 +59,7 @@ def _facts(findings: Findings) -> Iterable[tuple[str, str]]:
     for class_name, reason, count in _skipped(findings):
         yield "left out", f"{class_name}: {count}, {reason}"
     if findings.interrupted:
-        yield "stopped", "these are the prompts that every arm had answered until then"
+        yield "stopped", "only the prompts that every arm had answered are listed"
 
 
 def _model(label: str, model: ModelRecord) -> Iterable[tuple[str, str]]:
@@ -68,7 +68,7 @@ def _model(label: str, model: ModelRecord) -> Iterable[tuple[str, str]]:
         yield "  sha-256", model.sha256
 
 
-def _settings(findings: Findings, conditions: Conditions, provenance: Provenance) -> str:
+def _settings(findings: CertificateFindings, conditions: BenchConditions, provenance: Provenance) -> str:
     parts = [f"context {conditions.context_size:,}"]
     if provenance.settings:
         parts += _loaded(provenance.settings)
@@ -88,7 +88,7 @@ def _loaded(settings: Settings) -> list[str]:
     ]
 
 
-def _drafts(findings: Findings, conditions: Conditions) -> str:
+def _drafts(findings: CertificateFindings, conditions: BenchConditions) -> str:
     exact = f"exact on this machine up to {counted(conditions.exact_draft, 'token')}"
     if conditions.exact_draft == 0:
         exact = "no pass over several tokens is exact on this machine"
@@ -110,14 +110,14 @@ def _sampling(samplings: Sequence[SamplingParams]) -> str:
     return text
 
 
-def _skipped(findings: Findings) -> Iterable[tuple[str, str, int]]:
+def _skipped(findings: CertificateFindings) -> Iterable[tuple[str, str, int]]:
     counts: dict[tuple[str, str], set[str]] = {}
     for skipped in findings.skipped:
         counts.setdefault((skipped.class_name, skipped.reason), set()).add(skipped.prompt)
     return [(name, reason, len(prompts)) for (name, reason), prompts in counts.items()]
 
 
-def _table(findings: Findings) -> list[str]:
+def _table(findings: CertificateFindings) -> list[str]:
     rows = [[name for name, _ in _COLUMNS], *map(_cells, findings.tallies())]
     return [" ".join(f"{cell:{form}}" for cell, (_, form) in zip(row, _COLUMNS, strict=True)).rstrip() for row in rows]
 
@@ -140,7 +140,7 @@ def _fork(fork: Fork) -> list[str]:
     return [part for parts in wrapped for part in parts]
 
 
-def _largest(findings: Findings) -> list[str]:
+def _largest(findings: CertificateFindings) -> list[str]:
     widest = findings.widest_near_tie
     if widest is None:
         return []
@@ -157,7 +157,7 @@ def _cut(widths: Sequence[int]) -> str:
 
 
 def _spans(widths: Sequence[int]) -> str:
-    """Return ascending numbers with what follows on drawn together: 1-4,7."""
+    """Return ascending numbers with runs as ranges: 1-4,7."""
     if not widths:
         return "-"
     cuts = [0, *(place for place, (one, other) in enumerate(pairwise(widths), 1) if other != one + 1), len(widths)]

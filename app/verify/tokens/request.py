@@ -1,4 +1,4 @@
-"""From the flags of `verify` to what is to be compared; what makes no sense is refused before anything is loaded."""
+"""Request of `verify`, read from its flags; contradictions are refused before anything is loaded."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,17 +9,17 @@ from models.errors import UsageError
 from models.sampling.accept import Accept
 
 _TEMPERATURES = ("0,0.8",)
-"""The likeliest token, and what `run` does by itself."""
+"""Default temperatures: greedy, and the default of `run`."""
 _ARMS = ("auto,lookup:2,suffix:5",)
 _ARMS_WITH_DRAFT = ("auto,model:3,lookup:2,suffix:5",)
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyRequest:
-    """Everything that one `verify` was asked for."""
+    """Settings of one `verify` run."""
 
     asked: BenchRequest
-    """Models, arms, prompts and sampling, which are chosen as for a benchmark."""
+    """Models, arms, prompts and sampling, chosen as for a benchmark."""
     accept: Accept
     strict: bool
 
@@ -35,7 +35,7 @@ def read_verify(model: str | None, flags: dict[str, Any]) -> VerifyRequest:
 
 
 def _accept(accept: Accept, asked: BenchRequest) -> Accept:
-    """Return a rule under which every arm has to say the same; raises UsageError for another one."""
+    """Return a rule under which all arms must emit equal tokens; raises UsageError for any other rule."""
     if not accept.exact:
         raise UsageError(
             f"--accept {accept} is approximate: nothing to certify.",

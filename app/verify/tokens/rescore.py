@@ -1,4 +1,4 @@
-"""The row after a text, computed anew with no drafter, in passes of any width: what rounding alone does to it."""
+"""Rows after a text, computed anew without a drafter in passes of any width, to measure the effect of rounding."""
 
 from collections.abc import Sequence
 
@@ -13,9 +13,9 @@ _NEVER = -1e9
 def spoken_places(
     asked: Sequence[int], earlier: Sequence[tuple[Sequence[int], Sequence[int]]]
 ) -> list[tuple[int, int]]:
-    """Return where a prompt holds the answers to earlier turns, each given as its prompt and what was said.
+    """Return the places in a prompt of answers to earlier turns, each given as its prompt and its answer.
 
-    They are in the cache as rounds left them: from the prompt's last token on, and without their own last one.
+    Rounds left them in the cache from the prompt's last token on, and without their own last token.
     """
     places = []
     for prompt, said in earlier:
@@ -26,9 +26,9 @@ def spoken_places(
 
 
 class Rescorer:
-    """Reads a prompt and the beginning of its answer again and again, each time into an empty cache.
+    """Reader of a prompt and the beginning of its answer, each time into an empty cache.
 
-    The cache is never cut, only emptied: a memory that goes back wrongly would pass for rounding.
+    The cache is never rewound, only emptied: a faulty rewind would be mistaken for rounding.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class Rescorer:
         spoken: Sequence[tuple[int, int]] = (),
         may: NDArray[np.bool_] | None = None,
     ) -> None:
-        """Take the prompt's tokens, those of the answer, and what could come next; only the prompt must not be empty.
+        """Take the tokens of prompt and answer, and possible next ones; only the prompt must not be empty.
 
-        `spoken` are the places of the prompt, (first, behind the last), that came as answers to earlier turns; `may`
-        tells of each token whether a grammar lets it come after the text.
+        `spoken` are the ranges of the prompt, (first, behind the last), that are answers to earlier turns; `may` is a
+        mask by token id of the tokens that a grammar allows after the text.
         """
         self._target = target
         self._asked = list(asked[:-1])
@@ -56,8 +56,8 @@ class Rescorer:
     def row(self, width: int, place: int) -> NDArray[np.float32]:
         """Return the logits after the text, shape (vocabulary,), with all answers read in passes over `width` tokens.
 
-        The text's last token stands at `place` in its pass, from 0 to width - 1, and what could come next is behind it:
-        kernels do not treat all rows of a pass alike. Both are cut to what the text, the context and the target allow.
+        The text's last token is at `place` in its pass, from 0 to width - 1, with possible next tokens after it:
+        kernels do not compute all rows of a pass alike. Width and place are limited by text, context and target.
         """
         width = min(width, self._target.max_rows, self._target.batch_size)
         place = min(place, width - 1, len(self._said) - 1)
@@ -69,7 +69,7 @@ class Rescorer:
         return self._vetoed(row)
 
     def branch_row(self, width: int) -> NDArray[np.float32] | None:
-        """Return the same row from a pass in which the text's last token is a sibling of what is guessed for its place.
+        """Return that row from a pass in which the text's last token is a sibling.
 
         The tokens before are read in passes over `width` tokens. None where there is no room for such a pass.
         """
@@ -84,16 +84,16 @@ class Rescorer:
         return self._vetoed(row)
 
     def _vetoed(self, row: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return a copy of a row, which the next pass overwrites; what may not come is a number all the same."""
+        """Return a copy of a row, which the next pass overwrites, with excluded tokens at a finite low score."""
         return row.copy() if self._may is None else np.where(self._may, row, np.float32(_NEVER))
 
     def _read_wide(self, tokens: Sequence[int], width: int) -> None:
-        """Read tokens in passes so wide; the odd one comes first, so that the last ones are as wide as asked for."""
+        """Read tokens in passes of `width`; the narrower one comes first, so that the last ones are full."""
         for start in range(len(tokens) % width - width, len(tokens), width):
             self._read(tokens[max(0, start) : start + width])
 
     def _read_prompt(self, width: int) -> None:
-        """Read all but the last token of the prompt: earlier answers in passes so wide, the rest as a session does."""
+        """Read all but the last token of the prompt: earlier answers in passes of `width`, the rest as sessions do."""
         self._target.rewind(0)
         done = 0
         for first, behind in (*self._spoken, (len(self._asked), len(self._asked))):

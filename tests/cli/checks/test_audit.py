@@ -219,7 +219,7 @@ def test_a_server_that_does_not_name_its_model_is_warned_of(audit: Audit, starte
     assert done.code == 0
     assert "The first server does not say which model it serves" in done.err
     assert "It is unknown whether both servers" in done.err
-    assert "names 2 models, and a is asked" in done.err
+    assert "names 2 models, and a is used" in done.err
     assert (["model" in body for body in one.bodies()], other.bodies()[0]["model"]) == ([False, False], "a")
 
 

@@ -125,7 +125,7 @@ def test_ctrl_c_prints_what_is_done_and_leaves_with_130(tmp_path: Path) -> None:
     os.close(leader)
     assert program.returncode == 130
     assert b"chat, lookup:3" in shown
-    assert "Stopped: these are the prompts" in text
+    assert "Stopped: only the prompts" in text
     assert "chat       off" in text
 
 

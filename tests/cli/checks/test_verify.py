@@ -133,8 +133,8 @@ def test_ctrl_c_prints_what_is_done_and_leaves_with_130(tmp_path: Path) -> None:
     os.close(leader)
     assert program.returncode == 130
     assert b"chat, lookup:3" in shown
-    assert "stopped      these are the prompts" in text
-    assert "Exact: all " in text or "Nothing is shown" in text
+    assert "stopped      only the prompts" in text
+    assert "Exact: all " in text or "Nothing was checked" in text
 
 
 FAILURES = {

@@ -16,7 +16,7 @@ from run_localspec import ROOT, environment, localspec
 
 from app.bench.measuring.arms import BenchPrompt
 from app.engine.decoding import verify
-from app.verify.distribution.check import DistributionCheck, Progress
+from app.verify.distribution.check import CheckProgress, DistributionCheck
 from app.verify.distribution.command import TimeLeft
 from models.errors import ContextFullError
 
@@ -74,7 +74,7 @@ def test_typical_is_called_approximate_and_never_exact(tmp_path: Path, *, as_jso
     done = localspec_here(*SHORT, "--accept", "typical", *(["--json"] if as_json else []), home=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "Approximate" in done.stdout
-    assert "away from the target's own" in done.stdout
+    assert "total variation distance from the target's own" in done.stdout
     assert "exact" not in done.stdout.lower()
     assert "a deviation is only" not in done.stdout
 
@@ -82,7 +82,7 @@ def test_typical_is_called_approximate_and_never_exact(tmp_path: Path, *, as_jso
 def test_too_few_answers_are_not_said_to_fit(tmp_path: Path) -> None:
     done = localspec_here(*SHORT, *FEW, "--samples", "3", home=tmp_path)
     assert done.returncode == 1
-    assert "Nothing is shown: too few answers" in done.stdout
+    assert "No result: too few answers" in done.stdout
     assert "Fits" not in done.stdout
 
 
@@ -136,7 +136,7 @@ def test_ctrl_c_prints_what_was_drawn_and_leaves_with_130(tmp_path: Path) -> Non
 
 
 FAILURES = {
-    "temperature 0": (["--temp", "0"], 2, "nothing is left to chance"),
+    "temperature 0": (["--temp", "0"], 2, "needs a temperature above 0"),
     "two temperatures": (["--temp", "0.7,1"], 2, "checks one temperature"),
     "two drafters": (["--vs", "lookup,suffix"], 2, "one drafter at a time"),
     "no drafter": (["--vs", "off"], 2, "one drafter at a time"),
@@ -169,7 +169,7 @@ def test_the_time_left_follows_the_pace_and_counts_the_places_to_come() -> None:
 
     def at(seconds: float, done: int, places_left: int) -> float | None:
         clock.now = seconds
-        return left.observe(Progress("here", done, 100, places_left))
+        return left.observe(CheckProgress("here", done, 100, places_left))
 
     assert at(0, 0, 1) is None
     # 2 s for 25: 6 s for the other 75, and a place like this one.
@@ -185,7 +185,7 @@ def test_the_time_left_follows_the_pace_and_counts_the_places_to_come() -> None:
 def test_an_error_in_the_middle_shows_what_was_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = DistributionCheck.run
 
-    def broken(self: DistributionCheck, prompts: Sequence[BenchPrompt]) -> Iterator[Progress]:
+    def broken(self: DistributionCheck, prompts: Sequence[BenchPrompt]) -> Iterator[CheckProgress]:
         for number, progress in enumerate(whole(self, prompts)):
             if number == 3:
                 raise ContextFullError("The context is full.")

@@ -20,8 +20,8 @@ from app.engine.costs.tuned import Setting, Tuned, TunedDraft
 from app.shell.paths import pairs_folder
 from app.tune.card import CardWanted, Written, write_card
 from app.tune.command import read_tune
-from app.tune.measuring.target import Findings
-from app.tune.report import Outcome, report
+from app.tune.measuring.target import TargetFindings
+from app.tune.report import TuneOutcome, report
 from models.errors import ModelFileError, UsageError
 from models.gguf.fingerprint import fingerprint
 from models.library.catalog import find_model
@@ -306,11 +306,13 @@ def test_a_card_says_what_was_measured(home: Path) -> None:
 )
 def test_the_report_ends_with_the_gain_and_the_way_to_use_the_pair(step: float, said: str) -> None:
     gain = predict(step, {1: 1.0, 2: 1.0})
-    outcome = Outcome(1.0, False, False, None, gain, Written("mine", Path("mine.toml"), (gain.least, gain.most)))
-    shown = report(Findings("big", "a model"), None, outcome)
+    outcome = TuneOutcome(1.0, False, False, None, gain, Written("mine", Path("mine.toml"), (gain.least, gain.most)))
+    shown = report(TargetFindings("big", "a model"), None, outcome)
     assert said in " ".join(shown.split())
     assert shown.endswith("Use it: localspec run pair:mine\n")
-    assert "localspec run pair:" not in report(Findings("big", "a model"), None, Outcome(1.0, False, False, None))
+    assert "localspec run pair:" not in report(
+        TargetFindings("big", "a model"), None, TuneOutcome(1.0, False, False, None)
+    )
 
 
 def test_a_card_of_another_pair_is_replaced_only_by_name(home: Path) -> None:

@@ -13,7 +13,7 @@ from run_localspec import localspec
 from tiny_gguf import write_llama
 
 from app.bench.card import note_in_cards
-from app.bench.findings import Findings
+from app.bench.findings import BenchFindings
 from app.bench.request import read_bench
 from app.catalog.pairs import store_card, taken_apart
 from app.command_line.cli import bench, run, tune, verify
@@ -90,11 +90,11 @@ def test_verify_compares_the_draft_model_of_a_pair() -> None:
     assert read_statistics("pair:mine", defaults(verify, **flags)).arm.kind == "model"
 
 
-def findings(arm: str, speed_up: float, **changes: Any) -> Findings:
+def findings(arm: str, speed_up: float, **changes: Any) -> BenchFindings:
     request = read_bench("pair:mine", defaults(bench, vs=(), temp=("0",), classes=(), limit=1))
     plain = [answer("off", prompt, [(1.0, 4)]) for prompt in ("a", "b")]
     fast = [answer(arm, prompt, [(1.0 / speed_up, 4)], **changes) for prompt in ("a", "b")]
-    return Findings(request, answers=[*plain, *fast])
+    return BenchFindings(request, answers=[*plain, *fast])
 
 
 def test_a_benchmark_is_written_into_the_card_of_its_pair() -> None:

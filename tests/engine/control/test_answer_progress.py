@@ -4,7 +4,7 @@ import pytest
 
 from app.bench import progress
 from app.bench.measuring.arms import BenchPrompt, Skipped
-from app.bench.progress import AnswerProgress
+from app.bench.progress import ComparisonProgress
 from app.shell.terminal import Terminal
 
 INFILL = BenchPrompt("hole", "fim", prefix="a", suffix="b")
@@ -27,7 +27,7 @@ def test_what_is_left_out_is_neither_counted_nor_waited_for(monkeypatch: pytest.
     now = iter(range(0, 1000, 10))
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
     terminal = _Lines()
-    shown = AnswerProgress(terminal, [INFILL, CHAT, LAST], arms=2, temperatures=2)
+    shown = ComparisonProgress(terminal, [INFILL, CHAT, LAST], arms=2, temperatures=2)
     for _ in range(2):
         shown.skip(Skipped("hole", "fim", "no markers"))
         for arm in ("off", "auto"):

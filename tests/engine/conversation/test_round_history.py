@@ -18,7 +18,7 @@ from app.engine.decoding.round import Round
 from app.engine.runtime import load
 from app.engine.runtime.load import LoadPlan
 from app.engine.runtime.worker import Worker
-from app.engine.trace.trace import Fate, Kind, Walk
+from app.engine.trace.trace import Fate, LastTokenKind, Walk
 from drafters.base import Drafter, NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.registry import parse_drafter
@@ -204,7 +204,7 @@ def test_the_round_that_shows_most_is_the_last_with_a_rejected_guess() -> None:
     told.ask(PROMPT, budget=20)
     assert [one.verdict.accepted for one in told.rounds[:4]] == [2, 0, 2, 1]
     assert told.walked().number == 2
-    assert told.walked().kind is Kind.REPLACEMENT
+    assert told.walked().kind is LastTokenKind.REPLACEMENT
 
 
 def test_where_all_was_kept_the_last_round_shows_most() -> None:
@@ -212,7 +212,7 @@ def test_where_all_was_kept_the_last_round_shows_most() -> None:
     told = scripted((said[0], said[1]), (said[3], said[4]))
     told.ask(PROMPT, budget=20)
     walk = told.walked()
-    assert (walk.number, walk.kind) == (2, Kind.BONUS)
+    assert (walk.number, walk.kind) == (2, LastTokenKind.BONUS)
     assert [step.fate for step in walk.steps] == [Fate.KEPT] * 2
 
 

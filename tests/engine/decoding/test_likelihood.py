@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from toy_answers import PROMPT, rounds_of, toy_messages
 
-from app.engine.decoding.logprobs import Place, likelihoods
+from app.engine.decoding.logprobs import TokenLogprobs, likelihoods
 from app.engine.decoding.verify import Verdict
 from drafters.base import Draft
 from models.sampling.accept import Accept
@@ -15,7 +15,7 @@ from models.toy import ToyModel
 LISTED = 3
 
 
-def told(folder: Path, drafter: str, **asked: object) -> list[Place]:
+def told(folder: Path, drafter: str, **asked: object) -> list[TokenLogprobs]:
     messages = toy_messages(folder, drafter, **{"listed": LISTED, "max_tokens": 40, **asked})  # type: ignore[arg-type]
     return [place for said in rounds_of(messages) for place in said.places]
 

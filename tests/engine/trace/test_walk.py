@@ -14,7 +14,7 @@ from app.engine.decoding.judging_noise import SeededNoise
 from app.engine.decoding.rules import block, typical_threshold
 from app.engine.decoding.verify import Rows, verify
 from app.engine.trace.replay_round import retell
-from app.engine.trace.trace import Fate, Kind, Residual, Step, Walk, Word
+from app.engine.trace.trace import Fate, LastTokenKind, Residual, Step, Walk, Word
 from drafters.base import Draft
 from models.sampling.accept import Accept
 from models.sampling.noise import gumbel
@@ -112,9 +112,9 @@ def test_a_walk_comes_out_as_the_judge_ruled(settings: Settings) -> None:
     assert walk.next.token == verdict.next_token
     assert tuple(word.token for word in walk.emitted) == verdict.emitted(rows.draft)
     assert walk.judged == len(walk.emitted)
-    assert (walk.kind is Kind.PLAIN) == (settings.length == 0)
-    assert (walk.kind in (Kind.BONUS, Kind.SIBLING_BONUS)) == verdict.is_bonus
-    assert (walk.kind is Kind.SIBLING_BONUS) == (verdict.sibling is not None)
+    assert (walk.kind is LastTokenKind.PLAIN) == (settings.length == 0)
+    assert (walk.kind in (LastTokenKind.BONUS, LastTokenKind.SIBLING_BONUS)) == verdict.is_bonus
+    assert (walk.kind is LastTokenKind.SIBLING_BONUS) == (verdict.sibling is not None)
 
 
 @given(rounds)
@@ -247,8 +247,8 @@ def check_residual(walk: Walk, rows: Rows) -> Residual:
 def test_a_replacement_is_drawn_from_what_the_target_has_over_the_draft(settings: Settings) -> None:
     rows = made_up(settings)
     walk = retell(rows, VOCAB)
-    if walk.rule not in (Accept.RESIDUAL, Accept.BLOCK) or walk.kind is not Kind.REPLACEMENT:
-        assert (walk.residuals == ()) or walk.kind is Kind.SIBLING_BONUS
+    if walk.rule not in (Accept.RESIDUAL, Accept.BLOCK) or walk.kind is not LastTokenKind.REPLACEMENT:
+        assert (walk.residuals == ()) or walk.kind is LastTokenKind.SIBLING_BONUS
         return
     residual, left = check_residual(walk, rows), left_over(walk, rows)
     tokens = [share.word.token for share in residual.shares]
@@ -265,7 +265,7 @@ def test_the_block_rule_scales_the_target_by_the_chance_so_far() -> None:
     for seed in range(150):
         rows = made_up(Settings(seed, Accept.BLOCK, siblings=False, likeness=0.5))
         walk = retell(rows, VOCAB)
-        if walk.kind is Kind.REPLACEMENT:
+        if walk.kind is LastTokenKind.REPLACEMENT:
             scaled += check_residual(walk, rows).scale < 0.99
     assert scaled > 5
 
@@ -325,7 +325,7 @@ def test_a_rejected_guess_that_could_have_been_drawn_is_among_the_candidates() -
     rejected = 0
     for seed in range(60):
         walk = retell(made_up(Settings(seed, Accept.COUPLED, siblings=False)), VOCAB)
-        if walk.kind is Kind.REPLACEMENT:
+        if walk.kind is LastTokenKind.REPLACEMENT:
             proposal = chain(walk)[walk.verdict.accepted].word
             assert proposal in [candidate.word for candidate in walk.candidates]
             rejected += 1
@@ -336,8 +336,8 @@ def test_a_rejected_guess_that_could_have_been_drawn_is_among_the_candidates() -
 def test_made_up_rounds_end_in_every_way(rule: Accept) -> None:
     walks = [retell(made_up(Settings(seed, rule, likeness=0.8)), VOCAB) for seed in range(80)]
     kinds = {walk.kind for walk in walks}
-    siblings = {Kind.SIBLING_BONUS} if rule in (Accept.COUPLED, Accept.RESIDUAL) else set()
-    assert kinds == {Kind.REPLACEMENT, Kind.BONUS} | siblings
+    siblings = {LastTokenKind.SIBLING_BONUS} if rule in (Accept.COUPLED, Accept.RESIDUAL) else set()
+    assert kinds == {LastTokenKind.REPLACEMENT, LastTokenKind.BONUS} | siblings
     assert {walk.verdict.accepted for walk in walks} == {0, 1, 2, 3}
 
 

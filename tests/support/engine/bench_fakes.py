@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fakes import ScriptedDrafter
 
-from app.bench.measuring.arms import PLAIN, Answer, Arm, Bench, BenchPrompt, OnAnswer, Skipped, Turn
+from app.bench.measuring.arms import PLAIN, Arm, ArmAnswer, Bench, BenchPrompt, OnAnswer, Skipped, Turn
 from app.engine.decoding.controller import FixedLength
 from app.engine.decoding.ending import Finish
 from app.engine.decoding.stats import Stats
@@ -74,10 +74,10 @@ def ask(
     ]
 
 
-def answer(arm: str, prompt: str, rounds: Sequence[tuple[float, int]], **changed: object) -> Answer:
+def answer(arm: str, prompt: str, rounds: Sequence[tuple[float, int]], **changed: object) -> ArmAnswer:
     """Return an answer with these rounds: seconds and tokens."""
     count = sum(tokens for _, tokens in rounds)
-    made = Answer(
+    made = ArmAnswer(
         arm, prompt, "chat", 0, 0.0, 1, tuple(range(count)), "", Finish.LENGTH, 0.5, tuple(rounds),
         (0.0,) * len(rounds), Stats().snapshot(), asked=(), widths=tuple(tokens for _, tokens in rounds),
         trees=(False,) * len(rounds),

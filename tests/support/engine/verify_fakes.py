@@ -4,11 +4,11 @@ from typing import Any
 
 from bench_fakes import answer
 
-from app.bench.measuring.benchmark import Conditions
+from app.bench.measuring.benchmark import BenchConditions
 from app.engine.costs.provenance import ModelRecord, Provenance, Settings
 from app.engine.decoding.stats import Stats
 from app.verify.tokens.certify import Compared
-from app.verify.tokens.findings import Findings
+from app.verify.tokens.findings import CertificateFindings
 from app.verify.tokens.fork import Fork, ForkKind
 from app.verify.tokens.request import read_verify
 
@@ -53,10 +53,10 @@ def compared(*forks: Fork, drafted: bool = True) -> Compared:
     return Compared((plain, *others), forks)
 
 
-def findings(*found: Compared, **flags: Any) -> Findings:
-    return Findings(
+def findings(*found: Compared, **flags: Any) -> CertificateFindings:
+    return CertificateFindings(
         read_verify("toy", {**DEFAULTS, "temp": ("0",), **flags}),
-        Conditions("big-1.5b", "qwen2 1.5B", "tiny", 4096, 8, 8, None),
+        BenchConditions("big-1.5b", "qwen2 1.5B", "tiny", 4096, 8, 8, None),
         PROVENANCE,
         compared=list(found),
     )

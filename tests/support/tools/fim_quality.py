@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from app.bench.measuring.arm_names import parse_arms
-from app.bench.measuring.arms import Answer, BenchPrompt, Skipped
+from app.bench.measuring.arms import ArmAnswer, BenchPrompt, Skipped
 from app.bench.measuring.benchmark import BenchRun
 from app.complete.completer import WHOLE, Completer
 from app.complete.place import CursorPosition, Windows, window
@@ -82,14 +82,16 @@ def read_prompts(file: Path, name: str, most: int | None) -> list[Missing]:
     ]
 
 
-def answer_all(prompts: Sequence[Missing], plan: LoadPlan, tokens: int) -> tuple[list[tuple[Answer, ...]], list[float]]:
+def answer_all(
+    prompts: Sequence[Missing], plan: LoadPlan, tokens: int
+) -> tuple[list[tuple[ArmAnswer, ...]], list[float]]:
     """Return the answers of both arms to each prompt, plain first, and the times to their first lines, flat."""
     loader = Loader(plan, AbortFlag(), time.perf_counter, lambda *_: None)
     run = BenchRun(loader, time.perf_counter, parse_arms(["auto"], 3, has_draft=plan.drafter.model is not None))
     asked = [
         BenchPrompt(prompt.id, "fim", prefix=prompt.place.prefix, suffix=prompt.place.suffix) for prompt in prompts
     ]
-    turns: list[tuple[Answer, ...]] = []
+    turns: list[tuple[ArmAnswer, ...]] = []
     firsts: list[float] = []
     try:
         run.load(allow_rounding=plan.allow_rounding)
@@ -105,7 +107,7 @@ def answer_all(prompts: Sequence[Missing], plan: LoadPlan, tokens: int) -> tuple
     return turns, firsts
 
 
-def first_line_seconds(answer: Answer, piece: Any) -> float:
+def first_line_seconds(answer: ArmAnswer, piece: Any) -> float:
     """Return the time from the question to the end of the first line that is not blank, or of the answer."""
     spent, said, place = answer.reading_seconds, b"", 0
     for seconds, count in answer.rounds:
@@ -117,12 +119,12 @@ def first_line_seconds(answer: Answer, piece: Any) -> float:
     return spent
 
 
-def whole(answer: Answer) -> float:
+def whole(answer: ArmAnswer) -> float:
     """Return the time from the question to the last token, both prompts read."""
     return answer.reading_seconds + answer.seconds
 
 
-def quality(turns: Sequence[tuple[Answer, ...]], prompts: Sequence[Missing]) -> dict[str, Any]:
+def quality(turns: Sequence[tuple[ArmAnswer, ...]], prompts: Sequence[Missing]) -> dict[str, Any]:
     """Compare the plain answers with what was taken out, and the drafted ones with the plain ones."""
     by_id = {prompt.id: prompt for prompt in prompts}
     pairs = [(shown(turn[0], by_id[turn[0].prompt].place), by_id[turn[0].prompt].middle) for turn in turns]
@@ -136,7 +138,7 @@ def quality(turns: Sequence[tuple[Answer, ...]], prompts: Sequence[Missing]) -> 
     }
 
 
-def shown(answer: Answer, place: CursorPosition) -> str:
+def shown(answer: ArmAnswer, place: CursorPosition) -> str:
     around = Around.of(window(place, Windows()))
     return tidy(answer.text, around, broken_off=answer.finish not in WHOLE)
 
@@ -149,7 +151,7 @@ def first_line(text: str) -> str:
     return text.strip().partition("\n")[0]
 
 
-def times(turns: Sequence[tuple[Answer, ...]], firsts: Sequence[float]) -> dict[str, Any]:
+def times(turns: Sequence[tuple[ArmAnswer, ...]], firsts: Sequence[float]) -> dict[str, Any]:
     """Return the times of both arms, and what drafting gains on each prompt."""
     count = len(turns[0])
     arms = {
@@ -171,7 +173,7 @@ def times(turns: Sequence[tuple[Answer, ...]], firsts: Sequence[float]) -> dict[
     }
 
 
-def one_token(turns: Sequence[tuple[Answer, ...]]) -> float:
+def one_token(turns: Sequence[tuple[ArmAnswer, ...]]) -> float:
     """Return the median time of a plain round after the first."""
     return median([seconds for turn in turns for seconds, _ in turn[0].rounds[1:]] or [0.0])
 
