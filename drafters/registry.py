@@ -1,13 +1,66 @@
-"""Names of drafters, as a user writes them, and what they stand for."""
+"""Registry of drafters by the names that users write."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
 
 from models.errors import UsageError
 
-HELP = "off, lookup, suffix, auto (the default), a small GGUF of the same family, or model:GGUF to use only that"
+if TYPE_CHECKING:
+    # The flags are read, and --help written, without any drafter.
+    from drafters.base import Drafter
 
-WITHOUT_MODEL = ("off", "lookup", "suffix", "auto")
-"""Kinds of drafters that are named by themselves."""
+IsEnd = Callable[[int], bool]
+"""Tells whether a token ends an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class FreeDrafter:
+    """A drafter that needs no model: it costs next to nothing."""
+
+    factory: str
+    """Module and class, as in "drafters.suffix:SuffixDrafter"; called with one argument, an `IsEnd`."""
+    summary: str
+    """What its drafts are, in a line for pickers."""
+
+    def make(self, is_end: IsEnd) -> "Drafter":
+        """Import the class and return a new, empty drafter."""
+        module, _, name = self.factory.partition(":")
+        factory = cast("Callable[[IsEnd], Drafter]", getattr(import_module(module), name))
+        return factory(is_end)
+
+
+FREE_DRAFTERS = {
+    "lookup": FreeDrafter(
+        "drafters.prompt_lookup:PromptLookup", "what followed the same three words earlier in the conversation"
+    ),
+    "suffix": FreeDrafter("drafters.suffix:SuffixDrafter", "what followed the longest repeat of the text's end"),
+}
+"""Every drafter without a model, by name: a new one is one more entry.
+
+A name has small letters and hyphens. Flags, `--help`, completion, pickers, benchmark arms and `verify` follow.
+"""
+AUTO, OFF = "auto", "off"
+"""The kinds that stand for no single drafter."""
+FREE_OF_AUTO = "suffix"
+"""The drafter without a model that "auto" uses."""
+
+
+def names_without_model() -> tuple[str, ...]:
+    """Return the drafters that are named by themselves, without a file."""
+    return (OFF, *FREE_DRAFTERS, AUTO)
+
+
+def names_to_offer() -> tuple[str, ...]:
+    """Return these names for completion and pickers: auto and the drafter that it uses first, off last."""
+    return (AUTO, *sorted(FREE_DRAFTERS, key=lambda name: name != FREE_OF_AUTO), OFF)
+
+
+def drafter_help() -> str:
+    """Return what `--draft` takes, in words."""
+    names = ", ".join((OFF, *FREE_DRAFTERS))
+    return f"{names}, auto (the default), a small GGUF of the same family, or model:GGUF to use only that"
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +68,7 @@ class DrafterSpec:
     """A drafter asked for by name."""
 
     kind: str
-    """One of "off", "lookup", "suffix", "model" (a draft model alone), "auto" (whatever pays)."""
+    """A name of `FREE_DRAFTERS`, or "off", "model" (a draft model alone), "auto" (what pays off)."""
     model: str = ""
     """Name or path of the draft model: of kind "model", and of "auto" when one was given."""
 
@@ -24,15 +77,22 @@ class DrafterSpec:
 
 
 def parse_drafter(text: str) -> DrafterSpec:
-    """Read "off", "lookup", "suffix", "auto", "model:PATH" or a bare path."""
-    if text in WITHOUT_MODEL:
+    """Read a drafter without a model, "off", "auto", "model:PATH" or a bare path; raises UsageError."""
+    if text in names_without_model():
         return DrafterSpec(text)
     name = text.removeprefix("model:")
     if name.isdigit():
         raise UsageError(
             f"--draft {text} is a number, not a drafter.",
-            hint=f"A draft length is --draft-max {text}, in a chat /set draft-max {text}. A drafter is: {HELP}.",
+            hint=f"A draft length is --draft-max {text}, in a chat /set draft-max {text}. "
+            f"A drafter is: {drafter_help()}.",
         )
     if not name:
-        raise UsageError("--draft does not name a drafter.", hint=f"Use one of: {HELP}.")
-    return DrafterSpec("auto" if name == text else "model", name)
+        raise UsageError("--draft does not name a drafter.", hint=f"Use one of: {drafter_help()}.")
+    return DrafterSpec(AUTO if name == text else "model", name)
+
+
+def free_drafters(spec: DrafterSpec, is_end: IsEnd) -> list["Drafter"]:
+    """Return new drafters without a model for a spec: one, or none."""
+    registered = FREE_DRAFTERS.get(FREE_OF_AUTO if spec.kind == AUTO else spec.kind)
+    return [] if registered is None else [registered.make(is_end)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 from checking import FIXED
@@ -14,6 +15,7 @@ from drafters.base import Draft, Drafter, NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.history.drafter import Recall
 from drafters.prompt_lookup import PromptLookup
+from drafters.registry import FREE_DRAFTERS
 from drafters.suffix import SuffixDrafter
 from models.sampling.sampler import Sampler, SamplingParams
 from models.toy import ToyModel, ToyVocab
@@ -51,9 +53,11 @@ class Kind:
 
 KINDS = {
     "off": Kind(NullDrafter),
-    "lookup": Kind(lambda: PromptLookup(VOCAB.is_end)),
+    **{
+        name: Kind(partial(drafter.make, VOCAB.is_end), learns=name != "lookup")
+        for name, drafter in FREE_DRAFTERS.items()
+    },
     "eager lookup": Kind(lambda: PromptLookup(VOCAB.is_end, shortest=1)),
-    "suffix": Kind(lambda: SuffixDrafter(VOCAB.is_end), learns=True),
     "forgetful suffix": Kind(lambda: SuffixDrafter(VOCAB.is_end, most_tokens=16), learns=True),
     "memory": Kind(recall, learns=True),
     "draft model": Kind(lambda: DraftModel(ToyModel(context_size=CONTEXT), VOCAB)),

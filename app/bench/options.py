@@ -6,7 +6,7 @@ import click
 from click.core import ParameterSource
 
 from app.flags.options import MODEL_OPTIONS, NO_DRAFT_COPY, SHAPING_OPTIONS, Command, ModelName, add_options, option
-from drafters.registry import WITHOUT_MODEL
+from drafters.registry import FREE_DRAFTERS, names_without_model
 
 _WHAT, _DRAFT, _SAMPLING, _OUTPUT = "What to measure", "Speculation", "Sampling", "Output"
 PREDICT_NAMES, PREDICT_HELP = ("-n", "--n-predict", "predict"), "Maximum tokens per answer."
@@ -14,8 +14,8 @@ _COUNT = click.IntRange(min=1)
 _PROMPTS_HELP = "Prompts, as JSON lines.  [default: built-in prompts]"
 _CLASS_HELP = "Prompt classes, separated by commas.  [default: all]"
 _ARMS_HELP = (
-    "Arms to compare with plain decoding, separated by commas: auto, lookup, suffix, model; the last three also with a "
-    "draft length, as in lookup:7.  [default: auto; with a draft model auto,lookup,model]"
+    f"Arms to compare with plain decoding, separated by commas: auto, {', '.join(FREE_DRAFTERS)}, model; all but auto "
+    "also with a draft length, as in lookup:7.  [default: auto; with a draft model auto,lookup,model]"
 )
 _DRAFT_MAX_HELP = "Draft length of arms that do not name one."
 _ROUNDING_HELP = "Allow drafts longer than this machine verifies bit-exactly; a text that forks is then not a failure."
@@ -49,7 +49,7 @@ _WHAT_OPTIONS = (
 def _given_or_a_file(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """Pass over "off" or "lookup" where it is a default for all commands: here it would be no draft model."""
     is_default = context.get_parameter_source(str(parameter.name)) is not ParameterSource.COMMANDLINE
-    return None if is_default and value in WITHOUT_MODEL else value
+    return None if is_default and value in names_without_model() else value
 
 
 DRAFT_FILE = option(

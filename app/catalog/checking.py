@@ -139,7 +139,7 @@ def _of_texts(checked: Checked) -> list[str]:
     target = checked.models[0]
     lines = {
         "special tokens": _special(checked),
-        "fill in the middle": _holes(checked),
+        "fill in the middle": _infills(checked),
         "chat template": _templates(checked),
     }
     if not has_end(target):
@@ -160,7 +160,7 @@ def _special(checked: Checked) -> str:
     return f"{said}; {'the same in both' if draft[0].info.special == target.info.special else 'of the target'}"
 
 
-def _holes(checked: Checked) -> str:
+def _infills(checked: Checked) -> str:
     """Return the infill tokens; only the target's matter, because infill prompts go to the target."""
     target, *draft = checked.models
     said = " ".join(target.info.fim) or "no"

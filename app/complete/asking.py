@@ -16,7 +16,7 @@ from app.complete.ring import Ring
 from app.complete.settings import CompletionSettings, Limits
 from app.complete.tidy import Around
 from app.engine.decoding.request import Question
-from models.text.fim import Chunk, Hole
+from models.text.fim import Chunk, Infill
 
 _MOST_WRITTEN = 4_000
 """Maximum characters written before the prefix moves on."""
@@ -47,7 +47,7 @@ class _Anchor:
     """The text after the cursor."""
     begun: int
     """Characters between it and the cursor at the first request."""
-    hole: Hole
+    infill: Infill
 
 
 class Asking:
@@ -65,10 +65,10 @@ class Asking:
         if self._anchor is None or not _holds(self._anchor, place):
             chunks = self._ring.around(place.path, shown.first, shown.last)
             self._anchor = _anchor(place, shown, chunks)
-        hole = replace(self._anchor.hole, begun=_begun(self._anchor, place))
+        infill = replace(self._anchor.infill, begun=_begun(self._anchor, place))
         around = Around.of(shown)
-        key = _key(place, shown, self._anchor.hole.chunks, limits)
-        return CompletionRequest(place, limits, self._question(hole, around, limits, place, shown), around, key)
+        key = _key(place, shown, self._anchor.infill.chunks, limits)
+        return CompletionRequest(place, limits, self._question(infill, around, limits, place, shown), around, key)
 
     def forget(self, path: str) -> None:
         """Drop everything about a document."""
@@ -77,13 +77,15 @@ class Asking:
         if self._beyond[0][0] == path:
             self._beyond = (("", 0, 0), "")
 
-    def _question(self, hole: Hole, around: Around, limits: Limits, place: CursorPosition, shown: Window) -> Question:
+    def _question(
+        self, infill: Infill, around: Around, limits: Limits, place: CursorPosition, shown: Window
+    ) -> Question:
         settings = self._settings
         return Question(
             turns=(),
             sampling=settings.sampling,
             max_tokens=limits.tokens,
-            hole=hole,
+            infill=infill,
             lines=1 if settings.tidies and around.in_a_line else limits.lines,
             enough=partial(is_enough, around=around) if settings.tidies else None,
             seconds=limits.seconds,
@@ -110,17 +112,19 @@ class Asking:
         return self._beyond[1]
 
 
-def hole_at(place: CursorPosition, settings: CompletionSettings, chunks: Sequence[Chunk] = ()) -> tuple[Hole, Around]:
+def infill_at(
+    place: CursorPosition, settings: CompletionSettings, chunks: Sequence[Chunk] = ()
+) -> tuple[Infill, Around]:
     """Return the infill request for a single position, and the text around it."""
     shown = window(place, settings.windows)
     anchor = _anchor(place, shown, tuple(chunks))
-    return replace(anchor.hole, begun=_begun(anchor, place)), Around.of(shown)
+    return replace(anchor.infill, begun=_begun(anchor, place)), Around.of(shown)
 
 
 def _anchor(place: CursorPosition, shown: Window, chunks: tuple[Chunk, ...]) -> _Anchor:
     begun = len(shown.behind)
     before = place.text[: place.offset - begun]
-    return _Anchor(place.path, before, place.suffix, begun, Hole(shown.prefix, shown.suffix, place.path, chunks))
+    return _Anchor(place.path, before, place.suffix, begun, Infill(shown.prefix, shown.suffix, place.path, chunks))
 
 
 def _holds(anchor: _Anchor, place: CursorPosition) -> bool:

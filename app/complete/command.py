@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from app.complete.asking import hole_at
+from app.complete.asking import infill_at
 from app.complete.completer import WHOLE
 from app.complete.enough import is_enough
 from app.complete.place import NAMED, CursorPosition
@@ -27,7 +27,7 @@ from app.wording.report import end_record, ending_note, summary
 from models.errors import UsageError
 from models.library.catalog import STARTER
 from models.sampling.accept import Accept
-from models.text.fim import Chunk, Hole
+from models.text.fim import Chunk, Infill
 
 _RECORDED = ("finish", "usage", "timings", "speculation")
 
@@ -42,8 +42,8 @@ def _complete(at: str | None, flags: dict[str, Any]) -> int:
     terminal = Terminal(quiet=flags["quiet"] or flags["as_json"])
     try:
         place = read_place(at, flags)
-        hole, around = hole_at(place, CompletionSettings(), _chunks(flags["context"]))
-        question = _question(hole, around, flags)
+        infill, around = infill_at(place, CompletionSettings(), _chunks(flags["context"]))
+        question = _question(infill, around, flags)
         ended = _answered(
             LineEngine(read_plan(flags["model_option"] or STARTER, flags), terminal, chats=False), question
         )
@@ -124,13 +124,13 @@ def _read(name: str) -> str:
     return decoded(read_input(name, Path(name)), name)
 
 
-def _question(hole: Hole, around: Around, flags: dict[str, Any]) -> Question:
+def _question(infill: Infill, around: Around, flags: dict[str, Any]) -> Question:
     tidies = not flags["raw_output"]
     return Question(
         turns=(),
         sampling=read_sampling(flags),
         max_tokens=flags["predict"],
-        hole=hole,
+        infill=infill,
         lines=1 if tidies and around.in_a_line else flags["max_lines"],
         enough=partial(is_enough, around=around) if tidies else None,
         seconds=flags["time_limit"],

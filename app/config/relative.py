@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from drafters.registry import WITHOUT_MODEL
+from drafters.registry import names_without_model
 from models.gguf.file import is_there
 from models.library.catalog import STARTER
 from models.library.names import hub_name
@@ -26,7 +26,7 @@ def seen_from(folder: Path, parameter: str, value: object) -> object:
 
 def _is_path(folder: Path, name: str) -> bool:
     """Tell whether a model is named by a path; a name such as user/repo is one if that file exists."""
-    if name in (STARTER, *WITHOUT_MODEL) or name.startswith("~"):
+    if name in (STARTER, *names_without_model()) or name.startswith("~"):
         return False
     if is_there(folder / name) or is_there(folder / f"{name}.gguf"):
         return True

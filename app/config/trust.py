@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from app.shell.paths import state_folder
-from drafters.registry import WITHOUT_MODEL
+from drafters.registry import names_without_model
 from models.library.catalog import STARTER
 from models.system.bounded_read import parse_json, read_regular
 from models.system.whole_file import write_whole
@@ -35,12 +35,12 @@ _FREE = frozenset(
 )  # fmt: skip
 """Parameters that name no file, reach no other machine and weaken no limit. New flags need trust until listed."""
 _WITHOUT_FILE: Mapping[str, frozenset[str]] = {
-    "draft": frozenset(WITHOUT_MODEL),
+    "draft": frozenset(names_without_model()),
     "model": frozenset({STARTER}),
     "model_option": frozenset({STARTER}),
 }
 """Values that load no file which could come with the project."""
-_ARM = re.compile(rf"(?:{'|'.join(WITHOUT_MODEL)})(?::\d+)?")
+_ARM = re.compile(rf"(?:{'|'.join(names_without_model())})(?::\d+)?")
 """An arm of a comparison without a draft model."""
 _LARGEST = 1 << 22
 """Maximum bytes of the record; some 20,000 projects."""

@@ -17,7 +17,7 @@ from app.flags.number_types import LayerCount, TokenLimit
 from app.flags.old_flags import translate
 from app.flags.precedence import check_one_model, give_way
 from app.shell.terminal import Terminal
-from drafters.registry import HELP as DRAFTERS
+from drafters.registry import drafter_help, names_to_offer
 from models.llama.cache_types import CACHE_TYPES
 
 Command = Callable[..., None]
@@ -227,9 +227,9 @@ DRAFTER = option(
     "--draft",
     default="auto",
     envvar="LOCALSPEC_DRAFT",
-    type=ModelName("auto", "lookup", "suffix", "off"),
+    type=ModelName(*names_to_offer()),
     metavar="DRAFTER",
-    help=f"Drafter: {DRAFTERS}.",
+    help=f"Drafter: {drafter_help()}.",
 )
 DRAFT_MAX = option(_DRAFT, "--draft-max", type=click.IntRange(0, 64), help=_MAX_HELP)
 NO_ADAPT = option(

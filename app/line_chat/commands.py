@@ -11,8 +11,7 @@ from app.line_chat.chat import Chat
 from app.wording.explanation import explanation_text
 from app.wording.report import table
 from app.wording.walk_text import walk_text
-from drafters.registry import HELP as DRAFTERS
-from drafters.registry import parse_drafter
+from drafters.registry import drafter_help, parse_drafter
 from models.errors import UsageError
 
 
@@ -130,7 +129,7 @@ COMMANDS = {
     "undo": Command(_undo, "", "forget the last message and its answer"),
     "system": Command(_system, "[TEXT|off]", "show or change the system prompt"),
     "stats": Command(_stats, "", "all figures of the last answer"),
-    "draft": Command(_draft, "[DRAFTER]", f"show or change the drafter: {DRAFTERS}"),
+    "draft": Command(_draft, "[DRAFTER]", f"show or change the drafter: {drafter_help()}"),
     "spec": Command(_spec, "", "what drafting costs here, what it gained, and what follows from it"),
     "explain": Command(_explain, "[N]", "walk through the last round that drafted, or the N-th last"),
     "set": Command(_set, "[NAME VALUE]", "show or change sampling, draft-max, predict, accept, think, form"),

@@ -24,7 +24,7 @@ from models.base import Vocab
 from models.errors import BusyError, Cancelled, LocalspecError, UsageError
 from models.forms.grammar import Grammar
 from models.system.deep_stack import call_deep
-from models.text.fim import FimFormat, Hole
+from models.text.fim import FimFormat, Infill
 from models.text.tool_calls import CallFormat
 
 if TYPE_CHECKING:
@@ -191,8 +191,8 @@ def _sized(asked: EngineRequest, size: int) -> EngineRequest:
     """Cut a request to the part that can matter; raises Refused for turns too long for a context of `size` tokens."""
     question, most = asked.question, size * _LONGEST_TOKEN
     question = replace(question, prediction=question.prediction[:most])
-    if question.hole is not None:
-        return replace(asked, question=replace(question, hole=_cut(question.hole, most)))
+    if question.infill is not None:
+        return replace(asked, question=replace(question, infill=_cut(question.infill, most)))
     length = sum(turn.size for turn in question.turns) + sum(tool.size for tool in question.tools)
     if length > most:
         message = f"The prompt has {length:,} characters; the context has room for {size:,} tokens."
@@ -200,12 +200,12 @@ def _sized(asked: EngineRequest, size: int) -> EngineRequest:
     return replace(asked, question=question)
 
 
-def _cut(hole: Hole, most: int) -> Hole:
+def _cut(infill: Infill, most: int) -> Infill:
     """Return an infill request cut to so many characters before the gap, after it, and in the last chunks."""
     chunks, room = [], most
-    for chunk in reversed(hole.chunks):
+    for chunk in reversed(infill.chunks):
         room -= len(chunk.filename) + len(chunk.text)
         if room < 0:
             break
         chunks.append(chunk)
-    return replace(hole, prefix=hole.prefix[-most:], suffix=hole.suffix[:most], chunks=tuple(reversed(chunks)))
+    return replace(infill, prefix=infill.prefix[-most:], suffix=infill.suffix[:most], chunks=tuple(reversed(chunks)))

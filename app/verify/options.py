@@ -5,6 +5,7 @@ import click
 from app.bench.options import DRAFT_FILE, NUMBERS, PREDICT_HELP, PREDICT_NAMES, SEED, prompt_options
 from app.flags.number_types import FiniteRange
 from app.flags.options import MODEL_OPTIONS, NO_DRAFT_COPY, SECRET, SHAPING_OPTIONS, Command, add_options, option
+from drafters.registry import FREE_DRAFTERS
 from models.sampling.accept import Accept
 
 _WHAT, _DRAFT, _SAMPLING = "What to compare", "Speculation", "Sampling"
@@ -14,9 +15,9 @@ _LONGEST = 86400
 """Seconds; what is far longer overflows in the socket."""
 _RULES = click.Choice([rule.value for rule in Accept])
 _ARMS_HELP = (
-    "Drafters to compare, separated by commas: auto, lookup, suffix, model; the last three also with a draft length, "
-    "as in lookup:7.  [default: auto,lookup:2,suffix:5; with a draft model also model:3; with --statistics suffix, or "
-    "model]"
+    f"Drafters to compare, separated by commas: auto, {', '.join(FREE_DRAFTERS)}, model; all but auto also with a "
+    "draft length, as in lookup:7.  [default: auto,lookup:2,suffix:5; with a draft model also model:3; with "
+    "--statistics suffix, or model]"
 )
 _LIMIT_HELP = "Maximum prompts per class.  [default: 1; with --prompts all of the file, except with --statistics]"
 _DRAFT_MAX_HELP = "Draft length of arms that do not name one."

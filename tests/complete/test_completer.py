@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app.complete.asking import hole_at
+from app.complete.asking import infill_at
 from app.complete.completer import Completer, Completion
 from app.complete.place import CursorPosition, Windows
 from app.complete.ring import RingSize
@@ -127,8 +127,8 @@ def folder_for_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_it_is_what_the_model_says_tidied() -> None:
     async def test(async_engine: WatchedEngine, completer: Completer) -> None:
         place = at(CODE)
-        hole, around = hole_at(place, CompletionSettings())
-        question = Question((), GREEDY, hole=hole, max_tokens=24)
+        infill, around = infill_at(place, CompletionSettings())
+        question = Question((), GREEDY, infill=infill, max_tokens=24)
         ends = [message async for message in async_engine.answer(question) if isinstance(message, Ended)]
         heard: list[str] = []
         completion = await completer.complete(place, SHORT, heard.append)
@@ -146,9 +146,9 @@ def test_it_is_what_the_model_says_tidied() -> None:
 def test_the_prefix_ends_where_the_line_began_and_the_rest_is_the_beginning_of_the_answer() -> None:
     async def test(async_engine: WatchedEngine, completer: Completer) -> None:
         await completer.complete(at("a\nb = |  # c\nd"), SHORT)
-        hole = async_engine.asked[0][0].hole
-        assert hole is not None
-        assert (hole.prefix, hole.begun, hole.suffix) == ("a\n", "b =", "  # c\nd")
+        infill = async_engine.asked[0][0].infill
+        assert infill is not None
+        assert (infill.prefix, infill.begun, infill.suffix) == ("a\n", "b =", "  # c\nd")
         assert async_engine.asked[0][0].lines == 1, "text follows on the line"
 
     run(test)
@@ -222,7 +222,13 @@ def test_one_line_further_down_the_prompt_is_still_in_the_cache() -> None:
         assert stats.prompt_tokens > 900
         assert stats.prompt_tokens - stats.reused_tokens < 12
         assert (
-            len({(question.hole.prefix, question.hole.suffix) for question, _ in async_engine.asked if question.hole})
+            len(
+                {
+                    (question.infill.prefix, question.infill.suffix)
+                    for question, _ in async_engine.asked
+                    if question.infill
+                }
+            )
             == 1
         )
 
@@ -375,7 +381,7 @@ def test_lines_end_as_in_the_document() -> None:
         rest = await completer.complete(other.place.after(other.text[: other.text.index("\r\n") + 2]), LONG)
         assert rest.text == other.text[other.text.index("\r\n") + 2 :]
         assert rest.ended is None
-        assert async_engine.asked[0][0].hole == async_engine.asked[1][0].hole
+        assert async_engine.asked[0][0].infill == async_engine.asked[1][0].infill
 
     run(test, OPEN)
 
@@ -395,7 +401,9 @@ def test_other_files_are_shown_and_the_same_ones_from_key_to_key() -> None:
         await completer.complete(at(CODE.replace("|", "x|")), SHORT)
         await completer.complete(at(CODE.replace("def add", "def plus")), SHORT)
         shown = [
-            [chunk.filename for chunk in question.hole.chunks] for question, _ in async_engine.asked if question.hole
+            [chunk.filename for chunk in question.infill.chunks]
+            for question, _ in async_engine.asked
+            if question.infill
         ]
         assert shown == [["b.py"], ["b.py"], ["b.py", "c.py"]]
         await completer.close()
@@ -412,11 +420,11 @@ def test_what_is_beyond_the_windows_is_there_to_copy_from() -> None:
             text = "\n".join([*lines[:line], "x = |", *lines[line:]])
             await completer.complete(at(text), SHORT)
         predictions = [question.prediction for question, _ in async_engine.asked]
-        hole = async_engine.asked[0][0].hole
-        assert hole is not None
+        infill = async_engine.asked[0][0].infill
+        assert infill is not None
         assert predictions[0].startswith("line 0\n")
         assert "line 50" in predictions[0]
-        assert "line 16" in hole.prefix
+        assert "line 16" in infill.prefix
         assert "line 16\n" not in predictions[0]
         assert predictions == [predictions[0]] * 3, "what is learned with each key takes time"
 

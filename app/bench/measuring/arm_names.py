@@ -13,16 +13,15 @@ from app.engine.decoding.controller import FixedLength
 from drafters.base import NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.hybrid import Eager, Hybrid
-from drafters.prompt_lookup import PromptLookup
-from drafters.suffix import SuffixDrafter
+from drafters.registry import AUTO, FREE_DRAFTERS, DrafterSpec, free_drafters
 from models.base import LanguageModel
 from models.errors import PairError, UsageError
 from models.text.fim import text_order
 
 LONGEST = 64
 """Longest draft that an arm can be asked for."""
-HELP = "off, auto, lookup, suffix, model; the last three also with a draft length, as in lookup:7"
-_FIXED = ("lookup", "suffix", "model")
+_MODEL = "model"
+"""The arm of a draft model alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +29,12 @@ class ArmSpec:
     """An arm asked for by name."""
 
     kind: str
-    """One of "off", "auto", "lookup", "suffix", "model"."""
+    """"off", "auto", "model" or a name of `FREE_DRAFTERS`."""
     length: int = 0
     """Draft length of a fixed arm."""
 
     def __str__(self) -> str:
-        return f"{self.kind}:{self.length}" if self.kind in _FIXED else self.kind
+        return f"{self.kind}:{self.length}" if self.length else self.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ def parse_arms(names: Sequence[str], draft_max: int, *, has_draft: bool) -> list
     if not names:
         names = ["auto", "lookup", "model"] if has_draft else ["auto"]
     specs = [ArmSpec(PLAIN), *(_parse(name, draft_max) for name in names)]
-    if not has_draft and any(spec.kind == "model" for spec in specs):
+    if not has_draft and any(spec.kind == _MODEL for spec in specs):
         raise UsageError("--vs names the arm model, but there is no draft model.", hint="Name one with --draft FILE.")
     return list(dict.fromkeys(specs))
 
@@ -89,7 +88,7 @@ def auto_arm(kit: ArmKit) -> Arm:
         return Arm("auto", NullDrafter(), FixedLength(0))
     # Curves of its own: it learns from its rounds, and another temperature begins with what was measured.
     curve = VerifyCurve(kit.curve.measured)
-    free, order = [SuffixDrafter(kit.target.vocab.is_end)], text_order(kit.target.vocab)
+    free, order = free_drafters(DrafterSpec(AUTO), kit.target.vocab.is_end), text_order(kit.target.vocab)
     if kit.lend_draft is None or kit.draft_curve is None:
         alone = AdaptiveController(curve, AnswerSettings(kit.longest))
         return Arm("auto", Hybrid(free, None, alone, order), alone)
@@ -105,29 +104,30 @@ def auto_arm(kit: ArmKit) -> Arm:
 
 def _parse(name: str, draft_max: int) -> ArmSpec:
     kind, colon, length = name.partition(":")
-    if not colon and kind in (PLAIN, "auto"):
+    fixed = (*FREE_DRAFTERS, _MODEL)
+    if not colon and kind in (PLAIN, AUTO):
         return ArmSpec(kind)
-    if kind in _FIXED and not colon:
+    if kind in fixed and not colon:
         return ArmSpec(kind, draft_max)
-    if kind in _FIXED and length.isascii() and length.isdigit() and 1 <= int(length) <= LONGEST:
+    if kind in fixed and length.isascii() and length.isdigit() and 1 <= int(length) <= LONGEST:
         return ArmSpec(kind, int(length))
-    raise UsageError(f"Unknown arm {name}.", hint=f"Arms are: {HELP}, from 1 to {LONGEST}.")
+    names = ", ".join((PLAIN, AUTO, *fixed))
+    hint = f"Arms are: {names}; all but off and auto also with a draft length from 1 to {LONGEST}, as in lookup:7."
+    raise UsageError(f"Unknown arm {name}.", hint=hint)
 
 
 def _make(spec: ArmSpec, kit: ArmKit) -> Arm:
     if spec.kind == PLAIN:
         return Arm(str(spec), NullDrafter(), FixedLength(0))
-    if spec.kind == "auto":
+    if spec.kind == AUTO:
         return auto_arm(kit)
     if kit.target.rewind_support.limit == 0:
         reason = f"{kit.target.name} can't take back rejected tokens ({kit.target.rewind_support.reason})"
         raise PairError(f"The arm {spec} can't be used: {reason}.", hint="Use --vs auto or off with this model.")
     controller = FixedLength(kit.length(spec.length))
-    if spec.kind in ("lookup", "suffix"):
-        # As `--draft lookup` and `--draft suffix` are: what they copy from is in the order of the text.
-        kind: type[PromptLookup | SuffixDrafter] = PromptLookup if spec.kind == "lookup" else SuffixDrafter
-        copies = [kind(kit.target.vocab.is_end)]
-        return Arm(str(spec), Hybrid(copies, None, Eager(), text_order(kit.target.vocab)), controller)
+    if free := free_drafters(DrafterSpec(spec.kind), kit.target.vocab.is_end):
+        # As with `--draft NAME`: a drafter reads an infill prompt in the order of the text.
+        return Arm(str(spec), Hybrid(free, None, Eager(), text_order(kit.target.vocab)), controller)
     assert kit.lend_draft is not None, "the command line asks for a draft model first"
     lent = kit.lend_draft()
     return Arm(str(spec), DraftModel(lent, kit.target.vocab), controller, lent.take)

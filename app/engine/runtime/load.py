@@ -23,11 +23,10 @@ from app.engine.costs.usable_width import usable_width
 from app.engine.decoding.round import Clock
 from drafters.base import NullDrafter
 from drafters.draft_model import DraftModel
-from drafters.free import free_drafters
 from drafters.history.drafter import Recall
 from drafters.history.store import Place, TextMemory
 from drafters.hybrid import Hybrid
-from drafters.registry import DrafterSpec
+from drafters.registry import DrafterSpec, free_drafters
 from drafters.suffix import SuffixDrafter
 from models.abort import AbortFlag
 from models.base import LanguageModel

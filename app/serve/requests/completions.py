@@ -19,7 +19,7 @@ from app.serve.requests.prompts import Prompt
 from app.serve.requests.sampling import read_count, read_sampling, read_stops
 from app.serve.service import Service
 from models.forms.grammar import Grammar
-from models.text.fim import Hole
+from models.text.fim import Infill
 
 _KIND, _PREFIX = "text_completion", "cmpl"
 
@@ -102,7 +102,7 @@ def _question(fields: Fields, base: Question, form: Grammar | None) -> Question:
 
 
 def _on(base: Question, prompt: Prompt, suffix: str | None) -> Question:
-    return replace(base, hole=Hole(prompt.text, suffix)) if suffix else prompt.to(base)
+    return replace(base, infill=Infill(prompt.text, suffix)) if suffix else prompt.to(base)
 
 
 def _choice(place: int, text: str, finish: str | None, logprobs: dict[str, Any] | None = None) -> dict[str, Any]:

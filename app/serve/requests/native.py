@@ -20,7 +20,7 @@ from app.serve.requests.prompts import Prompt
 from app.serve.requests.sampling import read_count, read_sampling, read_stops
 from app.serve.service import Loaded, Service
 from models.forms.grammar import Grammar
-from models.text.fim import Chunk, Hole
+from models.text.fim import Chunk, Infill
 
 _MOST_CHUNKS = 1024
 _MOST_FIELDS = 256
@@ -105,14 +105,14 @@ def read_infill(fields: Fields, service: Service, client: Hashable, form: Gramma
     if len(begun.encode()) > most:
         # Text before the gap can be cut to the context, a beginning of the answer can't.
         prefix, begun = prefix + begun, ""
-    hole, keeps = Hole(prefix, suffix, chunks=_chunks(fields), begun=begun), fields.flag("cache_prompt")
+    infill, keeps = Infill(prefix, suffix, chunks=_chunks(fields), begun=begun), fields.flag("cache_prompt")
     refuse_probabilities(fields, "n_probs")
     wanted = _request(
         fields, EngineRequest(_question(fields, service.settings.filling, form), RequestKind.INFILL, _indent(fields))
     )
     # Last step: a refused request must not be remembered.
-    hole = service.prompt_reuse.hole(client, hole, most) if keeps else hole
-    return replace(wanted, asked=replace(wanted.asked, question=replace(wanted.asked.question, hole=hole)))
+    infill = service.prompt_reuse.infill(client, infill, most) if keeps else infill
+    return replace(wanted, asked=replace(wanted.asked, question=replace(wanted.asked.question, infill=infill)))
 
 
 def read_completion(

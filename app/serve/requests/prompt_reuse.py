@@ -14,7 +14,7 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
-from models.text.fim import Hole
+from models.text.fim import Infill
 
 _CLIENTS = 16
 """Maximum number of remembered clients."""
@@ -51,18 +51,18 @@ class PromptReuse:
     def __init__(self) -> None:
         self._clients: OrderedDict[Hashable, _Client] = OrderedDict()
 
-    def hole(self, client: Hashable, hole: Hole, most: int) -> Hole:
+    def infill(self, client: Hashable, infill: Infill, most: int) -> Infill:
         """Return an equivalent infill request whose prompt begins like an earlier one where possible.
 
         At most `most` bytes of the prefix move into the middle, unless more of it already had.
         """
-        if not 0 < len(hole.prefix) <= _LONGEST:
-            return hole
+        if not 0 < len(infill.prefix) <= _LONGEST:
+            return infill
         remembered = self._clients.setdefault(client, _Client())
         self._clients.move_to_end(client)
         if len(self._clients) > _CLIENTS:
             self._clients.popitem(last=False)
-        return remembered.hole(hole, most)
+        return remembered.infill(infill, most)
 
 
 class _Client:
@@ -73,16 +73,16 @@ class _Client:
         self._height = 0
         """Lines in windows that were seen to slide; 0: none seen."""
 
-    def hole(self, hole: Hole, most: int) -> Hole:
-        window, around = hole.prefix, hash((hole.suffix, hole.chunks))
+    def infill(self, infill: Infill, most: int) -> Infill:
+        window, around = infill.prefix, hash((infill.suffix, infill.chunks))
         shifts = [(seen, _shift(seen.window, window)) for seen in self._places]
         alike = [(seen, shift) for seen, shift in shifts if shift is not None]
         if _slides(alike, around):
             self._height = window.count("\n")
         start = self._start(window, alike)
-        end = _end(_RememberedPlace(window, start, len(window), around), alike, hole.begun, most)
+        end = _end(_RememberedPlace(window, start, len(window), around), alike, infill.begun, most)
         self._remember(_RememberedPlace(window, start, end, around), alike)
-        return replace(hole, prefix=window[start:end], begun=window[end:] + hole.begun)
+        return replace(infill, prefix=window[start:end], begun=window[end:] + infill.begun)
 
     def _start(self, window: str, alike: _Alike) -> int:
         """Return the offset where the window begins: an earlier window's first line, if that is still near the top."""

@@ -5,17 +5,16 @@ from pathlib import Path
 
 from app.catalog.listing import headers_file
 from app.engine.runtime.load import TOY, TOY_FIM
+from drafters.registry import AUTO, FREE_DRAFTERS, OFF, names_to_offer
 from models.errors import ModelFileError
 from models.gguf.pair import pair_reasons
 from models.library.catalog import find_model
 from models.library.local import LocalModel, local_models
 
-_FREE = (
-    ("auto", "whatever pays off: the suffix index, and memory of earlier answers"),
-    ("suffix", "what followed the longest repeat of the text's end"),
-    ("lookup", "what followed the same three words earlier in the conversation"),
-    ("off", "none: plain decoding"),
-)
+_SUMMARIES = {
+    AUTO: "whatever pays off: the suffix index, and memory of earlier answers",
+    OFF: "none: plain decoding",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,8 @@ def model_choices() -> list[Choice]:
 
 def draft_choices(target: str) -> list[Choice]:
     """Return who may guess for a target: what needs no model, then every local model, with what is in its way."""
-    free = [Choice(name, detail) for name, detail in _FREE]
+    summaries = _SUMMARIES | {name: drafter.summary for name, drafter in FREE_DRAFTERS.items()}
+    free = [Choice(name, summaries[name]) for name in names_to_offer()]
     if target in (TOY, TOY_FIM):
         return free
     try:

@@ -25,7 +25,7 @@ from app.ui.chat.conversing import (
 from app.ui.chat.help import show_help
 from app.ui.chat.pickers import change_draft, change_model, change_strict, pick_draft, pick_model
 from app.wording.report import table
-from drafters.registry import HELP as DRAFTERS
+from drafters.registry import drafter_help, names_to_offer
 from models.errors import UsageError
 from models.sampling.accept import Accept
 from models.text.thoughts import Effort
@@ -61,7 +61,7 @@ def run_command(screen: "ChatScreen", line: str) -> None:
 def complete_argument(command: str, partial: str) -> Sequence[str]:
     """Return what the argument of a command can be."""
     known: dict[str, Sequence[str]] = {
-        "draft": ("auto", "suffix", "lookup", "off"),
+        "draft": names_to_offer(),
         "theme": tuple(THEMES),
         "set": (*_SETTINGS, *(f"accept {rule}" for rule in Accept), *(f"think {it}" for it in Effort), "form off"),
         "system": ("off",),
@@ -219,7 +219,7 @@ COMMANDS: Mapping[str, Command] = {
     "branch": Command(_branch, "", "switch to another branch: what was regenerated, edited or undone"),
     "system": Command(_system, "[TEXT|off]", "show or change the system prompt"),
     "model": Command(_model, "[FILE]", "choose another model"),
-    "draft": Command(_draft, "[DRAFTER]", f"choose the drafter: {DRAFTERS}"),
+    "draft": Command(_draft, "[DRAFTER]", f"choose the drafter: {drafter_help()}"),
     "set": Command(_set, "[NAME VALUE]", "show or change sampling, draft-max, predict, accept, think, form"),
     "strict": Command(_strict, "[on|off]", "use only passes that are checked to be exact to the last bit"),
     "stats": Command(_stats, "", "all figures of the last answer"),

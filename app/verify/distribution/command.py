@@ -16,8 +16,7 @@ from app.verify.distribution.report import Checked, Conditions, record, report
 from app.verify.distribution.request import read_statistics
 from app.verify.distribution.row_cache import KnownCache, RowCache
 from drafters.draft_model import DraftModel
-from drafters.prompt_lookup import PromptLookup
-from drafters.suffix import SuffixDrafter
+from drafters.registry import FREE_DRAFTERS
 from models.abort import AbortFlag
 from models.base import LanguageModel
 from models.errors import Cancelled, PairError
@@ -116,10 +115,8 @@ def _conditions(checked: Checked, loader: Loader, target: LanguageModel, draft: 
 
 def _proposing_model(kind: str, target: LanguageModel, draft: LanguageModel | None, memory: int) -> ProposingModel:
     is_end = target.vocab.is_end
-    if kind == "lookup":
-        return ProposingModel(kind, lambda: PromptLookup(is_end), copies=True)
-    if kind == "suffix":
-        return ProposingModel(kind, lambda: SuffixDrafter(is_end), copies=True)
+    if (registered := FREE_DRAFTERS.get(kind)) is not None:
+        return ProposingModel(kind, lambda: registered.make(is_end), copies=True)
     assert draft is not None, "the command line asks for a draft model first"
     drafter = DraftModel(RowCache(KnownCache(draft), memory), target.vocab)
     return ProposingModel(drafter.name, lambda: drafter, copies=False)

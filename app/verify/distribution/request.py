@@ -7,6 +7,7 @@ from app.bench.measuring.arm_names import ArmSpec
 from app.bench.measuring.arms import PLAIN
 from app.bench.request import BenchRequest, read_bench
 from app.verify.prompt_limit import has_draft
+from drafters.registry import FREE_DRAFTERS
 from models.errors import UsageError
 from models.sampling.accept import Accept
 from models.sampling.sampler import SamplingParams
@@ -62,6 +63,6 @@ def _arm(asked: BenchRequest) -> ArmSpec:
         names = ", ".join(str(arm) for arm in asked.arms)
         raise UsageError(
             f"--statistics checks one drafter at a time, and --vs names {names}.",
-            hint="Name one of lookup, suffix, and with a draft model model.",
+            hint=f"Name one of {', '.join(FREE_DRAFTERS)}, and with a draft model model.",
         )
     return arms[0]

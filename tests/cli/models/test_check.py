@@ -177,7 +177,7 @@ def test_no_pair_and_one_model_have_no_prediction(tmp_path: Path, capsys: pytest
     assert json.loads(checked(capsys, names[0], as_json=True)[1])["predicted"] is None
 
 
-TEMPLATE, HOLES = "tokenizer.chat_template", ["<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<end>"]
+TEMPLATE, INFILLS = "tokenizer.chat_template", ["<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<end>"]
 
 
 @pytest.mark.parametrize(
@@ -212,8 +212,8 @@ def test_how_texts_begin_and_end_is_told_of_both(
     assert json.loads(checked(capsys, *names, as_json=True)[1])["chat_templates_equal"] is equal
 
 
-def test_markers_for_a_hole_are_told_of_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    names = pair(tmp_path, **{"tokenizer.ggml.tokens": Array(HOLES)})
+def test_markers_for_a_infill_are_told_of_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = pair(tmp_path, **{"tokenizer.ggml.tokens": Array(INFILLS)})
     assert "fill in the middle  no; the draft model: <fim_prefix> <fim_suffix>" in checked(capsys, *names)[1]
     assert "<fim_middle>, both" in checked(capsys, names[1], names[1])[1]
 

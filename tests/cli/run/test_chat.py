@@ -151,7 +151,7 @@ def test_spec_tells_why_before_and_after_an_answer(chat: Terminal) -> None:
     chat.type("hello\n")
     chat.ready(2)
     chat.type("/spec\n")
-    chat.wait_for("drafts looked at")
+    chat.wait_for("matched by position")
     chat.type("/draft off\n")
     chat.wait_for("Drafter: off")
     chat.type("/spec\n")

@@ -27,8 +27,8 @@ def test_figures_of_one_are_told_in_the_singular() -> None:
     source = SourceAccount("suffix", (1,), (1,), 0.8, 0.3)
     known = Explanation(1, (WidthCost(1, 0.05, 1.0),), 20.0, 20.0, (source,), "", None, None)
     text = explanation_text(known)
-    assert "  1 token per draft" in text
-    assert text.endswith("; 1 draft looked at")
+    assert "  draft limit     1 token\n" in text
+    assert text.endswith("(1 draft)")
     question = Question((), SamplingParams(), draft_length=1)
     assert draft_length_text(question) == "at most 1 token"
     told = table(replace(Stats(), emitted=1, rounds=1, prompt_tokens=1).snapshot(), "suffix", Accept.COUPLED)

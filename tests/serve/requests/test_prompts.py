@@ -123,7 +123,7 @@ def test_several_prompts_stream_one_after_the_other(server: Served) -> None:
     assert (texts, ends) == (wanted, [0, 1])
 
 
-def test_before_a_hole_ids_are_text(server: Served) -> None:
+def test_before_a_infill_ids_are_text(server: Served) -> None:
     asked: dict[str, Any] = {"suffix": "mat", "max_tokens": 3}
     ids = VOCAB.tokenize("the cat")
     by_text = server.post("/v1/completions", prompt="the cat", **asked)

@@ -110,7 +110,7 @@ class RecordedAsyncEngine(AsyncEngine):
             raise self.failure
         text = self.texts.pop(0) if urgency is Urgency.COMPLETION and self.texts else ""
         # What is written at the cursor is not shown to a model when it is blank: it says that first.
-        blank = "" if question.hole and question.hole.begun.strip() else _BLANK
+        blank = "" if question.infill and question.infill.begun.strip() else _BLANK
         for message in _in_other_words(blank + text if text else ""):
             yield message
             if self.in_parts and isinstance(message, Said) and message.text:

@@ -300,5 +300,5 @@ def test_why_a_draft_is_as_long_as_it_is_is_told_in_the_words_of_the_explanation
 def test_who_pauses_is_told_with_the_reason() -> None:
     (pause,) = fed(answer("toy", adapt=True)).pauses
     assert pause.name == "model:toy-0"
-    assert pause.reason.startswith("not asked: its step costs 1.00 of the target's")
+    assert pause.reason.startswith("no drafts: one step costs 1.00 of a target pass")
     assert (fed(answer()).pauses, fed(answer("off")).pauses) == ([], [])

@@ -273,16 +273,16 @@ def test_what_is_written_in_a_long_document_is_asked_about_with_the_same_prompt(
         [f"line {number}" for number in range(5_000)],
         Asking(CompletionSettings(), _ring(CursorPosition("", "", 0, 0))),
     )
-    first = asking.at(CursorPosition.among("a", lines, 3_500, 4), Limits()).question.hole
+    first = asking.at(CursorPosition.among("a", lines, 3_500, 4), Limits()).question.infill
     assert first is not None
     lines[3_500:3_501] = ["line", "more 3500"]
-    then = asking.at(CursorPosition.among("a", lines, 3_501, 4), Limits()).question.hole
+    then = asking.at(CursorPosition.among("a", lines, 3_501, 4), Limits()).question.infill
     assert then is not None
     assert (then.prefix, then.suffix, then.begun) == (first.prefix, first.suffix, "line\nmore")
     lines[10] = "changed far away, where nothing is shown of it"
-    assert asking.at(CursorPosition.among("a", lines, 3_501, 4), Limits()).question.hole == then
+    assert asking.at(CursorPosition.among("a", lines, 3_501, 4), Limits()).question.infill == then
     lines[3_499] = "changed near"
-    near = asking.at(CursorPosition.among("a", lines, 3_501, 4), Limits()).question.hole
+    near = asking.at(CursorPosition.among("a", lines, 3_501, 4), Limits()).question.infill
     assert near is not None
     assert near.prefix.endswith("changed near\nline\n")
 

@@ -144,7 +144,7 @@ def test_while_keys_come_nothing_is_asked_and_then_once(path: Path) -> None:
             editor.screen.asking._pause = 0.02
             await editor.press("n")
             await editor.proposed()
-            assert [question.hole.begun for question in editor.async_engine.asked[:1] if question.hole] == [
+            assert [question.infill.begun for question in editor.async_engine.asked[:1] if question.infill] == [
                 "    return"
             ]
 
@@ -385,8 +385,8 @@ def test_far_down_a_long_file_it_is_asked_and_taken_as_elsewhere(path: Path) -> 
             await editor.press("f3")
             await editor.proposed()
             asked = editor.async_engine.asked[0]
-            assert asked.hole is not None
-            assert asked.hole.prefix.endswith("x = 2999\n")
+            assert asked.infill is not None
+            assert asked.infill.prefix.endswith("x = 2999\n")
             await editor.press("tab", "ctrl+s")
             assert path.read_text().split("\n") == [*lines[:3_000], "    x = 3000 + 1", "    y = 2", *lines[3_001:]]
 

@@ -64,7 +64,7 @@ def test_where_nobody_guesses_nothing_is_said_of_guesses() -> None:
 
 def test_a_pause_is_told_with_its_reason() -> None:
     text = " ".join(text_of(toy_flow("toy", adapt=True)))
-    assert "Not used now model:toy-0: not asked: its step costs 1.00 of the target's, so no draft" in text
+    assert "Not used now model:toy-0: no drafts: one step costs 1.00 of a target pass, so no draft" in text
 
 
 def test_an_approximate_rule_is_called_so() -> None:
@@ -219,7 +219,7 @@ accepted, 0 to 100%
 ▁▁████▁▁██▁█▆▁█▄▆██▁▆▁·
 
 Draft of 0
-as many as were drafted, at most 3
+all proposed tokens, at most 3
 
 Time
 draft  ███████████▏            51%
