@@ -214,7 +214,7 @@ def _times(one: AnswerRound) -> list[str]:
     draft, verify, host = (f"{1e3 * seconds:.1f}" for seconds in one.seconds)
     return [
         f"draft {draft}, verify {verify}, host {host} ms",
-        f"{counted(one.width, 'token')} in the pass",
+        f"pass of {counted(one.width, 'token')}",
         f"context {counted(one.prefix_length, 'token')}",
     ]
 

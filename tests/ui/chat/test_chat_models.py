@@ -38,7 +38,7 @@ def test_between_the_greeting_and_the_end_of_the_load_a_message_is_asked_as_well
             chat.screen.busy = "loading"
             await chat.type("abc")
             assert not chat.messages
-            chat.screen.over(chat.screen._load_job)
+            chat.screen.over(chat.screen.load_job)
             await chat.until(lambda: len(chat.messages) == 2 and not chat.screen.busy)
             assert chat.messages[0] == "abc"
 

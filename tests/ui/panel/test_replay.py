@@ -99,7 +99,7 @@ def test_a_round_with_all_there_is_to_say_of_it() -> None:
         'The target gave " sat" 0.021 and " slept" 0.430, before',
         "temperature and sampling filters.",
         "so far 50% accepted, 2 of 4 · 2.50 tokens per round",
-        "draft 12.3, verify 45.6, host 0.7 ms · 5 tokens in the pass",
+        "draft 12.3, verify 45.6, host 0.7 ms · pass of 5 tokens",
         "tokens per round, 0 to 3",
         "▆█",
         " ^",
