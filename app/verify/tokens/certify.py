@@ -9,7 +9,7 @@ from app.bench.measuring.arms import PLAIN, Answer, BenchPrompt, OnAnswer, Skipp
 from app.bench.measuring.benchmark import BenchRun, Conditions
 from app.engine.costs.provenance import OnHash, Provenance, provenance
 from app.engine.decoding.round import Clock
-from app.engine.runtime.load import Loader
+from app.engine.runtime.loader import Loader
 from app.verify.tokens.fork import Fork, ForkKind, differs, explain
 from models.abort import AbortFlag
 from models.sampling.accept import Accept
