@@ -373,7 +373,7 @@ def test_a_draft_model_has_its_price_and_others_have_none(name: str) -> None:
     assert list(adaptive.state.model.curve.measured) == [1, 2, 4, 16, 64]
     free = drafting_for("auto", ToyModel())[0].adaptive
     assert free is not None
-    assert free.model is None
+    assert free.state.model is None
 
 
 def test_the_curve_covers_what_may_be_drafted_and_the_caches_are_empty_after_it() -> None:
