@@ -10,7 +10,7 @@ from app.bench.progress import ComparisonProgress, tell_nothing
 from app.bench.record import record
 from app.bench.report import report
 from app.bench.request import BenchRequest
-from app.engine.runtime.load import Loader
+from app.engine.runtime.loader import Loader
 from app.shell.exit_codes import INTERRUPTED
 from app.shell.interrupt import run_interruptible
 from app.shell.terminal import Terminal

@@ -4,7 +4,7 @@ import time
 
 from app.bench.measuring.arms import Skipped
 from app.bench.progress import ComparisonProgress, tell_nothing
-from app.engine.runtime.load import Loader
+from app.engine.runtime.loader import Loader
 from app.shell.exit_codes import FAILURE, INTERRUPTED
 from app.shell.interrupt import run_interruptible
 from app.shell.terminal import Terminal

@@ -9,12 +9,13 @@ import pytest
 from bench_fakes import COLD, PROMPTS, TimedToy, VirtualClock
 
 import app.bench.measuring.benchmark
-import app.engine.runtime.load
+import app.engine.runtime.machine_measurements
 from app.bench.measuring.arm_names import ArmKit, ArmSpec, make_arms, parse_arms
 from app.bench.measuring.arms import Arm, BenchPrompt, Skipped, Turn
 from app.bench.measuring.benchmark import BenchConditions, BenchRun, measure_curve
 from app.engine.control.adaptive_controller import AdaptiveController
-from app.engine.runtime.load import Loader, LoadPlan
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.loader import Loader
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.errors import Cancelled
@@ -98,7 +99,7 @@ def test_each_temperature_has_arms_of_its_own(monkeypatch: pytest.MonkeyPatch) -
 def test_every_arm_keeps_to_what_is_exact(
     monkeypatch: pytest.MonkeyPatch, width: int, allow_rounding: bool, longest: int
 ) -> None:
-    monkeypatch.setattr(app.engine.runtime.load, "exact_width", lambda _: width)
+    monkeypatch.setattr(app.engine.runtime.machine_measurements, "exact_width", lambda _: width)
     trial = Trial(monkeypatch, allow_rounding=allow_rounding)
     assert trial.conditions.exact_draft == width - 1
     oracle = trial.conditions.oracle
@@ -112,7 +113,7 @@ def test_every_arm_keeps_to_what_is_exact(
 def test_second_guesses_are_checked_where_a_chat_would(
     monkeypatch: pytest.MonkeyPatch, exact: bool, allow_rounding: bool, most: int
 ) -> None:
-    monkeypatch.setattr(app.engine.runtime.load, "exact_branches", lambda _: exact)
+    monkeypatch.setattr(app.engine.runtime.machine_measurements, "exact_branches", lambda _: exact)
     trial = Trial(monkeypatch, allow_rounding=allow_rounding)
     (auto,) = (arm.controller for arm in trial.made[0] if arm.name == "auto")
     assert isinstance(auto, AdaptiveController)
@@ -127,7 +128,7 @@ def longest_drafts(trial: Trial) -> dict[str, int]:
 
 
 def test_an_arm_that_ignores_what_is_exact_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app.engine.runtime.load, "exact_width", lambda _: 3)
+    monkeypatch.setattr(app.engine.runtime.machine_measurements, "exact_width", lambda _: 3)
     monkeypatch.setattr(ArmKit, "length", lambda _, wanted: wanted)
     assert longest_drafts(Trial(monkeypatch))["fixed"] == 7
 

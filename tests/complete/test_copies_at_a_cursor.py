@@ -8,7 +8,8 @@ import pytest
 
 from app.bench.measuring.arm_names import ArmKit, ArmSpec, make_arms
 from app.engine.costs.pass_cost import VerifyCurve
-from app.engine.runtime.load import TOY_FIM, Loader, LoadPlan
+from app.engine.runtime.load import TOY_FIM, LoadPlan
+from app.engine.runtime.loader import Loader
 from drafters.base import Drafter
 from drafters.history.store import Place
 from drafters.registry import DrafterSpec

@@ -17,7 +17,8 @@ from app.engine.conversation.session import Session
 from app.engine.costs.provenance import file_hash, processor_name
 from app.engine.decoding import speculate
 from app.engine.decoding.verify import Verdict
-from app.engine.runtime.load import Loader, LoadPlan
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.loader import Loader
 from app.verify.tokens.certify import CertificateOutcome, Certification, Compared, outcome, tallies
 from app.verify.tokens.fork import ForkKind
 from drafters.base import Draft, NullDrafter

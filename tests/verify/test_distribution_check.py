@@ -15,7 +15,8 @@ from app.engine.decoding.judging_noise import SeededNoise
 from app.engine.decoding.rules import block, residual
 from app.engine.decoding.speculate import generate
 from app.engine.decoding.verify import Rows, Verdict
-from app.engine.runtime.load import Loader, LoadPlan
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.loader import Loader
 from app.verify.distribution import check as distribution_check
 from app.verify.distribution.check import CheckPlan, CheckProgress, DistributionCheck
 from app.verify.distribution.counts import DEPTH, Said

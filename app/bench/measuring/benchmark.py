@@ -11,7 +11,7 @@ from app.engine.control.agreement_probe import agreement
 from app.engine.costs.pass_cost import DRAFT_WIDTHS, READ_WIDTHS, VerifyCurve, measure_steady
 from app.engine.costs.usable_width import usable_width
 from app.engine.decoding.round import Clock
-from app.engine.runtime.load import Loader
+from app.engine.runtime.loader import Loader
 from models.base import LanguageModel
 from models.sampling.accept import Accept
 from models.sampling.sampler import SamplingParams

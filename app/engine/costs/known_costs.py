@@ -1,7 +1,7 @@
 """Costs of a model that earlier runs and `tune` measured on this machine, read without loading the engine.
 
-The records are those of `app.engine.runtime.load` and `app.engine.costs.tuned`, found by the end of their keys, which
-names file, build and machine. Damaged records are skipped.
+The records are those of `app.engine.runtime.machine_measurements` and `app.engine.costs.tuned`, found by the end of
+their keys, which names file, build and machine; a record that is damaged is not found.
 """
 
 import re
@@ -11,16 +11,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from app.engine.costs.measurement_key import ModelRun, Quantity, parse_key
 from app.engine.costs.usable_width import usable_width
 from models.llama.probe import identity
 from models.system.bounded_read import read_json
 from models.system.machine import physical_cores
 
 _LONGEST = 3600.0
-"""Plausible seconds of a pass."""
-CURVE_KEY, EXACT_KEY, TUNED_KEY = "curve ", "exact width ", "tuned 2, "
-"""Prefixes of the records' keys. The number changes when the meaning of a tuned record changes."""
-_EXACT = re.compile(rf"{EXACT_KEY}\d+ (deep )?")
+"""Seconds that a pass can take."""
+TUNED_KEY = "tuned 2, "
+"""Beginning of the keys of tuned records; the number changes when their meaning does."""
 _TUNED = re.compile(rf"{TUNED_KEY}(target|draft), (\d+)")
 
 
@@ -62,7 +62,7 @@ def _quickest(found: Iterable[KnownCosts]) -> KnownCosts | None:
 
 def _known(memory: Path, path: Path) -> list[KnownCosts]:
     records = _records(memory)
-    if not any(key.startswith(CURVE_KEY) or _TUNED.match(key) for key in records):
+    if not any(_has_curve(key) for key in records):
         return []
     engine = find_spec("llama_cpp")
     if engine is None or engine.origin is None:
@@ -74,28 +74,41 @@ def _known(memory: Path, path: Path) -> list[KnownCosts]:
     return list(_measured(usual)) or list(_measured(mine))
 
 
+def _has_curve(key: str) -> bool:
+    """Tell whether a record can have seconds of passes."""
+    parsed = parse_key(key)
+    return bool(_TUNED.match(key)) or (parsed is not None and parsed.quantity is Quantity.CURVE)
+
+
 def _is_usual(key: str) -> bool:
     """Tell whether a record is for the present number of cores, and without flags that change the exact width."""
     if (tuned := _TUNED.match(key)) is not None:
         return key.startswith(f"{tuned[0]} cores, ") and int(tuned[2]) == physical_cores()
-    return f") {physical_cores()} cores " in key and "flash_attention=False" not in key
+    parsed = parse_key(key)
+    return (
+        parsed is not None and parsed.run.cores == physical_cores() and parsed.run.setting("flash_attention") != "False"
+    )
 
 
 def _measured(records: Mapping[str, Any]) -> Iterator[KnownCosts]:
-    exact = {
-        key[found.end() :]: value for key, value in records.items() if (found := _EXACT.match(key)) and _is_width(value)
-    }
+    exact = _exact_widths(records)
     # A file loaded as a draft model has a curve under settings whose exact width was never measured.
     narrowest = min(exact.values(), default=None)
     for key, value in records.items():
-        if key.startswith(CURVE_KEY):
-            seconds, width = _seconds(value), exact.get(key.removeprefix(CURVE_KEY), narrowest)
+        parsed = parse_key(key)
+        if parsed is not None and parsed.quantity is Quantity.CURVE:
+            seconds, width = _seconds(value), exact.get(parsed.run, narrowest)
         elif (found := _TUNED.match(key)) and isinstance(value, dict):
             seconds, width = _of_tuned(found[1], value), value.get("exact_width")
         else:
             continue
         if 1 in seconds:
             yield KnownCosts(seconds, width if _is_width(width) else None)
+
+
+def _exact_widths(records: Mapping[str, Any]) -> dict[ModelRun, int]:
+    found = ((parse_key(key), value) for key, value in records.items())
+    return {key.run: value for key, value in found if key and key.quantity is Quantity.EXACT_WIDTH and _is_width(value)}
 
 
 def _of_tuned(role: str, record: Mapping[str, Any]) -> dict[int, float]:

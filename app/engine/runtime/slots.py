@@ -10,7 +10,7 @@ from app.engine.conversation.drafting import Drafting
 from app.engine.conversation.slot import Slot
 from app.engine.costs.pass_cost import QUICK_WIDTHS, VerifyCurve
 from app.engine.costs.usable_width import usable_width
-from app.engine.runtime.load import Loader
+from app.engine.runtime.loader import Loader
 from drafters.base import NullDrafter
 from drafters.draft_model import DraftModel
 from drafters.registry import DrafterSpec

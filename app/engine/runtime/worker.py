@@ -10,7 +10,8 @@ from app.engine.conversation.transcript import Transcript
 from app.engine.decoding.request import Question
 from app.engine.decoding.round import Clock
 from app.engine.decoding.shared_pass import Pass
-from app.engine.runtime.load import Loader, LoadPlan, Progress
+from app.engine.runtime.load import LoadPlan, Progress
+from app.engine.runtime.loader import Loader
 from app.engine.runtime.slots import bring_together, further_slots, like, shared_batch
 from drafters.registry import DrafterSpec
 from models.abort import AbortFlag

@@ -6,7 +6,7 @@ from typing import Any
 
 from app.bench.measuring.arm_names import LONGEST
 from app.engine.costs.usable_width import usable_width
-from app.engine.runtime.load import Loader
+from app.engine.runtime.loader import Loader
 from app.shell.exit_codes import FAILURE, INTERRUPTED
 from app.shell.interrupt import run_interruptible
 from app.shell.terminal import Terminal, bar, time_left

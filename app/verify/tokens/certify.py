@@ -9,7 +9,7 @@ from app.bench.measuring.arms import PLAIN, ArmAnswer, BenchPrompt, OnAnswer, Sk
 from app.bench.measuring.benchmark import BenchConditions, BenchRun
 from app.engine.costs.provenance import OnHash, Provenance, provenance
 from app.engine.decoding.round import Clock
-from app.engine.runtime.load import Loader
+from app.engine.runtime.loader import Loader
 from app.verify.tokens.fork import Fork, ForkKind, differs, explain
 from models.abort import AbortFlag
 from models.sampling.accept import Accept

@@ -12,7 +12,9 @@ from tiny_gguf import write_hybrid, write_llama
 
 import app.catalog.inspection
 import app.engine.runtime.load
-from app.engine.runtime.load import Loader, LoadPlan
+import app.engine.runtime.machine_measurements
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.loader import Loader
 from app.flags.request import read_plan
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
@@ -130,7 +132,12 @@ def test_what_was_measured_is_remembered_for_every_context_that_fits(
     target: Path, tmp_path: Path, room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured: list[int] = []
-    monkeypatch.setattr(app.engine.runtime.load, "exact_width", lambda model: measured.append(model.context_size) or 4)
+
+    def measure(model: LlamaModel) -> int:
+        measured.append(model.context_size)
+        return 4
+
+    monkeypatch.setattr(app.engine.runtime.machine_measurements, "exact_width", measure)
     for context in (1024, 2048):
         room(need(target, context) + LEFT)
         asked = loader(plan_of(target, tmp_path / "memory.json"))

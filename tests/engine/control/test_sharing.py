@@ -18,7 +18,8 @@ from app.engine.decoding.request import Question
 from app.engine.decoding.round import Round
 from app.engine.decoding.shared_pass import Bounds, Pass, gathered, together
 from app.engine.decoding.speculate import rounds_and_passes
-from app.engine.runtime.load import Loader, LoadPlan
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.loader import Loader
 from app.engine.runtime.slots import shared_batch
 from app.engine.runtime.thread import Claim, Engine, Ticket, Urgency
 from app.engine.runtime.worker import Worker
@@ -463,14 +464,14 @@ def test_one_lane_checked_settings_and_a_memory_that_can_t_go_back_share_nothing
 
 @pytest.mark.parametrize("rounding", [False, True])
 def test_a_device_that_is_never_exact_says_so_and_shares(monkeypatch: pytest.MonkeyPatch, rounding: bool) -> None:
-    monkeypatch.setattr("app.engine.runtime.load.exact_width", lambda _: 1)
+    monkeypatch.setattr("app.engine.runtime.machine_measurements.exact_width", lambda _: 1)
     asked = loader("off", allow_rounding=rounding)
     assert shared_batch(asked, ToyModel(), 2) is not None
     assert [note for note in asked.notes if "-np 1" in note]
 
 
 def test_a_device_that_is_exact_for_single_tokens_alone_shares_nothing_wider(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.engine.runtime.load.exact_width", lambda _: 2)
+    monkeypatch.setattr("app.engine.runtime.machine_measurements.exact_width", lambda _: 2)
     told = Party("off").ask(QUESTIONS)
     assert answers(told) == texts_alone("off", QUESTIONS)
     assert set(Counted.groups) == {2}
@@ -495,14 +496,14 @@ def test_a_question_goes_beside_who_speaks_already(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_pass_wider_than_exact_is_never_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.engine.runtime.load.exact_width", lambda _: 3)
+    monkeypatch.setattr("app.engine.runtime.machine_measurements.exact_width", lambda _: 3)
     told = Party("auto").ask(QUESTIONS)
     assert answers(told) == texts_alone("auto", QUESTIONS)
     assert max(Counted.groups) == 3
 
 
 def test_of_four_where_three_fit_the_fourth_is_in_the_next_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.engine.runtime.load.exact_width", lambda _: 3)
+    monkeypatch.setattr("app.engine.runtime.machine_measurements.exact_width", lambda _: 3)
     told = Party("off").ask(QUESTIONS)
     rounds = [message.round for messages in told for message in messages if isinstance(message, Said)]
     alone = sum(round_.others == 0 for round_ in rounds)

@@ -10,6 +10,7 @@ import pytest
 from fakes import FakeClock
 
 import app.engine.runtime.load
+import app.engine.runtime.machine_measurements
 import models.llama.strict
 from app.engine.conversation.messages import Ready, Said
 from app.engine.costs.exact_settings import check_now, checked_note
@@ -295,7 +296,7 @@ def test_second_guesses_are_checked_only_where_branches_are_exact(
 
 
 def test_what_was_remembered_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app.engine.runtime.load, "exact_width", lambda _: 17)
+    monkeypatch.setattr(app.engine.runtime.machine_measurements, "exact_width", lambda _: 17)
     worker, ready = loaded(monkeypatch, rounding_from(4))
     assert ready.exact_draft == 2
     worker.close()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from fakes import FakeClock
 
-import app.engine.runtime.load
+import app.engine.runtime.machine_measurements
 from app.engine.conversation.messages import Said
 from app.engine.decoding.request import Question
 from app.engine.runtime.load import LoadPlan
@@ -26,7 +26,7 @@ MOST_BRANCHES = ToyModel().max_branches
     ("width", "allow_rounding", "longest"), [(3, False, 2), (3, True, 6), (9, False, 6), (1, False, 6)]
 )
 def test_the_longest_draft(monkeypatch: pytest.MonkeyPatch, width: int, allow_rounding: bool, longest: int) -> None:
-    monkeypatch.setattr(app.engine.runtime.load, "exact_width", lambda _: width)
+    monkeypatch.setattr(app.engine.runtime.machine_measurements, "exact_width", lambda _: width)
     plan = LoadPlan("toy", parse_drafter("model:toy"), LlamaOptions(), Path("never used"))
     worker = Worker(plan, AbortFlag(), time.perf_counter)
     list(worker.load(lambda _, __: None))
@@ -55,8 +55,8 @@ def test_the_longest_draft(monkeypatch: pytest.MonkeyPatch, width: int, allow_ro
 def test_second_guesses_are_checked_where_that_is_as_exact_as_the_draft_and_the_rule_knows_them(
     monkeypatch: pytest.MonkeyPatch, exact: bool, width: int, allow_rounding: bool, accept: Accept, branches: int
 ) -> None:
-    monkeypatch.setattr(app.engine.runtime.load, "exact_width", lambda _: width)
-    monkeypatch.setattr(app.engine.runtime.load, "exact_branches", lambda _: exact)
+    monkeypatch.setattr(app.engine.runtime.machine_measurements, "exact_width", lambda _: width)
+    monkeypatch.setattr(app.engine.runtime.machine_measurements, "exact_branches", lambda _: exact)
     worker = Worker(LoadPlan("toy", parse_drafter("toy"), LlamaOptions(), Path("never used")), AbortFlag(), FakeClock())
     list(worker.load(lambda _, __: None))
     turns = (Message("user", "hello"),)
@@ -68,7 +68,7 @@ def test_second_guesses_are_checked_where_that_is_as_exact_as_the_draft_and_the_
 
 
 def test_every_lane_of_a_server_keeps_to_the_longest_draft(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app.engine.runtime.load, "exact_width", lambda _: 3)
+    monkeypatch.setattr(app.engine.runtime.machine_measurements, "exact_width", lambda _: 3)
     plan = LoadPlan("toy", parse_drafter("model:toy"), LlamaOptions(), Path("never used"), slots=2)
     worker = Worker(plan, AbortFlag(), FakeClock())
     list(worker.load(lambda _, __: None))

@@ -19,7 +19,8 @@ from app.engine.costs.pass_cost import QUICK_WIDTHS
 from app.engine.decoding.ending import Finish
 from app.engine.decoding.request import Question
 from app.engine.runtime import load
-from app.engine.runtime.load import Loader, LoadPlan
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.loader import Loader
 from app.engine.runtime.thread import Engine, Ticket
 from app.engine.runtime.worker import Worker
 from drafters.base import NullDrafter
@@ -372,7 +373,7 @@ def test_a_draft_model_has_its_price_and_others_have_none(name: str) -> None:
     assert list(adaptive.state.model.curve.measured) == [1, 2, 4, 16, 64]
     free = drafting_for("auto", ToyModel())[0].adaptive
     assert free is not None
-    assert free.model is None
+    assert free.state.model is None
 
 
 def test_the_curve_covers_what_may_be_drafted_and_the_caches_are_empty_after_it() -> None:

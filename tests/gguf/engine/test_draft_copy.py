@@ -13,7 +13,8 @@ from tiny_gguf import write_llama
 
 import app.engine.costs.draft_copy as draft_copy
 from app.engine.costs.tuned import Setting, TunedDraft, store_tuned_draft
-from app.engine.runtime.load import Loader, LoadPlan
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.loader import Loader
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.errors import Cancelled, LocalspecError
@@ -128,7 +129,8 @@ def test_a_stop_is_heard_while_it_is_written(wide: Path, tmp_path: Path) -> None
 
 def test_with_a_fitting_context_the_copy_is_what_counts(wide: Path, tmp_path: Path) -> None:
     loading = Loading(wide, tmp_path)
-    loading.loader.plan = replace(loading.plan, fit_context=True, drafter=parse_drafter(str(wide)))
+    plan = replace(loading.plan, fit_context=True, drafter=parse_drafter(str(wide)))
+    loading.loader = Loader(plan, loading.abort, FakeClock(0.01), lambda *_: None)
     assert loading.draft_name() == f"model:{loading.copies[0].stem}"
 
 

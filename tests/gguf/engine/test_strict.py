@@ -30,7 +30,8 @@ from app.engine.costs.tuned import Setting, Tuned, store_tuned
 from app.engine.decoding.controller import FixedLength
 from app.engine.decoding.ending import Ending
 from app.engine.decoding.round import Round
-from app.engine.runtime.load import Loader, LoadPlan
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.loader import Loader
 from drafters.base import Drafter, NullDrafter
 from drafters.prompt_lookup import PromptLookup
 from drafters.registry import parse_drafter

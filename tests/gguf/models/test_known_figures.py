@@ -10,13 +10,19 @@ import pytest
 from tiny_gguf import write_llama
 
 import models.llama.context
+from app.engine.costs.known_costs import KnownCosts, known_target
 from app.engine.costs.tuned import Tuned, store_tuned
-from app.engine.runtime.load import Loader, LoadPlan
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.loader import Loader
 from app.tune.measuring.target import default_setting
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
+from models.llama.cache_types import summed_in_parts
+from models.llama.exact_width import WIDEST
 from models.llama.load import LlamaOptions
 from models.llama.model import LlamaModel
+from models.llama.probe import identity
+from models.system.machine import physical_cores
 
 UNLIKELY = 77
 """A width that is never read."""
@@ -33,6 +39,34 @@ def remembered(path: Path, memory: Path, threads: int = 1) -> set[str]:
     finally:
         model.close()
     return {name for name in json.loads(memory.read_text()) if name.startswith(("curve ", "exact width "))}
+
+
+def test_records_that_earlier_versions_have_written_are_found(tmp_path: Path) -> None:
+    """Their keys end in the options as Python shows a dataclass, the cores, and the identity of the file."""
+    path, memory = write_llama(tmp_path / "tiny.gguf", n_embd=128), tmp_path / "machine.json"
+    options = LlamaOptions(context_size=512, threads=1)
+    loader = Loader(LoadPlan(str(path), parse_drafter("off"), options, memory), AbortFlag(), refuse, lambda *_: None)
+    model = loader.target()
+    assert isinstance(model, LlamaModel)
+    try:
+        keys, values = model.cache_types
+        as_run = replace(model.options, cache_type_k=keys, cache_type_v=values, threads=1, batch_threads=1)
+        end = f"{as_run} {physical_cores()} cores {identity(path)}"
+        deep = " deep" if summed_in_parts(model.cache_types) else ""
+        curve = {"1": 5.0, "2": 7.0}
+        records = {f"curve {end}": curve, f"reading 1 {end}": curve, f"exact width {WIDEST}{deep} {end}": UNLIKELY}
+        memory.write_text(json.dumps(records | {f"exact branches {end}": 1}))
+        assert loader.curve(model, [1, 2]) == loader.curve(model, [1, 2], rows=1) == {1: 5.0, 2: 7.0}
+        assert loader.exact_width(model) == UNLIKELY
+        assert loader.exact_branches(model) == bool(model.max_branches)
+        assert known_target(memory, path) == KnownCosts({1: 5.0, 2: 7.0}, UNLIKELY)
+    finally:
+        model.close()
+    assert json.loads(memory.read_text()).keys() == {*records, f"exact branches {end}"}
+
+
+def refuse() -> float:
+    raise AssertionError("nothing is measured")
 
 
 def test_figures_of_another_cache_are_not_those_of_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,8 @@ from own_kernels import built, llama_cpps_own, skip_where_impossible
 from packed import packed
 from tiny_gguf import write_llama
 
-from app.engine.runtime.load import Loader, LoadPlan
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.loader import Loader
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.base import Logits

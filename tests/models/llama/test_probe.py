@@ -17,7 +17,8 @@ from tiny_gguf import write_llama
 import app.engine.runtime.load
 import models.llama.probe
 import models.llama.probe_watch
-from app.engine.runtime.load import Loader, LoadPlan
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.loader import Loader
 from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.errors import Cancelled, LocalspecError, MemoryLimitError, ModelFileError

@@ -10,7 +10,8 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from app.engine.runtime.load import Loader, LoadPlan
+from app.engine.runtime.load import LoadPlan
+from app.engine.runtime.loader import Loader
 from app.flags.request import Request, read_request
 from app.ui.chat import actions
 from app.ui.chat.app import ChatApp

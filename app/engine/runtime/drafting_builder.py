@@ -1,0 +1,108 @@
+"""From the name of a drafter to a drafter for a loaded target, with its controller and what was measured for both.
+
+A drafter that was named works or is refused; "auto" never fails.
+"""
+
+from dataclasses import replace
+
+from app.engine.control.acceptance_store import stored_acceptance
+from app.engine.control.adaptive_controller import AdaptiveController
+from app.engine.control.controller_state import AnswerSettings
+from app.engine.control.draft_model_cost import ModelCost
+from app.engine.conversation.drafting import Drafting
+from app.engine.costs.pass_cost import QUICK_WIDTHS, VerifyCurve
+from app.engine.costs.usable_width import usable_width
+from app.engine.runtime.load import LoadPlan, ModelOpener, Notes
+from app.engine.runtime.machine_measurements import MachineMeasurements
+from drafters.base import NullDrafter
+from drafters.draft_model import DraftModel
+from drafters.history.drafter import Recall
+from drafters.history.store import TextMemory
+from drafters.hybrid import Hybrid
+from drafters.registry import AUTO, OFF, DrafterSpec, free_drafters
+from drafters.suffix import SuffixDrafter
+from models.base import LanguageModel
+from models.errors import PairError
+from models.llama.cache_types import summed_in_parts
+from models.llama.exact_width import WIDEST
+from models.llama.load import has_gpu
+from models.llama.model import LlamaModel
+from models.system.remembered import Remembered
+from models.text.fim import text_order
+
+_NEVER_EXACT = (
+    "With these settings this device rounds every pass over several tokens differently from one token at a time, so "
+    "with drafting a near-tie between two tokens can resolve differently. For text that is equal to the last bit use "
+    "--strict or --draft off"
+)
+
+
+class DraftingBuilder:
+    """Makes the drafter of a target, from opened models and measured costs."""
+
+    def __init__(self, plan: LoadPlan, opener: ModelOpener, measurements: MachineMeasurements) -> None:
+        self._plan = plan
+        self._opener = opener
+        self._measurements = measurements
+
+    def build(self, spec: DrafterSpec, target: LanguageModel) -> tuple[Drafting, Notes]:
+        """Return the drafter of a spec, and notes; raises PairError or ModelFileError, but not for "auto" alone.
+
+        The first time for a model its passes are timed and compared: the cache of the target is empty after that, and
+        a conversation is read again when it goes on.
+        """
+        if spec.kind == OFF:
+            return Drafting(NullDrafter()), ()
+        if target.rewind_support.limit == 0:
+            return Drafting(NullDrafter()), _refused(spec, target)
+        model, notes = self._opener.draft_model(spec.model, target) if spec.model else (None, ())
+        try:
+            drafting = self._measured(spec, target, model)
+        except BaseException:
+            if model:
+                model.close()
+            raise
+        # The toy is never inexact: 1 is then a context without room for a wider pass.
+        if drafting.exact_draft == 0 and isinstance(target, LlamaModel):
+            floats = summed_in_parts(target.cache_types) and not has_gpu(target.options)
+            notes = (*notes, _NEVER_EXACT + (", or leave out -ctk and -ctv." if floats else "."))
+        return drafting, notes
+
+    def _measured(self, spec: DrafterSpec, target: LanguageModel, model: DraftModel | None) -> Drafting:
+        measurements = self._measurements
+        exact = measurements.exact_width(target)
+        widest = usable_width(exact, WIDEST, allow_rounding=self._plan.allow_rounding)
+        curve = VerifyCurve(measurements.curve(target, [width for width in QUICK_WIDTHS if width <= widest]))
+        cost = None
+        if model is not None:
+            cost = ModelCost(model.name, measurements.draft_curve(model.model), self._opener.is_tuned(spec.model))
+        branches = model is not None and measurements.exact_branches(target)
+        adaptive = AdaptiveController(curve, AnswerSettings(target.max_rows - 1), cost)
+        drafting = self.together(spec, target, model, adaptive, exact - 1)
+        drafting.introduce(target)
+        return replace(drafting, exact_branches=branches)
+
+    def together(
+        self,
+        spec: DrafterSpec,
+        target: LanguageModel,
+        model: DraftModel | None,
+        adaptive: AdaptiveController,
+        exact_draft: int,
+    ) -> Drafting:
+        """Return one drafter of the free ones, the memory of earlier runs, and a draft model if there is one."""
+        free, texts, order = free_drafters(spec, target.vocab.is_end), self._plan.texts, text_order(target.vocab)
+        copies = any(isinstance(drafter, SuffixDrafter) for drafter in free)
+        memory = TextMemory(texts, target.vocab, target.name) if texts is not None and copies else None
+        recall = Recall(target.vocab.is_end) if memory is not None else None
+        hybrid = Hybrid([*free, *([recall] if recall else [])], model, adaptive, order)
+        record = stored_acceptance(Remembered(self._plan.memory), target, model, adaptive.acceptance)
+        return Drafting(hybrid, adaptive, exact_draft, memory, recall, model, record)
+
+
+def _refused(spec: DrafterSpec, target: LanguageModel) -> Notes:
+    """Return the note that a target which can't be rewound is not drafted for; raises PairError for a named drafter."""
+    reason = f"{target.name} can't take back rejected tokens ({target.rewind_support.reason})"
+    if spec.kind != AUTO or spec.model:
+        raise PairError(f"--draft {spec} can't be used: {reason}.", hint="Use --draft off with this model.")
+    return (f"No drafting: {reason}.",)
