@@ -10,14 +10,14 @@ _PACKAGES = ("models", "drafters")
 
 
 def main() -> None:
-    """Run the command line, unless another package of the same name stands in our way."""
+    """Run the command line, after a check that localspec's own packages are imported."""
     try:
         _be_sure_of_packages()
         from app.command_line.cli import run_command_line
 
         run_command_line()
     except KeyboardInterrupt:
-        # It came while the command line was still imported, where nobody else is there to hear it.
+        # Ctrl-C during the imports: no handler is installed yet.
         sys.exit(INTERRUPTED)
 
 
@@ -28,8 +28,9 @@ def _be_sure_of_packages() -> None:
         found = Path(spec.origin).resolve().parent if spec and spec.origin else None
         if found != home / name:
             sys.exit(
-                f"localspec: the package '{name}' beside it is not its own, but {found or 'missing'}.\n"
-                "Install localspec on its own: uv tool install localspec, or pipx install localspec."
+                f"localspec: its package '{name}' is {f'hidden by {found}' if found else 'missing'}.\
+"
+                "Install localspec in an environment of its own: uv tool install localspec, or pipx install localspec."
             )
 
 

@@ -1,1 +1,1 @@
-"""Who guesses: one drafting method a file, over the models package and nothing else."""
+"""Drafters: one drafting method a file, over the models package and nothing else."""

@@ -1,4 +1,4 @@
-"""A suffix automaton that grows with the text: the longest repeat of its end is always at hand (Blumer et al. 1985).
+"""Suffix automaton that grows with the text, and gives the longest repeat of its end (Blumer et al. 1985).
 
 SAM-Decoding (Hu et al. 2024) drafts from one. A state stands for strings that end at the same places, each a suffix of
 the longest of them; its link leads to the longest suffix that ends at more places.
@@ -19,7 +19,7 @@ _NARROW = 8
 _WIDE = -1
 """Stands in for the first edge of a state whose edges are in a dict."""
 _RECORDED = 32
-"""States told of one more occurrence: in a long period there are as many as tokens, and the short ones may go stale."""
+"""States whose counts are updated for a token, at most: in a long period there are as many as tokens."""
 
 
 class SuffixAutomaton:
@@ -78,7 +78,7 @@ class SuffixAutomaton:
         return self._edge_state[edge]
 
     def is_unanimous(self, state: int) -> bool:
-        """Tell whether the same token followed every occurrence."""
+        """Return whether one token followed every occurrence."""
         edge = self._edge[state]
         return edge > 0 and self._edge_next[edge] == 0
 

@@ -1,6 +1,6 @@
-"""The seam between drafting and checking: a draft is a value, a drafter is five members, and nothing else crosses.
+"""Interface between drafting and verification: drafts, and the protocol of a drafter with its five members.
 
-A drafter can't make the text wrong, only slow: the target checks every token. So a drafter may be as bold as it likes.
+A drafter can't make the text wrong, only slow: the target checks every draft token.
 """
 
 from collections.abc import Sequence
@@ -13,24 +13,24 @@ from models.sampling.sampler import Sampler
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The tokens guessed in one round, and the evidence for them.
+    """The draft tokens of one round, with their acceptance probabilities.
 
-    A draft is a chain of tokens; beside it there can be siblings, other guesses for a place of the chain, with nothing
-    after them.
+    A draft is a chain of tokens; beside it there can be siblings: other proposals for a place of the chain, with
+    nothing after them.
     """
 
     tokens: tuple[int, ...] = ()
-    """Guessed ids of the chain, in order; empty when there is nothing to say."""
+    """Draft token ids of the chain, in order; empty when there is nothing to propose."""
     probs: tuple[Distribution, ...] | None = None
-    """Distribution that each token was drawn from; None: a point mass, a deterministic guess."""
+    """Distribution that each token was drawn from; None: a point mass, for a deterministic proposal."""
     confidence: tuple[float, ...] = ()
-    """Chance, 0 to 1, that each token is accepted given the ones before; empty: no opinion."""
+    """Probability, 0 to 1, that each token is accepted given the ones before; empty: unknown."""
     source: str = "off"
     """Name of the drafter."""
     runners_up: tuple[int | None, ...] = ()
     """The drafter's second choice for each place, from which siblings can be made; empty: it has none."""
     siblings: tuple[tuple[int, int], ...] = ()
-    """(place, token) of the guesses beside the chain that are checked too; in order of place, at most one for each."""
+    """(place, token) of the draft tokens beside the chain, verified too; in order of place, at most one for each."""
 
     @property
     def size(self) -> int:
@@ -76,7 +76,7 @@ NO_DRAFT = Draft()
 
 
 class Drafter(Protocol):
-    """Anything that guesses the next tokens of a target."""
+    """Protocol of a drafting method, which proposes a target's next tokens."""
 
     name: str
     """Short name, for screens and statistics."""
@@ -88,9 +88,9 @@ class Drafter(Protocol):
         """
 
     def propose(self, context: Sequence[int], limit: int) -> Draft:
-        """Guess the tokens after `context`, which ends with the pending token; at most `limit`, at least none.
+        """Return a draft of 0 to `limit` tokens after `context`, which ends with the pending token.
 
-        Changes nothing that `accept` has not confirmed, and never guesses past an end-of-generation token.
+        Changes no state; only `accept` does. Never drafts past an end-of-generation token.
         """
 
     def accept(self, emitted: Sequence[int], accepted: int) -> None:
@@ -101,7 +101,7 @@ class Drafter(Protocol):
 
 
 class NullDrafter:
-    """Never guesses. With it the loop is plain decoding: the same loop, so the same text."""
+    """Drafter of empty drafts: with it the loop is plain decoding."""
 
     name = "off"
 

@@ -1,17 +1,17 @@
-"""A small GGUF of the target's family guesses, token by token: with the target's own noise, or as the rule wants it.
+"""Drafting with a small model of the target's family, token by token, with the noise that the accept rule needs.
 
 Its cache is kept between rounds: only tokens it has not seen are decoded, so a draft of k tokens costs k passes, or k
-with one token more after full acceptance, when its own last guess and the bonus token are both new to it.
+with one token more after full acceptance, when its own last draft token and the bonus token are both new to it.
 
-It need not have read the whole context. A long prompt can take longer to read than its guesses ever save; told to
+It need not have read the whole context. A long prompt can take longer to read than its drafts ever save; after
 `focus`, it reads only the end. Measured on the 0.5B of Qwen2.5-Coder (IQ4_NL), share of the 1.5B's greedy tokens it
-guesses from the last 17 to 32, 65 to 128 and all tokens, 12 answers a class: chat .60 .74 .78, math .69 .85 .92, qa .51
-.62 .64, translate .38 .63 .65; but summarize .25 .31 .89 and edit .63 .71 .99, where the answer repeats what is further
-up, which is an index's work.
+predicts from the last 17 to 32, 65 to 128 and all tokens, 12 answers a class: chat .60 .74 .78, math .69 .85 .92, qa
+.51 .62 .64, translate .38 .63 .65; but summarize .25 .31 .89 and edit .63 .71 .99, where the answer repeats text
+further up, which an index proposes.
 
-At a cursor the end of the prompt is what comes after the hole. What it reads instead of all are the last tokens before
-the hole, as plain text: of 58 answers it guesses .77, .81 and .84 from 32, 64 and 128 of them, and .69, .77 and .82
-from the prompt's last. While somebody types, only what was typed is new among them.
+At a cursor a prompt ends with the text after the gap. Instead of all it reads the last tokens before the gap, as plain
+text: of 58 answers it predicts .77, .81 and .84 from 32, 64 and 128 of them, and .69, .77 and .82 from the prompt's
+last. While a user types, only the typed tokens are new among them.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,21 +31,21 @@ from models.text.fim import text_order
 FEWEST_SEEN = 32
 """Tokens of a prompt that are worth reading it anew for, where most of it was skipped."""
 _UNFAIR = 16
-"""Tokens after a gap that a guess is not judged by if it had no more than them: of the first eight a quarter is right,
-of eight more half, where three quarters are after fifty."""
+"""Draft tokens at most so many tokens behind a skipped part do not count as evidence: of the first eight a quarter is
+right, of eight more half, after fifty three quarters."""
 GoesOn = Callable[[tuple[float, ...]], bool]
-"""Hears how sure each guess so far was; tells whether another is wanted."""
+"""Takes the confidence, 0 to 1, of each draft token so far; returns whether to draft another."""
 
 
 Hindsight = Sequence[tuple[float, bool]]
-"""Of tokens that are known by now: how sure this model would have been of its guess, and whether it would be right."""
+"""For each known token: confidence in the token this model would have drafted, 0 to 1, and whether both are equal."""
 
 
 class DraftModel:
     """Drafts with a language model that shares the target's vocabulary; owns that model, and closes it.
 
     Between rounds the model's cache holds the first tokens of its view of the context, which is the context, or the end
-    of it in the order of the text: what was confirmed, never a guess.
+    of it in the order of the text: confirmed tokens, never draft tokens.
     """
 
     def __init__(self, model: LanguageModel, target_vocab: Vocab) -> None:
@@ -92,7 +92,7 @@ class DraftModel:
         return self.extend(context, (), limit, _always)
 
     def unread(self, context: Sequence[int]) -> int:
-        """Return how many tokens of the context it would have to read before it can guess."""
+        """Return the number of tokens of the context to read before it can draft."""
         viewed = len(self._view(context))
         return viewed - min(len(self._cached), viewed - 1)
 
@@ -125,9 +125,9 @@ class DraftModel:
         )
 
     def extend(self, context: Sequence[int], given: Sequence[int], limit: int, goes_on: GoesOn) -> Draft:
-        """Return the `given` guesses as far as this model agrees, read in one pass, and its own ones after them.
+        """Return the `given` draft tokens up to the first disagreement, read in one pass, then this model's own.
 
-        `goes_on` hears the confidence of all guesses so far before each further pass.
+        `goes_on` gets the confidence of all draft tokens so far before each further pass.
         """
         view = self._view(context)
         limit = min(limit, self.model.context_size - len(view))
@@ -149,7 +149,7 @@ class DraftModel:
         return said.draft(self.name)
 
     def accept(self, emitted: Sequence[int], accepted: int) -> None:
-        """Keep the guesses that came true, and take the others out of the cache."""
+        """Keep the accepted draft tokens, and remove the rejected ones from the cache."""
         proposals_in_cache = self.model.length - len(self._cached)
         self._cached += emitted[: min(accepted, proposals_in_cache)]
         self.model.rewind(len(self._cached))
@@ -161,7 +161,7 @@ class DraftModel:
     def _start(self) -> int:
         """Return where in the text that begins now lies what was read: what is before it may have another length.
 
-        At a cursor the text after the hole comes first, and files that may help, and both change from key to key.
+        At a cursor the text after the gap comes first, and pieces of other files; both change with each key.
         """
         known, here = self._cached[self._head : self._head + FEWEST_SEEN], self._head + self.skipped
         places = (here, *range(len(self._text) - FEWEST_SEEN, self._head - 1, -1))
@@ -175,14 +175,14 @@ class DraftModel:
         return [*context[: self._head], *self._text[start:], *context[said:]]
 
     def _unseen(self, view: Sequence[int]) -> Sequence[int]:
-        """Return what is to be read; a round that was stopped leaves guesses that nobody confirmed, cut here."""
+        """Return what is to be read; draft tokens of a stopped round were never confirmed, and are removed here."""
         # The last token is read again even when it is known, for its row.
         del self._cached[len(view) - 1 :]
         self.model.rewind(len(self._cached))
         return view[len(self._cached) :]
 
     def _read(self, unseen: Sequence[int], given: Sequence[int]) -> Logits:
-        """Decode context and given guesses; return the rows after its last and after each, shape (given + 1, ...)."""
+        """Decode context and given draft tokens; return the rows of its last and of each, shape (given + 1, ...)."""
         rows = self._decode([*unseen, *given], len(given) + 1)
         del self._cached[len(self._cached) - len(given) :]
         return rows
@@ -201,7 +201,7 @@ class DraftModel:
         return result
 
     def _agreed(self, rows: Logits, context: Sequence[int], given: Sequence[int]) -> "_Said":
-        """Return this model's own guesses up to the first that differs from a given one."""
+        """Return this model's own draft tokens up to the first that differs from a given one."""
         said = _Said()
         for place, row in enumerate(rows[:, : self._shared]):
             if not said.proposal(self._sampler, row, context):
@@ -212,7 +212,7 @@ class DraftModel:
 
 
 class _Said:
-    """The guesses of one draft, as they are made."""
+    """A draft while it is being made."""
 
     def __init__(self) -> None:
         self.tokens: list[int] = []
@@ -221,7 +221,7 @@ class _Said:
         self._drawn_from: list[Distribution] = []
 
     def proposal(self, sampler: Sampler, row: NDArray[np.float32], context: Sequence[int]) -> bool:
-        """Add what a row says; tell whether it says anything, as one where tokens are missing may not in a form."""
+        """Add a row's token; return False where a grammar allows none of the tokens that screening left."""
         row = sampler.allowed(row, context, self.tokens)
         if sampler.grammar is not None and row.max() == -np.inf:
             return False

@@ -1,4 +1,4 @@
-"""Several drafters as one: what is free always drafts, a draft model only where it is expected to pay for itself.
+"""Combination of drafters: free ones always draft, a draft model only where its expected gain exceeds its cost.
 
     suffix index alone     it costs nothing
     draft model alone      a pass a token
@@ -75,7 +75,7 @@ class DraftModelPolicy(Protocol):
         """
 
     def goes_on(self, source: str, confidence: tuple[float, ...]) -> bool:
-        """Tell whether one more step of the draft model pays after draft tokens of this confidence."""
+        """Return whether one more step of the draft model pays after draft tokens of this confidence, 0 to 1 each."""
 
 
 class DraftModelControl(Protocol):
@@ -141,7 +141,7 @@ def checked_source(model: str, free: str) -> str:
 
 
 def catches_up_first(unread: int, emitted: int) -> bool:
-    """Tell whether so much is read in a pass of its own, `emitted` tokens into an answer: where it can be judged."""
+    """Return whether `unread` tokens get a pass of their own, `emitted` tokens into an answer."""
     return unread > _READ_ALONG and emitted > 1
 
 
@@ -220,7 +220,7 @@ class Hybrid:
         return request
 
     def _goes_on(self, source: str, confidence: tuple[float, ...]) -> bool:
-        """Tell whether to make one more step, and report it."""
+        """Return whether to make one more step, and report it."""
         self._control.read()
         goes_on = self._control.policy.goes_on(source, confidence)
         if goes_on:

@@ -1,4 +1,4 @@
-"""Prompt lookup: what followed these words the last time probably follows them again (Saxena 2023).
+"""Prompt lookup: the tokens that followed the last occurrence of the text's end are proposed again (Saxena 2023).
 
     ... the cat sat on the mat . and then the cat sat
             ^^^^^^^ ^^ ^^^ ^^^                ^^^^^^^

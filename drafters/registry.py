@@ -1,4 +1,4 @@
-"""Names of drafters, as a user writes them, and the classes behind them."""
+"""Registry of drafters by the names that users write."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

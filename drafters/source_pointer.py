@@ -1,9 +1,9 @@
-"""Pointer following: a copy that was changed in one place goes on right after it, with no match to show for it yet.
+"""Pointer following: a copy that was changed in one place goes on right after it, before any repeat is long enough.
 
     source   def total ( items ) :   sum = 0
     answer   def total ( rows  ) :                   items was replaced: after `rows` the source is at `)` already
 Speculative edits do this for whole files (Cursor 2024); Copy-as-Decode (2026) counts 74 to 98 % copied tokens in edits.
-After a token that differs, each place where the source may be found again is a guess, and each token that comes true
+After a token that differs, each place where the source may be found again is a candidate, and each predicted token
 after it is evidence. To stay at the same place, as after an insertion, came true 2 times in 100, so it waits for the
 source's own token to come: then it is found in the window, as the token after a deletion is.
 """
@@ -20,7 +20,7 @@ _WINDOW = 16
 _PATIENCE = 12
 """Tokens after which a copy that was left is given up."""
 _FOUND = 4
-"""Evidence from which on a guess is the source again."""
+"""Least evidence, in tokens, at which a candidate is taken for the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Resumption:
 
 
 class SourcePointer:
-    """Keeps the place in the source of what is being copied, and looks for it when the copy differs."""
+    """Tracker of a copy's place in its source, which searches for the place when the copy differs."""
 
     def __init__(self, tokens: "array[int]") -> None:
         """Take the tokens that are copied from, which only ever grow."""

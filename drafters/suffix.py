@@ -1,4 +1,4 @@
-"""Suffix index: what followed the longest repeat of the text's end goes on, from prompt, earlier turns and references.
+"""Suffix index: proposes the continuation of the longest repeat of the text's end, from prompt, turns and references.
 
 As in SuffixDecoding (Oliaro et al. 2024) and SAM-Decoding (Hu et al. 2024), but with one index of all texts, and with a
 pointer that follows a copy across its changes. Among equally long matches the latest is copied: the most frequent
@@ -62,13 +62,13 @@ class Copier:
         begun = [(first, way) for way in ways if (first := next(way, None))]
         if not begun or limit <= 0:
             return NO_DRAFT
-        # Which of them it is its first guess decides; of the other no more is worked out.
+        # The confidence of the first draft token decides; the other continuation is not computed further.
         first, way = max(begun, key=lambda one: one[0][1])
         tokens, chances = zip(*self._cut(chain((first,), way), limit), strict=True)
         return Draft(tokens, confidence=chances, source=self._source)
 
     def _cut(self, proposals: Iterable[_Proposal], limit: int) -> list[_Proposal]:
-        """Return the first guesses, with nothing after an end token."""
+        """Return the first `limit` proposals, with nothing after an end token."""
         cut: list[_Proposal] = []
         for proposal in islice(proposals, limit):
             cut.append(proposal)
@@ -85,7 +85,7 @@ class Copier:
             count = index.count[state]
             followed = count if index.is_unanimous(state) else min(count - 1, index.count[after])
             yield token, chance_of_match(length, count, followed)
-            # The match grows by each guess. Where it ran into the end of a text, a shorter one goes on.
+            # The match grows by each draft token. Where it ran into the end of a text, a shorter one goes on.
             state = index.continued(after)
             length = min(length + 1, index.length[state])
 
@@ -164,7 +164,7 @@ class SuffixDrafter:
         self._unread += emitted
 
     def _catch_up(self) -> None:
-        """Index what was emitted since the last look, and follow what it copies."""
+        """Index the tokens emitted since the last call, and follow the source they copy."""
         for token in self._unread:
             self._index.extend((token,))
             match = self._index.longest_match()

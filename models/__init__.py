@@ -1,1 +1,1 @@
-"""What a language model is: the only package that knows llama.cpp, GGUF and chat templates."""
+"""Language models: the only package that knows llama.cpp, GGUF and chat templates."""

@@ -1,4 +1,4 @@
-"""The abort flag: raised by any thread, polled by llama.cpp's compute threads, without any Python in between."""
+"""Abort flag of a pass: set by any thread, polled by llama.cpp's compute threads without calling Python."""
 
 import ctypes
 

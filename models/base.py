@@ -1,4 +1,4 @@
-"""What the rest of localspec may know about a language model: tokens in, one row of logits a token out.
+"""Protocols of a language model and its vocabulary: tokens in, one row of logits a token out.
 
 A model owns one sequence of tokens, its cache. `decode` appends to it and `rewind` cuts it; nothing else changes it.
 """
@@ -62,10 +62,10 @@ class Vocab(Protocol):
         """Return the vocabulary's own spelling of a token, control tokens included."""
 
     def is_end(self, token: int) -> bool:
-        """Tell whether this token ends the generation."""
+        """Return whether this token ends the generation."""
 
     def is_padding(self, token: int) -> bool:
-        """Tell whether this id only rounds the size up and stands for no token."""
+        """Return whether this id only pads the vocabulary and stands for no token."""
 
     def special(self, role: str) -> str:
         """Return the spelling of the "bos" or "eos" token, which chat templates ask for; "" if there is none."""

@@ -1,4 +1,4 @@
-"""Every failure a user can meet: what failed, the value seen, what to do next, and the exit code.
+"""Errors for the user: what failed, the value seen, what to do next, and the exit code.
 
 Exit codes:
     LocalspecError          1   anything that went wrong while running
@@ -17,7 +17,7 @@ Exit codes:
 
 
 class LocalspecError(Exception):
-    """A failure told in three sentences: `title` (what failed), `cause` (the value seen), `hint` (what to do)."""
+    """A failure in three sentences: `title` (what failed), `cause` (the value seen), `hint` (what to do)."""
 
     exit_code = 1
 
@@ -81,7 +81,7 @@ class MessagesRefusedError(LocalspecError):
 
 
 class BusyError(LocalspecError):
-    """Others were answered for as long as somebody was ready to wait."""
+    """A request waited for its turn longer than its time limit."""
 
 
 class Cancelled(LocalspecError):

@@ -1,4 +1,4 @@
-"""Can this draft model speak for this target? Their tokens must mean the same: the drafter passes ids, not text."""
+"""Compatibility of a draft model with a target: equal token ids must have equal text, as drafts are ids, not text."""
 
 from typing import Protocol
 
@@ -55,7 +55,7 @@ def vocabulary_reasons(target: Spellings, draft: Spellings, differing: int | Non
 
 
 def memory_reasons(target: Memory, draft: Memory) -> list[str]:
-    """Return the reasons that lie in what the two remember: a guess must be able to be taken back."""
+    """Return the reasons that lie in what the two remember: a rejected draft token must be removable."""
     reasons = []
     if target.limit == 0:
         reasons.append(f"the target can't take back rejected tokens ({target.reason})")

@@ -1,4 +1,4 @@
-"""ToyModel: a language model small enough to read in one sitting. Start here.
+"""ToyModel, a small language model without llama.cpp, for tests and as an introduction to the protocols. Start here.
 
 It speaks 32 tokens (letters, a space, the two halves of "é", an end). The row of logits after a token comes from a
 seeded table of word pairs, so the text repeats itself as real text does, plus a little noise drawn from *every* token
@@ -25,7 +25,7 @@ _MASK = (1 << 64) - 1
 
 
 class ToyVocab:
-    """32 tokens and, if asked for, markers around a hole, and padding rows; see `models.base.Vocab`."""
+    """32 tokens and, if asked for, fill-in-the-middle markers, and padding rows; see `models.base.Vocab`."""
 
     kind: str = "toy"
     bos: int | None = None

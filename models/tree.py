@@ -1,4 +1,4 @@
-"""A small tree of guessed tokens, as `LanguageModel.decode` takes it: for each node the index of its parent.
+"""A tree of draft tokens, as `LanguageModel.decode` takes it: for each node the index of its parent.
 
 The nodes 0, 1, 2, ... at the beginning whose parents are -1, 0, 1, ... are the chain: the draft as it would be with no
 tree. All others are branches: other ways on from the token before the tree (-1), from the chain, or from one another.

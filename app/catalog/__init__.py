@@ -1,1 +1,1 @@
-"""`localspec models` and `localspec check`: what is on this machine, and whether two models are a pair."""
+"""`localspec models` and `localspec check`: models on this machine, and checks of pairs."""

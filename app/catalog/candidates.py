@@ -1,4 +1,4 @@
-"""Who could guess for a target: the models of this machine, and what its family has to fetch, the best first."""
+"""Candidates for a target's draft model: models of this machine, and fetchable ones of its family, best first."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,53 +16,53 @@ from models.library.local import LocalModel
 from models.llama.memory import Room, default_context, plan_memory
 
 _PADDING = 4096
-"""Tokens by which vocabularies of one family may differ: ids that only round the size up."""
+"""Maximum difference between vocabularies of one family: ids that only round the size up."""
 _BYTES_A_WEIGHT = 0.7
-"""Of a small model in four or five bits, whose table of outputs is kept finer; seen with Qwen2.5 0.5B in Q4_K_M."""
+"""Bytes per weight of a small model in four or five bits with a finer output table, as in Qwen2.5 0.5B Q4_K_M."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A model that could guess for a target."""
+    """A model that could draft for a target."""
 
     name: str
-    """By which it can be used; of one that is not here the repository to fetch."""
+    """Name to use it by; for a model elsewhere the repository to fetch."""
     model: LocalModel | None
-    """None: it is not on this machine."""
+    """None: not on this machine."""
     parameters: int
     foreseen: Foreseen
     need: int | None
-    """Bytes of the two together, at the target's default context; None for what is not here."""
+    """Bytes of both models at the target's default context; None for a model elsewhere."""
     fits: bool | None
 
     @property
     def usable(self) -> bool:
-        """Whether it is worth having, and fits as far as that is known."""
+        """Whether drafting pays off with it and, as far as known, both fit in memory."""
         return self.foreseen.prediction.pays and self.fits is not False
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """Who could guess for one target."""
+    """Candidates for one target."""
 
     target: LocalModel
     candidates: tuple[Candidate, ...]
-    """By predicted speed-up, the best first."""
+    """Best predicted speed-up first."""
     known: KnownCosts | None
-    """What was measured of the target on this machine."""
+    """Costs of the target measured on this machine."""
 
     @property
     def best(self) -> Candidate | None:
-        """The one to use: of those here if one is usable, else one to fetch; None: none is needed."""
+        """The recommended one: a usable local one, else a fetchable one; None: no draft model is needed."""
         usable = [candidate for candidate in self.candidates if candidate.usable]
         return next((candidate for candidate in usable if candidate.model), usable[0] if usable else None)
 
 
 class Candidates:
-    """Finds candidates among the models of this machine; reads each header once, and only where it may matter."""
+    """Finds candidates among the models of this machine; reads each header at most once."""
 
     def __init__(self, here: Sequence[LocalModel], memory: Path, room: Room) -> None:
-        """Take the models, the file of what was measured here, and where models go."""
+        """Take the models, the file of measured costs, and the devices that models go to."""
         self._here = [model for model in here if model.info is not None]
         self._memory = memory
         self._room = room
@@ -70,11 +70,11 @@ class Candidates:
         self._strings = KnownStrings()
 
     def targets(self) -> list[LocalModel]:
-        """Return the models for which there is another one here that can guess for them."""
+        """Return the models for which another local one can draft."""
         return [model for model in self._here if any(self._pairs(model))]
 
     def suggest(self, target: LocalModel) -> Suggestion:
-        """Return who could guess for a target, also what could be fetched; raises ModelFileError for a broken one."""
+        """Return the candidates for a target, including fetchable ones; raises ModelFileError for a damaged one."""
         known = known_target(self._memory, target.path)
         found = [self._local(target, known, draft) for draft in self._pairs(target)]
         found += self._to_fetch(target, known, found)
@@ -89,18 +89,18 @@ class Candidates:
                 yield draft
 
     def _agree(self, target: LocalModel, draft: LocalModel) -> bool:
-        """Tell whether two models are a pair; a file that is damaged is none with any other."""
+        """Tell whether two models are a pair; a damaged file is not."""
         one, other = self._header(target), self._header(draft)
         if one is None or other is None:
             return False
-        # Vocabularies are read no sooner than here, and one of them may end elsewhere than it says.
+        # Vocabularies are read only here: a damaged file may end in the middle of one.
         try:
             return not check_read(one, other).reasons
         except ModelFileError:
             return False
 
     def _header(self, model: LocalModel) -> ReadModel | None:
-        """Return what a pair is judged by; None for a file that has changed for the worse since it was listed."""
+        """Return the header for pair checks; None for a file that was damaged since it was listed."""
         if model.path not in self._read:
             try:
                 self._read[model.path] = read(read_model(model.path, self._strings), model.info)
@@ -133,7 +133,7 @@ class Candidates:
 
 
 def _may_draft(target: ModelInfo, draft: ModelInfo) -> bool:
-    """Tell whether it is worth comparing two vocabularies, by what is known without reading them."""
+    """Tell whether two vocabularies are worth comparing, from data that is already read."""
     return (
         target.tokenizer == draft.tokenizer
         and abs(target.vocabulary - draft.vocabulary) <= _PADDING
@@ -144,7 +144,7 @@ def _may_draft(target: ModelInfo, draft: ModelInfo) -> bool:
 
 
 def _sibling(target: LocalModel) -> Sibling | None:
-    """Return what could be fetched for a target, if it is smaller than that."""
+    """Return the fetchable draft model for a target, if it is smaller."""
     assert target.info is not None, "what can't be used is no target"
     sibling = sibling_of(_names(target))
     smaller = sibling is not None and sibling.parameters < target.info.parameters
@@ -152,6 +152,6 @@ def _sibling(target: LocalModel) -> Sibling | None:
 
 
 def _names(model: LocalModel) -> str:
-    """Return everything that a model is called."""
+    """Return all names of a model."""
     title = model.info.title if model.info else ""
     return f"{model.name} {model.path.name} {title}"

@@ -1,4 +1,4 @@
-"""`localspec check`: a verdict on a model, or a pair, from headers alone."""
+"""`localspec check`: a verdict on a model or a pair, from headers alone."""
 
 import json
 from collections.abc import Sequence
@@ -26,55 +26,56 @@ from models.system.machine import available_memory
 
 _HEAD = ("", "weights", "cache", "buffers", "together")
 _ROLES = ("target", "draft")
-_WITHOUT = "its chat template is broken. Completion, --raw and /completion need none."
+_WITHOUT = "its chat template is broken. Completion, --raw and /completion work without it."
 _OTHER_DRAFT = "Use a smaller model of the same family and version, or --draft lookup."
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was found out about a model, or a pair."""
+    """The results of a check."""
 
     models: tuple[ReadModel, ...]
     """The target, and the draft model if there is one."""
     reasons: tuple[str, ...]
-    """Why they are no pair."""
+    """Reasons why the models are not a pair."""
     notes: tuple[str, ...]
     plans: tuple[MemoryPlan, ...]
-    """What each takes, at the target's context."""
+    """Memory plan of each model, at the target's context."""
     room: Room
-    """Where they go, and what is free there."""
+    """Free memory, and the device that it is on."""
     largest: int
-    """Longest context at which they fit together; 0 for none."""
+    """Longest context at which all models fit together; 0 for none."""
     foreseen: Foreseen | None
-    """What the draft model would gain; None for no pair."""
+    """Predicted speed-up; None for models that are not a pair."""
 
     @property
     def infos(self) -> tuple[ModelInfo, ...]:
-        """What the models say of themselves."""
+        """Headers of the models."""
         return tuple(model.info for model in self.models)
 
     @property
     def need(self) -> int:
-        """Bytes of all of them."""
+        """Bytes needed by all models."""
         return sum(plan.total for plan in self.plans)
 
     @property
     def fits(self) -> bool:
-        """Whether all of them fit in what is free."""
+        """Whether all models fit in free memory."""
         return self.need <= self.room.free
 
     @property
     def exit_code(self) -> int:
-        """What a script sees: no pair comes before no room."""
+        """Exit code; "not a pair" has priority over "does not fit"."""
         if self.reasons:
             return PairError.exit_code
         return 0 if self.fits else MemoryLimitError.exit_code
 
 
 def run_check(target: str, draft: str | None, context: int, cache_types: CacheTypes, *, as_json: bool) -> int:
-    """Print the verdict, return the exit code; raises ModelFileError for a file that is missing or damaged.
+    """Print the verdict; return the exit code.
 
-    `target` may be a pair, whose draft model then counts where no other is named.
+    Raises ModelFileError for a missing or damaged file. `target` may be a pair card; its draft model then counts unless
+    another is given.
     """
     named = taken_apart(target, draft)
     checked = look(named.target, named.draft, context, cache_types)
@@ -86,7 +87,7 @@ def run_check(target: str, draft: str | None, context: int, cache_types: CacheTy
 
 
 def look(target: str, draft: str | None, context: int, cache_types: CacheTypes) -> Checked:
-    """Return what the headers of one or two models say; raises ModelFileError."""
+    """Return the results for one or two models, from their headers; raises ModelFileError."""
     models = tuple(read(read_model(find_model(name))) for name in (target, draft) if name is not None)
     found = check_read(*models) if len(models) > 1 else None
     needs = [Need(model.info.shape, model.info.layers, cache_types) for model in models]
@@ -134,21 +135,23 @@ def _tokens(checked: Checked) -> list[str]:
 
 
 def _of_texts(checked: Checked) -> list[str]:
-    """Return how texts begin and end, holes and chats, for one model or for both beside each other."""
+    """Return the lines about special tokens, infill and chat templates, for one model or two side by side."""
     target = checked.models[0]
     lines = {
         "special tokens": _special(checked),
-        "fill in the middle": _holes(checked),
+        "fill in the middle": _infills(checked),
         "chat template": _templates(checked),
     }
     if not has_end(target):
-        lines["end of answers"] = "the file names no end token: answers end where the engine finds one, or at -n"
+        lines["end of answers"] = (
+            "the file names no end token: answers end at an end token that the engine finds, or at -n"
+        )
     width = max(map(len, lines)) + 2
     return [line for key, said in lines.items() for line in wrapped(f"{key:<{width}}{plain(said)}", 0, width)]
 
 
 def _special(checked: Checked) -> str:
-    """Return the tokens that have a role; where two models differ in one, the notes say how."""
+    """Return the special tokens with their roles; where two models differ, the notes say how."""
     target, *draft = checked.models
     roles = [f"{role} {token_words(target, token)}" for role, token in target.info.special.items()]
     said = ", ".join(roles) or "none named"
@@ -157,8 +160,8 @@ def _special(checked: Checked) -> str:
     return f"{said}; {'the same in both' if draft[0].info.special == target.info.special else 'of the target'}"
 
 
-def _holes(checked: Checked) -> str:
-    """Return the markers for filling in the middle; the target's count, as it is the target that is asked."""
+def _infills(checked: Checked) -> str:
+    """Return the infill tokens; only the target's matter, because infill prompts go to the target."""
     target, *draft = checked.models
     said = " ".join(target.info.fim) or "no"
     if not draft:
@@ -169,14 +172,14 @@ def _holes(checked: Checked) -> str:
 
 
 def _templates(checked: Checked) -> str:
-    """Tell whether the chat templates are equal: the draft model needs none, as it is never asked anything itself."""
+    """Return the comparison of the chat templates; only the target's is used."""
     target, *draft = checked.models
     if not draft or broken_templates(target):
         return template_words(target)
     if draft[0].template == target.template:
         return "the same in both" if target.template else "no, neither"
     if not target.template:
-        return "only in the draft model, where it is not used"
+        return "only in the draft model, which does not use it"
     differs = "they differ" if draft[0].template else "only in the target"
     return f"{differs}; the target's is used, the draft model needs none"
 
@@ -200,9 +203,9 @@ def _verdict(checked: Checked) -> list[str]:
     if not fits:
         lines.append(_less(checked.largest))
     if checked.reasons:
-        return [*lines, f"Not usable together. {_OTHER_DRAFT}"]
+        return [*lines, f"Not a pair. {_OTHER_DRAFT}"]
     if fits and checked.foreseen is not None and not checked.foreseen.prediction.pays:
-        return [*lines, "Usable, but drafting is not predicted to pay off here."]
+        return [*lines, "Usable, but no speed-up is predicted on this machine."]
     if not fits:
         return lines
     if broken := broken_templates(checked.models[0]):

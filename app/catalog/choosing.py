@@ -1,4 +1,4 @@
-"""Which file of a repository is meant, and which is best for this machine when none is named."""
+"""Choice of a file in a repository: the named one, or the best for this machine."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,27 +19,27 @@ from models.llama.memory import MemoryPlan, Room, plan_memory
 
 USUAL = "Q4_K_M"
 _FOR_DRAFTS = ("Q4_0", "Q8_0", USUAL)
-"""What a draft model is fast with, best first."""
+"""Quantisations that run fast as draft models, best first."""
 _FULL_WIDTH = ("F32", "F16", "FP16", "BF16")
 _NO_MODELS = ("mmproj", "imatrix")
 Parts = tuple[HubFile, ...]
-"""The files of one model, the first of them first."""
+"""Files of one model, in order of their parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A model on the hub, and what is known of it before it is fetched."""
+    """A model on the hub, with the data known before its download."""
 
     name: str
-    """By which it can be used once it is here."""
+    """Name to use it by after the download."""
     files: Parts
     reason: str
-    """Why this one was chosen; "" for one that was named."""
+    """Reason for the choice; "" for a named file."""
     header: Header | None
-    """None where it could not be read."""
+    """None if it could not be read."""
     info: ModelInfo | None
     plan: MemoryPlan | None
-    """What it takes in memory at its default context."""
+    """Memory plan at the default context."""
 
     @property
     def size(self) -> int:
@@ -48,15 +48,15 @@ class Choice:
 
     @property
     def fetched(self) -> int:
-        """Bytes of them that are here."""
+        """Bytes of its files that are already on this machine."""
         return sum(file.fetched for file in self.files)
 
 
 def choose_model(repository: Repository, wanted: HubName, headers: HubHeaders, room: Room) -> Choice:
-    """Return the model that a name means; raises ModelFileError where there is no such one.
+    """Return the model for a name; raises ModelFileError for an unknown one.
 
-    With no file and no quantisation named it is Q4_K_M if there is room for that, else the largest that fits; raises
-    MemoryLimitError when none does.
+    Without a file or quantisation, it is Q4_K_M if that fits in memory, else the largest that fits; raises
+    MemoryLimitError if none fits.
     """
     models = _models(repository, headers, wanted)
     if wanted.file or wanted.label or len(models) == 1:
@@ -70,7 +70,7 @@ def choose_model(repository: Repository, wanted: HubName, headers: HubHeaders, r
 
 
 def choose_draft(repository: Repository, headers: HubHeaders, *, on_gpu: bool) -> Choice:
-    """Return the model of a repository that guesses fastest."""
+    """Return the repository's model that drafts fastest."""
     models = _models(repository, headers)
     found = (_labelled(repository, models, label, headers) for label in _FOR_DRAFTS)
     files = next((files for files in found if files), min(models, key=_bytes))
@@ -78,7 +78,7 @@ def choose_draft(repository: Repository, headers: HubHeaders, *, on_gpu: bool) -
 
 
 def _models(repository: Repository, headers: HubHeaders, wanted: HubName | None = None) -> list[Parts]:
-    """Return the models of a repository whose files are all there; by their headers where names say otherwise."""
+    """Return the complete models of a repository; headers decide where file names are misleading."""
     files = {file.name: file for file in repository.files if not _is_other(file.name)}
     models: list[Parts] = []
     lacking: dict[str, list[str]] = {}
@@ -96,13 +96,13 @@ def _models(repository: Repository, headers: HubHeaders, wanted: HubName | None 
     if not models:
         raise ModelFileError(
             f"{repository.repo} has no GGUF models.",
-            hint="Look for a repository of the same model with GGUF in its name.",
+            hint="Choose a repository of this model with GGUF in its name.",
         )
     return models
 
 
 def _is_alone(file: HubFile, headers: HubHeaders) -> bool:
-    """Tell by its header whether a file that is named like a part is a whole model."""
+    """Tell by its header whether a file named like a part is a whole model."""
     try:
         return headers.read([file]) is not None
     except ModelFileError:
@@ -110,7 +110,7 @@ def _is_alone(file: HubFile, headers: HubHeaders) -> bool:
 
 
 def _is_meant(name: str, wanted: HubName, models: Sequence[Parts]) -> bool:
-    """Tell whether a name means this model, which is not whole, and no other."""
+    """Tell whether a name means exactly this incomplete model."""
     if wanted.file:
         return wanted.file in (name, part_names(Path(name))[0].as_posix())
     names = [(files[0].name, Path(files[0].name)) for files in models]
@@ -124,15 +124,15 @@ def _lacks(repository: Repository, name: str, missing: Sequence[str], models: Se
     return ModelFileError(
         f"{repository.repo} lacks {', '.join(missing[:3])}{' and others' if len(missing) > 3 else ''}.",
         cause=f"{name} is one of {len(part_names(Path(name)))} parts.{others}",
-        hint="Its owner may still be adding files: try again later, or choose another model.",
+        hint="The upload may be unfinished. Try again later, or choose another model.",
     )
 
 
 def _no_model(repository: Repository, files: Parts, others: Sequence[Parts]) -> ModelFileError:
     there = f" Others: {', '.join(map(_described, others))}." if others else ""
     return ModelFileError(
-        f"{files[0].name} of {repository.repo} is no model by itself.",
-        cause=f"Its header is that of a part that drafts for a model, or of an adapter.{there}",
+        f"{files[0].name} of {repository.repo} is not a whole model.",
+        cause=f"Its header is that of a drafting head or an adapter.{there}",
         hint="Name another quantisation or file.",
     )
 
@@ -186,7 +186,7 @@ def _none_fits(
     return MemoryLimitError(
         f"No quantisation of {repository.repo} fits in memory now.",
         cause=f"The smallest, {_described(smallest)}, needs {size(plan.total)}; {free_in(room)}.",
-        hint=f"Choose a smaller model, or name one to fetch it all the same: {_name(repository, models, smallest)}.",
+        hint=f"Choose a smaller model. To fetch one anyway, name it: {_name(repository, models, smallest)}.",
     )
 
 
@@ -200,12 +200,12 @@ def _read(
 
 
 def _scaled(plan: MemoryPlan, share: float) -> MemoryPlan:
-    """Return the plan of another quantisation of the same model, by the sizes of their files."""
+    """Return the memory plan of another quantisation, scaled by file size."""
     return replace(plan, weights=int(plan.weights * share))
 
 
 def _labelled(repository: Repository, models: Sequence[Parts], label: str, headers: HubHeaders) -> Parts | None:
-    """Return the model of a quantisation; headers decide between several. Raises ModelFileError where two are left."""
+    """Return the model with a quantisation; headers decide between several. Raises ModelFileError if two remain."""
     found = _with_label(models, label)
     if len(found) > 1:
         read = [(files, _header(files, headers)) for files in found]
@@ -227,7 +227,7 @@ def _with_label(models: Sequence[Parts], label: str) -> list[Parts]:
 
 
 def _name(repository: Repository, models: Sequence[Parts], files: Parts) -> str:
-    """Return the short name if it leads to this model alone, else the long one."""
+    """Return the short name if it is unambiguous, else the long one."""
     first, label = files[0], label_of(files[0].name)
     main = first.revision == MAIN
     if label and main and _with_label(models, label) == [files]:

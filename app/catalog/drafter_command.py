@@ -1,4 +1,4 @@
-"""`localspec drafter`: what is remembered of earlier runs, and how to be rid of it."""
+"""`localspec drafter`: shows and removes the drafter's memory of earlier runs."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ _KEPT = 1
 
 
 def show_memory(*, as_json: bool) -> None:
-    """Print what is remembered, also in a working directory that is gone; raises LocalspecError."""
+    """Print the memory, even if the working directory was deleted; raises LocalspecError."""
     terminal, folder, project = Terminal(), texts_folder(), None
     with suppress(OSError):
         project = project_folder()
@@ -35,18 +35,27 @@ def show_memory(*, as_json: bool) -> None:
 
 
 def forget_memory(*, everything: bool, ask: bool) -> int:
-    """Remove what is remembered and say what it was; return the exit code. Raises LocalspecError."""
+    """Remove the memory and print its size; return the exit code. Raises LocalspecError."""
     terminal, project = Terminal(), None if everything else _project()
     whose = "any project" if project is None else str(project)
-    question = f"Forget what is remembered for {whose}?"
+    question = f"Remove the drafter's memory of {whose}?"
     if ask and sys.stdin.isatty() and not click.confirm(question, err=True):
-        terminal.say("Nothing was forgotten.\n")
+        terminal.say(
+            "Nothing was removed.\
+"
+        )
         return _KEPT
     try:
         gone = forget(texts_folder(), project)
     except OSError as error:
         raise _failure("removed", texts_folder(), error) from error
-    terminal.say(f"Forgot {_amount(gone)} for {whose}.\n" if gone else f"Nothing is remembered for {whose}.\n")
+    terminal.say(
+        f"Removed the memory of {whose}: {_amount(gone)}.\
+"
+        if gone
+        else f"The drafter has no memory of {whose}.\
+"
+    )
     return 0
 
 
@@ -54,18 +63,20 @@ def _project() -> Path:
     try:
         return project_folder()
     except OSError as error:
-        hint = "Change to a folder that exists, or forget everything with --all."
-        raise UsageError("There is no project here.", cause="The working directory is gone.", hint=hint) from error
+        hint = "Change to a folder that exists, or remove the memory of all projects with --all."
+        raise UsageError("There is no project here.", cause="The working directory was deleted.", hint=hint) from error
 
 
 def _failure(what: str, folder: Path, error: OSError) -> LocalspecError:
     return LocalspecError(
-        f"The drafter's memory can't be {what}.", cause=str(error), hint=f"It is in {folder}, which is safe to remove."
+        f"The drafter's memory can't be {what}.",
+        cause=str(error),
+        hint=f"It is in {folder}. That folder is safe to remove.",
     )
 
 
 def _record(folder: Path, project: Path | None, found: Sequence[Account]) -> dict[str, Any]:
-    """Return the object of --json; null for a project that is gone, and for all that a damaged file would say."""
+    """Return the object of --json; null for a deleted project, and for the values of a damaged file."""
     return {
         "type": "memory",
         "folder": str(folder),
@@ -88,11 +99,11 @@ def _record(folder: Path, project: Path | None, found: Sequence[Account]) -> dic
 
 def _table(folder: Path, project: Path | None, found: Sequence[Account]) -> str:
     if not found:
-        return f"Nothing is remembered. It would be in {folder}."
-    lines = [f"Token ids of earlier text, for the drafter to copy from: {folder}"]
+        return f"The drafter has no memory of earlier runs. The place for it is {folder}."
+    lines = [f"Token ids of earlier texts, from which the drafter copies: {folder}"]
     for account in found:
         header = account.header
-        # A path may hold bytes that are no text.
+        # A path may hold bytes that are not text.
         name = header.project.encode(errors="replace").decode() if header else f"damaged: {account.path.name}"
         here = ", this project" if header and header.project == str(project) else ""
         day = datetime.fromtimestamp(account.changed).strftime("%Y-%m-%d")

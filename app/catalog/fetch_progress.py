@@ -1,4 +1,4 @@
-"""The progress line of a download: how much has come, how fast, and how long the rest will take."""
+"""Progress line of a download: size, speed and remaining time."""
 
 import time
 from collections import deque
@@ -8,13 +8,13 @@ from app.catalog.words import plain, size
 from app.shell.terminal import Terminal
 
 _WINDOW = 5.0
-"""Seconds whose speed is shown: a connection changes, and the mean of an hour would not."""
+"""Seconds over which the speed is measured: a connection changes, and a mean over an hour hides that."""
 _PAUSE = 0.1
 _MINUTE, _HOUR = 60, 3600
 
 
 class FetchProgress:
-    """Shows how far a file has come."""
+    """The progress of one file's download."""
 
     def __init__(
         self, terminal: Terminal, name: str, total: int, *, clock: Callable[[], float] = time.monotonic
@@ -27,7 +27,7 @@ class FetchProgress:
         self._seen: deque[tuple[float, int]] = deque()
 
     def __call__(self, here: int) -> None:
-        """Show that so many bytes are here."""
+        """Show the number of bytes received so far."""
         now = self._clock()
         if self._seen and now - self._seen[-1][0] < _PAUSE and here < self._total:
             return
@@ -55,7 +55,7 @@ class FetchProgress:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as a clock shows it, such as "1:05"."""
+    """Return seconds as clock time, such as "1:05"."""
     whole = round(seconds)
     if whole >= _HOUR:
         return f"{whole // _HOUR}:{whole % _HOUR // _MINUTE:02}:{whole % _MINUTE:02}"

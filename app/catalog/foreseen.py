@@ -1,4 +1,4 @@
-"""A predicted speed-up in words and as JSON: never without what it rests on."""
+"""Predicted speed-up in words and as JSON, always with its assumptions."""
 
 from typing import Any
 
@@ -7,13 +7,13 @@ from app.engine.costs.speedup_for_files import Foreseen
 from app.engine.costs.speedup_model import ACCEPTANCE, Case, Gain
 from app.shell.columns import table, wrapped
 
-_HEAD = ("", "right", "guesses", "speed-up")
+_HEAD = ("", "accepted", "draft length", "speed-up")
 _SHOWN_WIDTHS = 6
-_SOURCE = "seen with Qwen2.5-Coder 0.5B drafting for the 1.5B at temperature 0.7"
+_SOURCE = "measured with Qwen2.5-Coder 0.5B drafting for the 1.5B at temperature 0.7"
 
 
 def prediction_lines(seen: Foreseen) -> list[str]:
-    """Return the speed-up by kind of text, and what it rests on."""
+    """Return the speed-up by kind of text, with its assumptions."""
     rows = [[case.text, f"{case.acceptance:.0%}", _lengths(case), _speed(case)] for case in seen.prediction.cases]
     head = "Predicted speed-up with this draft model, against plain decoding:"
     points = [line for point in assumptions(seen) for line in wrapped(f"- {point}", 2, 2)]
@@ -21,16 +21,16 @@ def prediction_lines(seen: Foreseen) -> list[str]:
 
 
 def assumptions(seen: Foreseen) -> list[str]:
-    """Return what a prediction rests on, in sentences."""
+    """Return the assumptions of a prediction, in sentences."""
     return [passes_words(seen), step_words(seen), acceptance_words()]
 
 
 def passes_words(seen: Foreseen) -> str:
-    """Say what the price of wider passes is taken from."""
+    """Return the source of the costs of wider passes, in words."""
     if seen.target is None:
         return (
             "Passes of the target were not measured on this machine: each further token is assumed to cost between "
-            "a sixth of the first (seen with localspec's kernels) and all of it. `localspec tune` measures them."
+            "a sixth of the first (measured with localspec's kernels) and all of it. `localspec tune` measures this."
         )
     ratios = [f"{ratio:.2f} for {width}" for width, ratio in sorted(seen.target.verify.items()) if width > 1]
     more = ", and so on" if len(ratios) > _SHOWN_WIDTHS else ""
@@ -43,7 +43,7 @@ def passes_words(seen: Foreseen) -> str:
 
 
 def step_words(seen: Foreseen) -> str:
-    """Say what the price of a guess is taken from."""
+    """Return the source of the draft model's cost per token, in words."""
     share = f"A step of the draft model costs {seen.prediction.step:.2f} of a target token"
     if seen.step_measured:
         return f"{share}, both measured on this machine."
@@ -52,22 +52,22 @@ def step_words(seen: Foreseen) -> str:
 
 
 def acceptance_words() -> str:
-    """Say where the share of right guesses comes from."""
+    """Return the source of the acceptance rates, in words."""
     shares = ", ".join(f"{share:.0%} in {text}" for text, share in sorted(ACCEPTANCE.items(), key=lambda item: item[1]))
     return (
-        f"Acceptance is assumed as {_SOURCE} ({shares}); other pairs differ, and larger draft models "
+        f"Acceptance rates are assumed as {_SOURCE} ({shares}). Other pairs differ; tokens of larger draft models "
         "are accepted more often. `localspec bench` measures the real gain."
     )
 
 
 def range_words(seen: Foreseen) -> str:
-    """Return the speed-ups from the worst case to the best."""
+    """Return the range of speed-ups, worst case first."""
     low, high = f"{seen.prediction.least:.2f}", f"{seen.prediction.most:.2f}"
     return low if low == high else f"{low}-{high}"
 
 
 def prediction_record(seen: Foreseen) -> dict[str, Any]:
-    """Return the same as JSON has it."""
+    """Return the prediction for JSON."""
     prediction, target = seen.prediction, seen.target
     return {
         "least": prediction.least,

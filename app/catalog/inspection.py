@@ -1,4 +1,4 @@
-"""`localspec models info` and `path`: one model."""
+"""`localspec models info` and `path`: properties and path of one model."""
 
 import json
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from dataclasses import asdict
 from app.catalog.pairs import taken_apart
 from app.catalog.templates import template_words
 from app.catalog.words import free_in, in_a_line, memory_row, plain
-from app.flags.context_size import AUTO, Asked
+from app.flags.context_size import AUTO, ContextSetting
 from app.shell.columns import table
 from app.shell.terminal import Terminal
 from models.errors import LocalspecError, MemoryLimitError
@@ -28,10 +28,10 @@ _MEMORY = ("context", "weights", "cache", "buffers", "together")
 _SHORTEST = 256
 
 
-def show_model(name: str, context: Asked, cache_types: CacheTypes, *, as_json: bool) -> None:
-    """Print what a model says of itself, and the memory it takes.
+def show_model(name: str, context: ContextSetting, cache_types: CacheTypes, *, as_json: bool) -> None:
+    """Print a model's properties and its memory plan.
 
-    Raises ModelFileError, and MemoryLimitError where a context that fits was asked for and none does.
+    Raises ModelFileError, and MemoryLimitError if a context that fits was requested and none does.
     """
     terminal, model = Terminal(), read(read_model(find_model(name)))
     info, efforts = model.info, _efforts(model.template)
@@ -52,11 +52,11 @@ def show_model(name: str, context: Asked, cache_types: CacheTypes, *, as_json: b
         terminal.say("\n".join([*_about(model, efforts), "", *_memory(plan, room, largest)]) + "\n")
 
 
-def context_for(target: str, draft: str | None, asked: Asked, cache_types: CacheTypes) -> int:
-    """Return the tokens of context that were asked for, of a target and perhaps its draft; 0 for the model's own.
+def context_for(target: str, draft: str | None, asked: ContextSetting, cache_types: CacheTypes) -> int:
+    """Return the requested context size in tokens, for a target and optionally its draft model; 0 for the model's own.
 
-    As many as fit are told in a note; where none fits it is the shortest, whose account then says so. `target` may be
-    a pair.
+    The largest that fits is reported in a note; if none fits, the shortest is returned, whose memory plan then shows
+    that. `target` may be a pair card.
     """
     if asked != AUTO:
         return asked
@@ -80,15 +80,15 @@ def _need(info: ModelInfo, cache_types: CacheTypes) -> Need:
 
 
 def print_path(name: str) -> None:
-    """Print the file of a model; raises ModelFileError where there is none."""
+    """Print the path of a model's file; raises ModelFileError for a missing one."""
     path = find_model(name)
     check_file(path)
     Terminal().say(f"{path}\n")
 
 
 def _efforts(template: str) -> Sequence[Effort]:
-    """Return how much a model can be asked to think; nothing where it has no chat template, or a broken one."""
-    # Templates are compiled, which needs more than reading a header does.
+    """Return the thinking efforts of a model; none without a working chat template."""
+    # Compiling templates needs more time than reading a header.
     from models.text.prompts import ChatTemplate
 
     with suppress(LocalspecError):

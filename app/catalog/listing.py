@@ -1,4 +1,4 @@
-"""`localspec models ls`: a table of what is on this machine."""
+"""`localspec models ls`: a table of the models on this machine."""
 
 import json
 from collections.abc import Sequence
@@ -17,16 +17,16 @@ from models.system.machine import available_memory
 
 _HEAD = ("NAME", "ARCHITECTURE", "PARAMETERS", "QUANT", "SIZE", "CONTEXT", "FIM", "MEMORY", "FITS")
 _FLUSH_LEFT = {0, 1, 3, 6, 7, 8}
-_HINT = "No models found. Add folders of your own with LOCALSPEC_MODELS or --dir."
+_HINT = "No models found. Add your model folders with LOCALSPEC_MODELS or --dir."
 
 
 def headers_file() -> Path:
-    """Return the file that remembers what headers said."""
+    """Return the file that caches model headers."""
     return cache_folder() / "headers.json"
 
 
 def list_models(folders: Sequence[Path], *, as_json: bool) -> None:
-    """Print the models of all stores and of these folders, those that can't be used with the reason."""
+    """Print the models of all stores and of these folders; unusable ones with the reason."""
     terminal, found = Terminal(), local_models(folders, known=headers_file())
     tell_missing_folders(terminal)
     if as_json:
@@ -39,9 +39,9 @@ def list_models(folders: Sequence[Path], *, as_json: bool) -> None:
 
 
 def tell_missing_folders(terminal: Terminal) -> None:
-    """Note which of the user's own folders are not there, and so have no models in the list."""
+    """Print a note about the user's own folders that are missing."""
     if gone := [plain(str(folder)) for folder in own_folders() if not folder.is_dir()]:
-        terminal.warn(f"LOCALSPEC_MODELS names no folder: {', '.join(gone)}")
+        terminal.warn(f"LOCALSPEC_MODELS names missing folders: {', '.join(gone)}")
 
 
 def _lines(found: Sequence[LocalModel]) -> list[str]:

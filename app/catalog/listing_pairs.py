@@ -1,4 +1,4 @@
-"""`localspec models pairs`: the pair cards, and whether their models are here."""
+"""`localspec models pairs`: the pair cards, with missing models marked."""
 
 import json
 from dataclasses import asdict
@@ -20,7 +20,7 @@ _HINT = "There are no pair cards. localspec tune TARGET --draft DRAFT makes one.
 
 
 def list_pairs(*, as_json: bool) -> None:
-    """Print every card, those that can't be used with the reason."""
+    """Print every card; unusable ones with the reason."""
     terminal, files = Terminal(), card_files()
     if as_json:
         record = {"type": "pairs", "folder": str(pairs_folder()), "pairs": [_record(path) for path in files]}
@@ -62,7 +62,7 @@ def _record(path: Path) -> dict[str, Any]:
 
 
 def _missing(path: Path) -> str:
-    """Return why a card's models are not here; "" when they are."""
+    """Return the reason why a card's models are missing; "" if both are here."""
     try:
         open_pair(f"{PAIR}{path}")
     except ModelFileError as error:

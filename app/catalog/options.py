@@ -1,10 +1,10 @@
-"""The commands `models` and `check`, their flags and help; what they do is imported when they run."""
+"""The commands `models` and `check`, their flags and help; their code is imported when they run."""
 
 from pathlib import Path
 
 import click
 
-from app.flags.context_size import CONTEXT_HELP, Asked, ContextSize
+from app.flags.context_size import CONTEXT_HELP, ContextSetting, ContextSize
 from app.flags.options import ModelName
 from models.llama.cache_types import CACHE_TYPES
 
@@ -22,11 +22,11 @@ _VALUES = click.option(
     "-ctv", "--cache-type-v", "values", default="auto", type=_CACHE, help="Type of cached values; auto: exact."
 )
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-_FOLDERS = click.option("--dir", "folders", multiple=True, type=_FOLDER, help="Also look in this folder. Repeatable.")
+_FOLDERS = click.option("--dir", "folders", multiple=True, type=_FOLDER, help="Also search this folder. Repeatable.")
 
 _MODELS_HELP = """List, inspect, fetch and remove models.
 
-A model can be named by its path, as "starter", or by the name another program gave it, if it is on this machine:
+Name a model by its path, as "starter", or by its name in another program's store on this machine:
 
 \b
   user/repo  user/repo:Q4_K_M  hf.co/user/repo:Q8_0    in the cache of Hugging Face or llama.cpp
@@ -34,10 +34,10 @@ A model can be named by its path, as "starter", or by the name another program g
   ollama:llama3.2:3b                                   fetched by Ollama
   lmstudio:publisher/model/file.gguf                   fetched by LM Studio
 
-Only pull uses the network. Only rm removes anything, and only what pull fetched. For a model in several files, name
-the first. LOCALSPEC_MODELS lists folders of your own, written like PATH.
+Only pull uses the network. Only rm removes models, and only those that pull fetched. For a model in several files,
+name the first file. LOCALSPEC_MODELS lists your own model folders, separated as in PATH.
 """
-_PULL_HELP = """Fetch a model from the Hugging Face hub, into the cache that other programs share.
+_PULL_HELP = """Fetch a model from the Hugging Face hub, into the cache shared with other programs.
 
 \b
   localspec models pull user/repo                    Q4_K_M if it fits in memory, else the largest that does
@@ -46,31 +46,29 @@ _PULL_HELP = """Fetch a model from the Hugging Face hub, into the cache that oth
   localspec models pull hf://user/repo@v1/m.gguf     a given file of a given revision
   localspec models pull https://huggingface.co/user/repo/blob/main/m.gguf
 
-Shows the size, the free disk space and the memory needed first, and asks on a terminal. Ctrl-C stops; the same command
-resumes. The download is checked against the hub's SHA-256. HF_TOKEN, HF_ENDPOINT and HF_HUB_CACHE work as they do for
-the hub's own tools.
+First shows size, free disk space and needed memory; on a terminal, asks. Ctrl-C stops; the same command resumes. The
+download is checked against the hub's SHA-256. HF_TOKEN, HF_ENDPOINT and HF_HUB_CACHE work as in the hub's own tools.
 """
-_RM_HELP = """Remove models that `localspec models pull` fetched, and what unfinished downloads left.
+_RM_HELP = """Remove models that `localspec models pull` fetched, and parts from unfinished downloads.
 
-Asks first on a terminal. Models of Ollama, LM Studio and others are kept; the message says whose they are.
+On a terminal, asks first. Models of Ollama, LM Studio and other programs are kept; the message names the program.
 """
 _SUGGEST_HELP = """Suggest a draft model for TARGET, or say that none is needed.
 
 \b
-  localspec models suggest big.gguf    models here that can draft for it, and what its family has to fetch
-  localspec models suggest             the same for every model here that another one can draft for
+  localspec models suggest big.gguf    local models that can draft for it, and fetchable ones of its family
+  localspec models suggest             the same for all models here that have a draft model
 
-Ranked by the speed-up predicted for this machine, as a range from text that is hard to draft to text that is easy. The
-cost of passes is what `tune` or an earlier run measured; where drafting was not measured, its cost is estimated from
-the bytes read per token. Nothing is loaded or fetched. Ends with the command to use. Exit codes: 0; 3 if TARGET is
-missing or damaged.
+Ranked by the speed-up predicted for this machine: a range from text that is hard to draft to text that is easy. The
+costs of passes come from `tune` or an earlier run. An unmeasured draft model's cost is estimated from the bytes read
+per token. Nothing is loaded or fetched. Exit codes: 0; 3 if TARGET is missing or damaged.
 """
-_CHECK_HELP = """Check from the files' headers that DRAFT suits TARGET and that both fit in memory.
+_CHECK_HELP = """Check from file headers that TARGET and DRAFT are a pair and that both fit in memory.
 
 \b
   localspec check big.gguf tiny.gguf             compares every token, and the memory of both
   localspec check big.gguf tiny.gguf -c 32768    with a longer context; -c auto: the longest that fits
-  localspec check ollama:qwen3:8b                one model: is the file whole, does it fit?
+  localspec check ollama:qwen3:8b                one model: completeness of the file, and memory
 
 Nothing is loaded. Exit codes: 0 usable; 4 not a pair; 5 does not fit; 3 a file is missing or damaged.
 """
@@ -85,10 +83,10 @@ def models() -> None:
 @_FOLDERS
 @_JSON
 def _list(*, folders: tuple[Path, ...], as_json: bool) -> None:
-    """List every model on this machine: the name to use, what it is, and whether it fits in memory now.
+    """List every model on this machine: name, kind, and whether it fits in memory now.
 
-    FIM: whether it can fill in code at the cursor. MEMORY: how far it can take back rejected drafts: rewind (any
-    distance), checkpoint (a few tokens) or none (it then runs without a drafter).
+    FIM: whether it can fill in code at the cursor. MEMORY: how far its memory can be rewound after rejected draft
+    tokens: rewind (any distance), checkpoint (a few tokens) or none (it runs without a drafter).
     """
     from app.catalog.listing import list_models
 
@@ -101,8 +99,8 @@ def _list(*, folders: tuple[Path, ...], as_json: bool) -> None:
 @_KEYS
 @_VALUES
 @_JSON
-def _info(*, name: str, ctx_size: Asked, keys: str, values: str, as_json: bool) -> None:
-    """Show what a model file declares and how much memory it needs."""
+def _info(*, name: str, ctx_size: ContextSetting, keys: str, values: str, as_json: bool) -> None:
+    """Show the properties of a model file and the memory that it needs."""
     from app.catalog.inspection import show_model
 
     show_model(name, ctx_size, (keys, values), as_json=as_json)
@@ -111,7 +109,7 @@ def _info(*, name: str, ctx_size: Asked, keys: str, values: str, as_json: bool) 
 @models.command("path")
 @_NAME
 def _path(name: str) -> None:
-    """Print the path of the file a name stands for."""
+    """Print the path of a model's file."""
     from app.catalog.inspection import print_path
 
     print_path(name)
@@ -119,8 +117,10 @@ def _path(name: str) -> None:
 
 @models.command("pull", help=_PULL_HELP, short_help="Fetch a model from the Hugging Face hub.")
 @click.argument("name")
-@click.option("--quant", default="", metavar="Q", help="The quantisation, as in user/repo:Q.")
-@click.option("--with-draft", is_flag=True, help="Also fetch a small model of its family, if the two are a pair.")
+@click.option("--quant", default="", metavar="Q", help="Quantisation to fetch, as in user/repo:Q.")
+@click.option(
+    "--with-draft", is_flag=True, help="Also fetch a small model of its family as draft model, if the two are a pair."
+)
 @_YES
 @click.option(
     "--offline",
@@ -172,7 +172,7 @@ def _remove(*, names: tuple[str, ...], yes: bool) -> None:
     click.get_current_context().exit(remove_models(names, ask=not yes))
 
 
-@click.command(help=_CHECK_HELP, short_help="Check that DRAFT suits TARGET and both fit in memory.")
+@click.command(help=_CHECK_HELP, short_help="Check that TARGET and DRAFT are a pair and fit in memory.")
 @click.argument("target", type=ModelName("starter"))
 @click.argument("draft", required=False, type=ModelName("starter"))
 @_CONTEXT
@@ -181,7 +181,15 @@ def _remove(*, names: tuple[str, ...], yes: bool) -> None:
 @_JSON
 @click.pass_context
 def check(
-    context: click.Context, /, *, target: str, draft: str | None, ctx_size: Asked, keys: str, values: str, as_json: bool
+    context: click.Context,
+    /,
+    *,
+    target: str,
+    draft: str | None,
+    ctx_size: ContextSetting,
+    keys: str,
+    values: str,
+    as_json: bool,
 ) -> None:
     """Check that a draft model suits a target and that both fit in memory."""
     from app.catalog.checking import run_check

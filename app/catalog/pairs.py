@@ -1,4 +1,4 @@
-"""Pairs by name: where cards are, the files that they mean on this machine, and a new one after `tune`."""
+"""Pairs by name: pair cards, the files they refer to on this machine, and new cards after `tune`."""
 
 import re
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A pair card, and the two files it means here."""
+    """A pair card with its two files on this machine."""
 
     name: str
     card: PairCard
@@ -36,28 +36,28 @@ class Pair:
 
     @property
     def note(self) -> str:
-        """What the user should know of a card of another machine; "" for one of this."""
+        """Note for the user about a card from another machine; "" for one of this machine."""
         if self.card.made.machine_id == machine_id():
             return ""
         return (
-            f"{self.name} was made on another machine ({self.card.made.machine}): only the pair is used, not "
-            f"its settings. localspec tune {PAIR}{self.name} finds those of this machine."
+            f"{self.name} was made on another machine ({self.card.made.machine}): its models are used, but not "
+            f"its settings. localspec tune {PAIR}{self.name} measures settings for this machine."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A target and its draft model, by names that stand for one model each."""
+    """A target and its draft model, by unambiguous names."""
 
     target: str
     draft: str | None
-    """None: no draft model was named."""
+    """None: no draft model was given."""
     note: str = ""
-    """What the user should know of it; "" for nothing."""
+    """Note for the user; "" for none."""
 
 
 def taken_apart(target: str, draft: str | None) -> Named:
-    """Return the two models of a pair, and any other names as they are; a draft named beside a pair wins.
+    """Return the two models of a pair, and other names unchanged; a draft given beside a pair wins.
 
     Raises errors as `open_pair` does.
     """
@@ -68,9 +68,9 @@ def taken_apart(target: str, draft: str | None) -> Named:
 
 
 def open_pair(name: str) -> Pair:
-    """Find the files of a pair by its name, pair:NAME or pair:FILE.toml.
+    """Return a pair by its name, pair:NAME or pair:FILE.toml.
 
-    Raises ModelFileError where the card or a model is not here, UsageError for a card that can't be used.
+    Raises ModelFileError for a missing card or model, UsageError for an invalid card.
     """
     path = card_file(name.removeprefix(PAIR))
     card = read_card(path)
@@ -78,7 +78,7 @@ def open_pair(name: str) -> Pair:
 
 
 def card_file(name: str) -> Path:
-    """Return the file of a card by its name, or by its path, which ends in .toml; raises ModelFileError."""
+    """Return a card's file by its name, or by a path that ends in .toml; raises ModelFileError."""
     if name.endswith(_ENDING):
         return at_home(name, failure=ModelFileError)
     path = pairs_folder() / f"{name}{_ENDING}"
@@ -87,12 +87,12 @@ def card_file(name: str) -> Path:
     here = [path.stem for path in card_files()]
     near = get_close_matches(name, here, n=1)
     hint = f"Did you mean {PAIR}{near[0]}?" if near else "localspec tune TARGET --draft DRAFT makes one."
-    cause = f"Here are: {', '.join(here)}." if here else ""
+    cause = f"Pairs on this machine: {', '.join(here)}." if here else ""
     raise ModelFileError(f"There is no pair {name!r}.", cause=cause, hint=hint)
 
 
 def card_files() -> list[Path]:
-    """Return the cards in their folder, in order."""
+    """Return the card files in their folder, sorted."""
     with suppress(OSError):
         return sorted(
             path for path in pairs_folder().iterdir() if path.suffix == _ENDING and _NAME.fullmatch(path.stem)
@@ -101,32 +101,32 @@ def card_files() -> list[Path]:
 
 
 def is_card_name(name: str) -> bool:
-    """Tell whether a card can be called so."""
+    """Tell whether a text is a valid card name."""
     return _NAME.fullmatch(name) is not None
 
 
 def name_in_card(given: str, path: Path) -> str:
-    """Return what a card calls a model: its name elsewhere, else that of its file; never a folder of this machine."""
+    """Return the name of a model for a card: its name on the hub, else its file's name; never a local folder."""
     return path.name if at_home(given).exists() or path.stem == Path(given).name else given
 
 
 def store_card(path: Path, card: PairCard) -> None:
-    """Write a card, and make the folder for it; raises UsageError where that can't be."""
+    """Write a card into its folder, which is created; raises UsageError if that fails."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, card_text(card), SHARED)
     except OSError as error:
-        cause, hint = str(error), "Make room for it, or name another place."
+        cause, hint = str(error), "Free some disk space, or give another path."
         raise UsageError(f"The pair card {path} can't be written.", cause=cause, hint=hint) from error
 
 
 def remember_place(model: CardModel, path: Path) -> None:
-    """Remember where a model of a card is: the card itself says nothing of this machine's folders."""
+    """Remember the path of a card's model: the card itself holds no local path."""
     Remembered(machine_memory()).put(_key(model), {"path": str(path.absolute())})
 
 
 def _found(model: CardModel, card: Path) -> Path:
-    """Return the file of a model, whose contents are those that the card was made for; raises ModelFileError."""
+    """Return the file of a card's model, checked against the card's fingerprint; raises ModelFileError."""
     other: Path | None = None
     for path in _places(model):
         with suppress(LocalspecError, OSError):
@@ -137,8 +137,8 @@ def _found(model: CardModel, card: Path) -> Path:
     if other is not None:
         raise ModelFileError(
             f"{other} is not the model that {card.stem} was made for.",
-            cause=f"{model.about}, {model.size:,} bytes, is expected; another file has its name.",
-            hint="Fetch the right one, or make a card for this one with localspec tune.",
+            cause=f"Expected {model.about} of {model.size:,} bytes; another file has that name.",
+            hint="Fetch the expected file, or make a card for this one with localspec tune.",
         )
     raise ModelFileError(
         f"{card.stem} needs {model.name} ({model.about}), which is not on this machine.",
@@ -147,7 +147,7 @@ def _found(model: CardModel, card: Path) -> Path:
 
 
 def _places(model: CardModel) -> Iterator[Path]:
-    """Yield where a model may be: what a card names is looked up, and never opened as a path of its own choice."""
+    """Yield possible paths of a model. A name in a card is looked up, never opened as a path."""
     place = (Remembered(machine_memory()).get_table(_key(model)) or {}).get("path")
     if isinstance(place, str):
         yield Path(place)

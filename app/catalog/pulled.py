@@ -1,4 +1,4 @@
-"""What localspec fetched: one small file a model, so that it removes nothing that is another's."""
+"""Records of fetched models, one small file each, so that only localspec's own downloads are removed."""
 
 import json
 from contextlib import suppress
@@ -17,39 +17,39 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """A model that was fetched, or begun."""
+    """A fetched model, complete or begun."""
 
     name: str
-    """By which it can be used."""
+    """Name to use it by."""
     files: tuple[HubFile, ...]
     cache: str
-    """The folder of the hub's cache that it is in."""
+    """Its folder in the hub's cache."""
     others: tuple[str, ...] = ()
-    """Names of those files that were there before, by whatever other program."""
+    """Names of those files that other programs had fetched before."""
 
     @property
     def own(self) -> tuple[HubFile, ...]:
-        """The files that were fetched for it, whole or in part."""
+        """Files that localspec fetched for it, complete or in part."""
         return tuple(file for file in self.files if file.name not in self.others)
 
     @property
     def record(self) -> Path:
-        """The file that tells of it."""
+        """Path of its record."""
         first = self.files[0]
         return _folder() / f"{first.repo.replace('/', '--')}--{first.commit[:12]}--{first.sha256[:12]}.json"
 
 
 def pulled_models() -> list[Pulled]:
-    """Return what was fetched into the cache that is used now; a file that was damaged tells of nothing."""
+    """Return the models fetched into the cache now in use; damaged records are skipped."""
     found = (_read(path) for path in sorted(_folder().glob("*.json")))
     return [pulled for pulled in found if pulled is not None and pulled.cache == str(hub_folder())]
 
 
 def remember(name: str, files: tuple[HubFile, ...]) -> Pulled:
-    """Note that a model is being fetched; raises OSError."""
+    """Record the start of a download; raises OSError."""
     pulled = Pulled(name, files, str(hub_folder()))
     before = _read(pulled.record)
-    # What is here of an earlier attempt is its own all the same.
+    # Files of an earlier attempt of localspec's count as its own.
     mine = {file.name for file in before.own} if before and before.cache == pulled.cache else set[str]()
     pulled = replace(pulled, others=tuple(file.name for file in files if file.is_here and file.name not in mine))
     pulled.record.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ def remember(name: str, files: tuple[HubFile, ...]) -> Pulled:
 
 
 def forget(pulled: Pulled) -> None:
-    """Note that a model is gone; raises OSError."""
+    """Remove the record of a model; raises OSError."""
     pulled.record.unlink(missing_ok=True)
 
 
@@ -76,6 +76,6 @@ def _read(path: Path) -> Pulled | None:
 
 
 def _is_sound(file: HubFile) -> bool:
-    """Tell whether what is removed for it could be nothing but a file of the cache."""
+    """Tell whether a record refers only to files of the cache, so that removing them is safe."""
     names = (file.name, file.repo, file.revision)
     return is_commit(file.commit) and is_checksum(file.sha256) and all(is_safe(str(name)) for name in names)

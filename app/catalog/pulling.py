@@ -1,4 +1,4 @@
-"""`localspec models pull`: what will be fetched, whether it fits, then the download."""
+"""`localspec models pull`: shows size and memory, then downloads."""
 
 import json
 import shlex
@@ -39,7 +39,7 @@ _FORMS = "Names are like user/repo, user/repo:Q4_K_M, or the address of a .gguf 
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """What the user asked for."""
+    """A request of the user to fetch a model."""
 
     name: str
     quantisation: str = ""
@@ -50,7 +50,7 @@ class PullRequest:
 
 
 def run_pull(request: PullRequest) -> int:
-    """Fetch a model, say by which name it can be used, return the exit code; raises LocalspecError."""
+    """Fetch a model and print the name to use it by; return the exit code. Raises LocalspecError."""
     terminal, wanted = Terminal(), _wanted(request)
     if request.offline or is_offline():
         return _offline(terminal, request, wanted)
@@ -63,13 +63,13 @@ def run_pull(request: PullRequest) -> int:
 
 
 def _wanted(request: PullRequest) -> HubName:
-    """Return what is to be fetched; raises UsageError for what is nothing of the hub's."""
+    """Return the model to fetch; raises UsageError for a name outside the hub."""
     wanted = hub_name(request.name)
     if wanted is None:
         raise UsageError(f"{request.name} is not a model on the Hugging Face hub.", hint=_FORMS)
     label, asked = wanted.label.lower(), request.quantisation.lower()
     if asked and (wanted.file or label not in ("", asked)):
-        raise UsageError(f"{request.name} names a quantisation, and --quant another.", hint="Leave one of them out.")
+        raise UsageError(f"{request.name} and --quant name two quantisations.", hint="Leave out one of the two.")
     return replace(wanted, label=wanted.label or request.quantisation)
 
 
@@ -82,7 +82,7 @@ def _offline(terminal: Terminal, request: PullRequest, wanted: HubName) -> int:
 
 
 def _here(name: str) -> Path:
-    """Return the file of a model that is on this machine with all its parts; raises ModelFileError."""
+    """Return the file of a complete local model; raises ModelFileError."""
     try:
         path = find_model(name)
         check_file(path)
@@ -90,7 +90,7 @@ def _here(name: str) -> Path:
         raise ModelFileError(
             f"{name} is incomplete on this machine, and nothing is fetched offline.",
             cause=error.cause or error.title,
-            hint=f"{_way_online()}; `localspec models ls` shows what is here.",
+            hint=f"{_way_online()}; `localspec models ls` lists the models on this machine.",
         ) from error
     return path
 
@@ -101,7 +101,7 @@ def _way_online() -> str:
 
 
 def _pull(terminal: Terminal, hub: Hub, request: PullRequest, wanted: HubName) -> int:
-    # Without flags all of a model goes to the GPUs, where there are some.
+    # By default the whole model goes to the GPUs, if there are any.
     room = room_for([], available_memory(), gpus())
     with HubHeaders(hub) as headers:
         terminal.progress(f"Looking at {plain(wanted.repo)}")
@@ -124,11 +124,11 @@ def _pull(terminal: Terminal, hub: Hub, request: PullRequest, wanted: HubName) -
 
 
 def _draft(terminal: Terminal, hub: Hub, target: Choice, headers: HubHeaders, room: Room) -> Choice | None:
-    """Return the small sibling if it is a pair with the target; say why not."""
+    """Return the small model of the family if both are a pair; print the reason if not."""
     repo = target.files[0].repo
     sibling = small_sibling(repo)
     if sibling is None:
-        terminal.warn(f"no smaller model of {plain(repo)}'s family is known; drafts can still be copied from the text.")
+        terminal.warn(f"no smaller model of {plain(repo)}'s family is known. Drafts can still be copied from the text.")
         return None
     try:
         draft = choose_draft(hub.repository(sibling), headers, on_gpu=room.on_gpu)
@@ -144,15 +144,15 @@ def _draft(terminal: Terminal, hub: Hub, target: Choice, headers: HubHeaders, ro
 
 def _no_pair(target: Choice, draft: Choice) -> str:
     if target.header is None or draft.header is None:
-        return "whether the two are a pair is not known until both are here"
+        return "a check of the pair is possible only after both are fetched"
     found = check_headers(target.header, draft.header)
     if found.reasons:
         return found.reasons[0]
-    return "" if 2 * found.draft.parameters <= found.target.parameters else "the model itself is as small"
+    return "" if 2 * found.draft.parameters <= found.target.parameters else "it is no smaller than the model itself"
 
 
 def _show(terminal: Terminal, role: str, choice: Choice, room: Room) -> None:
-    """Say what will be fetched, and whether it fits in memory."""
+    """Print the files to fetch, and whether the model fits in memory."""
     files = f"{len(choice.files)} files, " if len(choice.files) > 1 else ""
     here = f", of which {size(choice.fetched)} are here" if choice.fetched else ""
     lines = {
@@ -168,32 +168,32 @@ def _show(terminal: Terminal, role: str, choice: Choice, room: Room) -> None:
 
 def _memory(choice: Choice, room: Room) -> str:
     if choice.plan is None:
-        return "not known until it is here"
+        return "unknown until it is fetched"
     fits = "it fits" if choice.plan.total <= room.free else "it does not fit now"
     return f"{size(choice.plan.total)} with a context of {choice.plan.context:,}; {free_in(room)}: {fits}"
 
 
 def _check_disk(terminal: Terminal, missing: int) -> None:
-    """Say how much room there is; raises LocalspecError where it is too little."""
+    """Print the free disk space; raises LocalspecError if it is too small."""
     folder = hub_folder()
     existing = next(path for path in (folder, *folder.absolute().parents) if is_there(path))
     free = shutil.disk_usage(existing).free
     if missing > free:
         raise LocalspecError(
             f"The disk is too small: {size(missing)} to fetch, {size(free)} free.",
-            hint=f"Make room on the disk of {folder}, or let HF_HUB_CACHE name a folder on another one.",
+            hint=f"Free space on the disk of {folder}, or set HF_HUB_CACHE to a folder on another disk.",
         )
     if missing:
         terminal.show(f"{'disk':<{_KEY}}{size(free)} are free in {folder}")
 
 
 def _fetch(terminal: Terminal, hub: Hub, choice: Choice) -> None:
-    # The first part last: by it a model is found, so what is stopped before that hides no older copy that is whole.
+    # The first part last: models are found by it, so an interrupted download hides no older complete copy.
     files = [file for file in (*choice.files[1:], choice.files[0]) if not file.is_here]
     if not files:
         return
     try:
-        # Before the first byte: what is left of a broken download can be removed, too.
+        # Before the first byte, so that parts of an interrupted download can be removed.
         remember(choice.name, choice.files)
     except OSError as error:
         terminal.warn(f"the download can't be recorded, so `models rm` will not remove it: {error}")
@@ -229,6 +229,6 @@ def _say(terminal: Terminal, record: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         terminal.say(json.dumps(record) + "\n")
         return
-    verb = "Ready" if record["fetched"] else "Here already"
+    verb = "Ready" if record["fetched"] else "Already here"
     draft = ["--draft", record["draft"]["name"]] if "draft" in record else []
     terminal.say(f"{verb}: {plain(shlex.join(['localspec', 'run', record['name'], *draft]))}\n")

@@ -1,4 +1,4 @@
-"""`localspec models rm`: removes what localspec fetched, and tells whose everything else is."""
+"""`localspec models rm`: removes fetched models; names the owner of any other model."""
 
 import sys
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ _KEPT = 1
 
 
 def remove_models(names: Sequence[str], *, ask: bool) -> int:
-    """Remove models and say what is free again; return the exit code.
+    """Remove models and print the freed space; return the exit code.
 
-    Raises LocalspecError for a name of anything else before any is removed.
+    Raises LocalspecError for a model from elsewhere, before any is removed.
     """
     terminal, known = Terminal(), pulled_models()
     chosen = list({pulled.record: pulled for name in names for pulled in _chosen(name, known)}.values())
@@ -38,31 +38,33 @@ def remove_models(names: Sequence[str], *, ask: bool) -> int:
 
 
 def _chosen(name: str, known: Sequence[Pulled]) -> list[Pulled]:
-    """Return what a name stands for among the models that were fetched; raises LocalspecError for none."""
+    """Return the fetched model for a name; raises LocalspecError."""
     found = [pulled for pulled in known if name == pulled.name] or _meant(name, known)
     if not found:
         raise _refusal(name)
     names = sorted({pulled.name for pulled in found})
     if len(names) > 1:
-        raise UsageError(f"{name} stands for several models.", cause=f"It may be {', '.join(names)}.", hint="Name one.")
+        raise UsageError(
+            f"{name} stands for several models.", cause=f"Give one of: {', '.join(names)}.", hint="Name one."
+        )
     return found
 
 
 def _meant(name: str, known: Sequence[Pulled]) -> list[Pulled]:
-    """Return the models that a name is another name of: the one it leads to, if it leads anywhere."""
+    """Return the fetched models that a name stands for: the one it resolves to, if it resolves."""
     described, file = [pulled for pulled in known if _describes(name, pulled)], _file(name)
     if file is None:
         return described
     led_to = [pulled for pulled in known if pulled.files[0].path.absolute() == file]
     wanted = hub_name(name)
-    # With nothing but a repository named, which of several is used is a matter of taste: too little to remove one.
+    # A bare repository name may mean several of its models: too vague to remove one.
     return described if led_to and wanted and not (wanted.label or wanted.file) else led_to
 
 
 def _file(name: str) -> Path | None:
-    """Return the file that a name leads to; None where there is none, as after a download that broke off.
+    """Return the file that a name resolves to; None for a missing one, as after an interrupted download.
 
-    Raises AmbiguousNameError for a name of several models, of which one may be another program's.
+    Raises AmbiguousNameError for a name of several models, one of which may belong to another program.
     """
     try:
         path = find_model(name)
@@ -74,7 +76,7 @@ def _file(name: str) -> Path | None:
 
 
 def _describes(name: str, pulled: Pulled) -> bool:
-    """Tell whether a name could be one of this model: another file of its repository may fit as well."""
+    """Tell whether a name could mean this model: other files of its repository may match too."""
     first, wanted = pulled.files[0], hub_name(name)
     if Path(name).absolute() == first.path.absolute():
         return True
@@ -97,11 +99,13 @@ def _remove(pulled: Pulled) -> int:
 
 
 def _refusal(name: str) -> LocalspecError:
-    """Return why a model stays; raises ModelFileError where there is none."""
+    """Return the reason why a model is kept; raises ModelFileError for a missing one."""
     path = find_model(name)
     check_file(path)
     whose, way = _owner(name, path.absolute())
-    return LocalspecError(f"{name} was not fetched by localspec, and stays.", cause=f"It is {whose}: {path}.", hint=way)
+    return LocalspecError(
+        f"{name} was not fetched by localspec, so it is kept.", cause=f"It is {whose}: {path}.", hint=way
+    )
 
 
 def _owner(name: str, path: Path) -> tuple[str, str]:
@@ -110,12 +114,12 @@ def _owner(name: str, path: Path) -> tuple[str, str]:
     if name.startswith("ollama:") or _within(path, ollama_folders()):
         return "Ollama's", f"`ollama rm {name.removeprefix('ollama:')}` removes it."
     if _within(path, lm_studio_folders()):
-        return "LM Studio's", "Remove it there, among its models."
+        return "LM Studio's", "Remove it in LM Studio."
     if _within(path, [hub_folder()]):
         return "in the Hugging Face cache, fetched by another program", "`hf cache` shows and removes what is there."
     if _within(path, [llama_cpp_folder()]):
         return "in llama.cpp's cache", "Remove the file if no other program needs it."
-    return "a file of your own", "Remove it like any other file."
+    return "a file of your own", "Remove the file yourself."
 
 
 def _within(path: Path, folders: Sequence[Path]) -> bool:

@@ -1,4 +1,4 @@
-"""`localspec models suggest`: which draft model to use, or that none is needed."""
+"""`localspec models suggest`: a draft model for a target, or the reason why none is needed."""
 
 import json
 import shlex
@@ -25,18 +25,18 @@ from models.system.machine import available_memory
 _HEAD = ("DRAFT", "PARAMETERS", "QUANT", "STEP", "SPEED-UP", "TOGETHER", "FITS")
 _FLUSH_LEFT = {0, 2, 3, 6}
 _NO_PAIRS = "No two models on this machine are a pair."
-_NO_MODEL = "No models found. Add folders of your own with LOCALSPEC_MODELS or --dir."
+_NO_MODEL = "No models found. Add your model folders with LOCALSPEC_MODELS or --dir."
 _LEGEND = (
-    "STEP is the cost of drafting a token, in tokens of the target: * as measured, else by the bytes read per token."
+    "STEP: cost of a draft token in target tokens. * measured; others are estimated from the bytes read per token."
 )
 
 
 def suggest(name: str | None, folders: Sequence[Path], *, as_json: bool) -> None:
-    """Print who could guess for a model, or for each that has somebody here; raises ModelFileError."""
-    # Without flags all of a model goes to the GPUs, where there are some.
+    """Print candidates for one target, or for every local model that has one; raises ModelFileError."""
+    # By default the whole model goes to the GPUs, if there are any.
     terminal, room = Terminal(), room_for([], available_memory(), gpus())
     tell_missing_folders(terminal)
-    # What lies beside the target is the first that comes to mind.
+    # Models in the target's own folder are listed too.
     beside = [find_model(name).parent] if name is not None and name != STARTER else []
     here = local_models([*folders, *beside], known=headers_file())
     finder = Candidates(here, machine_memory(), room)
@@ -53,12 +53,12 @@ def suggest(name: str | None, folders: Sequence[Path], *, as_json: bool) -> None
 def _targets(name: str | None, here: Sequence[LocalModel], finder: Candidates) -> list[LocalModel]:
     if name is not None:
         return [_named(name, here)]
-    # Where no two are a pair, the model that `run` takes by itself still has an answer.
+    # Without any pair, the default model of `run` still gets an answer.
     return finder.targets() or [model for model in here if model.name == STARTER and model.info]
 
 
 def _named(name: str, here: Sequence[LocalModel]) -> LocalModel:
-    """Return the model that a name stands for, under that name; raises ModelFileError."""
+    """Return a model under its given name; raises ModelFileError."""
     path = find_model(name)
     info = model_info(path)
     same = next(
@@ -102,23 +102,25 @@ def _row(each: Candidate) -> list[str]:
 
 def _verdict(found: Suggestion) -> str:
     if (best := found.best) is not None:
-        return "The best of those here:" if best.model else "The best is not on this machine; to fetch and use it:"
+        return "The best on this machine:" if best.model else "The best is not on this machine; to fetch and use it:"
     assert found.target.info is not None, "what can't be used is no target"
     if found.target.info.memory == "none":
-        return f"No drafter can help: it can't take back rejected tokens ({found.target.info.memory_reason}):"
-    return f"None needed: {_why_none(found)}; the suffix index, which needs no model, is enough here:"
+        return (
+            f"No drafter can help: rejected tokens can't be undone in its memory ({found.target.info.memory_reason}):"
+        )
+    return f"No draft model needed: {_why_none(found)}. The suffix index drafts without a model:"
 
 
 def _why_none(found: Suggestion) -> str:
     if not found.candidates:
-        return "no smaller model with its tokenizer is here or known"
+        return "no smaller model with its tokenizer is known"
     if any(each.foreseen.prediction.pays for each in found.candidates):
-        return "what would pay off does not fit in memory beside it"
-    return f"no draft model is predicted to gain {WORTH - 1:.0%}"
+        return "those that would pay off do not fit in memory beside it"
+    return f"no draft model has a predicted gain of {WORTH - 1:.0%}"
 
 
 def _commands(found: Suggestion) -> list[str]:
-    """Return the command lines that follow from it, in order."""
+    """Return the commands to run, in order."""
     run = ["localspec", "run", found.target.name]
     best = found.best
     if best is None:

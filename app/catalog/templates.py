@@ -1,4 +1,4 @@
-"""What `models info` and `check` say of a model's chat templates."""
+"""Chat templates of a model in words, for `models info` and `check`."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from models.text.template_names import FOR_TOOLS
 
 
 def template_words(model: ReadModel) -> str:
-    """Return whether a model has a chat template that works, and the names of those that have one."""
+    """Return whether a model has a working chat template, with the names of its further templates."""
     if not model.template:
         return "no"
     said = "yes, but it is broken" if is_broken(model.template) else "yes"
@@ -20,14 +20,14 @@ def template_words(model: ReadModel) -> str:
 
 
 def broken_templates(model: ReadModel) -> Sequence[str]:
-    """Return for what a model has only a broken chat template: "chats", "tools", both or neither."""
+    """Return the uses with a broken template and no other one: "chats", "tools", both or neither."""
     for_tools = model.templates.get(FOR_TOOLS, "")
     return [use for use, source in (("chats", model.template), ("tools", for_tools)) if source and is_broken(source)]
 
 
 def is_broken(template: str) -> bool:
     """Tell whether a chat template can't be compiled."""
-    # That needs more than reading a header does.
+    # Compiling needs more time than reading a header.
     from models.text.prompts import ChatTemplate
 
     try:

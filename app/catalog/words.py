@@ -1,4 +1,4 @@
-"""Figures of models in words: sizes, and names that may come from anywhere."""
+"""Sizes, names and properties of models as text."""
 
 from app.shell.safe_text import visible
 from models.gguf.model_info import ModelInfo
@@ -7,22 +7,22 @@ from models.llama.memory import MemoryPlan, Room
 
 
 def size(count: float) -> str:
-    """Return bytes as a person reads them."""
+    """Return a size in bytes as text with a unit."""
     return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
 
 
 def free_in(room: Room) -> str:
-    """Return how much is free where models go."""
+    """Return the free memory of the device that models go to."""
     return f"{size(room.free)} are free{' on the GPU' if room.on_gpu else ''}"
 
 
 def plain(text: str) -> str:
-    """Return a name or a path on one line, with nothing in it that a terminal would obey."""
+    """Return a name or path on one line without control sequences."""
     return visible(text).replace("\n", " ").replace("\t", " ")
 
 
 def in_a_line(info: ModelInfo) -> str:
-    """Return the model in a few words."""
+    """Return a model's properties in a few words."""
     files = f" in {info.files} files" if info.files > 1 else ""
     what = f"{plain(info.architecture)} {parameter_count(info.parameters)} {info.quantisation}"
     return f"{what}, {size(info.size)}{files}, trained on {info.context:,} tokens"

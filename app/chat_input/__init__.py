@@ -1,1 +1,1 @@
-"""What a user types or sets in a chat: messages, mentioned files, settings, keys, themes."""
+"""Input of a chat: messages, mentioned files, settings, keys, themes."""

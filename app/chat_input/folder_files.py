@@ -1,4 +1,4 @@
-"""The files of a folder, for completion: what git would show of it, else what a bounded walk finds."""
+"""Files of a folder, for completion: listed by git, or by a bounded walk outside a repository."""
 
 import os
 import stat
@@ -11,9 +11,9 @@ from pathlib import Path
 _PATIENCE = 5.0
 """Seconds for git; a repository that takes longer is listed by a walk."""
 _ENTRIES_A_FILE = 4
-"""How many names are looked at for each file that may be listed, before the walk gives up."""
+"""Names read per file of the limit before the walk ends."""
 _SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "site-packages", "build", "dist", "target"})
-"""Folders of what was made or fetched; hidden ones are skipped besides."""
+"""Folders of built or downloaded files, skipped as hidden folders are."""
 
 
 def candidates(folder: Path, limit: int = 20_000) -> list[str]:

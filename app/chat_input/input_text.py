@@ -1,4 +1,4 @@
-"""What is typed in a chat, on a screen or line by line: a command, or a message with the files that it mentions."""
+"""Typed input of the chat screen and the line chat: commands, and messages with mentioned files."""
 
 import re
 from collections.abc import Sequence
@@ -10,17 +10,17 @@ _COMMENT_OR_PATH = re.compile(r"/(?:\*|\S*/)")
 
 
 def is_command(text: str) -> bool:
-    """Tell whether a text is a command: it begins with a slash, and not as a comment ("//", "/*") or a path does."""
+    """Return whether a text is a command: it begins with a slash, but is no comment ("//", "/*") and no path."""
     return text.startswith("/") and _COMMENT_OR_PATH.match(text) is None
 
 
 def with_files(text: str, pasted: Sequence[str] = ()) -> Expanded:
-    """Return a message with what is in the files that it mentions, but for those in `pasted`; raises UsageError."""
+    """Return a message with the content of its mentioned files; mentions in `pasted` stay text. Raises UsageError."""
     return expand(text, working_directory(), pasted)
 
 
 def typed_again(text: str, pasted: Sequence[str]) -> str:
-    """Return what to type for the same as a text of which parts were pasted: nobody knows of those any more."""
+    """Return a text that, typed again, has the effect of one with pasted parts: their mentions are escaped."""
     return text if is_command(text) else explicit(text, working_directory(), pasted)
 
 

@@ -1,4 +1,4 @@
-"""The keys of the chat screen, by the names they are remapped with; declared once for bindings, help and settings."""
+"""Keys of the chat screen and the editor, by their names in settings; declared once for bindings and help."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from models.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a key does, and which key it is as long as nobody says otherwise."""
+    """An action with its default keys."""
 
     default: str
     """Keys, separated by commas, in Textual's names: "ctrl+t,f2"."""
@@ -18,15 +18,15 @@ class Key:
     action: str
     """The screen's action."""
     label: str = ""
-    """Word for the line of keys; "": it is not in it."""
+    """Word in the footer; "": the key is not shown there."""
 
 
 KEYS: Mapping[str, Key] = {
-    "chat.stop": Key("escape", "Stop the answer and keep its text; else switch to the messages and back", "stop"),
+    "chat.stop": Key("escape", "Stop the answer and keep its text; else switch between prompt and messages", "stop"),
     "chat.interrupt": Key("ctrl+c", "Copy the selection, or stop the answer; twice, leave", "interrupt"),
     "chat.help": Key("f1", "Show all keys and commands", "help", "Help"),
     "chat.panel": Key("f2,ctrl+t", "Show or hide the speculation panel", "panel", "Panel"),
-    "chat.provenance": Key("f3,ctrl+o", "Mark each token by where it came from", "provenance", "Origins"),
+    "chat.provenance": Key("f3,ctrl+o", "Mark each token by its origin", "provenance", "Origins"),
     "chat.replay": Key("f4", "Step through the last answer, round by round", "replay", "Replay"),
     "chat.regenerate": Key("f5", "Answer the last message again", "regenerate", "Again"),
     "chat.edit": Key("f6", "Edit the last message and send it again", "edit_last", "Edit"),
@@ -36,19 +36,19 @@ KEYS: Mapping[str, Key] = {
     "chat.new": Key("ctrl+n", "Start a new conversation", "new"),
     "chat.copy": Key("ctrl+y", "Copy the last answer", "copy_last"),
     "chat.palette": Key("ctrl+p", "Find a command by its name", "palette"),
-    "chat.end": Key("ctrl+d", "Leave, if nothing is typed", "end"),
+    "chat.end": Key("ctrl+d", "Leave, if the prompt is empty", "end"),
     "chat.quit": Key("ctrl+q", "Leave", "leave", "Leave"),
 }
 EDIT_KEYS: Mapping[str, Key] = {
     "edit.accept": Key("tab", "Accept the whole completion; else indent", "accept", "Accept"),
-    "edit.accept_word": Key("ctrl+right", "Accept its next word; else go a word to the right", "accept_word"),
-    "edit.accept_line": Key("ctrl+down,alt+right", "Accept its next line", "accept_line"),
+    "edit.accept_word": Key("ctrl+right", "Accept the next word; else move one word right", "accept_word"),
+    "edit.accept_line": Key("ctrl+down,alt+right", "Accept the next line", "accept_line"),
     "edit.dismiss": Key("escape", "Dismiss the completion, or close the line below", "dismiss"),
     "edit.ask": Key("f3,ctrl+@,ctrl+space", "Request a completion now", "ask", "Complete"),
-    "edit.unasked": Key("f4", "Complete only on request, or whenever typing pauses", "unasked"),
+    "edit.unasked": Key("f4", "Switch between completing on request and at every pause", "unasked"),
     "edit.unindent": Key("shift+tab", "Remove one level of indentation", "unindent"),
     "edit.save": Key("ctrl+s", "Save", "save", "Save"),
-    "edit.find": Key("ctrl+f", "Find; Enter finds the next; lower case matches any case", "find"),
+    "edit.find": Key("ctrl+f", "Find text; Enter finds the next match; lower case matches any case", "find"),
     "edit.line": Key("ctrl+l,ctrl+g", "Go to a line, or to LINE:COLUMN", "line"),
     "edit.help": Key("f1", "Show all keys", "help", "Help"),
     "edit.panel": Key("f2,ctrl+t", "Show or hide the speculation panel", "panel", "Panel"),
@@ -59,14 +59,14 @@ EDIT_KEYS: Mapping[str, Key] = {
 
 
 def read_keys(said: Sequence[str]) -> Mapping[str, str]:
-    """Read keys given as NAME=KEYS; raises UsageError for a name that nothing has."""
+    """Read keys given as NAME=KEYS. Raises UsageError for an unknown name or a missing key."""
     keys = {}
     for one in said:
         name, _, wanted = one.partition("=")
         known = {**KEYS, **EDIT_KEYS}
         if name.strip() not in known or not wanted.strip():
             hint = "" if name.strip() in known else _meant(name.strip(), known)
-            raise UsageError(f"--key {one} can't be used.", hint=hint + "It is NAME=KEY,KEY as in chat.panel=f12.")
+            raise UsageError(f"--key {one} can't be used.", hint=hint + "Write NAME=KEY,KEY, as in chat.panel=f12.")
         keys[name.strip()] = wanted.strip()
     return keys
 

@@ -1,4 +1,4 @@
-"""Reading one file that a message mentions: the whole of it or some lines, as text, and never more than fits."""
+"""Content of one mentioned file: the whole text or a range of lines, up to a limit."""
 
 import re
 import stat
@@ -17,10 +17,10 @@ _LONGEST_CHARACTER = 4
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """What is sent of a file."""
+    """The text of a file that is sent, whole or a range of lines."""
 
     name: str
-    """Its path as it is told: from the folder of the chat where it lies in it."""
+    """Its path as shown: relative to the working directory if inside it."""
     text: str
     first: int
     """Its first line in the file, from 1."""
@@ -92,7 +92,7 @@ def _bytes(path: Path, shown: str, limit: int) -> bytes:
 
 def _too_long(shown: str, size: str, limit: int) -> UsageError:
     return UsageError(
-        f"{shown} is too long to be sent.",
-        cause=f"It is {size}; {limit:,} characters are left for all files together.",
+        f"{shown} is too long to send.",
+        cause=f"It is {size}. The files of this message can have {limit:,} more characters.",
         hint=f"Mention a part of it: {mention(shown)}:1-200.",
     )

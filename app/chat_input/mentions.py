@@ -1,7 +1,7 @@
 r"""Files named in a message: "@src/main.py" sends what is in the file along with the question.
 
 A mention begins a word: `@path`, `@"path with spaces"`, `@path:10-40` for some of its lines; `\@` is the sign itself.
-Nothing in a code block, in `code` or in a text given as verbatim is a mention: decorators look alike.
+Text in code blocks, in `code` and in verbatim parts has no mentions: decorators use the same sign.
 """
 
 import os.path
@@ -19,7 +19,7 @@ __all__ = ["BEFORE", "Excerpt", "Expanded", "expand", "explicit", "mention"]
 _LIMIT = 512 * 1024
 """Characters of all files of a message together; some 130,000 tokens, more than most contexts hold."""
 BEFORE = r"""\s([{<"'\u2018\u201c\u201e\u00ab\uff08\u3010\u300a\u300c\u300e"""
-"""What may stand before a mention, as part of a class of characters: typographic and East Asian signs too."""
+"""Characters allowed before a mention, for a regular expression's class; typographic and East Asian signs too."""
 _MENTION = re.compile(rf"""(?<![^{BEFORE}])(\\?)@(?:"([^"\n\0]{{1,4096}})"(:\d+(?:-\d+)?)?|([^\s\0]+))""")
 _CODE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}\1|\Z)|(`+)[^`\n]+\2", re.DOTALL | re.MULTILINE)
 _SPAN = re.compile(r"(?P<path>.+):(?P<first>\d+)(?:-(?P<last>\d+))?")
@@ -39,11 +39,11 @@ class Expanded:
     """A message with the files that it mentions."""
 
     text: str
-    """What to send: the text, then every file in a code block of its own."""
+    """Text to send: the message, then each file in a code block."""
     typed: str
-    """What to expand for the same, with nothing verbatim in it."""
+    """Text to expand again with the same result, without verbatim parts."""
     files: tuple[Excerpt, ...] = ()
-    """What was taken, in the order of the text."""
+    """Files taken, in the order of the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def _place(word: str, folder: Path) -> Path | None:
     try:
         path = folder / _from_home(Path(word))
         path.lstat()
-        # A bare word such as @tests is more often a name of somebody than of a folder.
+        # A bare word such as @tests is more often a user name than a folder.
         return None if path.is_dir() and not _LOOKS_LIKE_PATH.search(word) else path
     except PermissionError:
         return path

@@ -29,16 +29,16 @@ def setting_values(settings: Question) -> Mapping[str, object]:
     longest = settings.draft_length
     return {
         **sampling,
-        "draft-max": "-1 (as many as pay off)" if longest is None else longest,
+        "draft-max": "-1 (adaptive)" if longest is None else longest,
         "predict": "-1 (no limit)" if settings.max_tokens is None else settings.max_tokens,
         "accept": f"{settings.accept} ({settings.accept.claim})",
         "think": str(settings.effort),
-        "form": "as asked for at the start" if settings.grammar else _NO_FORM,
+        "form": "as given at the start" if settings.grammar else _NO_FORM,
     }
 
 
 def with_setting(settings: Question, name: str, value: str) -> Question:
-    """Return the settings with one of them changed; raises UsageError for a name nobody has, or a value it can't be."""
+    """Return the settings with one of them changed. Raises UsageError for an unknown name or an invalid value."""
     names = setting_values(settings)
     if name not in names:
         raise UsageError(f"Unknown setting '{name}'.", hint=f"The settings are: {', '.join(names)}.")
@@ -64,30 +64,35 @@ def with_setting(settings: Question, name: str, value: str) -> Question:
 
 
 def thinking_note(settings: Question, efforts: Sequence[Effort]) -> str | None:
-    """Return what can be asked of a model that thinks, by its efforts; None of one that does not."""
+    """Return a note about the efforts of a thinking model; None for any other."""
     if settings.raw or Effort.ON not in efforts:
         return None
-    return f"It thinks before it answers; /set think takes {', '.join(efforts)}."
+    return f"The model thinks before it answers. /set think takes {', '.join(efforts)}."
 
 
 def form_note(settings: Question) -> str | None:
-    """Return what the user should know of the form that all answers have; None where they are as they like."""
-    return "Every answer gets the form that was asked for; /set form off lifts that." if settings.grammar else None
+    """Return a note about the grammar that constrains all answers; None without one."""
+    return (
+        "Every answer follows the JSON schema or grammar given at the start. /set form off removes it."
+        if settings.grammar
+        else None
+    )
 
 
 def draft_length_text(settings: Question) -> str:
-    """Return how long a draft may be, in words."""
+    """Return the limit on draft length, in words."""
     if not settings.adapt:
-        return counted(FIXED_LENGTH if settings.draft_length is None else settings.draft_length, "token")
+        length = FIXED_LENGTH if settings.draft_length is None else settings.draft_length
+        return f"{counted(length, 'draft token')} per round"
     if settings.draft_length is None:
-        return "as many tokens as pay off"
-    return f"at most {counted(settings.draft_length, 'token')}"
+        return "adaptive draft length"
+    return f"at most {counted(settings.draft_length, 'draft token')} per round"
 
 
 def _check_lifts(value: str) -> None:
     """Refuse all values but the one that lifts a form; raises UsageError."""
     if value != _NO_FORM:
-        hint = f"Expected {_NO_FORM}: a form is given at the start, by --json-schema or --grammar."
+        hint = f"Expected {_NO_FORM}. A form can only be set at the start, with --json-schema or --grammar."
         raise UsageError(f"form can't be '{value}'.", hint=hint)
 
 

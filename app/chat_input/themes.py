@@ -1,4 +1,4 @@
-"""The colour themes a user can name, and how one is chosen unasked."""
+"""Colour themes by name, and the choice of the default one."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The command line. Nothing heavy is imported before a command runs: `--help` must be instant."""
+"""The commands and their help texts. Heavy imports wait until a command runs: `--help` must be instant."""
 
 import sys
 from contextlib import suppress
@@ -30,9 +30,9 @@ from app.verify.options import verify_options
 from models.errors import UsageError
 from models.system.home import check_home
 
-_BENCH = "Measure the speed-up of drafting on this machine."
-_VERIFY = "Verify that drafting leaves the text unchanged."
-_TUNE = "Find the fastest settings for MODEL here."
+_BENCH = "Measure the speed-up from drafting on this machine."
+_VERIFY = "Verify that drafting does not change the text."
+_TUNE = "Find the fastest settings for MODEL on this machine."
 _HELP_WANTED = "app.command_line.cli: help wanted"
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 _EPILOG = (
@@ -50,10 +50,10 @@ def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> N
 
 
 class _Commands(click.Group):
-    """The commands; knows early whether help is what is wanted."""
+    """The group of all commands; notes early whether help is requested."""
 
     def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
-        """Note whether help is asked for, then parse; raises UsageError for a user without a home folder."""
+        """Note a request for help, then parse; raises UsageError for a user without a home folder."""
         before = arguments[: arguments.index("--")] if "--" in arguments else arguments
         context.meta[_HELP_WANTED] = bool({"-h", "--help"} & {*before}) or before[:1] == ["help"]
         if not context.meta[_HELP_WANTED]:
@@ -68,7 +68,7 @@ class _Commands(click.Group):
     is_eager=True,
     expose_value=False,
     callback=_show_version,
-    help="Show the version and the log file.",
+    help="Show the version and the path of the log file.",
 )
 @click.pass_context
 def command_line(context: click.Context) -> None:
@@ -78,7 +78,7 @@ def command_line(context: click.Context) -> None:
     """
     if context.invoked_subcommand not in commands_of(command_line):
         return
-    # Help has to work with any file, and so has completion.
+    # Help and completion must work even with a broken settings file.
     lenient = context.resilient_parsing or context.meta[_HELP_WANTED]
     with suppress(UsageError, RuntimeError) if lenient else errors_told(as_json=asks_for_lines(sys.argv[1:])):
         if not lenient:
@@ -96,19 +96,19 @@ def run(context: click.Context, /, model: str | None, prompt: tuple[str, ...], *
 
     \b
       localspec run                                   chat with the embedded starter model
-      localspec run big.gguf --draft tiny.gguf        chat; tiny drafts, big verifies
+      localspec run big.gguf --draft tiny.gguf        chat; tiny proposes tokens, big verifies them
       localspec run big.gguf "Why is the sky blue?"   one answer on stdout
       git diff | localspec run big.gguf "Summarize:"  piped text is added to the prompt
       localspec run -C                                continue the last conversation
       localspec run -m coder.gguf --edit main.py:12   edit, with completions at the cursor
 
-    MODEL is a .gguf file, or a name that `localspec models ls` shows. Same seed, same text: a drafter changes the speed
-    and nothing else.
+    MODEL is a .gguf file, or a name that `localspec models ls` shows. The seed determines the text. A drafter changes
+    only the speed.
 
-    The rules of --accept other than "coupled" accept drafts at random. "residual" and "block" preserve the model's
-    distribution, but another draft gives another text; "typical" accepts what is plausible, and is approximate.
+    With --accept "residual" or "block", drafts are accepted at random: the model's distribution is preserved, but the
+    text depends on the drafts. "typical" accepts plausible tokens and is approximate.
 
-    Conversations are saved, with --json only if -C or --resume is given; see localspec history. --no-history saves
+    Conversations are saved, see localspec history; with --json only if -C or --resume is given. --no-history saves
     nothing.
     """
     from app.command_line.start import start
@@ -116,7 +116,7 @@ def run(context: click.Context, /, model: str | None, prompt: tuple[str, ...], *
 
     open_log()
     if flags["edit"] and context.get_parameter_source("temp") is ParameterSource.DEFAULT:
-        # What is proposed is to be the likeliest, and the same each time.
+        # Completions must be the most likely text, and repeatable.
         flags["temp"] = 0.0
     context.exit(start(model, prompt, flags, named=was_given(context, "model"), given=given_flags(context)))
 
@@ -135,10 +135,9 @@ def bench(context: click.Context, /, model: str | None, **flags: Any) -> None:
       localspec bench big.gguf --temp 0,0.7 --plot figures.svg
 
     A prompt file has one JSON object per line: {"id": "a", "class": "chat", "turns": ["Hi", "And then?"]}, or "prefix"
-    and "suffix" around a hole instead of "turns". All turns are asked, each after the plain answers to the earlier
-    ones. Ends with a verdict for each class: an arm (a drafter and its draft length) is promoted if the 95th percentile
-    of its gaps between tokens is better than plain decoding's, its speed at least 0.95 of plain's, and its text the
-    same.
+    and "suffix" around a gap instead of "turns". Each turn follows plain answers to the earlier turns. The report ends
+    with a verdict for each class. An arm is a drafter with its draft length. It is promoted if its text is identical to
+    plain decoding's, its speed at least 0.95 of it, and the 95th percentile of the times between tokens shorter.
     """
     from app.bench.command import run_bench
     from app.bench.request import read_bench
@@ -153,19 +152,19 @@ def bench(context: click.Context, /, model: str | None, **flags: Any) -> None:
 @verify_options
 @click.pass_context
 def verify(context: click.Context, /, model: str | None, **flags: Any) -> None:
-    """Verify that drafting leaves the text unchanged: compares answers token by token and prints a certificate.
+    """Verify that drafting does not change the text: compare answers token by token and print a certificate.
 
     \b
       localspec verify big.gguf --draft tiny.gguf          auto, tiny and copied drafts, on a few prompts
-      localspec verify big.gguf --temp 0,0.7,1 --limit 4   more built-in prompts, hotter
+      localspec verify big.gguf --temp 0,0.7,1 --limit 4   more built-in prompts, higher temperatures
       localspec verify big.gguf --prompts mine.jsonl --json > certificate.json
-      localspec verify big.gguf --strict                   settings that are bit-identical at every width
-      localspec verify big.gguf --statistics               the distribution, if tokens can't be compared
+      localspec verify big.gguf --strict                   settings that are bit-exact at every width
+      localspec verify big.gguf --statistics               compare distributions instead of tokens
       localspec verify --audit http://127.0.0.1:8080 http://127.0.0.1:8081
 
-    Where an answer forks, the text up to there is evaluated again without a drafter, in passes as wide as those of the
-    drafted answer. If the gap between the two tokens is no larger than what rounding does there, the fork is a
-    near-tie; any other fork is a bug (exit code 6). Ctrl-C prints what is done.
+    Where two answers fork, the text up to the fork is evaluated again without a drafter, in passes as wide as those of
+    the drafted answer. If the gap between the two tokens is within the rounding error, the fork is a near-tie. Any
+    other fork is a bug (exit code 6). Ctrl-C prints the results so far.
     """
     from app.shell.log import open_log
     from app.verify.dispatch import start_verify
@@ -183,12 +182,12 @@ def tune(context: click.Context, /, model: str | None, **flags: Any) -> None:
     """Find the fastest settings for MODEL on this machine, in under a minute; later runs use them.
 
     \b
-      localspec tune big.gguf                            threads, attention, weights, the cost of each width
-      localspec tune big.gguf --draft tiny.gguf          and how the draft model runs best
-      localspec tune big.gguf --draft tiny.gguf --keep   and keep a faster copy of it
+      localspec tune big.gguf                            threads, attention, weights, cost of each pass width
+      localspec tune big.gguf --draft tiny.gguf          and the fastest settings of the draft model
+      localspec tune big.gguf --draft tiny.gguf --keep   and keep a faster copy of the draft model
 
-    The text stays exact: a faster setting is never taken at the price of shorter exact drafts, unless --allow-rounding
-    is given. A flag given to `run` overrides what is stored. Ctrl-C shows what is done and stores nothing.
+    The text stays exact: a faster setting that would shorten exact drafts is used only with --allow-rounding. A flag
+    given to `run` overrides the stored setting. Ctrl-C shows the results so far and stores nothing.
     """
     from app.shell.log import open_log
     from app.tune.command import read_tune, run_tune
@@ -199,29 +198,29 @@ def tune(context: click.Context, /, model: str | None, **flags: Any) -> None:
 
 @command_line.group(epilog=_EPILOG)
 def drafter() -> None:
-    """Show or remove what the drafter remembers of earlier runs.
+    """Show or remove the drafter's memory of earlier runs.
 
-    Prompts and answers are kept as token ids for each project (the nearest folder upwards with a .git, else the working
-    directory), and drafts are copied from them. Anyone with the model can turn them back into text, so only you can
-    read the files. `localspec run --no-memory`, or LOCALSPEC_NO_MEMORY=1, keeps and uses nothing.
+    The drafter copies drafts from earlier prompts and answers. They are kept as token ids, for each project (the
+    nearest folder upwards with a .git, else the working directory). The model turns token ids back into text, so only
+    you can read the files. `localspec run --no-memory`, or LOCALSPEC_NO_MEMORY=1, keeps and uses nothing.
     """
 
 
 @drafter.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def show(*, as_json: bool) -> None:
-    """Show where it is kept, how much, and for which projects."""
+    """Show the folder, size and projects of the drafter's memory."""
     from app.catalog.drafter_command import show_memory
 
     show_memory(as_json=as_json)
 
 
-@drafter.command(short_help="Forget what is remembered for this project.")
-@click.option("--all", "everything", is_flag=True, help="For all projects, not just this one.")
+@drafter.command(short_help="Remove the drafter's memory of this project.")
+@click.option("--all", "everything", is_flag=True, help="Remove the memory of all projects.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.pass_context
 def forget(context: click.Context, /, *, everything: bool, yes: bool) -> None:
-    """Forget what is remembered for this project; asks first on a terminal."""
+    """Remove the drafter's memory of this project. On a terminal, asks first."""
     from app.catalog.drafter_command import forget_memory
 
     context.exit(forget_memory(everything=everything, ask=not yes))
@@ -243,24 +242,25 @@ def completions(shell: str) -> None:
 
 @command_line.group(epilog=_EPILOG)
 def config() -> None:
-    """Show which settings are in effect, and where they come from.
+    """Show the settings in effect and their origins.
 
     A flag of run, bench, verify, tune, complete, serve or lsp can be set in a file, by a long name without the dashes:
     `temp = 0.2` for every command that has the flag and accepts the value, or in a table such as [run] for one. Flags
     about a single run, such as --prompt, can't be set there. Precedence: flag, environment variable, project file
-    (.localspec.toml in a project's folder), user file; what contradicts a flag gives way to it. A flag that is true
-    there is turned off by its opposite: --no-quiet, or --adapt for --no-adapt.
+    (.localspec.toml in a project's folder), user file. A setting that contradicts a given flag is ignored. To turn off
+    a flag that a file turns on, give its opposite: --no-quiet, or --adapt for --no-adapt.
 
-    A project file may come with a repository from elsewhere. What it sets that chooses files to load or read, or
-    instructs the model, counts only once the file is trusted: a terminal asks, else use localspec config trust.
+    A project file may come with a repository from elsewhere. Its settings that choose files to load or read, or
+    instruct the model, count only once the file is trusted. On a terminal localspec asks; otherwise use localspec
+    config trust.
     """
 
 
-@config.command("show", short_help="Show settings and where they come from.")
+@config.command("show", short_help="Show settings and their origins.")
 @click.option("--all", "everything", is_flag=True, help="Include the built-in defaults.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def show_config(*, everything: bool, as_json: bool) -> None:
-    """Show the settings changed by files and environment, and the origin of each."""
+    """Show the settings that files and environment change, with the origin of each."""
     from app.config.command import show_settings
 
     show_settings(command_line, everything=everything, as_json=as_json)
@@ -275,19 +275,19 @@ def config_path() -> None:
 @config.command("trust", short_help="Trust a project's settings file.")
 @click.argument("folder", required=False, type=click.Path())
 def trust_config(*, folder: str | None) -> None:
-    """Let the settings file of the project in FOLDER (default: here) choose models and files, as it is now.
+    """Trust the settings file of the project in FOLDER (default: here) to choose models and files.
 
-    Prints what that allows. A file that changes afterwards is asked about again.
+    Prints the settings that then count. After a change of the file, localspec asks again.
     """
     from app.config.project import trust_project
 
     trust_project(command_line, folder)
 
 
-@config.command("untrust", short_help="Withdraw that trust.")
+@config.command("untrust", short_help="Withdraw the trust in a project's settings file.")
 @click.argument("folder", required=False, type=click.Path())
 def untrust_config(*, folder: str | None) -> None:
-    """Ignore again what the settings file of the project in FOLDER (default: here) says of models and files."""
+    """Withdraw the trust: settings about models and files in FOLDER's project (default: here) are ignored again."""
     from app.config.project import untrust_project
 
     untrust_project(command_line, folder)
@@ -304,5 +304,5 @@ command_line.add_command(manual_help)
 
 
 def run_command_line() -> None:
-    """Run, and leave with the exit code that says how it went."""
+    """Run the command line, and exit with its exit code."""
     sys.exit(exit_code(command_line))

@@ -1,4 +1,4 @@
-"""Shell completion scripts: click knows zsh, fish, and bash as far as no name has a colon; PowerShell is added here."""
+"""Shell completion scripts. click supports zsh, fish, and bash for names without a colon; PowerShell is added here."""
 
 import os
 
@@ -17,7 +17,7 @@ _VARIABLE = "_LOCALSPEC_COMPLETE"
 SHELLS = ("bash", "zsh", "fish", "powershell")
 
 _BETWEEN = "\x1f"
-"""Between the words that PowerShell hands over: no word has it."""
+"""Separator of the words that PowerShell passes; no word contains it."""
 
 _BASH = """\
 %(complete_func)s() {
@@ -71,27 +71,27 @@ Register-ArgumentCompleter -Native -CommandName %(prog_name)s -ScriptBlock {
 
 
 class BashComplete(click.shell_completion.BashComplete):
-    """Completion for bash, which ends a word at each colon: names such as ollama:qwen3 are put together again."""
+    """Completion for bash, which ends a word at each colon: the parts of a name such as ollama:qwen3 are joined."""
 
     source_template = _BASH
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the one being completed, and that one."""
+        """Return the words before the completed one, and the completed word."""
         if "LOCALSPEC_LINE" not in os.environ:
-            # A script that an earlier version wrote into a file.
+            # Set by a script that an earlier version wrote into a file.
             return super().get_completion_args()
-        # A letter after it all shows whether a space at the end has ended a word, or is part of one in quotes.
+        # An added letter shows whether a final space has ended a word, or belongs to a word in quotes.
         *words, word = split_arg_string(f"{os.environ['LOCALSPEC_LINE']}.")[1:] or ["."]
         return words, word[:-1]
 
     def format_completion(self, item: CompletionItem) -> str:
-        """Return kind and value; of a name what bash replaces, which is what follows the last colon typed."""
+        """Return kind and value; of a name the part after the last colon, which is all that bash replaces."""
         value = item.value
         if ":" in os.environ.get("LOCALSPEC_BREAKS", ""):
             typed = self.get_completion_args()[1]
             before = typed[typed.find("=") + 1 : typed.rfind(":") + 1]
             if before and item.type == "file":
-                # Of a file bash would look for what follows the colon alone.
+                # For a file, bash looks only for the part after the colon.
                 return "none,"
             value = value.removeprefix(before)
         return f"{item.type},{value}"
@@ -104,8 +104,8 @@ class PowerShellComplete(ShellComplete):
     source_template = _POWERSHELL
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the one being completed, and that one."""
-        # PowerShell alone knows what its quotes mean; it removes a variable that is to be empty.
+        """Return the words before the completed one, and the completed word."""
+        # PowerShell resolves its quotes itself, and drops a variable with an empty value.
         words = os.environ.get("LOCALSPEC_WORDS", "").split(_BETWEEN)
         return words[1:], os.environ.get("LOCALSPEC_WORD", "")
 
@@ -119,7 +119,7 @@ add_completion_class(PowerShellComplete)
 
 
 def script(command: Command, shell: str) -> str:
-    """Return the script that a shell has to read to complete this command."""
+    """Return the completion script of a shell for this command."""
     kind = get_completion_class(shell)
     assert kind is not None, shell
     return kind(command, {}, _PROGRAM, _VARIABLE).source()

@@ -1,4 +1,4 @@
-"""The exit code of a run, and what is said where it did not go well."""
+"""The exit code of a command, and the error message on its way out."""
 
 import sys
 from contextlib import suppress
@@ -16,7 +16,7 @@ _BROKEN_PIPE = 141
 
 
 def exit_code(commands: click.Group) -> int:
-    """Run the command line and return how it went; what failed is told in sentences, and a mistake of ours raised."""
+    """Run the command line and return its exit code; print foreseen errors as sentences, raise unexpected ones."""
     mend_streams()
     tell_killed_screen()
     try:
@@ -30,7 +30,7 @@ def _told(commands: click.Group) -> int:
         return _run(commands)
     except click.ClickException as error:
         with suppress(OSError):
-            # Given no stream, click goes past ours to a Windows console.
+            # Without an explicit stream, click writes to a Windows console past localspec's own stream.
             error.show(file=sys.stderr)
         return error.exit_code
     except LocalspecError as error:
@@ -52,7 +52,7 @@ def _run(commands: click.Group) -> int:
         hint = "Free some space there, or redirect stdout elsewhere."
         raise LocalspecError("The output can't be written.", cause=str(error.strerror), hint=hint) from error
     except SystemExit:
-        # click leaves as after an error where the reader of a pipe has seen enough, its streams quiet from then on.
+        # When the reader of a pipe closes it, click exits as after an error and silences its streams.
         if sys.stdout is stdout:
             raise
         return _BROKEN_PIPE

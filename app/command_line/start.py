@@ -1,4 +1,4 @@
-"""Which front a run gets: an editor, one answer, a screen, or a chat line by line."""
+"""The front of a run: editor, single answer, screen or line chat."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ from models.errors import UsageError
 def start(
     model: str | None, words: tuple[str, ...], flags: dict[str, Any], *, named: bool, given: Container[str]
 ) -> int:
-    """Run what the command line asks for; return the exit code. Raises LocalspecError, which has its line of JSON.
+    """Run the front that the flags select; return the exit code. Raises LocalspecError, printed as JSON with --json.
 
     `named` and `given` as of `app.flags.request.read_request`.
     """
@@ -23,7 +23,7 @@ def start(
 
 
 def _start(request: Request) -> int:
-    # Only what is needed is imported: a screen library is not light.
+    # Imports wait for the choice: the screen library is heavy.
     if request.edit is not None:
         if not _can_show_screen():
             raise UsageError(
@@ -49,6 +49,6 @@ def _start(request: Request) -> int:
 
 
 def _can_show_screen() -> bool:
-    """Tell whether this is a terminal on which a screen can be drawn."""
+    """Tell whether this terminal can show a full screen."""
     all_terminals = sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()
     return all_terminals and os.environ.get("TERM", "dumb") != "dumb"

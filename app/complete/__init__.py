@@ -1,1 +1,1 @@
-"""Completion at the cursor: what is asked, what of the answer is worth showing, and `localspec complete`."""
+"""Completion at the cursor: prompts, the selection of shown text, and `localspec complete`."""

@@ -1,23 +1,23 @@
-"""What is left of a text's meaning when it is looked at without its language: words, brackets, quotes, indentation."""
+"""Language-independent structure of a text: words, brackets, quotes, indentation."""
 
 import re
 
 OPENERS, CLOSERS = "([{", ")]}"
 HARMLESS = frozenset(CLOSERS + "\"'`,;: \t")
-"""What editors put behind the cursor by themselves, and what ends a statement."""
-# A quote behind a backslash begins none. Where the cursor is inside of a string, the rest of the line would be searched
-# for the end of each: for a long line of JSON in a string that took seconds.
+"""Signs that editors insert behind the cursor by themselves, and signs that end a statement."""
+# A quote behind a backslash begins no string. Otherwise, with the cursor inside a string, the search for each end takes
+# seconds in a long line of JSON.
 _STRING = re.compile(r'(?<!\\)(?:"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\\n])*`)')
 _TOKEN = re.compile(r"\s*\n[^\S\n]*|\w+|[^\S\n]+|[^\w\s]")
 
 
 def indentation(line: str) -> int:
-    """Return the columns before the first character of a line, a tab reaching the next multiple of eight."""
+    """Return the columns before the first character of a line; a tab reaches the next multiple of eight."""
     return len(line[: len(line) - len(line.lstrip())].expandtabs(8))
 
 
 def tokens(text: str) -> list[tuple[str, int]]:
-    """Return words, signs and line ends with where each begins; blanks inside a line are left out.
+    """Return words, signs and line ends with their offsets; blanks inside a line are left out.
 
     A line end is one token with the blank lines after it and the indentation of the next line.
     """
@@ -37,7 +37,7 @@ def without_strings(text: str) -> str:
 
 
 def unclosed(text: str) -> int:
-    """Return how many brackets are opened and not closed."""
+    """Return the number of brackets that are opened and not closed."""
     depth = 0
     for sign in without_strings(text):
         if sign in OPENERS:
@@ -48,7 +48,7 @@ def unclosed(text: str) -> int:
 
 
 def unopened(text: str) -> list[int]:
-    """Return where brackets are closed that were not opened."""
+    """Return the offsets of closing brackets that were not opened."""
     depth, places = 0, []
     for place, sign in enumerate(without_strings(text)):
         if sign in OPENERS:

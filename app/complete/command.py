@@ -1,4 +1,4 @@
-"""`localspec complete`: from flags to a place, and what is missing there on stdout."""
+"""`localspec complete`: reads the position from flags, and prints the completion to stdout."""
 
 import sys
 from collections.abc import Sequence
@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from app.complete.asking import hole_at
+from app.complete.asking import infill_at
 from app.complete.completer import WHOLE
 from app.complete.enough import is_enough
-from app.complete.place import NAMED, Place
+from app.complete.place import NAMED, CursorPosition
 from app.complete.ring import chunks_of
 from app.complete.settings import CompletionSettings
 from app.complete.tidy import Around, shown
@@ -27,13 +27,13 @@ from app.wording.report import end_record, ending_note, summary
 from models.errors import UsageError
 from models.library.catalog import STARTER
 from models.sampling.accept import Accept
-from models.text.fim import Chunk, Hole
+from models.text.fim import Chunk, Infill
 
 _RECORDED = ("finish", "usage", "timings", "speculation")
 
 
 def run_complete(at: str | None, flags: dict[str, Any]) -> int:
-    """Print what is missing at the place that was named; return the exit code. Raises LocalspecError."""
+    """Print the completion at the given position; return the exit code. Raises LocalspecError."""
     with errors_told(as_json=flags["as_json"]):
         return _complete(at, flags)
 
@@ -42,8 +42,8 @@ def _complete(at: str | None, flags: dict[str, Any]) -> int:
     terminal = Terminal(quiet=flags["quiet"] or flags["as_json"])
     try:
         place = read_place(at, flags)
-        hole, around = hole_at(place, CompletionSettings(), _chunks(flags["context"]))
-        question = _question(hole, around, flags)
+        infill, around = infill_at(place, CompletionSettings(), _chunks(flags["context"]))
+        question = _question(infill, around, flags)
         ended = _answered(
             LineEngine(read_plan(flags["model_option"] or STARTER, flags), terminal, chats=False), question
         )
@@ -59,52 +59,55 @@ def _complete(at: str | None, flags: dict[str, Any]) -> int:
     return INTERRUPTED if ended.finish is Finish.CANCELLED else 0
 
 
-def read_place(at: str | None, flags: dict[str, Any]) -> Place:
-    """Read the place that is named by an argument, by two files, or by a marker in a pipe; raises UsageError."""
+def read_place(at: str | None, flags: dict[str, Any]) -> CursorPosition:
+    """Read the position from an argument, two files, or a marker in piped text; raises UsageError."""
     files = flags["prefix_file"], flags["suffix_file"]
     if at is not None and any(files):
-        raise UsageError(f"{at} and --prefix-file or --suffix-file name two places.", hint="Leave out one of them.")
+        raise UsageError(
+            f"{at} and --prefix-file or --suffix-file give two positions.", hint="Leave out one of the two."
+        )
     if at is not None:
         return _named(at)
     if any(files):
         prefix, suffix = (_read(file) if file else "" for file in files)
         end = _old_end(prefix + suffix)
-        return Place.between("", _of_old(prefix, end), _of_old(suffix, end), end)
+        return CursorPosition.between("", _of_old(prefix, end), _of_old(suffix, end), end)
     return _marked(flags["cursor"], Terminal(quiet=flags["quiet"]))
 
 
-def _named(at: str) -> Place:
+def _named(at: str) -> CursorPosition:
     match = NAMED.fullmatch(at)
     if match is None:
-        raise UsageError(f"{at} is not a place.", hint="Write it as FILE:LINE:COL, such as main.py:12:5.")
+        raise UsageError(
+            f"{at} is not a position in a file.", hint="Write a position as FILE:LINE:COL, such as main.py:12:5."
+        )
     name, line, column = match.groups()
     read, number = _read(name), int(line) - 1
     text = _of_old(read, end := _old_end(read))
     if column is None:
-        start = Place(name, text, number, 0)
-        return Place(name, text, number, len(start.ahead), line_end=end)
-    return Place(name, text, number, int(column) - 1, line_end=end)
+        start = CursorPosition(name, text, number, 0)
+        return CursorPosition(name, text, number, len(start.ahead), line_end=end)
+    return CursorPosition(name, text, number, int(column) - 1, line_end=end)
 
 
-def _marked(marker: str, terminal: Terminal) -> Place:
+def _marked(marker: str, terminal: Terminal) -> CursorPosition:
     if sys.stdin.isatty():
         raise UsageError(
-            "No place was given.", hint="Give one: localspec complete -m MODEL FILE:LINE:COL, or see --help."
+            "No position is given.", hint="Give a position: localspec complete -m MODEL FILE:LINE:COL. See also --help."
         )
     text = decoded(read_pipe(terminal), "The piped text")
     count = text.count(marker) if marker else 0
     if count != 1:
-        times = "not" if count == 0 else f"{count} times"
         raise UsageError(
-            f"The cursor is to be marked once in the text of the pipe: '{marker}' is {times} in it.",
-            hint="Put the marker where the cursor is; --cursor TEXT sets another one.",
+            f"Piped text must contain the cursor marker once: '{marker}' occurs {count} times.",
+            hint="Put the marker at the cursor. --cursor TEXT sets another marker.",
         )
     prefix, suffix = _of_old(text, end := _old_end(text)).split(marker)
-    return Place.between("", prefix, suffix, end)
+    return CursorPosition.between("", prefix, suffix, end)
 
 
 def _old_end(text: str) -> str:
-    """Return a carriage return where it alone ends the lines, as in old files; else ""."""
+    """Return a carriage return if it alone ends the lines, as in old files; else ""."""
     return "\r" if "\r" in text and "\n" not in text else ""
 
 
@@ -121,13 +124,13 @@ def _read(name: str) -> str:
     return decoded(read_input(name, Path(name)), name)
 
 
-def _question(hole: Hole, around: Around, flags: dict[str, Any]) -> Question:
+def _question(infill: Infill, around: Around, flags: dict[str, Any]) -> Question:
     tidies = not flags["raw_output"]
     return Question(
         turns=(),
         sampling=read_sampling(flags),
         max_tokens=flags["predict"],
-        hole=hole,
+        infill=infill,
         lines=1 if tidies and around.in_a_line else flags["max_lines"],
         enough=partial(is_enough, around=around) if tidies else None,
         seconds=flags["time_limit"],
@@ -150,14 +153,14 @@ def _answered(engine: LineEngine, question: Question) -> Ended:
 
 
 def _print(text: str) -> None:
-    # In bytes: a line end is printed as it is, whatever the system's is.
+    # Bytes: line ends are printed unchanged, without the system's translation.
     sys.stdout.buffer.write(text.encode(errors="replace"))
     sys.stdout.buffer.flush()
 
 
 def _tell_end(terminal: Terminal, ended: Ended, text: str) -> None:
     if text and not text.endswith("\n") and sys.stdout.isatty():
-        # There the figures would go on in the line of the code: "x = 12" and "5 tokens" as "x = 125 tokens".
+        # On a terminal, figures would continue the line of code: "x = 12" and "5 tokens" as "x = 125 tokens".
         terminal.tell("")
     note = ending_note(ended.finish)
     if note is not None:

@@ -1,4 +1,4 @@
-"""Completions for somebody who is typing: one at a time, the latest alone, and the next one while nobody asks."""
+"""Completions during typing: one at a time for the latest position, and the next one in advance."""
 
 import asyncio
 import logging
@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 
-from app.complete.asking import Asked, Asking
-from app.complete.place import Place
+from app.complete.asking import Asking, CompletionRequest
+from app.complete.place import CursorPosition
 from app.complete.results import Results
 from app.complete.ring import Ring
 from app.complete.settings import CompletionSettings, Limits
@@ -21,45 +21,45 @@ from models.errors import Cancelled, LocalspecError
 
 DEFAULT = Limits()
 WHOLE = (Finish.END, Finish.STOP)
-"""Ends after which the last line is complete."""
+"""Finish reasons after which the last line is complete."""
 OnText = Callable[[str], None]
 _log = logging.getLogger("localspec.complete")
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What to insert at a cursor."""
+    """A completion to insert at a cursor."""
 
     text: str
-    """Tidied; "" for nothing worth showing."""
-    place: Place
+    """Text to insert; "" if none is worth showing."""
+    place: CursorPosition
     ended: Ended | None
-    """How the answer ended; None: it came from memory, typed along or fetched before."""
+    """Finish reason; None: from memory, typed along or computed in advance."""
 
 
 @dataclass(slots=True)
 class _Run:
-    """An answer that is being given."""
+    """A completion in progress."""
 
-    asked: Asked
+    asked: CompletionRequest
     idle: bool
-    """Whether nobody has asked for it yet."""
+    """Whether it runs in advance, without a request yet."""
     task: "asyncio.Task[tuple[str, Ended]]" = field(init=False)
     waiter: "asyncio.Future[tuple[str, Ended]] | None" = None
-    """Of who waits for it; None: nobody does."""
+    """The request that waits for it; None: none."""
     on_text: OnText | None = None
     text: str = ""
-    """What is worth showing so far."""
+    """The text shown so far."""
 
     def hear(self, text: str) -> None:
-        """Show what there is, if it is something else."""
+        """Show the text so far if it changed."""
         if text != self.text and self.on_text is not None:
             self.on_text(text)
         self.text = text
 
 
 class Completer:
-    """Completes places of one event loop; the place that was asked about last is the only one that counts."""
+    """Completes positions in one event loop; only the latest request counts."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Completer:
         settings: CompletionSettings | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take a desk whose models are loaded, or will be; the clock is that of the ring of chunks."""
+        """Take an engine, whose models may still be loading, and the clock of the ring of chunks."""
         self._async_engine = async_engine
         self._settings = settings or CompletionSettings()
         self._ring = Ring(self._settings.ring, clock)
@@ -77,11 +77,13 @@ class Completer:
         self._limits = DEFAULT
         self._edited: tuple[str, str, int, int] | None = None
 
-    async def complete(self, place: Place, limits: Limits = DEFAULT, on_text: OnText | None = None) -> Completion:
-        """Return what to insert at a place; `on_text` hears all that is worth showing so far, each time it changes.
+    async def complete(
+        self, place: CursorPosition, limits: Limits = DEFAULT, on_text: OnText | None = None
+    ) -> Completion:
+        """Return the completion at a position; `on_text` receives each version of the text so far.
 
-        Whoever waited for another place, and the fetching of the next one, is called off within a round. Raises
-        asyncio.CancelledError when it is called off itself, and LocalspecError.
+        Any other waiting request, and a completion in advance, is cancelled within a round. Raises
+        asyncio.CancelledError when cancelled itself, and LocalspecError.
         """
         self._limits = limits
         self._dismiss()
@@ -93,7 +95,7 @@ class Completer:
             return Completion(known, place, None)
         if self._run is not None and self._is_about(asked):
             self._run.idle = False
-            # The engine calls off what nobody asked for when somebody asks for something else.
+            # The engine cancels work without a request when a request arrives.
             with suppress(Cancelled):
                 text, ended = await self._wait(self._run, on_text)
                 if ended.finish is not Finish.CANCELLED:
@@ -101,13 +103,13 @@ class Completer:
         text, ended = await self._wait(self._start(asked, idle=False), on_text)
         return Completion(text, place, ended)
 
-    def known(self, place: Place, limits: Limits = DEFAULT) -> Completion | None:
-        """Return what is remembered for a place, at once; None for nothing."""
+    def known(self, place: CursorPosition, limits: Limits = DEFAULT) -> Completion | None:
+        """Return the remembered completion at a position, at once; None for none."""
         text = self._results.find(self._asking.at(place, limits))
         return None if text is None else Completion(text, place, None)
 
     def prefetch(self, completion: Completion) -> None:
-        """Begin to complete the place after a completion that is accepted, while nobody asks for anything."""
+        """Start the completion for the position after an accepted one, while the engine is free."""
         if not completion.text or (self._run is not None and self._run.waiter is not None):
             return
         limits = replace(self._limits, wait=None)
@@ -116,20 +118,20 @@ class Completer:
             self._start(asked, idle=True)
 
     def visited(self, path: str, text: str, line: int, above: int = 0) -> None:
-        """Note that a line of a file is looked at, or that the file is saved there; it may help elsewhere.
+        """Note a visited or saved line of a file: its text may help elsewhere.
 
-        Of a long file the lines around it are enough for a text; `above`: how many come before those.
+        For a long file the surrounding lines suffice as the text; `above` is the number of lines before them.
         """
         self._ring.add(path, text, line, above)
 
     def edited(self, path: str, text: str, line: int, above: int = 0) -> None:
-        """Note that a line of a file was changed: the place that was changed before may help here."""
+        """Note a changed line of a file: the previously changed place may help here."""
         before, self._edited = self._edited, (path, text, line, above)
         if before and (before[0] != path or abs(before[2] - line) > self._settings.ring.lines):
             self._ring.add(*before)
 
     def closed(self, path: str) -> None:
-        """Let go of a document; chunks of it may still help elsewhere."""
+        """Drop a document; its chunks may still help elsewhere."""
         self._asking.forget(path)
         self._results.forget(path)
         if self._edited and self._edited[0] == path:
@@ -137,12 +139,12 @@ class Completer:
             self._edited = None
 
     async def settled(self) -> None:
-        """Wait until nothing is being answered or fetched."""
+        """Wait until no completion is running."""
         if self._run is not None:
             await asyncio.wait([self._run.task])
 
     async def close(self) -> None:
-        """Call off what runs; returns when it is over."""
+        """Cancel running work; returns after it has ended."""
         self._dismiss()
         run, self._run = self._run, None
         if run is not None:
@@ -150,7 +152,7 @@ class Completer:
             await asyncio.wait([run.task])
 
     def _dismiss(self) -> None:
-        """Tell whoever waits that the answer is not wanted any more."""
+        """Tell a waiting request that its answer is cancelled."""
         if self._run is not None and self._run.waiter is not None:
             self._run.waiter.cancel()
             self._run.waiter = self._run.on_text = None
@@ -160,12 +162,12 @@ class Completer:
             self._run.task.cancel()
             self._run = None
 
-    def _is_about(self, asked: Asked) -> bool:
-        """Tell whether it is this question that is being answered."""
+    def _is_about(self, asked: CompletionRequest) -> bool:
+        """Tell whether the running completion answers this request."""
         return self._run is not None and self._run.asked.key == asked.key and not self._run.task.done()
 
-    def _start(self, asked: Asked, *, idle: bool) -> _Run:
-        """Call off what runs, and ask; the engine hears it in this order."""
+    def _start(self, asked: CompletionRequest, *, idle: bool) -> _Run:
+        """Cancel running work and start a request; the engine receives both in this order."""
         self._stop(idle_too=True)
         run = self._run = _Run(asked, idle)
         run.task = asyncio.create_task(self._answer(run))
@@ -173,7 +175,7 @@ class Completer:
         return run
 
     async def _wait(self, run: _Run, on_text: OnText | None) -> tuple[str, Ended]:
-        """Wait for an answer, alone; who stops waiting calls it off, unless another has come to wait for it."""
+        """Wait for the running completion; a cancelled wait cancels it, unless a newer request waits."""
         run.on_text = on_text
         if run.text and on_text is not None:
             on_text(run.text)
@@ -181,7 +183,7 @@ class Completer:
         try:
             answer = await waiter
             if run.waiter is not waiter:
-                # Another was asked for in the moment in which this one was ready.
+                # A newer request arrived at the moment when this one was ready.
                 raise asyncio.CancelledError
             return answer
         except asyncio.CancelledError:
@@ -193,7 +195,7 @@ class Completer:
                 run.waiter = run.on_text = None
 
     async def _answer(self, run: _Run) -> tuple[str, Ended]:
-        """Let the engine answer, and remember what is worth showing."""
+        """Run the engine's answer, and remember the shown text."""
         asked, ended, said = run.asked, None, ""
         urgency = Urgency.IDLE if run.idle else Urgency.COMPLETION
         async with aclosing(self._async_engine.answer(asked.question, urgency, asked.limits.wait)) as messages:
@@ -210,13 +212,13 @@ class Completer:
             self._results.keep(asked, text, cut=ended.finish is Finish.TIME)
         return text, ended
 
-    def _shown(self, asked: Asked, said: str, *, broken_off: bool) -> str:
+    def _shown(self, asked: CompletionRequest, said: str, *, broken_off: bool) -> str:
         text = shown(said, asked.around, broken_off=broken_off, tidies=self._settings.tidies)
         return text.replace("\n", asked.place.newline)
 
 
 def _note_failure(task: "asyncio.Task[tuple[str, Ended]]") -> None:
-    """Look at how a task ended: nobody may be waiting for it."""
+    """Retrieve a task's error: without a waiter, asyncio would report it as never retrieved."""
     error = None if task.cancelled() else task.exception()
     if error is not None and not isinstance(error, Cancelled):
         level = logging.INFO if isinstance(error, LocalspecError) else logging.ERROR

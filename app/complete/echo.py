@@ -1,30 +1,30 @@
-"""Finds where an answer begins to repeat what follows the cursor, whether it goes on afterwards or not.
+"""Detection of an answer that begins to repeat the text after the cursor.
 
-A line alone may be meant: a decorator, a blank print, a return in another branch. So a single line counts only as the
-very next one, and more is asked of lines that are further down or indented otherwise.
+A single repeated line may be intended: a decorator, a blank print, a return in another branch. So it counts only if it
+is the very next line; lines further down, or indented otherwise, need more evidence.
 """
 
 from collections.abc import Sequence, Set
 
 _SLIGHT = 4
-"""A line of so few characters, such as a bracket or "end", is no sign that something is repeated."""
+"""A line with so few characters, such as a bracket or "end", is no evidence of a repeat."""
 _HEADS = ("@", "#", "//", "/*", "*", "--")
 _OPENS = (":", "{", "(", "[", ",\\", "=", "do", "then", "begin", "=>")
-"""What a line begins or ends with that may come before several blocks alike."""
+"""Beginnings or ends of lines that may introduce several similar blocks."""
 _FAR = 64
-"""Lines below the cursor that are looked at."""
+"""Maximum distance of compared lines below the cursor."""
 
 
 def tells(lines: Sequence[str]) -> bool:
-    """Tell whether lines are long enough for a repeat to be no accident."""
+    """Tell whether lines are long enough to exclude a chance repeat."""
     return any(_telling(line) for line in lines)
 
 
 def echo_start(lines: Sequence[str], above: Sequence[str], below: Sequence[str], *, ends: bool = True) -> int | None:
-    """Return the line of an answer at which it begins to repeat what follows; None: it does not.
+    """Return the first line of an answer that repeats the text after the cursor; None for no repeat.
 
-    `lines` are whole lines, the first with what is written before the cursor. Where the answer still goes on, not
-    `ends`, it is also None while a repeat that begins earlier may come true yet.
+    `lines` are whole lines, the first with the text before the cursor. While the answer goes on (not `ends`), the
+    result is also None as long as an earlier repeat is still possible.
     """
     said = [(number, line.rstrip()) for number, line in enumerate(lines) if line.strip()]
     following = [line.rstrip() for line in below if line.strip()][:_FAR]
@@ -46,7 +46,7 @@ def echo_start(lines: Sequence[str], above: Sequence[str], below: Sequence[str],
 
 
 def _need(start: int, *, shifted: bool) -> tuple[int, int]:
-    """Return how many lines have to be repeated, and how many of them have to tell."""
+    """Return the required number of repeated lines, and the required number of long ones among them."""
     if start:
         return (4, 3) if shifted else (3, 2)
     return (3, 2) if shifted else (2, 2)
@@ -54,12 +54,12 @@ def _need(start: int, *, shifted: bool) -> tuple[int, int]:
 
 def _is_echo(lines: Sequence[str], need: tuple[int, int], known: Set[str]) -> bool:
     count, telling = need
-    # Lines that stand above the cursor too are said again and again in this document.
+    # Lines that also occur above the cursor are common in this document.
     return len(lines) >= count and sum(_telling(line) for line in lines if line.strip() not in known) >= telling
 
 
 def _run(said: Sequence[str], following: Sequence[str], *, shifted: bool) -> int:
-    """Return how many lines are the same one after the other; `shifted`: but for their indentation."""
+    """Return the number of equal lines in sequence; with `shifted`, indentation is ignored."""
     count = 0
     for one, other in zip(said, following, strict=False):
         if one != other and not (shifted and one.split() == other.split()):
@@ -69,7 +69,7 @@ def _run(said: Sequence[str], following: Sequence[str], *, shifted: bool) -> int
 
 
 def _is_next_alone(line: str, following: str, known: Set[str]) -> bool:
-    """Tell whether a first line is the very next one, and none that several blocks may have."""
+    """Tell whether a first line equals the very next one and does not introduce a block."""
     bare = line.strip()
     common = bare.startswith(_HEADS) or bare.endswith(_OPENS) or bare in known
     return line == following and _telling(line) and not common

@@ -1,7 +1,7 @@
-"""When enough was said: whatever comes next is cut off anyway, so nobody need wait for it.
+"""Early end of a completion, once any further text would be cut off.
 
-The rules of `tidy` look at a whole answer, and some of them at its end. Here each is asked about all ways in which an
-answer may go on. What is not certain is not enough: what is shown must never depend on when it was looked at.
+The rules of `tidy` see a whole answer, and some of them its end. Here each rule is checked for all possible
+continuations. An uncertain case continues: the shown text must never depend on the time of the check.
 """
 
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ from app.complete.tidy import (
 
 
 def is_enough(said: str, around: Around) -> bool:
-    """Tell whether the same is shown of an answer however it goes on, and also if it ends in the middle of a line."""
-    # A carriage return at the end may still become a line end.
+    """Tell whether the shown text is final, whatever follows, even if the answer ends in the middle of a line."""
+    # A carriage return at the end may become a line end.
     said = said.replace("\r\n", "\n").removesuffix("\r")
     if not said.strip():
         return False
@@ -37,18 +37,18 @@ def is_enough(said: str, around: Around) -> bool:
 
 
 def _leaves_scope(lines: Sequence[str], begun: str, around: Around) -> bool:
-    """Tell whether a line is beyond the block, were it only begun."""
+    """Tell whether a line is certainly outside the block, even if it is incomplete."""
     end = scope_end([*lines, begun], around)
     if end is None or _may_loop(lines, begun, around, end):
         return False
-    # The beginning of a word such as "else" may become it, and belong to the block.
+    # The beginning of a word may become "else", which belongs to the block.
     first = begun.lstrip()
     may_be = [begun + word.removeprefix(first) for word in CONTINUING if word.startswith(first)]
     return end < len(lines) or all(scope_end([*lines, line], around) == end for line in may_be)
 
 
 def _follows(lines: Sequence[str], begun: str, around: Around) -> bool:
-    """Tell whether a line is the next one of the document, and one that tells."""
+    """Tell whether a line equals the document's next one and is long enough."""
     following = [line.rstrip() for line in around.below if line.strip()][:1]
     if not tells(following):
         return False
@@ -57,7 +57,7 @@ def _follows(lines: Sequence[str], begun: str, around: Around) -> bool:
 
 
 def _echoes(lines: Sequence[str], begun: str, around: Around) -> bool:
-    """Tell whether lines that follow the cursor are said again, wherever that begins."""
+    """Tell whether lines after the cursor are repeated, from any point."""
     kept = lines[: scope_end(lines, around)]
     start = echo_start([around.behind + kept[0], *kept[1:]], around.above, around.below, ends=False)
     return start is not None and not _may_loop(lines, begun, around, start + 1)
@@ -67,7 +67,7 @@ def _closes(lines: Sequence[str], begun: str, around: Around) -> bool:
     """Tell whether a bracket closes what the rest of the cursor's line closes already."""
     text = "\n".join(lines)
     shown = no_closing(text, around)
-    # A string that is open may hide the bracket yet.
+    # An open string may still hide the bracket.
     if shown == text or "`" in without_strings(text)[: len(shown)]:
         return False
     kept = shown.count("\n") + 1
@@ -75,14 +75,14 @@ def _closes(lines: Sequence[str], begun: str, around: Around) -> bool:
 
 
 def _may_follow(lines: Sequence[str], around: Around) -> bool:
-    """Tell whether the end of some lines begins what follows in the document."""
+    """Tell whether the end of some lines equals the beginning of the following text."""
     following = [line.rstrip() for line in around.below if line.strip()]
     ends = ([line.rstrip() for line in lines[number:] if line.strip()] for number in range(1, len(lines)))
     return any(end and begins(following, end) for end in ends)
 
 
 def _may_loop(lines: Sequence[str], begun: str, around: Around, kept: int) -> bool:
-    """Tell whether a loop may still come true that leaves fewer lines than are to be kept."""
+    """Tell whether a loop is still possible that leaves fewer lines than the limit."""
     lines = [around.behind + lines[0], *lines[1:]]
     return any(
         all(lines[number] == lines[number - size] for number in range(start + size, len(lines)))

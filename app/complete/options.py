@@ -22,18 +22,18 @@ from app.flags.options import (
 )
 
 CURSOR = "<|cursor|>"
-_PLACE, _MODEL, _DRAFT = "Place", "Model and machine", "Speculation"
+_PLACE, _MODEL, _DRAFT = "Position", "Model and machine", "Speculation"
 _COMPLETION, _SAMPLING, _OUTPUT = "Completion", "Sampling", "Output"
 _ACCEPT = click.Choice(["coupled", "residual", "block", "typical"])
 _SECONDS = FiniteRange(min=0, min_open=True)
-_CURSOR_HELP = "What marks the cursor in piped text; must occur exactly once."
+_CURSOR_HELP = "Marker of the cursor in piped text; must occur exactly once."
 _COUNT_HELP = "Maximum tokens; -1: no limit."
-_CONTEXT_HELP = "Another file for context, such as one that is imported. Repeatable; put the most relevant last."
+_CONTEXT_HELP = "Another file as context, such as an imported one. Repeatable; give the most relevant file last."
 _TIME_HELP = (
-    "Time to generate. The first line is always completed; a later one that is cut off is dropped. "
-    "The text may then differ from run to run."
+    "Maximum time to generate. The first line is always completed, a later incomplete line is dropped. "
+    "The text may differ from run to run."
 )
-_RAW_HELP = "Keep everything the model generated, untrimmed."
+_RAW_HELP = "Print the model's whole text, without trimming."
 
 _OPTIONS = (
     option(_PLACE, "--prefix-file", type=FileName(), help="Text before the cursor, exactly."),
@@ -50,19 +50,28 @@ _OPTIONS = (
         "model_option",
         envvar="LOCALSPEC_MODEL",
         type=ModelName("starter"),
-        help="A model trained to fill in code (column FIM of localspec models ls).",
+        help="A model trained to fill in code; see column FIM of localspec models ls.",
     ),
     *MODEL_OPTIONS[1:],
     DRAFTER,
     NO_DRAFT_COPY,
     DRAFT_MAX,
     NO_ADAPT,
-    option(_DRAFT, "--accept", default="coupled", type=_ACCEPT, help="How drafts are accepted; see localspec run."),
+    option(
+        _DRAFT, "--accept", default="coupled", type=_ACCEPT, help="Rule for accepting draft tokens; see localspec run."
+    ),
     ALLOW_ROUNDING,
     STRICT,
     option(_SAMPLING, "--temp", default=0.0, type=float, help="Temperature; 0: always the most likely token."),
     *SHAPING_OPTIONS,
-    option(_SAMPLING, "-s", "--seed", default=-1, type=int, help="Same seed, same text; -1: a new seed."),
+    option(
+        _SAMPLING,
+        "-s",
+        "--seed",
+        default=-1,
+        type=int,
+        help="Seed of sampling, which determines the text; -1: a new seed.",
+    ),
     option(_OUTPUT, "--raw-output", is_flag=True, help=_RAW_HELP),
     option(
         _OUTPUT,
@@ -71,7 +80,7 @@ _OPTIONS = (
         is_flag=True,
         help="Print one JSON object: text, finish, usage, timings, speculation.",
     ),
-    option(_OUTPUT, "-q", "--quiet", is_flag=True, help="No progress, no statistics."),
+    option(_OUTPUT, "-q", "--quiet", is_flag=True, help="Print no progress and no statistics."),
 )
 _HELP = f"""Complete code or text at a cursor.
 
@@ -81,12 +90,12 @@ _HELP = f"""Complete code or text at a cursor.
   localspec complete -m coder.gguf --prefix-file before.txt --suffix-file after.txt
   echo 'def add(a, b):{CURSOR}' | localspec complete -m coder.gguf
 
-Prints exactly the text to insert, with no newline added; prints nothing, and succeeds, if nothing is worth inserting.
-Unless --raw-output is given, this is left out: anything beyond the cursor's block, text that already follows the
-cursor, repeats, further lines if text follows on the cursor's line, and a last line cut off by a limit if a complete
-one precedes it.
+Prints exactly the text to insert, without an added newline. Prints nothing, and succeeds, if no text is worth
+inserting. Unless --raw-output is given, these parts are left out: text beyond the cursor's block, text that already
+follows the cursor, repeats, further lines if text follows on the cursor's line, and an incomplete last line after a
+complete one.
 
-A model that was not trained to fill in code is refused (exit code 1). Ctrl-C prints what there is (exit code 130).
+A model that was not trained to fill in code is refused (exit code 1). Ctrl-C prints the text so far (exit code 130).
 """
 
 

@@ -1,26 +1,26 @@
-"""Completions that are known already: asked for before, or typed along."""
+"""Known completions: requested earlier, or typed along."""
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 
-from app.complete.asking import Asked
-from app.complete.place import Place
+from app.complete.asking import CompletionRequest
+from app.complete.place import CursorPosition
 from app.complete.settings import Limits
 
 _BASES = 3
-"""Latest completions that may be typed along: the one that is shown, the one after it, and one for luck."""
+"""Latest completions that can be typed along: the shown one, the one after it, and one in reserve."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    place: Place
+    place: CursorPosition
     text: str
     size: tuple[int, int | None, float | None]
-    """Tokens, lines and seconds that were asked for."""
+    """Requested tokens, lines and seconds."""
 
 
 class Results:
-    """The latest completions by what was asked, and the few of them whose documents are still at hand."""
+    """The latest completions by request; a few of them with their documents."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -30,10 +30,10 @@ class Results:
     def __len__(self) -> int:
         return len(self._texts)
 
-    def keep(self, asked: Asked, text: str, *, cut: bool) -> None:
-        """Remember a completion, in place of the one that was used longest ago.
+    def keep(self, asked: CompletionRequest, text: str, *, cut: bool) -> None:
+        """Remember a completion in place of the least recently used one.
 
-        One that was `cut` when its time was over is only typed along: who comes back later may get more.
+        One `cut` at its time limit is only typed along: a repeated request may yield more.
         """
         if not cut:
             self._texts[asked.key] = text
@@ -43,20 +43,20 @@ class Results:
         if text:
             self._bases.appendleft(_Base(asked.place, text, _size(asked.limits)))
 
-    def find(self, asked: Asked) -> str | None:
-        """Return what is known for a question; None for nothing."""
+    def find(self, asked: CompletionRequest) -> str | None:
+        """Return the completion for a request; None for an unknown one."""
         if (text := self._texts.get(asked.key)) is None:
             return self._along(asked)
         self._texts.move_to_end(asked.key)
         return text
 
     def forget(self, path: str) -> None:
-        """Keep no text of a document."""
+        """Drop all text of a document."""
         kept = [base for base in self._bases if base.place.path != path]
         self._bases = deque(kept, maxlen=_BASES)
 
-    def _along(self, asked: Asked) -> str | None:
-        """Return the rest of a completion of which the person has typed the beginning."""
+    def _along(self, asked: CompletionRequest) -> str | None:
+        """Return the rest of a completion whose beginning was typed."""
         for base in self._bases:
             if base.size == _size(asked.limits) and (rest := _rest(base, asked.place)).strip():
                 return rest
@@ -67,8 +67,8 @@ def _size(limits: Limits) -> tuple[int, int | None, float | None]:
     return limits.tokens, limits.lines, limits.seconds
 
 
-def _rest(base: _Base, place: Place) -> str:
-    """Return what is left of a completion at a place; "" where the place does not come after it."""
+def _rest(base: _Base, place: CursorPosition) -> str:
+    """Return the rest of a completion at a position; "" if the position does not continue it."""
     typed = place.offset - base.place.offset
     whole = base.place.text[: base.place.offset] + base.text[: max(0, typed)]
     same = place.path == base.place.path and typed >= 0 and place.suffix == base.place.suffix

@@ -1,4 +1,4 @@
-"""Pieces of files that were visited or edited lately, to be shown to the model before the one that is edited."""
+"""Chunks of recently visited or edited files, shown to the model before the edited file."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -9,18 +9,18 @@ from models.text.fim import Chunk
 
 @dataclass(frozen=True, slots=True)
 class RingSize:
-    """How much is kept."""
+    """Limits of the ring."""
 
     chunks: int = 16
-    """Most chunks; 0: none at all."""
+    """Maximum chunks; 0: none."""
     lines: int = 64
-    """Lines of a chunk."""
+    """Lines per chunk."""
     characters: int = 12_000
-    """Most characters of all of them: they are read before the first completion in a file."""
+    """Maximum characters of all chunks: they are read before the first completion in a file."""
     seconds: float = 1.0
-    """Time between two new ones."""
+    """Minimum seconds between two new chunks."""
     alike: float = 0.9
-    """A chunk that shares more than this of its lines with another one takes its place."""
+    """Share of common lines above which a new chunk replaces an old one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class _Piece:
 
 
 class Ring:
-    """Chunks in an order that stays: what is new comes last.
+    """Chunks in stable order, newest last.
 
-    A full ring loses a quarter at once, the oldest, so that the beginning of a prompt mostly stays what it was.
+    A full ring drops its oldest quarter at once, so that the beginning of prompts mostly stays unchanged.
     """
 
     def __init__(self, size: RingSize, clock: Callable[[], float]) -> None:
@@ -46,9 +46,9 @@ class Ring:
         self._due = clock()
 
     def add(self, path: str, text: str, line: int, above: int = 0) -> None:
-        """Add the lines around a line of a file; two in a short time come one after the other, as time goes by.
+        """Add the lines around a line of a file; additions in a short time are taken in one after the other.
 
-        The text may be that of some of the file's lines, after so many others `above` it.
+        The text may hold a part of the file's lines, after so many others `above` it.
         """
         piece = _piece(path, text, line - above, self._size.lines, above)
         if self._size.chunks and piece.lines:
@@ -56,15 +56,15 @@ class Ring:
         self._settle()
 
     def around(self, path: str, first: int, last: int) -> tuple[Chunk, ...]:
-        """Return the chunks that show nothing of these lines of a file."""
+        """Return the chunks that do not overlap these lines of a file."""
         self._settle()
         others = (piece for piece in self._pieces if piece.path != path or piece.last < first or piece.first > last)
         return tuple(piece.chunk for piece in others)
 
     def _settle(self) -> None:
-        """Take in what has waited for long enough."""
+        """Take in a chunk that has waited long enough."""
         now = self._clock()
-        # A long time without any is no reason to take in many at once.
+        # A long pause does not allow several chunks at once.
         self._due = max(self._due, now - self._size.seconds * (len(self._waiting) - 1))
         while self._waiting and now >= self._due:
             self._take(self._waiting.popleft())
@@ -94,7 +94,7 @@ def chunks_of(filename: str, text: str, lines: int) -> tuple[Chunk, ...]:
 
 
 def _piece(path: str, text: str, line: int, lines: int, above: int) -> _Piece:
-    """Return so many lines around a line of a text, fewer only in a shorter one."""
+    """Return so many lines around a line of a text, fewer only for a shorter text."""
     all_ = _lines(text)
     first = max(0, min(line - lines // 2, len(all_) - lines))
     shown = all_[first : first + lines]

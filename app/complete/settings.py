@@ -1,4 +1,4 @@
-"""How completions are asked for."""
+"""Settings of completions."""
 
 from dataclasses import dataclass, field
 
@@ -10,28 +10,28 @@ from models.sampling.sampler import SamplingParams
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much of a completion is wanted, and how long it may take."""
+    """Limits of a completion's length and time."""
 
     tokens: int = 128
     lines: int | None = None
-    """Most lines, empty ones not counted; None: any number."""
+    """Maximum lines without empty ones; None: no limit."""
     seconds: float | None = 1.0
-    """Time to speak, from the first token on; None: any time."""
+    """Maximum seconds to generate, from the first token on; None: no limit."""
     wait: float | None = None
-    """Time in which it must have begun, else BusyError; None: any time."""
+    """Maximum seconds until it begins, else BusyError; None: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionSettings:
-    """What is shown to the model, and how it answers."""
+    """The shown context and the form of the answer."""
 
     sampling: SamplingParams = field(default_factory=lambda: SamplingParams(temperature=0.0))
     windows: Windows = field(default_factory=Windows)
     ring: RingSize = field(default_factory=RingSize)
     results: int = 250
-    """Most completions that are remembered."""
+    """Maximum remembered completions."""
     tidies: bool = True
-    """Show what is worth showing alone; else whatever the model says."""
+    """Whether to trim answers to the text worth showing."""
     draft_length: int | None = None
     """As in `Question`."""
     adapt: bool = True

@@ -1,6 +1,6 @@
-"""What of a model's answer is worth showing at a cursor: rules that cut and drop, and never add.
+"""Trimming of a model's answer at a cursor: rules that cut and drop text, and never add any.
 
-A rule takes a text and what is around the cursor, and returns the text or a beginning of it.
+A rule takes a text and its surroundings, and returns the text or a beginning of it.
 """
 
 import re
@@ -23,21 +23,21 @@ CONTINUING = (
     *(")", "]", "}", "</"),
     *("else", "elif", "except", "finally", "catch", "rescue", "ensure", "end", "fi", "done", "then", "esac"),
 )
-"""What begins a line that belongs to the block before it."""
+"""Beginnings of lines that belong to the block before them."""
 _CONTINUING = re.compile("|".join(re.escape(word) + r"\b" * word.isalpha() for word in CONTINUING))
 _BRACKETS = frozenset(CLOSERS)
 _WORDS, _SIGNS = 2, 5
-"""Fewer different words, or fewer words and signs, may well stand in a line twice."""
+"""Lines with fewer different words, or fewer words and signs, may well occur twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What is around a cursor; every line without its end."""
+    """The text around a cursor; lines without their ends."""
 
     behind: str
-    """The beginning of the cursor's line."""
+    """The cursor's line before the cursor."""
     ahead: str
-    """The rest of the cursor's line."""
+    """The cursor's line after the cursor."""
     above: tuple[str, ...]
     """Lines before the cursor's, the nearest last."""
     below: tuple[str, ...]
@@ -45,13 +45,13 @@ class Around:
 
     @classmethod
     def of(cls, shown: Window) -> "Around":
-        """Return what is around the cursor of a window."""
+        """Return the text around the cursor of a window."""
         ahead, *below = shown.suffix.split("\n")
         return cls(shown.behind, ahead, tuple(shown.prefix.split("\n")[:-1]), tuple(below))
 
     @property
     def in_a_line(self) -> bool:
-        """Whether what follows on the line is more than closing brackets and the like."""
+        """Whether more than closing brackets and the like follows on the cursor's line."""
         return not HARMLESS.issuperset(self.ahead)
 
 
@@ -59,9 +59,9 @@ Rule = Callable[[str, Around], str]
 
 
 def shown(said: str, around: Around, *, broken_off: bool, tidies: bool = True) -> str:
-    """Return what to insert of an answer, every line ended by a bare newline; all of it unless it `tidies`.
+    """Return the text to insert, lines ending with bare newlines; the whole answer unless it `tidies`.
 
-    Where it was `broken_off` inside a character, it ends in U+FFFD: that is left out.
+    An answer `broken_off` inside a character ends in U+FFFD, which is removed.
     """
     said = said.replace("\r\n", "\n")
     if broken_off:
@@ -73,7 +73,7 @@ def shown(said: str, around: Around, *, broken_off: bool, tidies: bool = True) -
 
 
 def tidy(text: str, around: Around, *, broken_off: bool = False) -> str:
-    """Return what is worth showing of an answer, "" for nothing; `broken_off`: it did not end by itself."""
+    """Return the part of an answer that is worth showing, "" for none; `broken_off`: it was cut by a limit."""
     if broken_off:
         text = complete_lines(text, around)
     for rule in RULES:
@@ -82,51 +82,51 @@ def tidy(text: str, around: Around, *, broken_off: bool = False) -> str:
 
 
 def beyond_written(text: str, around: Around) -> str:
-    """Return an answer without the blanks that are written at the cursor already.
+    """Return an answer without the blanks that are already written at the cursor.
 
-    The model is not shown these, for it knows them as the beginning of a word: after "x = " it would add another one.
+    The prompt leaves them out, because they belong to the next word's token: after "x = " the model would add another.
     """
     return text[min(_written(around), _leading(text)) :]
 
 
 def none_trailing(text: str) -> str:
-    """Return an answer without blanks before a line end that it begins with: they would be left behind in the line."""
+    """Return an answer without blanks before a leading line end: they would stay behind in the line."""
     rest = text[_leading(text) :]
     return rest if rest.startswith("\n") else text
 
 
 def is_further_left(text: str, around: Around) -> bool:
-    """Tell whether an answer begins to the left of a cursor that stands in an empty line: it is for another block."""
+    """Tell whether an answer begins left of a cursor in an empty line: it belongs to another block."""
     on_a_line = bool(text.strip()) and not text.lstrip(" \t").startswith("\n")
     return on_a_line and not around.behind.strip() and _leading(text) < _written(around)
 
 
 def complete_lines(text: str, _: Around) -> str:
-    """Drop a last line that is not complete, where there is a line before it."""
+    """Drop an incomplete last line after a complete one."""
     whole = text.rpartition("\n")[0]
     return whole if whole.strip() else text
 
 
 def one_line(text: str, around: Around) -> str:
-    """Keep to the cursor's line where more of it follows."""
+    """Keep only the cursor's line if text follows on it."""
     return text.partition("\n")[0] if around.in_a_line else text
 
 
 def no_loop(text: str, around: Around) -> str:
-    """End with the first copy of a block that comes at least twice in a row, of a single line three times."""
+    """End after the first copy of a block that is repeated: two copies in a row, three for a single line."""
     kept = loop_end((around.behind + text).split("\n"))
     return text if kept is None else "\n".join(text.split("\n")[:kept])
 
 
 def in_scope(text: str, around: Around) -> str:
-    """End where the block of the cursor ends: below its indentation, or after a block that the cursor's line opens."""
+    """End with the cursor's block: before less indentation, or after a block that the cursor's line opens."""
     lines = text.split("\n")
     kept = scope_end(lines, around)
     return text if kept is None else "\n".join(lines[:kept])
 
 
 def no_following_lines(text: str, around: Around) -> str:
-    """End before a line that is the next one of the document."""
+    """End before a line that equals the document's next one."""
     following = [line.rstrip() for line in around.below if line.strip()]
     lines = text.split("\n")
     for number in range(1, len(lines)):
@@ -137,16 +137,16 @@ def no_following_lines(text: str, around: Around) -> str:
 
 
 def no_repeated_lines(text: str, around: Around) -> str:
-    """End where several lines that follow are said again, or the very next one at once, though more is said then."""
+    """End before several repeated lines of the following text, or the very next one, even if more text follows."""
     lines = text.split("\n")
     start = echo_start([around.behind + lines[0], *lines[1:]], around.above, around.below)
     return text if start is None else "\n".join(lines[:start])
 
 
 def no_repeated_rest(text: str, around: Around) -> str:
-    """End before the rest of the cursor's line, where as much of it is said again as is no accident, and go on or not.
+    """End before a repeat of the rest of the cursor's line that is too long for chance, even if more text follows.
 
-    Several words of it have to be said, in the same order and from its beginning.
+    Several of its words must be repeated, in order and from its beginning.
     """
     follows = [token for token, _ in tokens(around.ahead)]
     said = tokens(text.partition("\n")[0])
@@ -159,13 +159,13 @@ def no_repeated_rest(text: str, around: Around) -> str:
 
 
 def _common(some: Sequence[str], others: Sequence[str]) -> int:
-    """Return how many tokens at the beginning are the same."""
+    """Return the number of equal tokens at the beginning."""
     same = (one == other for one, other in zip(some, others, strict=False))
     return next((count for count, equal in enumerate(same) if not equal), min(len(some), len(others)))
 
 
 def no_closing(text: str, around: Around) -> str:
-    """End before a bracket that closes what the rest of the line closes already."""
+    """End before a bracket that the rest of the line closes already."""
     ahead = around.ahead.lstrip(" \t\"'`,;:")
     waiting = len(ahead) - len(ahead.lstrip(CLOSERS))
     if not waiting:
@@ -176,9 +176,9 @@ def no_closing(text: str, around: Around) -> str:
 
 
 def no_echo(text: str, around: Around) -> str:
-    """Drop an end that is what follows the cursor, word by word.
+    """Drop an end that repeats the following text word by word.
 
-    Brackets alone are no echo, and neither is what closes a bracket or a quote that the rest of the text opened.
+    Brackets alone are no repeat, nor is a sign that closes a bracket or quote of the remaining text.
     """
     said, suffix = tokens(text), tokens("\n".join((around.ahead, *around.below)))
     follows = [token for token, _ in suffix]
@@ -192,7 +192,7 @@ def no_echo(text: str, around: Around) -> str:
 
 
 def no_repeat(text: str, around: Around) -> str:
-    """Drop a text whose lines are the next ones, or the last ones."""
+    """Drop a text whose lines equal the next or the previous ones."""
     first, *rest = text.split("\n")
     lines = [line.rstrip() for line in (around.behind + first, *rest) if line.strip()]
     above = [line.rstrip() for line in around.above if line.strip()]
@@ -202,7 +202,7 @@ def no_repeat(text: str, around: Around) -> str:
 
 
 def trimmed(text: str, around: Around) -> str:
-    """Drop blanks and line ends behind the last word, except a space that keeps it from the next one."""
+    """Drop blanks and line ends after the last word, except a space before a following word."""
     following = around.ahead[:1]
     if following.isalnum() or following in ("_", '"', "'", *OPENERS):
         return text.rstrip("\n")
@@ -210,7 +210,7 @@ def trimmed(text: str, around: Around) -> str:
 
 
 def not_blank(text: str, _: Around) -> str:
-    """Drop a text without a word."""
+    """Drop a text without any word."""
     return text if text.strip() else ""
 
 
@@ -227,13 +227,13 @@ RULES: tuple[Rule, ...] = (
     trimmed,
     not_blank,
 )
-"""In the order in which they are applied."""
+"""The rules, in order of application."""
 
 
 def loop_end(lines: Sequence[str]) -> int | None:
-    """Return after how many lines a block is said again; None: it never is.
+    """Return the number of lines until a block repeats; None for no repeat.
 
-    The loop that is complete first counts, so that nothing which is said later brings back what was cut.
+    The first complete loop counts, so that later text never restores what was cut.
     """
     for end in range(len(lines) + 1):
         for size in range(end // 2, 0, -1):
@@ -245,10 +245,10 @@ def loop_end(lines: Sequence[str]) -> int | None:
 
 
 def scope_end(lines: Sequence[str], around: Around) -> int | None:
-    """Return after how many lines the block of the cursor ends; None: it does not."""
+    """Return the number of lines until the cursor's block ends; None if it does not end."""
     base = _base(lines, around)
     depths = [(number, indentation(line)) for number, line in enumerate(lines) if number and line.strip()]
-    # Nothing is below the outermost code, so a block ends it that the completion itself opens.
+    # No indentation is below outermost code: only a block that the completion itself opens can end it.
     outermost = base == 0 or around.behind.strip()
     opens = bool(depths and depths[0][1] > base and outermost)
     for number, depth in depths:
@@ -266,7 +266,7 @@ def _leading(text: str) -> int:
 
 
 def _base(lines: Sequence[str], around: Around) -> int:
-    """Return the indentation of the cursor's line; where that is empty, of the first line that is not."""
+    """Return the indentation of the cursor's line or, if that is empty, of the first line that is not."""
     first = around.behind + lines[0]
     return indentation(first if first else next((line for line in lines if line.strip()), ""))
 
@@ -277,7 +277,7 @@ def begins(lines: Sequence[str], with_: Sequence[str]) -> bool:
 
 
 def _as_closed(rest: str, text: str, around: Around) -> bool:
-    """Tell whether brackets and quotes are closed as well with a beginning of a text as with all of it."""
+    """Tell whether a beginning of a text closes brackets and quotes as well as all of it does."""
     short, long = (around.behind + said + around.ahead for said in (rest, text))
     odd = (short.count(quote) % 2 <= long.count(quote) % 2 for quote in "\"'`")
     return unclosed(rest) <= unclosed(text) and all(odd)

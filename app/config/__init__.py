@@ -1,1 +1,1 @@
-"""`localspec config`, and the files that give flags other values."""
+"""`localspec config`, and the files that set flags."""

@@ -1,4 +1,4 @@
-"""`localspec config`: every setting with its value, and who said so."""
+"""`localspec config`: every setting with its value and origin."""
 
 import shlex
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ from models.errors import UsageError
 
 _BUILT_IN = "built-in"
 _HIDDEN = "(set)"
-"""Stands for a value that is not to be seen."""
+"""Placeholder for a secret value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting as it stands here and now."""
+    """One setting with its value and origin."""
 
     command: str
     key: str
@@ -33,7 +33,7 @@ class Setting:
 
 
 def show_settings(group: click.Group, *, everything: bool, as_json: bool) -> None:
-    """Print the settings that differ from what is built in, or all; raises UsageError for a file that is wrong."""
+    """Print the settings that differ from the built-in ones, or all; raises UsageError for a file with a mistake."""
     terminal, files = Terminal(), [inspect(source, group) for source in sources_there()]
     found = [setting for setting in settings(group) if everything or setting.origin != _BUILT_IN]
     if as_json:
@@ -57,17 +57,17 @@ def show_settings(group: click.Group, *, everything: bool, as_json: bool) -> Non
 
 
 def settings(group: click.Group) -> list[Setting]:
-    """Return every setting of every command, with its origin; a flag given to a run wins over all of them."""
+    """Return every setting of every command with its origin; flags of a run override all of them."""
     said = [(source.origin, read(source, group)) for source in sources_there()]
     defaults = together(values for _, values in said)
     found: list[Setting] = []
     for name, command in commands_of(group).items():
         origins = {parameter: origin for origin, values in said for parameter in values.get(name, {})}
-        # Asked with no flags, click itself says what holds.
+        # Called without flags, click itself resolves the effective value.
         try:
             context = command.make_context(name, [], default_map=defaults.get(name))
         except click.BadParameter as error:
-            # The files were seen to be right: what is left is the environment.
+            # The files were checked before, so the mistake is in the environment.
             raise UsageError(error.format_message(), hint="Change or unset the variable.") from error
         found += (
             _setting(context, key, str(parameter.name), origins) for key, parameter in settings_of(command).items()
@@ -87,7 +87,7 @@ def _is_secret(context: click.Context, parameter: str) -> bool:
 
 
 def _file_record(file: Inspected) -> dict[str, Any]:
-    """Return a settings file as `--json` has it."""
+    """Return a settings file as an object for `--json`."""
     trust = str(file.trust) if file.source.origin != "user" and file.content is not None else None
     return {
         "origin": file.source.origin,
@@ -99,12 +99,12 @@ def _file_record(file: Inspected) -> dict[str, Any]:
 
 
 def _file_lines(file: Inspected) -> list[str]:
-    """Return a settings file as it is listed, with the keys in it that do not count."""
+    """Return the lines about a settings file, with its ignored keys."""
     path = file.source.path
-    lines = [f"{file.source.origin}: {path}{'' if path.exists() else ' (not there)'}"]
+    lines = [f"{file.source.origin}: {path}{'' if path.exists() else ' (no such file)'}"]
     if own := file.users_own():
-        lines.append(f"  ignored: {', '.join(own)}; only the user's settings may set it")
+        lines.append(f"  ignored: {', '.join(own)}; only the user's settings file may set this")
     if waiting := file.waiting():
         way = f"localspec config trust {shlex.quote(str(path.parent))}"
-        lines.append(f"  not trusted: {', '.join(waiting)}; `{way}` trusts the file")
+        lines.append(f"  ignored until the file is trusted: {', '.join(waiting)}; to trust it: {way}")
     return lines

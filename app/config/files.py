@@ -1,4 +1,4 @@
-"""Where settings come from: one file of the user's, one of the project's, which wins."""
+"""Settings files: the user's and the project's, of which the project's wins."""
 
 import os
 import tomllib
@@ -23,7 +23,7 @@ from models.system.home import at_home
 _VARIABLE = "LOCALSPEC_CONFIG"
 _PROJECT_FILE = ".localspec.toml"
 _LARGEST = 1 << 16
-"""Bytes of a settings file; what is larger is no such file, and `tomllib` would read some of it for hours."""
+"""Maximum bytes of a settings file; `tomllib` would parse some larger ones for hours."""
 _SPELLED = {
     "prediction": "predict",
     "predict": "n-predict",
@@ -31,7 +31,7 @@ _SPELLED = {
     "classes": "class",
     "model_option": "model",
 }
-"""Keys that are not their parameters' names."""
+"""Keys that differ from their parameters' names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class Source:
 
 
 def sources() -> tuple[Source, ...]:
-    """Return the files that count here, there or not; later ones win.
+    """Return the settings files for this place, whether they exist or not; later ones win.
 
-    Raises OSError where "here" is gone, UsageError where the user's file can't be found.
+    Raises OSError if the working directory was deleted, UsageError if the user's file can't be located.
     """
     return Source("user", user_file()), project_source()
 
@@ -54,13 +54,13 @@ def sources() -> tuple[Source, ...]:
 def project_source(folder: Path | None = None) -> Source:
     """Return the project's file as seen from a folder, or from the working directory.
 
-    Raises OSError where that is gone.
+    Raises OSError if that folder was deleted.
     """
     return Source("project", project_folder(folder) / _PROJECT_FILE)
 
 
 def sources_there() -> tuple[Source, ...]:
-    """Return the same where there is a working directory, else the user's file alone. Raises UsageError."""
+    """Return the settings files; only the user's if the working directory was deleted. Raises UsageError."""
     try:
         return sources()
     except OSError:
@@ -68,17 +68,17 @@ def sources_there() -> tuple[Source, ...]:
 
 
 def user_file() -> Path:
-    """Return the user's file: LOCALSPEC_CONFIG, or config.toml where this system keeps settings. Raises UsageError."""
+    """Return the user's file: LOCALSPEC_CONFIG, or config.toml in the system's settings folder. Raises UsageError."""
     if named := os.environ.get(_VARIABLE):
         return at_home(named, _VARIABLE)
     return Path(platformdirs.user_config_dir("localspec", appauthor=False)) / "config.toml"
 
 
 def read(source: Source, group: click.Group) -> dict[str, dict[str, Any]]:
-    """Return what a file says for each command, by parameter name; nothing where there is no file.
+    """Return the settings of a file for each command, by parameter name; none for a missing file.
 
-    Of a project's file two kinds of settings are left out: those that only the user's file may have, and those that
-    wait until the file is trusted. Raises UsageError for a file that can't be read, is no TOML, or says what no command
+    Two kinds of a project's settings are left out: those that only the user's file may have, and those that wait until
+    the file is trusted. Raises UsageError for a file that can't be read, is not TOML, or has a setting that no command
     understands.
     """
     folder, found = source.path.parent, inspect(source, group)
@@ -90,15 +90,15 @@ def read(source: Source, group: click.Group) -> dict[str, dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Inspected:
-    """A settings file as it was read, with what of it counts."""
+    """A settings file with its content, settings and trust."""
 
     source: Source
     content: bytes | None
-    """Its bytes; None where there is no file."""
+    """Its bytes; None for a missing file."""
     said: Mapping[str, Mapping[str, Any]]
-    """For each command its settings, by parameter name."""
+    """Settings for each command, by parameter name."""
     trust: Trust
-    """The decision about a project's file; the user's own is trusted."""
+    """The trust in a project's file; the user's own file is trusted."""
 
     def counts(self, parameter: str, value: object) -> bool:
         """Tell whether a setting of this file counts."""
@@ -113,11 +113,11 @@ class Inspected:
         return self._keys(command, self._waits)
 
     def guarded(self, command: str | None = None) -> list[str]:
-        """Return the keys, for one command or any, that count in a trusted file alone."""
+        """Return the keys, for one command or any, that count only in a trusted file."""
         return self._keys(command, self._is_guarded)
 
     def settings(self) -> list[tuple[str, Any]]:
-        """Return every key with its value, each pair once, whichever command it is for."""
+        """Return every key with its value, each pair once for all commands."""
         said = [(_key(name), value) for values in self.said.values() for name, value in values.items()]
         return [pair for place, pair in enumerate(said) if pair not in said[:place]]
 
@@ -136,7 +136,7 @@ class Inspected:
 
 
 def inspect(source: Source, group: click.Group) -> Inspected:
-    """Read a file and the decision about these very bytes; raises UsageError as `read` does."""
+    """Read a file and the trust in these bytes; raises UsageError as `read` does."""
     try:
         content = _content(source)
         said = checked(_parsed(source.path, content), group, str(source.path))
@@ -149,7 +149,7 @@ def inspect(source: Source, group: click.Group) -> Inspected:
 
 
 def passed_over(group: click.Group, command: str | None = None) -> dict[Source, list[str]]:
-    """Return the keys that files have, for one command or any, and may not say; raises UsageError as `read` does."""
+    """Return the ignored keys of all files, for one command or any; raises UsageError as `read` does."""
     found = {source: inspect(source, group).users_own(command) for source in sources_there()}
     return {source: over for source, over in found.items() if over}
 
@@ -159,10 +159,10 @@ def _key(parameter: str) -> str:
 
 
 def parsed(source: Source) -> dict[str, Any]:
-    """Return what a file says, in TOML's types; nothing where there is no file.
+    """Return the parsed TOML of a file; empty for a missing file.
 
-    Raises UsageError for one that can't be read, is no TOML, or was named and is not there; RecursionError for one that
-    nests too deeply.
+    Raises UsageError for a file that can't be read, is not TOML, or was named and does not exist; RecursionError for
+    one that nests too deeply.
     """
     return _parsed(source.path, _content(source))
 
@@ -173,16 +173,16 @@ def _parsed(path: Path, content: bytes | None) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} can't be read.", cause=str(error), hint="Fix it, or move it away.") from error
     except ValueError as error:
-        # Python's own refusal of a number of thousands of digits is none of TOML's.
+        # Python refuses numbers of thousands of digits with an error that is not TOML's.
         raise UsageError(f"{path} is not valid TOML.", cause=str(error), hint="Lines look like: temp = 0.2") from error
 
 
 def _content(source: Source) -> bytes | None:
-    """Return the bytes of a settings file; None where there is none. Raises UsageError for what can't be one."""
+    """Return the bytes of a settings file; None for a missing one. Raises UsageError for an unsuitable file."""
     path = source.path
     try:
         if source.origin == "user" and not S_ISFIFO(path.stat().st_mode):
-            # A device that the user names is read as far as a settings file goes.
+            # A device is read up to the maximum size of a settings file.
             with path.open("rb") as file:
                 return read_stream(file, _LARGEST)
         return read_regular(path, _LARGEST)
@@ -194,7 +194,7 @@ def _content(source: Source) -> bytes | None:
         if error.errno == EFBIG:
             title, cause = f"{path} is too large for a settings file.", f"{error.strerror}."
         else:
-            title, cause = f"{path} can't be read.", "It is no regular file."
+            title, cause = f"{path} can't be read.", "It is not a regular file."
         raise UsageError(title, cause=cause, hint="Move it away.") from error
     except OSError as error:
         raise UsageError(f"{path} can't be read.", cause=str(error), hint="Fix it, or move it away.") from error
@@ -202,22 +202,22 @@ def _content(source: Source) -> bytes | None:
 
 def _not_there(path: Path) -> UsageError:
     return UsageError(
-        f"{_VARIABLE} names {path}, which is not there.", hint=f"Create that file, or change {_VARIABLE}."
+        f"{_VARIABLE} names {path}, which does not exist.", hint=f"Create that file, or change {_VARIABLE}."
     )
 
 
 def read_all(group: click.Group) -> dict[str, dict[str, Any]]:
-    """Return what all files say together, for each command: click's `default_map`. Raises UsageError."""
+    """Return the settings of all files for each command, as click's `default_map`. Raises UsageError."""
     return together(read(source, group) for source in sources_there())
 
 
 def together(said: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
-    """Return what several files say, the later ones winning."""
+    """Return the merged settings of several files; later files win."""
     found: dict[str, dict[str, Any]] = {}
     for commands in said:
         for command, values in commands.items():
             held = found.setdefault(command, {})
-            # Each key of the screen is a setting of its own: a project that changes one leaves the user's others.
+            # Each key of the screen merges by itself: a project that rebinds one keeps the user's other keys.
             keys = [*held.get(KEYS_PARAMETER, []), *values.get(KEYS_PARAMETER, [])]
             held.update({**values, KEYS_PARAMETER: keys} if keys else values)
     return found

@@ -1,4 +1,4 @@
-"""Where settings come from, in words, for a refusal of two that contradict each other."""
+"""Origins of settings in words, for errors about two contradictory ones."""
 
 import click
 from click.core import ParameterSource
@@ -7,10 +7,10 @@ from app.config.files import read, sources_there
 
 
 def places_of(one: str, other: str) -> str:
-    """Return where the running command has two parameters from; "" where one is a default, or nothing is known."""
+    """Return the origins of two parameters of the running command; "" if one is a default, or unknown."""
     context = click.get_current_context(silent=True)
     places = [_place(context, parameter) for parameter in (one, other)] if context else [""]
-    return f"The first is {places[0]}, the second {places[-1]}." if all(places) else ""
+    return f"The first is set {places[0]}, the second {places[-1]}." if all(places) else ""
 
 
 def _place(context: click.Context, parameter: str) -> str:
@@ -21,7 +21,7 @@ def _place(context: click.Context, parameter: str) -> str:
 
 
 def _file(context: click.Context, parameter: str) -> str:
-    """Return the file that says a parameter: of several the last, which wins."""
+    """Return the file that sets a parameter: the last one of several, which wins."""
     group, found = context.find_root().command, "a settings file"
     if isinstance(group, click.Group):
         for source in sources_there():

@@ -1,4 +1,4 @@
-"""A project's settings file before a command runs: the question whether it is trusted, and the notes about it."""
+"""Trust in a project's settings file before a command runs: the question to the user, and the notes."""
 
 import shlex
 import sys
@@ -17,17 +17,17 @@ from models.errors import LocalspecError, UsageError
 from models.system.home import at_home
 
 _WITHOUT_QUESTION = "lsp"
-"""The command whose standard input is a protocol."""
+"""The command whose standard input carries a protocol."""
 _LONGEST = 300
-"""Characters of the settings in a note."""
+"""Maximum characters of the settings in a note."""
 _AGAIN = "If the file changes, localspec asks again."
 
 
 def consider_project(group: click.Group, command: str | None) -> tuple[list[str], Callable[[], None]]:
-    """Return the notes on the project's settings for a command, and what to call once they were shown.
+    """Return the notes about a project's settings for a command, and a function to call after they were printed.
 
-    Asks first, on a terminal, whether a file is trusted that sets what needs it; the answer is kept. Raises UsageError
-    for a file that is wrong.
+    On a terminal, first asks whether to trust a file with settings that need trust, and stores the answer. Raises
+    UsageError for a file with a mistake.
     """
     found = next((inspect(source, group) for source in sources_there() if source.origin == "project"), None)
     if found is None or found.content is None or not found.settings():
@@ -39,10 +39,10 @@ def consider_project(group: click.Group, command: str | None) -> tuple[list[str]
 
 
 def trust_project(group: click.Group, folder: str | None) -> None:
-    """Trust the project's file and print what it sets; raises UsageError where there is none, LocalspecError."""
+    """Trust the project's file and print its settings; raises UsageError for a missing file, LocalspecError."""
     found, terminal = _project(group, folder), Terminal()
     if found.content is None:
-        raise UsageError(f"There is no {found.source.path}.", hint="Name the folder of a project that has one.")
+        raise UsageError(f"There is no {found.source.path}.", hint="Name the folder of a project that has this file.")
     _keep(found, Trust.TRUSTED)
     for line in _lines(found):
         terminal.say(f"{line}\n")
@@ -50,7 +50,7 @@ def trust_project(group: click.Group, folder: str | None) -> None:
 
 
 def untrust_project(group: click.Group, folder: str | None) -> None:
-    """Withdraw the trust in the project's file, there or not; raises UsageError, LocalspecError."""
+    """Withdraw the trust in the project's file, which may be missing; raises UsageError, LocalspecError."""
     found = _project(group, folder)
     _keep(found, Trust.REFUSED)
     Terminal().say(f"Not trusted: {one_line(str(found.source.path))}.\n")
@@ -72,7 +72,7 @@ def _keep(found: Inspected, trust: Trust) -> None:
         decide(found.source.path, found.content or b"", trust)
     except OSError as error:
         raise LocalspecError(
-            "The decision can't be kept.", cause=str(error), hint="Check the permissions of the folder."
+            "The decision can't be saved.", cause=str(error), hint="Check the permissions of the folder."
         ) from error
 
 
@@ -81,9 +81,9 @@ def _can_ask(command: str | None) -> bool:
 
 
 def _asked(found: Inspected, group: click.Group) -> Inspected:
-    """Show what the file sets, ask, keep the answer; return the file with it."""
+    """Show the file's settings, ask, and store the answer; return the file with that trust."""
     terminal = Terminal()
-    terminal.show(f"{one_line(str(found.source.path))} sets for this project:")
+    terminal.show(f"{one_line(str(found.source.path))} has settings for this project:")
     for line in _lines(found):
         terminal.show(f"  {line}")
     terminal.show("Lines with * choose files to load or read, instruct the model, or loosen a limit.")
@@ -91,18 +91,18 @@ def _asked(found: Inspected, group: click.Group) -> Inspected:
     with suppress(LocalspecError):
         _keep(found, Trust.TRUSTED if trusted else Trust.REFUSED)
         return inspect(found.source, group)
-    terminal.warn("the answer can't be kept, so the file is not trusted.")
+    terminal.warn("the answer can't be saved, so the file is not trusted.")
     return found
 
 
 def _lines(found: Inspected) -> list[str]:
-    """Return every setting of a file on a line, marked where it needs trust."""
+    """Return one line per setting, with a mark on those that need trust."""
     guarded = {*found.guarded()}
     return [f"{'*' if key in guarded else ' '} {setting_text(key, value)}" for key, value in found.settings()]
 
 
 def _first(found: Inspected) -> list[str]:
-    """Return what the file sets, the first time it is seen with these bytes."""
+    """Return the note about a file's settings when these bytes are seen for the first time."""
     ignored = {*found.waiting(), *found.users_own()}
     counts = [setting_text(key, value) for key, value in found.settings() if key not in ignored]
     if found.trust is not Trust.NEW or not counts:
@@ -113,7 +113,7 @@ def _first(found: Inspected) -> list[str]:
 
 def _users_own(found: Inspected, command: str | None) -> list[str]:
     keys = found.users_own(command)
-    where = f"only the user's settings may set it. Set it on the command line or in {user_file()}."
+    where = f"only the user's settings file may set this. Set it on the command line or in {user_file()}."
     return [f"{', '.join(keys)} of {found.source.path} is ignored: {where}"] if keys else []
 
 
@@ -122,11 +122,11 @@ def _waiting(found: Inspected, command: str | None) -> list[str]:
     if not keys:
         return []
     way = f"localspec config trust {shlex.quote(str(found.source.path.parent))}"
-    return [f"{', '.join(keys)} of {found.source.path} is ignored: the file is not trusted. `{way}` trusts it."]
+    return [f"{', '.join(keys)} of {found.source.path} is ignored: the file is not trusted. To trust it: {way}"]
 
 
 def _seen(found: Inspected) -> None:
-    """Keep that the notes were shown; where that can't be, they are shown again."""
+    """Store that the notes were shown; if that fails, they are shown again."""
     if found.trust is Trust.NEW:
         with suppress(OSError):
             decide(found.source.path, found.content or b"", Trust.SEEN)

@@ -1,4 +1,4 @@
-"""Paths in a settings file: they are seen from its own folder, wherever below it a command runs."""
+"""Relative paths in a settings file, which start at the file's own folder."""
 
 from pathlib import Path
 
@@ -9,12 +9,12 @@ from models.library.names import hub_name
 
 _MODELS = frozenset({"model", "model_option", "draft"})
 _FILES = frozenset({"prompts", "prediction"})
-"""Parameters that name a file to read. What is written goes where the command runs."""
+"""Parameters that name a file to read. Paths of written files start at the working directory."""
 _ALONE = "model:"
 
 
 def seen_from(folder: Path, parameter: str, value: object) -> object:
-    """Return a setting as it is to be read anywhere: with its folder, where it is a relative path."""
+    """Return a setting for use from any folder: a relative path gets the file's folder in front."""
     if not isinstance(value, str) or not value or value.startswith("~"):
         return value
     if parameter in _FILES:
@@ -25,7 +25,7 @@ def seen_from(folder: Path, parameter: str, value: object) -> object:
 
 
 def _is_path(folder: Path, name: str) -> bool:
-    """Tell whether a model is named by a path; `user/repo` and the like may be one, if there is such a file."""
+    """Tell whether a model is named by a path; a name such as user/repo is one if that file exists."""
     if name in (STARTER, *names_without_model()) or name.startswith("~"):
         return False
     if is_there(folder / name) or is_there(folder / f"{name}.gguf"):

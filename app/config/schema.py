@@ -1,4 +1,4 @@
-"""What a settings file may say: the flags of each command, by their long names, with the types they have there."""
+"""Valid settings: the flags of each command, by their long names, with their types."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -16,48 +16,51 @@ _NEVER = frozenset(
         "cursor", "grammar", "grammar-file", "json-schema", "json-schema-file",
     }
 )  # fmt: skip
-"""Flags that are about one question, or one run: in a file they would answer it every day."""
+"""Flags about a single question or run: from a file they would apply to every one."""
 _ARGUMENT = "model"
 _KEYS = "keys"
-"""Table of the chat screen's keys: the flag --key of `run`, in a form that is easier to write."""
+"""Table of the chat screen's keys, an easier form of the flag --key of `run`."""
 KEYS_PARAMETER = "key"
 _BITS = 63
-"""Of the largest integer that TOML has; Python reads longer ones, and can't write them all."""
+"""Bits of the largest TOML integer; Python reads longer ones, and can't print them all."""
 
 _Known = Mapping[str, click.Parameter]
-"""What can be set for a command, by all the keys that a file may have for it."""
+"""The settings of a command, by all keys that a file may use for them."""
 
 
 def settings_of(command: click.Command) -> dict[str, click.Parameter]:
-    """Return what can be set for a command, each by one key: the longest name of its flag."""
+    """Return the settings of a command, each by one key: the longest name of its flag."""
     keys: dict[str, click.Parameter] = {}
     for parameter in command.params:
         if isinstance(parameter, click.Argument) and parameter.name == _ARGUMENT:
             keys[_ARGUMENT] = parameter
         elif isinstance(parameter, SectionedOption) and not _NEVER & {*_names(parameter)}:
-            # -m says the same as the argument.
+            # -m equals the argument.
             keys.setdefault(max(_names(parameter), key=len), parameter)
     return keys
 
 
 def commands_of(group: click.Group) -> dict[str, click.Command]:
-    """Return the commands that take settings."""
+    """Return the commands that have settings."""
     return {name: command for name, command in group.commands.items() if settings_of(command)}
 
 
 def checked(said: Mapping[str, Any], group: click.Group, where: str) -> dict[str, dict[str, Any]]:
-    """Return, for each command, what a file says, in the names and types of its parameters.
+    """Return a file's settings for each command, with the names and types of its parameters.
 
-    Keys outside a table are for every command that has such a flag and takes the value, and a command's own table wins.
-    Raises UsageError for a key nobody has, with the nearest that somebody has, for a value that its flag would refuse,
-    and for a setting that is said twice.
+    Keys outside a table apply to every command that has the flag and accepts the value; a command's own table wins.
+    Raises UsageError for an unknown key, with the nearest known one, for a value that its flag refuses, and for a
+    setting that is given twice.
     """
     commands = {name: _known(command) for name, command in commands_of(group).items()}
     _check_tables(said, [*commands, _KEYS], where)
     said = _with_keys(said, where)
     found = _for_all({key: value for key, value in said.items() if key not in commands}, commands, where)
     for name, known in commands.items():
-        own, hint = said.get(name, {}), f"localspec {name} --help shows its flags; some are for single runs."
+        own, hint = (
+            said.get(name, {}),
+            f"localspec {name} --help lists its flags. Flags about a single run can't be set in a file.",
+        )
         for key in own:
             _check_known(key, known, f"{where}, [{name}]: unknown setting", hint)
         found[name] |= _values(known, own, f"{where}, [{name}]")
@@ -69,17 +72,17 @@ def _known(command: click.Command) -> _Known:
 
 
 def _check_tables(said: Mapping[str, Any], tables: Collection[str], where: str) -> None:
-    """Refuse a table that nobody has, and what should be one and is none; raises UsageError."""
+    """Refuse an unknown table, and a value in place of a table; raises UsageError."""
     for name, value in said.items():
         if isinstance(value, dict):
             _check_known(name, tables, f"{where}: unknown table", f"Tables: {', '.join(tables)}.")
         elif name in tables:
-            hint = f"It is a table: write [{name}] on a line, and its settings below."
+            hint = f"{name} is a table. Write [{name}] on a line, and its settings below."
             raise UsageError(f"{where}: {name} is {_shown(value)}.", hint=hint)
 
 
 def _with_keys(said: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    """Return what a file says with its table of keys as the flag that means the same; raises UsageError."""
+    """Return the settings with the table of keys converted to its flag; raises UsageError."""
     if _KEYS not in said:
         return said
     run = said.get("run", {})
@@ -90,7 +93,7 @@ def _with_keys(said: Mapping[str, Any], where: str) -> Mapping[str, Any]:
 
 
 def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the entries of a table by their whole names: an unquoted dot in a key makes a table within it."""
+    """Yield the entries of a table by their whole names: TOML turns an unquoted dot in a key into a nested table."""
     for name, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{before}{name}.")
@@ -106,7 +109,7 @@ def _joined(keys: Any, where: str) -> str:
 
 
 def _for_all(common: Mapping[str, Any], commands: Mapping[str, _Known], where: str) -> dict[str, dict[str, Any]]:
-    """Return what stands outside any table for each command; raises UsageError for what no command takes."""
+    """Return the settings outside tables for each command; raises UsageError for one that no command accepts."""
     hint = f"Settings are the long flags of {', '.join(commands)}, without the dashes."
     for key, value in common.items():
         _check_known(key, {*commands}.union(*commands.values()), f"{where}: unknown setting", hint)
@@ -145,7 +148,7 @@ def _takes(parameter: click.Parameter, key: str, value: Any) -> bool:
 
 
 def _converted(parameter: click.Parameter, key: str, value: Any, where: str) -> Any:
-    """Return a value as click will want it, having seen that it takes it; raises UsageError."""
+    """Return a value in click's form, after a check that its parameter accepts it; raises UsageError."""
     if wanted := _lacking(parameter, value):
         raise UsageError(f"{where}: {key} is {_shown(value)}.", hint=f"Expected {wanted}.")
     written = [str(each) for each in value] if isinstance(value, list) else value if _is_flag(parameter) else str(value)
@@ -158,27 +161,27 @@ def _converted(parameter: click.Parameter, key: str, value: Any, where: str) -> 
 
 
 def _lacking(parameter: click.Parameter, value: Any) -> str:
-    """Return what a parameter wants where the value is of another kind, or of none that a flag has; else ""."""
+    """Return the kind of value that a parameter expects if this value has another kind; else ""."""
     if _is_flag(parameter):
         return "" if isinstance(value, bool) else "true or false"
     if isinstance(value, list) and not parameter.multiple:
         return "one value"
     if value == [] and isinstance(parameter.default, list):
-        # On the command line its default would be there.
+        # On the command line, no value means the default.
         return "at least one value"
     return _lacking_in(parameter, value if isinstance(value, list) else [value])
 
 
 def _lacking_in(parameter: click.Parameter, each: Sequence[Any]) -> str:
-    """Return what a parameter that takes values wants instead of one of these; "" where it may take them."""
+    """Return the expected kind of the values of a list if one of them has another kind; "" if all fit."""
     if any(isinstance(one, bool | list | dict) or _is_huge(one) for one in each):
         return "a value"
     if any(isinstance(one, str) and "\0" in one for one in each):
-        # No flag can have it, and no file.
+        # Neither a flag nor a file name can contain it.
         return "a text without a null character"
     if any(isinstance(one, float) and not isfinite(one) for one in each):
         return "a finite number"
-    # 100 would be the name of a file, and is meant for another flag of this name.
+    # 100 would become the name of a file, and is meant for another flag of that name.
     is_file = isinstance(parameter.type, click.Path)
     return "the name of a file, in quotes" if is_file and not all(isinstance(one, str) for one in each) else ""
 
@@ -192,7 +195,7 @@ def _is_huge(value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """Return a value in a few words; what holds others may hold too many to be shown."""
+    """Return a value in a few words; nested values may be too long to show."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "a table"
     if isinstance(value, bool):
@@ -205,12 +208,12 @@ def _check_known(key: str, known: Collection[str], refusal: str, hint: str) -> N
         return
     near = get_close_matches(key, known, n=1)
     if key in _NEVER:
-        hint = f"--{key} is about a single run: give it on the command line."
+        hint = f"--{key} applies to a single run. Give it on the command line."
     elif near:
         hint = f"Did you mean '{near[0]}'?"
     raise UsageError(f"{refusal} '{key}'.", hint=hint)
 
 
 def _names(parameter: click.Parameter) -> list[str]:
-    """Return the long names of a flag without the dashes; none of an argument."""
+    """Return the long names of a flag without the dashes; none for an argument."""
     return [name.removeprefix("--") for name in parameter.opts if name.startswith("--")]

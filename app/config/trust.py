@@ -1,6 +1,6 @@
-"""What a project's settings file may change by itself, and what waits until a person has trusted that file once.
+"""Rules for a project's settings file: free settings, and settings that wait until the user trusts the file.
 
-A decision is bound to the file's path and the SHA-256 of its bytes: a changed or moved file counts as a new one.
+Trust holds for a path and the SHA-256 of the file's bytes: a changed or moved file counts as a new one.
 """
 
 import hashlib
@@ -20,9 +20,9 @@ from models.system.bounded_read import parse_json, read_regular
 from models.system.whole_file import write_whole
 
 USERS = frozenset({"host", "api_key", "allow_host", "allow_origin", "card", "plot"})
-"""Parameters that open a server, or name files to write: a project's file never sets them, trusted or not."""
+"""Parameters that open a server or name files to write: a project's file never sets them, even if trusted."""
 _KEPT = frozenset({"no_history", "no_memory"})
-"""Parameters that keep less: a project's file may turn them on, and never off."""
+"""Parameters that save less: a project's file may turn them on, never off."""
 _FREE = frozenset(
     {
         *_KEPT,
@@ -33,8 +33,7 @@ _FREE = frozenset(
         "raw_output", "port", "fim", "alias", "debounce",
     }
 )  # fmt: skip
-"""Parameters that name no file, reach no other machine and weaken no limit. A new flag waits for trust until it is
-listed here."""
+"""Parameters that name no file, reach no other machine and weaken no limit. New flags need trust until listed."""
 _WITHOUT_FILE: Mapping[str, frozenset[str]] = {
     "draft": frozenset(names_without_model()),
     "model": frozenset({STARTER}),
@@ -42,32 +41,32 @@ _WITHOUT_FILE: Mapping[str, frozenset[str]] = {
 }
 """Values that load no file which could come with the project."""
 _ARM = re.compile(rf"(?:{'|'.join(names_without_model())})(?::\d+)?")
-"""An arm of a comparison that names no draft model."""
+"""An arm of a comparison without a draft model."""
 _LARGEST = 1 << 22
-"""Bytes of the record; some 20,000 projects."""
+"""Maximum bytes of the record; some 20,000 projects."""
 _FORMAT = 1
 _VERSIONS = 16
-"""Contents of a file that decisions are kept for; branches of a repository may differ in it."""
+"""Remembered contents per file; branches of a repository may differ in it."""
 
 
 class Trust(StrEnum):
-    """What was decided about a settings file as it is now."""
+    """The decision about a settings file with its present bytes."""
 
     NEW = "new"
-    """It was never seen with these bytes."""
+    """Never seen with these bytes."""
     SEEN = "seen"
-    """It was shown, and nothing was decided."""
+    """Shown, and not decided."""
     TRUSTED = "trusted"
     REFUSED = "refused"
 
 
 def is_users_own(parameter: str, value: object) -> bool:
-    """Tell whether a setting is for the user's file alone."""
+    """Tell whether only the user's file may have a setting."""
     return parameter in USERS or (parameter in _KEPT and value is False)
 
 
 def needs_trust(parameter: str, value: object) -> bool:
-    """Tell whether a project's setting counts only once its file is trusted."""
+    """Tell whether a project's setting counts only in a trusted file."""
     if parameter in _FREE or value in _WITHOUT_FILE.get(parameter, ()):
         return False
     if parameter == "vs":
@@ -77,13 +76,13 @@ def needs_trust(parameter: str, value: object) -> bool:
 
 
 def trust_of(path: Path, content: bytes) -> Trust:
-    """Return what was decided about a file with these bytes."""
+    """Return the decision about a file with these bytes."""
     decision = _entries().get(str(path), {}).get(_digest(content))
     return next((trust for trust in Trust if trust == decision), Trust.NEW)
 
 
 def decide(path: Path, content: bytes, trust: Trust) -> None:
-    """Keep a decision about a file with these bytes; raises OSError. A refusal withdraws all trust in that path."""
+    """Store a decision about a file with these bytes; raises OSError. A refusal withdraws all trust in that path."""
     entries = _entries()
     before = {} if trust is Trust.REFUSED else entries.get(str(path), {})
     held = {**before, _digest(content): str(trust)}
@@ -93,12 +92,12 @@ def decide(path: Path, content: bytes, trust: Trust) -> None:
 
 
 def trusted_files() -> list[str]:
-    """Return the paths of the files that were trusted, whether or not they have changed since."""
+    """Return the paths of all files that were trusted, including changed ones."""
     return sorted(path for path, entry in _entries().items() if Trust.TRUSTED in entry.values())
 
 
 def _entries() -> dict[str, dict[str, Any]]:
-    """Return the decisions by path; none from a file that another user could have written."""
+    """Return the decisions by path; none if another user could have written the record."""
     with suppress(OSError, ValueError):
         if _is_own(_file()):
             said = parse_json(read_regular(_file(), _LARGEST))

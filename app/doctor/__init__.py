@@ -1,1 +1,1 @@
-"""`localspec doctor`: what there is on this machine, whether it works, and what to do where it doesn't."""
+"""`localspec doctor`: checks of this machine, with a remedy for each problem."""

@@ -1,4 +1,4 @@
-"""`localspec doctor`: everything is looked at, whatever fails on the way."""
+"""`localspec doctor`: runs every check, even after an error in another."""
 
 import json
 import logging
@@ -25,7 +25,7 @@ _log = logging.getLogger("localspec.doctor")
 
 
 def run_doctor(group: click.Group, model: str, *, as_json: bool) -> int:
-    """Print what was found; return 1 where there is a problem."""
+    """Print the findings; return 1 if there is a problem."""
     terminal, private = Terminal(), Private()
     terminal.progress("Checking the engine")
     findings = look(group, model)
@@ -38,7 +38,7 @@ def run_doctor(group: click.Group, model: str, *, as_json: bool) -> int:
 
 
 def look(group: click.Group, model: str) -> list[Finding]:
-    """Return all findings, those of the engine first; the rest is looked at while a child loads it."""
+    """Return all findings, the engine's first; the other checks run while a child process loads the engine."""
     with ThreadPoolExecutor(1) as beside:
         engine = beside.submit(_whole, "engine", lambda: _engine(model))
         rest = [
@@ -52,17 +52,17 @@ def look(group: click.Group, model: str) -> list[Finding]:
 
 
 def _whole(section: str, findings: Callable[[], Iterator[Finding]]) -> list[Finding]:
-    """Return the findings of a section: a mistake in one must not hide the others."""
+    """Return the findings of a section: an error in one section must not hide the others."""
     found: list[Finding] = []
     try:
-        # What came before a mistake stays in the list.
+        # Findings before the error stay in the list.
         found.extend(findings())
     except LocalspecError as error:
-        fact = f"the rest can't be checked: {error.title} {error.cause}"
+        fact = f"further checks failed: {error.title} {error.cause}"
         found.append(Finding(section, "rest", fact, Mark.PROBLEM, error.hint, public=type(error).__name__))
     except Exception as error:
         _log.exception("%s can't be looked at", section)
-        fact, remedy = f"the rest can't be checked: {type(error).__name__}: {error}", "See the log, and report it."
+        fact, remedy = f"further checks failed: {type(error).__name__}: {error}", "See the log, and report this error."
         found.append(Finding(section, "rest", fact, Mark.PROBLEM, remedy, public=type(error).__name__))
     return found
 

@@ -1,4 +1,4 @@
-"""The engine: what it was built for, what this processor could do, whether it decodes, and the devices it finds."""
+"""Findings about the engine: its build, the processor, a test decode, and devices."""
 
 import platform
 import sys
@@ -22,7 +22,7 @@ _FLAG_OF = {
     "AVX512": "avx512f", "AVX512_VBMI": "avx512vbmi", "AVX512_VNNI": "avx512_vnni", "AVX512_BF16": "avx512_bf16",
     "NEON": "asimd", "DOTPROD": "asimddp", "MATMUL_INT8": "i8mm", "SVE": "sve",
 }  # fmt: skip
-"""What Linux calls a processor's ability, by llama.cpp's name for a build that uses it."""
+"""Linux's name of a processor feature, by llama.cpp's name of the build that uses it."""
 _AMX, _AMX_FLAG = "AMX_INT8", "amx_int8"
 _AGAIN = rebuild_command(VERSION)
 _REBUILD = f"Rebuild the engine on this machine: {_AGAIN}"
@@ -31,7 +31,7 @@ _NAMES = {"MTL": "Metal"}
 
 
 def engine_findings(build: Build, model: str, memory: Path, root: Path = Path("/")) -> Iterator[Finding]:
-    """Yield what there is to say of an engine that can be asked; `memory` is the file of remembered results."""
+    """Yield the findings about a working engine; `memory` is the file of remembered results."""
     features, flags = frozenset(build.features.get("CPU", ())), processor_flags(root)
     yield _built(build)
     yield from _processor(features, flags)
@@ -44,12 +44,12 @@ def engine_findings(build: Build, model: str, memory: Path, root: Path = Path("/
 
 
 def unusable(error: LocalspecError) -> Finding:
-    """Return what is said where it can't even be asked."""
+    """Return the findings about an engine that can't be loaded."""
     return _engine("build", _words(error), Mark.PROBLEM, error.hint)
 
 
 def _built(build: Build) -> Finding:
-    said = ", ".join(build.features.get("CPU", ())) or "nothing in particular"
+    said = ", ".join(build.features.get("CPU", ())) or "no special features"
     values = {"features": {name: list(features) for name, features in build.features.items()}}
     back_ends = [_NAMES.get(name, name) for name in build.back_ends]
     fact = f"llama-cpp-python {VERSION}, back ends {', '.join(back_ends)}, built for {said}"
@@ -57,49 +57,51 @@ def _built(build: Build) -> Finding:
 
 
 def _processor(features: frozenset[str], flags: frozenset[str]) -> Iterator[Finding]:
-    """Compare what was built with what the processor has; nothing where it does not say."""
+    """Compare the build with the processor; no finding where the processor's features are unknown."""
     if not flags or not features & _FLAG_OF.keys():
         return
     unused = [name for name, flag in _FLAG_OF.items() if flag in flags and name not in features]
     lacking = [name for name, flag in _FLAG_OF.items() if flag not in flags and name in features]
     values = {"unused": unused, "lacking": lacking}
     if lacking:
-        fact = f"this processor lacks {', '.join(lacking)}, which the build uses: it will crash"
+        fact = f"this processor lacks {', '.join(lacking)}, which the build uses: decoding will crash"
         yield _engine("processor", fact, Mark.PROBLEM, _REBUILD, values)
     elif unused:
-        fact = f"this processor has {', '.join(unused)}, which the build does not use: it is slower than it could be"
+        fact = f"this processor has {', '.join(unused)}, which the build does not use: decoding is slower than possible"
         yield _engine("processor", fact, Mark.NOTE, _REBUILD, values)
     else:
-        yield _engine("processor", "the build uses all that llama.cpp can use", values=values)
+        yield _engine("processor", "the build uses every feature that llama.cpp supports", values=values)
 
 
 def _amx(features: frozenset[str], flags: frozenset[str]) -> Finding:
     built, there = _AMX in features, _AMX_FLAG in flags
     values = {"built": built, "processor": there}
     if there and not built:
-        fact = "this processor has AMX, which the build leaves out: models in Q4_0, Q4_1 and Q8_0 read prompts slower"
+        fact = (
+            "this processor has AMX, which the build does not use: prompts are slower with Q4_0, Q4_1 and Q8_0 models"
+        )
         return _engine("AMX", fact, Mark.NOTE, _WITH_AMX, values)
-    return _engine("AMX", "built in" if built else "none here, none built in", values=values)
+    return _engine("AMX", "built in" if built else "not on this processor, not in the build", values=values)
 
 
 def _kernels(build: Build) -> Finding:
     values = {"in_use": not build.without_kernels, "types": [*build.kernel_types]}
     if not build.without_kernels:
         types = ", ".join(build.kernel_types)
-        fact = f"localspec's own, for {types}: passes of any width agree, and wide ones are cheap"
+        fact = f"localspec's, for {types}: passes of any width are bit-identical, and wide passes cost little"
         return _engine("kernels", fact, values=values)
-    fact, mark = f"llama.cpp's own alone: {build.without_kernels}", Mark.NOTE if build.remedy else Mark.OK
-    return _engine("kernels", fact, mark, build.remedy, values, "llama.cpp's own alone")
+    fact, mark = f"only llama.cpp's: {build.without_kernels}", Mark.NOTE if build.remedy else Mark.OK
+    return _engine("kernels", fact, mark, build.remedy, values, "only llama.cpp's")
 
 
 def _decode(model: str, memory: Path, library: Path) -> Finding:
-    """Decode a little in a child: a build can be one that this processor, or its compiler, gets wrong."""
+    """Decode a few tokens in a child process: processor or compiler may break a build."""
     decode, what = partial(_engine, "decode"), "the starter model" if model == STARTER else model
     try:
         path = find_model(model)
         check_file(path)
     except LocalspecError as error:
-        hint = f"{error.hint} Or name another one: localspec doctor MODEL"
+        hint = f"{error.hint} Or test another model: localspec doctor MODEL"
         if model == STARTER:
             return decode(f"not tried: {error.title}", Mark.NOTE, hint)
         return decode(_words(error), Mark.PROBLEM, hint, public="the given model can't be read")
@@ -114,7 +116,7 @@ def _decoded(result: FirstDecode, what: str) -> Finding:
     values = {"extra_buffers": result.extra_buffers}
     if result.extra_buffers:
         return decode(f"works with {what}, including rearranged weights", values=values, public="works")
-    fact = "crashes with rearranged weights (a known bug of AMX under GCC 12), so they are not used: slower"
+    fact = "crashes with rearranged weights (a known bug of AMX under GCC 12); without them it is slower"
     return decode(fact, Mark.NOTE, _REBUILD, values)
 
 
@@ -127,19 +129,19 @@ def _gpu(build: Build, root: Path) -> Finding:
     used, others = in_use(build.devices), [name for name in build.back_ends if name not in ("CPU", "BLAS")]
     values = {"in_use": [device.name for device in used]}
     if used:
-        return _engine("GPU", f"models go to {', '.join(device.name for device in used)}", values=values)
+        return _engine("GPU", f"models run on {', '.join(device.name for device in used)}", values=values)
     if others:
         fact = f"the build has {', '.join(others)} but finds no device: the CPU is used"
         return _engine("GPU", fact, Mark.NOTE, "Check that the driver is installed and running.", values)
     if there := _driver(root):
         maker, flag = there
-        fact = f"there is a driver from {maker}, but the build has no back end for it: the CPU is used"
+        fact = f"{maker}'s driver is installed, but the build has no back end for it: the CPU is used"
         return _engine("GPU", fact, Mark.NOTE, f"Build one: CMAKE_ARGS=-D{flag}=on {_AGAIN}", values)
-    return _engine("GPU", "none built in, none seen here", values=values)
+    return _engine("GPU", "none: no back end in the build, and no GPU found", values=values)
 
 
 def _driver(root: Path) -> tuple[str, str] | None:
-    """Return who made a GPU that is here, and the flag that builds a back end for it."""
+    """Return the maker of a GPU with a driver here, and the flag that builds its back end."""
     if (root / "proc/driver/nvidia/version").exists():
         return "NVIDIA", "GGML_CUDA"
     if (root / "dev/kfd").exists():

@@ -1,4 +1,4 @@
-"""Where models and localspec's own files are, how large all that is, and whether there is room for more."""
+"""Findings about stores of models and localspec's own files: place, size and free space."""
 
 import os
 import shutil
@@ -30,16 +30,16 @@ _OWN = "LOCALSPEC_MODELS"
 
 @dataclass(frozen=True, slots=True)
 class _Store:
-    """Something that takes room on the disk."""
+    """A folder or file that uses disk space."""
 
     name: str
     places: Sequence[Path]
     variables: Sequence[str] = ()
-    """Of the environment, that may have named these places."""
+    """Environment variables that may name these places."""
 
 
 def file_findings() -> Iterator[Finding]:
-    """Yield a line for each store of models, and for each thing that localspec keeps."""
+    """Yield one finding per store of models, and per kind of file that localspec keeps."""
     yield from (_amount(store) for store in (*_stores(), *_ours()))
     yield from _missing()
     yield from _unwritable()
@@ -47,7 +47,7 @@ def file_findings() -> Iterator[Finding]:
 
 
 def _stores() -> list[_Store]:
-    # Of those that are not there it is said elsewhere.
+    # Missing folders have a finding of their own.
     own = [folder for folder in own_folders() if is_there(folder)]
     return [
         _Store("Hugging Face", [hub_folder()], ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME")),
@@ -74,7 +74,7 @@ def _amount(store: _Store) -> Finding:
     there = [place for place in store.places if is_there(place)]
     where = ", ".join(map(str, there or store.places[:1]))
     if not there:
-        return _files(store.name, f"none, it would be in {where}", public="none", values={"size": 0, "files": 0})
+        return _files(store.name, f"none; the place for it is {where}", public="none", values={"size": 0, "files": 0})
     measured = measure(there)
     named = next((variable for variable in store.variables if os.environ.get(variable)), "")
     least = "" if measured.complete else "at least "
@@ -86,19 +86,19 @@ def _amount(store: _Store) -> Finding:
 
 def _missing() -> Iterator[Finding]:
     if gone := [str(folder) for folder in own_folders() if not folder.is_dir()]:
-        fact, remedy = f"{_OWN} names no folder: {', '.join(gone)}", f"Create it, or change {_OWN}."
-        yield _files("own folders", fact, Mark.NOTE, remedy, public=f"{_OWN} names {len(gone)} that are not folders")
+        fact, remedy = f"{_OWN} names missing folders: {', '.join(gone)}", f"Create it, or change {_OWN}."
+        yield _files("own folders", fact, Mark.NOTE, remedy, public=f"{_OWN} names {len(gone)} missing folders")
 
 
 def _unwritable() -> Iterator[Finding]:
-    """Yield a note where what is measured or said can't be kept."""
+    """Yield a note for a folder where results can't be written."""
     folders = (cache_folder(), state_folder(), conversations_file().parent)
     for folder in dict.fromkeys(folders):
         place = _existing(folder)
         if not os.access(place, os.W_OK):
-            fact = f"{folder} can't be written: nothing is saved there, and measurements are repeated at each start"
+            fact = f"{folder} is not writable: nothing is saved there, and measurements repeat at each start"
             remedy = f"Change the owner or the permissions of {place}."
-            yield _files("own files", fact, Mark.NOTE, remedy, public="a folder of localspec's own can't be written")
+            yield _files("own files", fact, Mark.NOTE, remedy, public="a folder of localspec's is not writable")
 
 
 def _disk() -> Finding:
@@ -106,7 +106,7 @@ def _disk() -> Finding:
     free = shutil.disk_usage(_existing(folder)).free
     fact, values = f"{size(free)} free where models are stored", {"free": free}
     if free < _LITTLE:
-        remedy = "Remove what you don't need (localspec models rm), or let HF_HUB_CACHE name a folder on another disk."
+        remedy = "Remove unused models (localspec models rm), or set HF_HUB_CACHE to a folder on another disk."
         return _files("disk", fact, Mark.NOTE, remedy, values)
     return _files("disk", fact, values=values)
 

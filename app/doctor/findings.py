@@ -1,4 +1,4 @@
-"""What the doctor finds: facts, each with a mark, and a remedy where something is wrong or slow."""
+"""Findings of the doctor: facts, each with a mark and, if needed, a remedy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,17 +6,17 @@ from enum import StrEnum
 
 
 class Mark(StrEnum):
-    """How it is with a thing."""
+    """Severity of a finding."""
 
     OK = "ok"
     NOTE = "note"
-    """It works, but slower or less than it could."""
+    """Works, but slower or with less function than possible."""
     PROBLEM = "problem"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fact."""
+    """One fact with its mark and remedy."""
 
     section: str
     name: str
@@ -24,13 +24,13 @@ class Finding:
     mark: Mark = Mark.OK
     remedy: str = ""
     values: Mapping[str, object] = field(default_factory=dict)
-    """The same for a program, in what JSON has; nothing private."""
+    """The fact as JSON values, without private text."""
     public: str = ""
-    """What a bug report says where fact and remedy quote what is the user's own; "" where they don't."""
+    """Text for a bug report in place of a fact or remedy with private text; "" if both are public."""
 
 
 def size(count: float) -> str:
-    """Return bytes as a person reads them."""
+    """Return a size in bytes as text with a unit."""
     for unit, letter in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if count >= unit:
             return f"{count / unit:.{0 if count >= 100 * unit or unit < 1 << 30 else 1}f} {letter}"

@@ -1,4 +1,4 @@
-"""Cores and memory."""
+"""Findings about processor cores and memory."""
 
 import os
 import platform
@@ -21,7 +21,7 @@ _CLOSE = "Close other programs."
 
 
 def machine_findings(root: Path = Path("/")) -> Iterator[Finding]:
-    """Yield what there is to say of processor and memory; `root` is where the system's own folders are."""
+    """Yield the findings about processor and memory; `root` is the folder with /proc and /sys."""
     yield _system()
     yield _cores(root)
     yield _memory()
@@ -39,7 +39,11 @@ def _cores(root: Path) -> Finding:
     usable, physical, logical = physical_cores(root), psutil.cpu_count(logical=False), os.cpu_count()
     values = {"usable": usable, "physical": physical, "logical": logical}
     fact = f"{usable} usable physical cores" if usable > 1 else "one usable physical core"
-    less = f"; the machine has {physical}, but this process may not use all" if physical and physical > usable else ""
+    less = (
+        f"; the machine has {physical}, but this process may not use all of them"
+        if physical and physical > usable
+        else ""
+    )
     return _machine("cores", f"{fact}, of {counted(logical or 1, 'thread')}{less}", values=values)
 
 
@@ -48,22 +52,22 @@ def _memory() -> Finding:
     values = {"available": memory.available, "total": memory.total}
     fact = f"{size(memory.available)} free of {size(memory.total)}"
     if memory.available < _LITTLE:
-        remedy = f"{_CLOSE} Small models and a short context (-c auto) need least."
+        remedy = f"{_CLOSE} Use a smaller model or a shorter context (-c auto)."
         return _machine("memory", fact, Mark.NOTE, remedy, values)
     return _machine("memory", fact, values=values)
 
 
 def _group(spare: int) -> Finding:
-    """Return what a container, or another group of processes, still allows."""
-    fact, values = f"this process's group may use {size(spare)} more", {"spare": spare}
+    """Return the memory that a container, or another process group, still allows."""
+    fact, values = f"this process's control group allows only {size(spare)} more", {"spare": spare}
     if spare < _LITTLE:
-        return _machine("limit", fact, Mark.NOTE, "Give the container, or the group, more memory.", values)
+        return _machine("limit", fact, Mark.NOTE, "Raise the memory limit of the container or control group.", values)
     return _machine("limit", fact, values=values)
 
 
 def _swap() -> Finding:
     with warnings.catch_warnings():
-        # In some containers the figures of traffic are missing, which nobody asked for.
+        # Some containers lack the counters of traffic, which makes psutil warn.
         warnings.simplefilter("ignore")
         swap = psutil.swap_memory()
     values = {"used": swap.used, "total": swap.total}
@@ -71,6 +75,6 @@ def _swap() -> Finding:
         return _machine("swap", "none", values=values)
     fact = f"{size(swap.used)} used of {size(swap.total)}"
     if swap.used > _SWAPPED * swap.total:
-        remedy = f"{_CLOSE} Parts of a model that are swapped out are read from disk for every token."
+        remedy = f"{_CLOSE} Swapped-out parts of a model are read from disk for every token."
         return _machine("swap", fact, Mark.NOTE, remedy, values)
     return _machine("swap", fact, values=values)

@@ -1,4 +1,4 @@
-"""Takes out of a text what is nobody's business: names of the user and the machine, and where their files are."""
+"""Removal of private names and paths from texts."""
 
 import getpass
 import platform
@@ -9,17 +9,17 @@ from pathlib import Path
 
 _PATH = re.compile(r"(?:~|[A-Za-z]:)?(?:[\\/][^\\/\s:'\"`,;]+)+[\\/]([^\\/\s:'\"`,;]+)")
 _QUOTED = re.compile(r"""(['"`])(?:~|[A-Za-z]:)?[\\/][^'"`]*[\\/]([^\\/'"`]+)\1""")
-"""A path that may have spaces."""
+"""A quoted path, which may contain spaces."""
 _COMMON = frozenset({"localhost", "localdomain"})
 
 
 class Private:
-    """Knows what must not be told."""
+    """Private texts: names of user and machine, and their folders."""
 
     def __init__(self) -> None:
         self._home = str(Path.home())
         names = dict.fromkeys(_users(), "(user)") | dict.fromkeys(_hosts(), "(host)")
-        # The longest first: one may be the beginning of another.
+        # Longest first: one may be the beginning of another.
         self._names = dict(sorted(names.items(), key=lambda item: -len(item[0])))
 
     def at_home(self, text: str) -> str:
@@ -27,8 +27,8 @@ class Private:
         return text.replace(self._home, "~") if len(self._home) > 1 else text
 
     def removed(self, text: str) -> str:
-        """Return a text without paths, of which the last part stays, and without names."""
-        # Folders may have spaces in them: those that are known go first.
+        """Return a text with paths reduced to their last part, and without private names."""
+        # Known folders first: they may contain spaces.
         text = _QUOTED.sub(r"\1.../\2\1", self.at_home(text.replace(sys.prefix, "/python")))
         text = _PATH.sub(r".../\1", text)
         for name, stand_in in self._names.items():

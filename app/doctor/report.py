@@ -1,4 +1,4 @@
-"""The doctor's findings, in lines and as JSON."""
+"""Findings of the doctor as text and as JSON."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -14,7 +14,7 @@ _MARK = max(map(len, Mark)) + 2
 
 
 def lines(findings: Sequence[Finding], private: Private) -> list[str]:
-    """Return the report: sections, in each a line for a finding, and a count at the end."""
+    """Return the report: one line per finding, by section, and the counts at the end."""
     said: list[str] = []
     for section, each in groupby(findings, lambda finding: finding.section):
         said += [section.capitalize(), *(line for one in _block(list(each), private) for line in one), ""]
@@ -22,7 +22,7 @@ def lines(findings: Sequence[Finding], private: Private) -> list[str]:
 
 
 def record(findings: Sequence[Finding], private: Private, code: int) -> dict[str, Any]:
-    """Return the object for a bug report, with nothing private in it."""
+    """Return the object for a bug report, without private data."""
     return {"type": "doctor", "exit_code": code, "findings": [_told(finding, private) for finding in findings]}
 
 
@@ -42,7 +42,7 @@ def _lines(finding: Finding, width: int, private: Private) -> list[str]:
 def _count(findings: Sequence[Finding]) -> str:
     counts = {mark: sum(finding.mark is mark for finding in findings) for mark in (Mark.PROBLEM, Mark.NOTE)}
     said = [counted(count, mark) for mark, count in counts.items() if count]
-    return f"{' and '.join(said)}." if said else "All is well."
+    return f"{' and '.join(said)}." if said else "No problems found."
 
 
 def _told(finding: Finding, private: Private) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Settings files: each mistake in them, rather than the first."""
+"""Findings about settings files: all mistakes, not only the first."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,11 +16,11 @@ _settings = partial(Finding, "settings")
 
 
 def setting_findings(group: click.Group) -> Iterator[Finding]:
-    """Yield a line for each file that counts here, and for each mistake in one."""
+    """Yield one finding per settings file, and one per mistake."""
     try:
         found = sources()
     except OSError:
-        fact, remedy = "the working directory is gone", "Change to a folder that exists."
+        fact, remedy = "the working directory was deleted", "Change to a folder that exists."
         yield _settings("project", fact, Mark.PROBLEM, remedy)
         return
     for source in found:
@@ -39,10 +39,10 @@ def _mistake(source: Source, error: UsageError) -> Finding:
 def _fine(source: Source, waiting: Sequence[str]) -> Finding:
     there = source.path.exists()
     if waiting:
-        fact = f"{source.path} is not trusted, so {', '.join(waiting)} is ignored"
-        remedy = f"Read it; `localspec config trust {shlex.quote(str(source.path.parent))}` trusts it."
+        fact = f"{source.path} is not trusted, so these settings are ignored: {', '.join(waiting)}"
+        remedy = f"Read the file. To trust it: localspec config trust {shlex.quote(str(source.path.parent))}"
         return _settings(source.origin, fact, Mark.NOTE, remedy, public="not trusted")
-    fact = f"{source.path} is fine" if there else f"none, they would be in {source.path}"
+    fact = f"{source.path} has no mistakes" if there else f"none; the place for it is {source.path}"
     return _settings(source.origin, fact, values={"there": there}, public="fine" if there else "none")
 
 
@@ -54,7 +54,7 @@ def _mistakes(source: Source, group: click.Group) -> Iterator[UsageError]:
 
 
 def _each(source: Source, group: click.Group) -> list[UsageError]:
-    """Return the mistakes of a file's settings, one by one; none where it can't be read at all."""
+    """Return the mistakes in a file's settings, one by one; none for an unreadable file."""
     try:
         alone = [_refusal(said, group, str(source.path)) for said in _one_by_one(parsed(source))]
     except (UsageError, RecursionError):

@@ -1,4 +1,4 @@
-"""How large a folder is, without ever walking long: some hold a whole disk."""
+"""Sizes of folders, measured within limits: some folders hold a whole disk."""
 
 import os
 import time
@@ -13,12 +13,12 @@ _UNREADABLE = -1
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was counted."""
+    """Measured size and number of files."""
 
     size: int
     files: int
     complete: bool
-    """Whether all was counted; else it is at least so much."""
+    """Whether all files were counted; if not, the size is a lower bound."""
 
 
 def measure(
@@ -28,7 +28,7 @@ def measure(
     seconds: float = _SECONDS,
     clock: Callable[[], float] = time.monotonic,
 ) -> Measured:
-    """Return what there is below these folders, and in these files; links count for nothing."""
+    """Return the size of all files in these folders, and of these files; links count as nothing."""
     end, total, files, complete = clock() + seconds, 0, 0, True
     for count, size in enumerate(size for place in places for size in _sizes(place)):
         if count >= entries or clock() > end:
@@ -41,7 +41,7 @@ def measure(
 
 
 def is_there(place: Path) -> bool:
-    """Tell whether there is something; what may not be looked at is."""
+    """Tell whether a path exists; an unreadable one does."""
     try:
         return place.exists()
     except OSError:
@@ -49,7 +49,7 @@ def is_there(place: Path) -> bool:
 
 
 def _sizes(place: Path) -> Iterator[int | None]:
-    """Yield the bytes of each file, and None for whatever else is met on the way."""
+    """Yield the bytes of each file, and None for any other entry."""
     folders = [place]
     while folders:
         folder = folders.pop()

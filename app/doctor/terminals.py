@@ -1,4 +1,4 @@
-"""What the terminal can do, according to TERM so."""
+"""Findings about the terminal, derived from TERM and other variables."""
 
 import os
 import sys
@@ -14,14 +14,14 @@ _COPIES = {
     "KITTY_WINDOW_ID": True, "WEZTERM_PANE": True, "ALACRITTY_WINDOW_ID": True, "WT_SESSION": True,
     "GHOSTTY_RESOURCES_DIR": True, "VTE_VERSION": False, "KONSOLE_VERSION": False,
 }  # fmt: skip
-"""Variables that terminals set, and whether these take copies by OSC 52."""
+"""Variables that terminals set, with whether these terminals accept copied text by OSC 52."""
 _PROGRAMS = {"iTerm.app": True, "WezTerm": True, "ghostty": True, "vscode": True, "Apple_Terminal": False}
 _TERMS = {"foot": True, "xterm-kitty": True, "alacritty": True, "xterm-ghostty": True, "linux": False, "screen": False}
-_ALWAYS_A_FILE = "What is copied is also written to a private file, which the chat names."
+_ALWAYS_A_FILE = "Copied text is also written to a private file, whose name the chat shows."
 
 
 def terminal_findings(environment: Mapping[str, str] | None = None) -> Iterator[Finding]:
-    """Yield what there is to say of the terminal; of the environment where none is given."""
+    """Yield the findings about a terminal, by default the one of the environment."""
     environment = os.environ if environment is None else environment
     yield _streams(environment)
     yield _letters()
@@ -37,23 +37,27 @@ def _streams(environment: Mapping[str, str]) -> Finding:
     others = [name for name, terminal in values.items() if not terminal]
     values["dumb"] = term in ("", "dumb")
     if others:
-        return _terminal("terminal", f"{', '.join(others)} not a terminal now; chats are line by line", values=values)
+        return _terminal(
+            "terminal", f"{', '.join(others)} not connected to a terminal: chats are line by line", values=values
+        )
     if values["dumb"]:
-        remedy = "If it is not, set TERM to its type, such as xterm-256color."
-        return _terminal("terminal", "TERM says it is dumb: chats are line by line", Mark.NOTE, remedy, values)
+        remedy = "If the terminal has more features, set TERM to its type, such as xterm-256color."
+        return _terminal(
+            "terminal", "TERM is 'dumb' (no cursor control): chats are line by line", Mark.NOTE, remedy, values
+        )
     return _terminal("terminal", f"TERM is {term}", values=values)
 
 
 def _colours(environment: Mapping[str, str]) -> Finding:
     term = environment.get("TERM", "")
     if "NO_COLOR" in environment:
-        return _terminal("colours", "none, as NO_COLOR asks", values={"colours": 0})
+        return _terminal("colours", "none, because NO_COLOR is set", values={"colours": 0})
     if term in ("", "dumb"):
         return _terminal("colours", "none", values={"colours": 0})
     if environment.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
         return _terminal("colours", "16.7 million", values={"colours": 1 << 24})
     count = 256 if "256color" in term else 16
-    remedy = "If it can show all colours, set COLORTERM=truecolor; otherwise use --theme ansi-dark."
+    remedy = "For a terminal with true colour, set COLORTERM=truecolor. Otherwise use --theme ansi-dark."
     return _terminal(
         "colours", f"{count}, according to TERM", Mark.OK if count > 16 else Mark.NOTE, remedy, {"colours": count}
     )
@@ -63,7 +67,7 @@ def _letters() -> Finding:
     encoding = (getattr(sys.stdout, "encoding", "") or "").lower()
     if encoding.replace("-", "").replace("_", "").startswith("utf"):
         return _terminal("letters", "Unicode", values={"encoding": encoding})
-    fact, remedy = f"limited to {encoding or 'no known encoding'}", "Set LANG to one that ends in .UTF-8."
+    fact, remedy = f"limited to {encoding or 'no known encoding'}", "Set LANG to a locale that ends in .UTF-8."
     return _terminal("letters", fact, Mark.NOTE, remedy, {"encoding": encoding})
 
 
@@ -74,11 +78,13 @@ def _size() -> Iterator[Finding]:
         except OSError:
             continue
         if columns == 0:
-            # Some serial lines and containers don't say.
+            # Some serial lines and containers report no size.
             return
         values, fact = {"columns": columns, "lines": lines}, f"{columns} columns, {lines} lines"
         if columns < _NARROW or lines < _LOW:
-            yield _terminal("size", fact, Mark.NOTE, f"The chat needs {_NARROW} by {_LOW}, or --plain.", values)
+            yield _terminal(
+                "size", fact, Mark.NOTE, f"Enlarge the window to {_NARROW} by {_LOW}, or use --plain.", values
+            )
         else:
             yield _terminal("size", fact, values=values)
         return
@@ -91,7 +97,7 @@ def _copies(environment: Mapping[str, str]) -> Finding:
 
 
 def _takes_copies(environment: Mapping[str, str]) -> bool | None:
-    """Return whether text can be put into the clipboard through the terminal; None where that depends."""
+    """Return whether the terminal can put text into the clipboard; None if that depends on its settings."""
     if "TMUX" in environment or environment.get("TERM", "").startswith(("screen", "tmux")):
         return None
     if (named := _PROGRAMS.get(environment.get("TERM_PROGRAM", ""))) is not None:

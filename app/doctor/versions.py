@@ -1,4 +1,4 @@
-"""Versions, and which optional parts are there."""
+"""Findings about versions and optional packages."""
 
 import platform
 import re
@@ -17,7 +17,7 @@ _NAME = re.compile(r"[\w.-]+")
 
 
 def version_findings() -> Iterator[Finding]:
-    """Yield the versions that matter, and the optional parts."""
+    """Yield the versions of Python, engine and packages, and the missing optional packages."""
     yield _version("localspec", __version__, values={"version": __version__})
     python = f"{platform.python_implementation()} {platform.python_version()}"
     yield _version("Python", python, values={"version": platform.python_version()})
@@ -40,7 +40,7 @@ def _extra(name: str, wanted: list[str]) -> Finding:
     values = {"packages": {**found}}
     if all(found.values()):
         return _version(name, ", ".join(f"{package} {version}" for package, version in found.items()), values=values)
-    return _version(name, f"optional, not installed; for it: {install_command(name)}", values=values)
+    return _version(name, f"optional, not installed; to install: {install_command(name)}", values=values)
 
 
 def _installed(package: str) -> str:

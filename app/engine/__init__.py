@@ -1,1 +1,1 @@
-"""Speculation: the round, its accept rule, its statistics, the conversation around it. No screen, no command line."""
+"""Speculative decoding: rounds, accept rules, statistics and conversations. No screen and no command line."""

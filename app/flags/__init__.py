@@ -1,1 +1,1 @@
-"""Flags of the commands, read and checked into the engine's requests."""
+"""Flags of the commands: their declarations, checks, and conversion to requests."""

@@ -1,4 +1,4 @@
-"""How many tokens of context a user asks for: a number, or as many as fit."""
+"""Size of the context in tokens: a number, or "auto" for as many as fit."""
 
 from typing import Literal
 
@@ -6,20 +6,20 @@ import click
 from click.shell_completion import CompletionItem
 
 AUTO: Literal["auto"] = "auto"
-"""As many as fit in what is free, and no more than the model was trained on."""
+"""The largest context that fits in free memory, up to the length that the model was trained on."""
 _MOST = 1 << 24
-CONTEXT_HELP = "Context size in tokens; 0: the model's, up to 8192; auto: as large as fits."
-Asked = int | Literal["auto"]
-"""What was asked for: tokens, 0 for the model's own, or AUTO."""
+CONTEXT_HELP = "Context size in tokens; 0: the model's own, up to 8192; auto: the largest that fits."
+ContextSetting = int | Literal["auto"]
+"""A context size: tokens, 0 for the model's own, or AUTO."""
 
 
-class ContextSize(click.ParamType[Asked]):
-    """A number of tokens, or "auto"."""
+class ContextSize(click.ParamType[ContextSetting]):
+    """The type of a context size: a number of tokens, or "auto"."""
 
     name = "integer|auto"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Asked:
-        """Return the number, or AUTO; a value that is neither is refused by click."""
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> ContextSetting:
+        """Return the number, or AUTO; click refuses any other value."""
         if str(value).strip().lower() == AUTO:
             return AUTO
         try:
@@ -36,5 +36,5 @@ class ContextSize(click.ParamType[Asked]):
         param: click.Parameter,  # noqa: ARG002
         incomplete: str,
     ) -> list[CompletionItem]:
-        """Return "auto" where it fits."""
+        """Suggest "auto" if it fits the typed text."""
         return [CompletionItem(AUTO)] if AUTO.startswith(incomplete) else []

@@ -1,4 +1,4 @@
-"""Types of numbers for the command line, where click's own take too much."""
+"""Number types of the command line, stricter than click's own."""
 
 import math
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 import click
 
 UNLIMITED = -1
-"""How llama.cpp says "no limit" where a count of tokens is asked for."""
+"""llama.cpp's value for "no limit" in counts of tokens."""
 
 
 class FiniteRange(click.FloatRange):
-    """A number within bounds. To click "nan" is within any, and "inf" within those that have one open side."""
+    """A finite number within bounds. click accepts "nan" within any bounds, and "inf" where one side is open."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number; raises click.BadParameter."""
@@ -21,7 +21,7 @@ class FiniteRange(click.FloatRange):
 
 
 class LayerCount(click.ParamType[int]):
-    """How many layers go on a GPU; -1, or llama.cpp's "all", for every one."""
+    """Number of layers on a GPU; -1, or llama.cpp's "all", for all layers."""
 
     name = "integer range"
     _counts = click.IntRange(min=-1)
@@ -31,24 +31,24 @@ class LayerCount(click.ParamType[int]):
         try:
             return -1 if value == "all" else self._counts.convert(value, param, ctx)
         except click.BadParameter:
-            self.fail(f"'{value}' is not a count from 0 on, nor -1 or all, for every layer.", param, ctx)
+            self.fail(f"'{value}' is not a number of layers. Give 0 or more; -1 or all means every layer.", param, ctx)
 
 
 class TokenLimit(click.ParamType[int | None]):
-    """How many tokens at most; UNLIMITED for as many as there are."""
+    """Maximum number of tokens; UNLIMITED for no limit."""
 
     name = "integer range"
     _counts = click.IntRange(min=1)
 
     def __init__(self, unlimited: int | None = None) -> None:
-        """Take what -1 becomes; not None where None already means that nothing was said."""
+        """Take the value that -1 becomes; not None if None already means that the flag was left out."""
         self._unlimited = unlimited
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
-        """Return the count, or what stands for no limit; raises click.BadParameter."""
+        """Return the count, or the value for no limit; raises click.BadParameter."""
         if str(value).strip() == str(UNLIMITED):
             return self._unlimited
         try:
             return self._counts.convert(value, param, ctx)
         except click.BadParameter:
-            self.fail(f"'{value}' is not a count from 1 on, nor {UNLIMITED}, for no limit.", param, ctx)
+            self.fail(f"'{value}' is not a number of tokens. Give 1 or more; {UNLIMITED} means no limit.", param, ctx)

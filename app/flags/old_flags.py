@@ -1,4 +1,4 @@
-"""Flags of other llama.cpp programs: translated where they mean something here, and never in silence."""
+"""Flags of other llama.cpp programs: translated if they have a meaning here, and always reported."""
 
 from collections.abc import Collection, Sequence
 
@@ -42,7 +42,7 @@ _VALUES_WITHOUT_EFFECT = {
     "--spec-draft-p-min": "no draft is dropped for its probability",
     "--draft-p-split": "siblings are chosen by their measured cost",
     "--spec-type": "--draft chooses the drafter",
-    "--reasoning-budget": "--think says how much",
+    "--reasoning-budget": "--think sets how much the model thinks",
     "--reasoning-format": "thoughts go to stderr",
     "-ub": "chosen by localspec",
     "--ubatch-size": "chosen by localspec",
@@ -57,10 +57,10 @@ _VALUES_WITHOUT_EFFECT = {
 def translate(
     arguments: Sequence[str], known: Collection[str] = (), valued: Collection[str] = ()
 ) -> tuple[list[str], list[str]]:
-    """Return (arguments in today's spelling, one note for each old one); what follows "--" stays as it is.
+    """Return the arguments in current spelling, and one note for each translated flag; text after "--" is kept.
 
-    Of the flags of today, `known` are all and `valued` those that take a value: what follows one is not a flag, however
-    it looks.
+    Of the current flags, `known` are all and `valued` those that take a value: an argument after one of these is a
+    value, whatever it contains.
     """
     result: list[str] = []
     notes: list[str] = []
@@ -81,7 +81,7 @@ def translate(
 
 
 def _today(argument: str, following: str) -> tuple[str | None, str]:
-    """Return an argument in today's spelling, None for one without effect, and what to say about it."""
+    """Return an argument in current spelling, None for one without effect, and the note about it."""
     flag, equals, value = argument.partition("=")
     if flag == "--predict" and (value if equals else following).removeprefix("-").isdigit():
         return "--n-predict" + equals + value, "--predict with a number is spelled -n here."

@@ -1,4 +1,4 @@
-"""The flags of `run`, by section, declared once: parsing, help and shell completion all read them here.
+"""Flags of `run`, by section, declared once for parsing, help and shell completion.
 
 Other commands that load a model take whole groups from here.
 """
@@ -24,18 +24,18 @@ Command = Callable[..., None]
 
 
 SECRET: Mapping[str, Any] = {"hide_input": True, "show_default": False}
-"""Settings of an option whose value is shown nowhere, neither in the help nor by `config show`."""
+"""Settings of an option whose value is never shown, neither in the help nor by `config show`."""
 
 
 NOTES = "app.flags.options: notes"
-"""Key of a context's `meta`: what a command says first, unless it is quiet."""
+"""Key of a context's `meta`: notes that a command prints first, unless it is quiet."""
 NOTED = "app.flags.options: noted"
-"""Key of a context's `meta`: what is called once NOTES were shown."""
-_EMPTY = "the name is empty; is a variable of the shell unset?"
+"""Key of a context's `meta`: a function to call after NOTES were printed."""
+_EMPTY = "the name is empty; a shell variable may be unset."
 
 
 class SectionedOption(click.Option):
-    """An option that knows which section of the help it belongs to."""
+    """An option with the help section that it belongs to."""
 
     def __init__(self, *names: Any, section: str, **settings: Any) -> None:
         super().__init__(*names, **settings)
@@ -43,29 +43,29 @@ class SectionedOption(click.Option):
 
     @property
     def opposite(self) -> str:
-        """The flag that turns off what a settings file or a variable turned on; "" for what can't be turned on."""
+        """The flag that turns off a setting from a file or variable; "" if there is none."""
         if not self.is_bool_flag or self.default is True:
             return ""
         flag = max(self.opts, key=len)
         return "--" + flag.removeprefix("--no-") if flag.startswith("--no-") else "--no-" + flag.removeprefix("--")
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        """Add the flag and its opposite, where that is not another flag: --card of tune takes a file."""
+        """Add the flag and its opposite, unless the opposite is another flag: --card of tune takes a file."""
         super().add_to_parser(parser, ctx)
         if self.opposite and not any(self.opposite in other.opts for other in ctx.command.params):
             parser.add_option(self, [self.opposite], self.name, action="store_const", const=False)
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
-        """Return what a refused value was given as, with the variable if it came from there."""
+        """Return the name of a refused value's flag, with the variable that the value came from."""
         from_variable = ctx is not None and ctx.get_parameter_source(str(self.name)) is ParameterSource.ENVIRONMENT
         return super().get_error_hint(ctx) + (f" (from {self.envvar})" if from_variable else "")
 
 
 class SectionedCommand(click.Command):
-    """A command whose help has sections, and which still understands yesterday's flags."""
+    """A command with help sections, which also accepts old spellings of flags."""
 
     def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
-        """Translate old spellings and parse; then say what was translated, and NOTES, unless quiet or completing."""
+        """Translate old spellings and parse; then print translations and NOTES, unless quiet or completing."""
         options = [each for each in self.get_params(context) if isinstance(each, click.Option)]
         known = {name for option in options for name in option.opts}
         valued = {name for option in options if not (option.is_flag or option.count) for name in option.opts}
@@ -73,7 +73,7 @@ class SectionedCommand(click.Command):
         try:
             rest = super().parse_args(context, arguments)
         finally:
-            # A note would stand in the middle of the line that is being typed.
+            # During completion, a note would appear in the middle of the typed line.
             terminal = Terminal(quiet=context.params.get("quiet", False) or context.resilient_parsing)
             for note in (*context.meta.get(NOTES, ()), *notes):
                 terminal.warn(note)
@@ -97,7 +97,7 @@ class SectionedCommand(click.Command):
 
 
 class ModelName(click.ParamType[str]):
-    """A GGUF file, or a name; completes files, and the names that are always there."""
+    """The type of a model: a GGUF file or a name; completes both."""
 
     name = "model"
 
@@ -110,28 +110,28 @@ class ModelName(click.ParamType[str]):
         param: click.Parameter,  # noqa: ARG002
         incomplete: str,
     ) -> list[CompletionItem]:
-        """Return fitting names, those of the models on this machine too, and ask the shell for files."""
+        """Return fitting names, including models on this machine, and let the shell complete files."""
         names = dict.fromkeys((*self._names, *_known_names()))
         fitting = [CompletionItem(name) for name in names if name.startswith(incomplete)]
         return [*fitting, CompletionItem(incomplete, type="file")]
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name; raises click.BadParameter for "", which would mean the model or drafter that is default."""
+        """Return the name; raises click.BadParameter for "", which would select the default."""
         return value or self.fail(_EMPTY, param, ctx)
 
 
 class FileName(click.Path):
-    """The name of a file, which is looked at later; completes files."""
+    """The type of a file's name; the file is checked later. Completes files."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the name; raises click.BadParameter for "", which would be as if no file was given."""
+        """Return the name; raises click.BadParameter for "", which would count as no file."""
         return super().convert(value, param, ctx) if value else self.fail(_EMPTY, param, ctx)
 
 
 def _known_names() -> list[str]:
     from app.catalog.known_names import known_names
 
-    # What a completion complains of would stand in the middle of a command line.
+    # During completion, an error would appear in the middle of the typed command.
     with suppress(Exception):
         return known_names()
     return []
@@ -149,42 +149,44 @@ _FLASH = click.Choice(["auto", "on", "off"])
 _ACCEPT = click.Choice(["coupled", "residual", "block", "typical"])
 _OVERFLOW = click.Choice(["drop", "stop"])
 THINK = click.Choice(["auto", "on", "off", "low", "medium", "high"])
-GPU_HELP = "Layers to put on the GPU, if the build supports one; -1 or all: every one; 0: none."
-_BATCH_THREADS_HELP = "Threads for prompts and verification; 0: same as -t."
-_ROUNDING_HELP = "Allow drafts longer than this machine verifies bit-exactly; near-ties may then resolve differently."
-_COPY_HELP = "Use the draft model's file as it is; else a much faster copy in four bits is written at first use."
+GPU_HELP = "Number of layers on the GPU, if the build supports one; -1 or all: all layers; 0: none."
+_BATCH_THREADS_HELP = "Threads for reading prompts and verifying drafts; 0: as -t."
+_ROUNDING_HELP = "Allow drafts longer than this machine verifies bit-exactly. Near-ties may then give another token."
+_COPY_HELP = "Run the draft model from its own file. By default its first use writes a much faster copy in four bits."
 _STRICT_HELP = (
-    "Check at startup which passes are bit-exact and use only those; reports what that costs, or why none are."
+    "Check at startup which passes are bit-exact, and use only those. Reports the cost, or why no pass is exact."
 )
-_ACCEPT_HELP = "How drafts are accepted; see above. coupled: same seed, same text."
+_ACCEPT_HELP = "Rule for accepting draft tokens, see above. coupled: the seed determines the text."
 _EDIT_HELP = "Open FILE, FILE:LINE or FILE:LINE:COL in an editor with completions at the cursor; F1 shows its keys."
-_THINK_HELP = "How much the model thinks before it answers, if it can; auto: its own default. -q hides its thoughts."
-_SCHEMA_HELP = "Answer in JSON that fits this JSON Schema; '{}': any JSON."
-_GRAMMAR_HELP = 'Answer only what this grammar makes, in GBNF or Lark\'s form, as in: root ::= "yes" | "no"'
-_OVERFLOW_HELP = (
-    "A conversation that outgrows the context: drop leaves out its oldest messages, stop refuses to answer."
+_THINK_HELP = (
+    "Amount of thinking before the answer, for models that think. auto: the model's default. -q hides thoughts."
 )
+_SCHEMA_HELP = "Answer in JSON that matches this JSON Schema; '{}': any JSON."
+_GRAMMAR_HELP = 'Answer only with text of this grammar, in GBNF or Lark form, such as: root ::= "yes" | "no"'
+_OVERFLOW_HELP = "When the conversation exceeds the context: drop its oldest messages, or stop with an error."
 _COUNT_HELP = "Maximum tokens to generate; -1: no limit.  [default: until the answer ends]"
-_MAX_HELP = "Maximum tokens to draft per round.  [default: as many as pay off; 3 with --no-adapt]"
-_PREDICTION_HELP = "The answer you expect, such as the file to be rewritten; --draft auto and suffix copy from it."
-_SPECIAL_HELP = "Read control tokens that the prompt spells, such as <|im_end|>; else they are text, with --raw too."
+_MAX_HELP = "Maximum draft tokens per round.  [default: chosen by expected gain; 3 with --no-adapt]"
+_PREDICTION_HELP = (
+    "File with the expected answer, such as the code to be rewritten. --draft auto and suffix copy drafts from it."
+)
+_SPECIAL_HELP = "Read control tokens spelled in the prompt, such as <|im_end|>, as tokens. By default, they are text."
 _CONTINUE_HELP = "Continue the last conversation, with its model and system prompt."
-_RESUME_HELP = "Continue this conversation; the first digits of its id are enough. See localspec history."
-_HISTORY_HELP = "Save neither the conversation nor what you type; see localspec history. Implies --no-memory."
-_MEMORY_HELP = "Don't remember this run for drafting, nor draft from earlier runs; see localspec drafter."
-_THEME_HELP = "Colour theme; auto: dark, or light if the terminal says so."
-_KEY_HELP = "Rebind a key, as in chat.panel=f12; F1 shows the names. In a settings file: a table [keys]."
+_RESUME_HELP = "Continue the conversation with this id, or with these first digits of an id. See localspec history."
+_HISTORY_HELP = "Save neither the conversation nor typed prompts; see localspec history. Implies --no-memory."
+_MEMORY_HELP = "Keep nothing of this run for drafting, and draft nothing from earlier runs; see localspec drafter."
+_THEME_HELP = "Colour theme; auto: light if the terminal reports a light background, else dark."
+_KEY_HELP = "Rebind a key, such as chat.panel=f12. F1 in the chat lists the names. In a settings file: a table [keys]."
 _INPUT, _MODEL, _DRAFT, _SAMPLING, _OUTPUT = "Input", "Model and machine", "Speculation", "Sampling", "Output"
 _SCREEN = "Screen"
 
 _INPUT_OPTIONS = (
-    option(_INPUT, "-p", "--prompt", "prompt_option", help="The prompt; without one, a terminal opens a chat."),
-    option(_INPUT, "-f", "--file", type=FileName(), help="Read the prompt, or more of it, from a file."),
+    option(_INPUT, "-p", "--prompt", "prompt_option", help="The prompt. Without a prompt, a terminal opens a chat."),
+    option(_INPUT, "-f", "--file", type=FileName(), help="Read the prompt, or more text for it, from a file."),
     option(_INPUT, "--edit", type=FileName(), metavar="FILE", help=_EDIT_HELP),
     option(_INPUT, "-C", "--continue", "go_on", is_flag=True, help=_CONTINUE_HELP),
     option(_INPUT, "--resume", metavar="ID", help=_RESUME_HELP),
-    option(_INPUT, "-sys", "--system-prompt", help="Instructions that the model reads first."),
-    option(_INPUT, "--raw", is_flag=True, help="Send the prompt as it is, without the model's chat template."),
+    option(_INPUT, "-sys", "--system-prompt", help="System prompt: instructions before the conversation."),
+    option(_INPUT, "--raw", is_flag=True, help="Send the prompt without the model's chat template."),
     option(_INPUT, "--special", is_flag=True, help=_SPECIAL_HELP),
     option(_INPUT, "--overflow", default="drop", type=_OVERFLOW, help=_OVERFLOW_HELP),
     option(_INPUT, "--think", default="auto", type=THINK, help=_THINK_HELP),
@@ -192,17 +194,29 @@ _INPUT_OPTIONS = (
     option(_INPUT, "-jf", "--json-schema-file", type=FileName(), help="The same, from a file."),
     option(_INPUT, "--grammar", metavar="GRAMMAR", help=_GRAMMAR_HELP),
     option(_INPUT, "--grammar-file", type=FileName(), help="The same, from a file."),
-    option(_INPUT, "--stop", multiple=True, metavar="TEXT", help="Stop before this text. Repeatable."),
+    option(_INPUT, "--stop", multiple=True, metavar="TEXT", help="End the answer before this text. Repeatable."),
     option(_INPUT, "-n", "--n-predict", "predict", type=TokenLimit(), help=_COUNT_HELP),
 )
 MODEL_OPTIONS = (
-    option(_MODEL, "-m", "--model", "model_option", type=ModelName("starter"), help="The model; same as the argument."),
+    option(
+        _MODEL,
+        "-m",
+        "--model",
+        "model_option",
+        type=ModelName("starter"),
+        help="The model, instead of the argument MODEL.",
+    ),
     option(_MODEL, "-c", "--ctx-size", default=0, type=ContextSize(), metavar="N|auto", help=CONTEXT_HELP),
-    option(_MODEL, "-t", "--threads", default=0, type=THREADS, help="Threads; 0: one per physical core."),
+    option(_MODEL, "-t", "--threads", default=0, type=THREADS, help="Number of threads; 0: one per physical core."),
     option(_MODEL, "-tb", "--threads-batch", default=0, type=THREADS, help=_BATCH_THREADS_HELP),
     option(_MODEL, "-ngl", "--gpu-layers", "--n-gpu-layers", default=-1, type=GPU_LAYERS, help=GPU_HELP),
     option(
-        _MODEL, "-fa", "--flash-attn", default="auto", type=_FLASH, help="Flash attention; auto: on where it works."
+        _MODEL,
+        "-fa",
+        "--flash-attn",
+        default="auto",
+        type=_FLASH,
+        help="Flash attention; auto: on where model and device support it.",
     ),
     option(_MODEL, "-ctk", "--cache-type-k", default="auto", type=_CACHE, help="Type of cached keys; auto: exact."),
     option(_MODEL, "-ctv", "--cache-type-v", default="auto", type=_CACHE, help="Type of cached values; auto: exact."),
@@ -219,7 +233,7 @@ DRAFTER = option(
 )
 DRAFT_MAX = option(_DRAFT, "--draft-max", type=click.IntRange(0, 64), help=_MAX_HELP)
 NO_ADAPT = option(
-    _DRAFT, "--no-adapt", is_flag=True, help="Draft --draft-max tokens in every round, even where it does not pay off."
+    _DRAFT, "--no-adapt", is_flag=True, help="Draft --draft-max tokens in every round, whatever the expected gain."
 )
 ALLOW_ROUNDING = option(_DRAFT, "--allow-rounding", is_flag=True, help=_ROUNDING_HELP)
 NO_DRAFT_COPY = option(_DRAFT, "--no-draft-copy", is_flag=True, help=_COPY_HELP)
@@ -235,45 +249,68 @@ _DRAFT_OPTIONS = (
     option(_DRAFT, "--predict", "prediction", type=click.Path(), metavar="FILE", help=_PREDICTION_HELP),
     option(_DRAFT, "--no-memory", is_flag=True, envvar="LOCALSPEC_NO_MEMORY", help=_MEMORY_HELP),
     option(
-        _DRAFT, "--explain", is_flag=True, help="At the end, explain what drafting cost and walk through one round."
+        _DRAFT,
+        "--explain",
+        is_flag=True,
+        help="After the answer, explain the cost of drafting and show one round step by step.",
     ),
 )
 _TEMPERATURE = option(
     _SAMPLING, "--temp", default=0.8, type=float, help="Temperature; 0: always the most likely token."
 )
 SHAPING_OPTIONS = (
-    option(_SAMPLING, "--top-k", default=40, type=int, help="Keep the k most likely tokens; 0: all."),
+    option(_SAMPLING, "--top-k", default=40, type=int, help="Sample from the k most likely tokens; 0: all."),
     option(
         _SAMPLING,
         "--top-p",
         default=0.95,
         type=float,
-        help="Keep the most likely tokens up to this total probability; 1: all.",
+        help="Sample from the most likely tokens up to this total probability; 1: all.",
     ),
     option(
         _SAMPLING,
         "--min-p",
         default=0.05,
         type=float,
-        help="Drop tokens below this share of the most likely one's probability.",
+        help="Drop tokens whose probability is below this share of the highest one; 0: none.",
     ),
-    option(_SAMPLING, "--repeat-penalty", default=1.0, type=float, help="Penalise tokens already seen; 1: off."),
-    option(_SAMPLING, "--repeat-last-n", default=64, type=int, help="How many tokens back penalties look; -1: all."),
     option(
-        _SAMPLING, "--presence-penalty", default=0.0, type=float, help="Subtracted once from every token already seen."
+        _SAMPLING, "--repeat-penalty", default=1.0, type=float, help="Penalty for tokens that occurred before; 1: off."
     ),
-    option(_SAMPLING, "--frequency-penalty", default=0.0, type=float, help="Subtracted per occurrence."),
+    option(
+        _SAMPLING,
+        "--repeat-last-n",
+        default=64,
+        type=int,
+        help="Number of last tokens to which penalties apply; -1: all.",
+    ),
+    option(
+        _SAMPLING,
+        "--presence-penalty",
+        default=0.0,
+        type=float,
+        help="Penalty subtracted once from the logit of each token that occurred before.",
+    ),
+    option(
+        _SAMPLING,
+        "--frequency-penalty",
+        default=0.0,
+        type=float,
+        help="Penalty subtracted from a token's logit for each earlier occurrence.",
+    ),
 )
-_SEED = option(_SAMPLING, "-s", "--seed", default=-1, type=int, help="Same seed, same text; -1: a new seed.")
+_SEED = option(
+    _SAMPLING, "-s", "--seed", default=-1, type=int, help="Seed of sampling, which determines the text; -1: a new seed."
+)
 _OUTPUT_OPTIONS = (
-    option(_OUTPUT, "--json", "as_json", is_flag=True, help="Print JSON lines: start, round, end; error."),
+    option(_OUTPUT, "--json", "as_json", is_flag=True, help="Print JSON lines: start, one per round, end; or error."),
     option(_OUTPUT, "--no-history", is_flag=True, envvar="LOCALSPEC_NO_HISTORY", help=_HISTORY_HELP),
-    option(_OUTPUT, "-q", "--quiet", is_flag=True, help="No progress, no statistics."),
-    option(_OUTPUT, "--plain", is_flag=True, help="Chat line by line, for screen readers, dumb terminals and SSH."),
+    option(_OUTPUT, "-q", "--quiet", is_flag=True, help="Print no progress and no statistics."),
+    option(_OUTPUT, "--plain", is_flag=True, help="Chat line by line, for screen readers, simple terminals and SSH."),
 )
 _SCREEN_OPTIONS = (
     option(_SCREEN, "--theme", default="auto", type=click.Choice(["auto", *THEMES]), help=_THEME_HELP),
-    option(_SCREEN, "--vim", is_flag=True, help="Vim keys in the prompt."),
+    option(_SCREEN, "--vim", is_flag=True, help="Use Vim keys in the prompt."),
     option(_SCREEN, "--key", multiple=True, metavar="NAME=KEYS", help=_KEY_HELP),
 )
 
@@ -285,7 +322,7 @@ def run_options(command: Command) -> Command:
 
 
 def add_options(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
-    """Add options to a command, in the order in which its help shows them."""
+    """Add options to a command, in the order in which its help lists them."""
     for declare in reversed(options):
         command = declare(command)
     return command

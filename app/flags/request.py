@@ -1,4 +1,4 @@
-"""From flags to what the engine understands; what makes no sense is refused here, before anything is loaded."""
+"""Conversion of flags to a request for the engine; contradictory flags are refused before anything is loaded."""
 
 import re
 import secrets
@@ -38,45 +38,45 @@ from models.system.machine import physical_cores, usable_threads
 from models.text.thoughts import Effort
 
 _STORES = ("ollama:", "lmstudio:", "hf://", "hf.co/", PAIR)
-"""What begins like this is meant as a model, there or not."""
-_ORIGINS = "Leave out one of the two; localspec config show tells what a settings file says."
+"""Prefixes that always name a model, present or missing."""
+_ORIGINS = "Leave out one of the two. localspec config show lists the settings that come from files."
 _FLASH = {"auto": None, "on": True, "off": False}
 
 
 @dataclass(frozen=True, slots=True)
 class ScreenSettings:
-    """How the chat screen looks and what its keys are."""
+    """Appearance and keys of the chat screen."""
 
     theme: str
     vim: bool
     keys: Mapping[str, str]
-    """Keys that are not the built-in ones, by the names of `app.chat_input.keys`."""
+    """Rebound keys, by the names of `app.chat_input.keys`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Everything that one `run` was asked for."""
+    """All settings of one `run`."""
 
     plan: LoadPlan
     settings: Question
-    """How to answer; its turns are still to come."""
+    """Settings of an answer, without turns."""
     prompt: str | None
     """None: open a chat."""
     system: str | None
-    """What the model is told first."""
+    """The system message."""
     usual_system: str | None
-    """The same in a conversation that is begun after this one."""
+    """The system message of later conversations of this run."""
     as_json: bool
     quiet: bool
     saved: bool
-    """Whether what is said is kept as a conversation."""
+    """Whether the conversation is saved."""
     resumed: Resumed | None
-    """The conversation to go on with; None: a new one."""
+    """The conversation to continue; None: a new one."""
     plain: bool
-    """Whether a chat goes line by line, also where a screen could be drawn."""
+    """Whether a chat goes line by line even on a terminal with a full screen."""
     screen: ScreenSettings
     edit: str | None = None
-    """A file to edit, maybe with a place in it; None: this is a chat, or a question."""
+    """A file to edit, possibly with a position; None: a chat or a single answer."""
 
 
 def read_request(
@@ -84,7 +84,7 @@ def read_request(
 ) -> Request:
     """Read the arguments and flags of `run`; raises UsageError.
 
-    `words` are what follows the model; `named` tells that it was given there, and is no default of the environment.
+    `words` are the arguments after the model; `named` tells that the model was given there, not by the environment.
     `given` are the flags of the command line, by their parameters.
     """
     _check_edits_alone(words, flags)
@@ -99,7 +99,7 @@ def read_request(
         usual_system=_system(flags, None, given),
         as_json=flags["as_json"],
         quiet=flags["quiet"],
-        # Who reads JSON has the answer already; a conversation that goes on must know what came of it.
+        # A caller with --json has the answer already. A conversation that continues must include the new answer.
         saved=not flags["no_history"] and (resumed is not None or not flags["as_json"]),
         resumed=resumed,
         plain=flags["plain"],
@@ -109,7 +109,7 @@ def read_request(
 
 
 def _check_edits_alone(words: tuple[str, ...], flags: dict[str, Any]) -> None:
-    """Refuse what makes no sense beside --edit; raises UsageError."""
+    """Refuse flags that contradict --edit; raises UsageError."""
     if not flags["edit"]:
         return
     beside = {
@@ -120,11 +120,13 @@ def _check_edits_alone(words: tuple[str, ...], flags: dict[str, Any]) -> None:
         **{flag: flags[name] for name, flag in FORM_FLAGS.items()},
     }  # fmt: skip
     if others := [name for name, said in beside.items() if said]:
-        raise UsageError(f"--edit opens an editor, but {others[0]} is for a chat.", hint="Leave out one of the two.")
+        raise UsageError(
+            f"--edit opens an editor, and {others[0]} works only in a chat.", hint="Leave out one of the two."
+        )
 
 
 def read_plan(model: str, flags: dict[str, Any]) -> LoadPlan:
-    """Read what to load, and how; raises UsageError, and ModelFileError for a pair whose models are not here."""
+    """Read the load plan; raises UsageError, and ModelFileError for a pair with a missing model."""
     if flags["flash_attn"] == "off" and flags["cache_type_v"] == "q8_0":
         where = places_of("cache_type_v", "flash_attn")
         raise UsageError("-ctv q8_0 needs flash attention, but -fa is off.", cause=where, hint=_ORIGINS)
@@ -153,12 +155,12 @@ def read_plan(model: str, flags: dict[str, Any]) -> LoadPlan:
 
 
 def tell_excess(threads: int, terminal: Terminal) -> None:
-    """Say so where more threads are asked for than this process can run at once, and what to do."""
-    # They wait for each other: with some dozen times the cores, a token takes seconds.
+    """Warn if more threads are requested than this process can run at once."""
+    # Excess threads wait for each other: with some dozen times the cores, a token takes seconds.
     if threads > (cores := usable_threads()):
         there, best = counted(cores, "logical core"), physical_cores()
         terminal.warn(
-            f"{threads} threads are more than the {there} that this process may use, and make it much slower. "
+            f"{threads} threads are more than the {there} that this process may use. That makes answers much slower. "
             f"Leave out -t, or give -t {best}."
         )
 
@@ -166,10 +168,12 @@ def tell_excess(threads: int, terminal: Terminal) -> None:
 def _divided(
     model: str | None, words: tuple[str, ...], flags: dict[str, Any], resumed: Resumed | None, *, named: bool
 ) -> tuple[str, tuple[str, ...]]:
-    """Return the model to load and the words of the prompt: with -m, and in a conversation, the first may be one."""
+    """Return model and prompt words; with -m, or in a resumed conversation, the first word may be prompt."""
     default, model = (None, model) if named else (model, None)
     if model is not None and flags["model_option"] and _can_only_be_model(model):
-        refuse_two_models(model, flags["model_option"], "Leave out one of the two; -p takes such a word as a prompt.")
+        refuse_two_models(
+            model, flags["model_option"], "Leave out one of the two. To use the word as a prompt, give it with -p."
+        )
     elif model is not None and (flags["model_option"] or (resumed is not None and not _is_model(model))):
         words, model = (model, *words), None
     elif model is not None and not words and " " in model.strip():
@@ -178,14 +182,14 @@ def _divided(
 
 
 def _check_meant(name: str) -> None:
-    """Refuse a question where a model belongs, before a screen is opened; raises UsageError."""
+    """Refuse a prompt in the place of the model, before a screen opens; raises UsageError."""
     if not _is_model(name) and not is_there(Path(name)):
         hint = "The model comes first: localspec run MODEL PROMPT, or -p PROMPT for the default model."
         raise UsageError(f"There is no model '{shorten(name, 60, placeholder=' ...')}'.", hint=hint)
 
 
 def _can_only_be_model(word: str) -> bool:
-    """Tell whether a word beside -m is a second model, and not the beginning of a prompt."""
+    """Tell whether a word beside -m must be a second model, not the beginning of a prompt."""
     if is_there(Path(word)):
         return word.endswith(".gguf")
     return len(word.split()) == 1 and _is_model(word)
@@ -195,7 +199,7 @@ def _is_model(name: str) -> bool:
     try:
         return name in (STARTER, TOY) or name.endswith(".gguf") or find_model(name).is_file()
     except (OSError, RuntimeError, ModelFileError):
-        # Too long for a name, beginning with a "~" that is nobody's home, or in no cache: a question, then.
+        # Too long for a name, or "~" with an unknown user, or in no cache: a prompt.
         return name.startswith(_STORES)
 
 
@@ -203,30 +207,30 @@ def _resumed(flags: dict[str, Any]) -> Resumed | None:
     if flags["resume"] is None and not flags["go_on"]:
         return None
     if flags["resume"] == "":
-        hint = "localspec history ls shows the ids; -C continues the last conversation."
+        hint = "localspec history ls lists the ids. -C continues the last conversation."
         raise UsageError("The id of --resume is empty.", hint=hint)
     return find_resumed(flags["resume"] or "")
 
 
 def _remembers(plan: LoadPlan, flags: dict[str, Any]) -> bool:
-    """Return whether the drafter may keep what is said; who wants no trace of a chat wants none there either."""
+    """Return whether the drafter may remember this run; --no-history excludes that memory too."""
     return not (flags["no_memory"] or flags["no_history"] or plan.model == TOY)
 
 
 def _system(flags: dict[str, Any], resumed: Resumed | None, given: Container[str]) -> str | None:
-    # What settings say is for new conversations; one that goes on has its own.
+    # Settings hold for new conversations; a resumed one keeps its own system message.
     if resumed is not None and "system_prompt" not in given:
         return resumed.conversation.system
     return None if flags["system_prompt"] is None else _cleaned(flags["system_prompt"])
 
 
 def _cleaned(said: str) -> str:
-    """Return an argument as a pipe would have been read: its bytes that are no UTF-8 arrive as lone surrogates."""
+    """Return an argument as a pipe delivers it: invalid UTF-8 bytes of arguments arrive as lone surrogates."""
     return re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", said)
 
 
 def _texts() -> Place | None:
-    """Return where to keep what is said; None in a working directory that is gone."""
+    """Return the place of the drafter's memory; None if the working directory was deleted."""
     try:
         return Place(texts_folder(), project_folder())
     except OSError:
@@ -254,7 +258,7 @@ def _settings(flags: dict[str, Any]) -> Question:
 
 
 def read_sampling(flags: dict[str, Any]) -> SamplingParams:
-    """Read how to sample; a seed below 0 asks for a new one. Raises UsageError."""
+    """Read the sampling settings; a negative seed requests a new one. Raises UsageError."""
     return SamplingParams(
         temperature=flags["temp"],
         top_k=flags["top_k"],
@@ -269,7 +273,7 @@ def read_sampling(flags: dict[str, Any]) -> SamplingParams:
 
 
 def _prompt(words: tuple[str, ...], flags: dict[str, Any]) -> str | None:
-    """Join what was given as words, -p, -f and a pipe; None when nothing was, on a terminal."""
+    """Join the prompt from words, -p, -f and a pipe; None on a terminal without any of them."""
     parts = [_cleaned(" ".join(words)), _cleaned(flags["prompt_option"] or "")]
     if flags["file"]:
         parts.append(read_file("-f", Path(flags["file"])))
@@ -278,7 +282,7 @@ def _prompt(words: tuple[str, ...], flags: dict[str, Any]) -> str | None:
         parts.append(decoded(read_pipe(Terminal(quiet=flags["quiet"])), "The piped text"))
     text = "\n\n".join(part for part in parts if part.strip())
     if text:
-        # A trailing line end is the shell's, not the question's.
+        # The final line end comes from the shell, not from the prompt.
         return text if flags["raw"] else text.rstrip("\r\n")
     if piped or flags["file"] or flags["as_json"]:
         raise UsageError("There is no prompt.", hint='Give a prompt: localspec run MODEL "PROMPT", or -f FILE.')
@@ -286,5 +290,5 @@ def _prompt(words: tuple[str, ...], flags: dict[str, Any]) -> str | None:
 
 
 def _prediction(name: str | None) -> str:
-    # Models end their lines so, whatever the file does.
+    # Models end lines with \n, whatever line ends the file has.
     return read_file("--predict", Path(name)).replace("\r\n", "\n") if name else ""

@@ -1,1 +1,1 @@
-"""Saved conversations: written as they happen, searched, shown, exported. No screen, and no engine thread, in here."""
+"""Saved conversations: storage, search, display and export, independent of screen and engine thread."""

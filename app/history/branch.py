@@ -1,4 +1,4 @@
-"""A conversation as a tree: undone and regenerated messages stay in it, beside the branch that is current."""
+"""Branches of a conversation's tree: undone and regenerated messages stay beside the current branch."""
 
 from collections.abc import Sequence
 
@@ -6,10 +6,10 @@ from app.history.records import FAILED, Entry
 
 
 def current_branch(entries: Sequence[Entry], leaf: int | None) -> list[Entry]:
-    """Return the entries from the first to the leaf; from the first that is there, should one be missing."""
+    """Return the entries from the first to the leaf; the chain begins later if an entry is missing."""
     known = {entry.id: entry for entry in entries}
     path: list[Entry] = []
-    # Taken out as it is met, so that even a damaged tree has an end.
+    # Each entry is removed when it is visited: a damaged tree may have a cycle.
     while leaf is not None and (entry := known.pop(leaf, None)) is not None:
         path.append(entry)
         leaf = entry.parent
@@ -17,7 +17,7 @@ def current_branch(entries: Sequence[Entry], leaf: int | None) -> list[Entry]:
 
 
 def other_branches(entries: Sequence[Entry], leaf: int | None) -> list[list[Entry]]:
-    """Return what is on no current branch, as runs of entries that follow each other, the oldest first."""
+    """Return the entries outside the current branch, as runs of successive entries, oldest first."""
     shown = {entry.id for entry in current_branch(entries, leaf)}
     runs: list[list[Entry]] = []
     for entry in sorted(entries, key=lambda entry: entry.created):
@@ -32,32 +32,32 @@ def other_branches(entries: Sequence[Entry], leaf: int | None) -> list[list[Entr
 
 
 def open_branch(entries: Sequence[Entry], leaf: int | None) -> list[Entry]:
-    """Return the branch as it can go on: without a last message that got no answer."""
+    """Return the branch without a last message that got no answer."""
     branch = current_branch(entries, leaf)
     return branch[:-1] if branch and branch[-1].role == "user" else branch
 
 
 def answered(entries: Sequence[Entry]) -> list[Entry]:
-    """Return what a conversation can go on from: answers that did not fail, and the messages that have such a one."""
+    """Return the entries that a conversation can continue from: complete answers, and messages with such answers."""
     answers = {entry.id: entry.parent for entry in entries if entry.answer and entry.answer.finish != FAILED}
     asked = set(answers.values())
     return [entry for entry in entries if entry.id in answers or entry.id in asked]
 
 
 def beside(entries: Sequence[Entry], entry: Entry) -> list[Entry]:
-    """Return the entries that stand in one place, this one and its alternatives, the oldest first."""
+    """Return an entry and its alternatives, oldest first."""
     found = [other for other in entries if other.parent == entry.parent and other.role == entry.role]
     return sorted(found, key=lambda other: other.created)
 
 
 def newest_leaf(entries: Sequence[Entry], start: int) -> int:
-    """Return the last entry of the branch that goes on from an entry, always with what was said last."""
+    """Return the last entry of the branch below an entry; at each fork, the newest."""
     followers = [entry for entry in entries if entry.parent == start]
     seen = {start}
     while followers:
         start = max(followers, key=lambda entry: entry.created).id
         if start in seen:
-            # Only a damaged tree comes back to where it was.
+            # Only a damaged tree leads back to a visited entry.
             break
         seen.add(start)
         followers = [entry for entry in entries if entry.parent == start]

@@ -1,4 +1,4 @@
-"""What a chat offers of the saved conversations: /save and /history."""
+"""Commands of a chat on saved conversations: /save and /history."""
 
 import json
 import os
@@ -17,9 +17,11 @@ _SHOWN = 10
 
 
 def save_conversation(record: Recorder, name: str) -> Path:
-    """Write the conversation to a new file that only its owner can read; return its path. Raises LocalspecError."""
+    """Write the conversation to a new private file; return its path. Raises LocalspecError."""
     if not name:
-        raise UsageError("/save needs a file.", hint="/save talk.md, or talk.json for another program.")
+        raise UsageError(
+            "/save needs a file name.", hint="Give a name: /save talk.md, or /save talk.json for other programs."
+        )
     if record.conversation is None:
         raise UsageError("The conversation is empty.")
     path = _place(name)
@@ -31,10 +33,10 @@ def save_conversation(record: Recorder, name: str) -> Path:
     try:
         _write_new(path, text)
     except FileExistsError:
-        raise LocalspecError(f"{path} already exists.", hint="Choose another name.") from None
+        raise LocalspecError(f"{path} already exists.", hint="Give another name.") from None
     except OSError as error:
         cause = str(error.strerror)
-        raise LocalspecError(f"{path} can't be written.", cause=cause, hint="Choose another place.") from error
+        raise LocalspecError(f"{path} can't be written.", cause=cause, hint="Give another path.") from error
     return path
 
 
@@ -44,7 +46,7 @@ def _write_new(path: Path, text: str) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(text.encode("utf-8", errors="replace"))
     except BaseException:
-        # A part of it would pass for the whole, and have the name when there is room.
+        # A partial file would look complete, and block its name when there is space again.
         path.unlink(missing_ok=True)
         raise
 
@@ -55,12 +57,12 @@ def _place(name: str) -> Path:
     except RuntimeError as error:
         raise UsageError(f"{name} is not a file.", cause=str(error)) from error
     except FileNotFoundError as error:
-        cause, hint = "The working directory is gone.", "Give the whole path of the file."
+        cause, hint = "The working directory was deleted.", "Give the absolute path of the file."
         raise UsageError(f"{name} can't be written.", cause=cause, hint=hint) from error
 
 
 def saved_conversations(words: str) -> str:
-    """Return as text what went wrong, then the latest conversations, or where words occur. Raises LocalspecError."""
+    """Return any problem, then the latest conversations, or those with the given words. Raises LocalspecError."""
     notes: list[str] = []
     store = Store(conversations_file(), notes.append)
     try:

@@ -1,4 +1,4 @@
-"""`localspec history`: list, read, search, export and remove what was saved. Loads no model."""
+"""`localspec history`: lists, shows, searches, exports and removes saved conversations. Loads no model."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,11 +20,11 @@ from app.shell.terminal import Terminal
 from models.errors import UsageError
 
 _KEPT = 1
-_IDS = "localspec history ls shows the ids."
+_IDS = "localspec history ls lists the ids."
 
 
 def list_conversations(*, limit: int, as_json: bool) -> None:
-    """Print the conversations that changed last."""
+    """Print the last changed conversations."""
     with _opened() as (store, terminal):
         found = store.latest(limit)
         if as_json:
@@ -32,11 +32,11 @@ def list_conversations(*, limit: int, as_json: bool) -> None:
         elif found:
             terminal.say(listing(found) + "\n")
         else:
-            terminal.show(f"No conversations are saved. They would be in {store.path}.")
+            terminal.show(f"No conversations are saved. The file for them is {store.path}.")
 
 
 def show_conversation(prefix: str, *, everything: bool, as_json: bool) -> None:
-    """Print what was said in a conversation."""
+    """Print a conversation."""
     with _opened() as (store, terminal):
         conversation = store.find(prefix)
         entries = store.entries(conversation.id)
@@ -47,7 +47,7 @@ def show_conversation(prefix: str, *, everything: bool, as_json: bool) -> None:
 
 
 def search_conversations(words: Sequence[str], *, limit: int, as_json: bool) -> None:
-    """Print the messages that have all of the words."""
+    """Print the messages that contain all words."""
     with _opened() as (store, terminal):
         query = " ".join(words)
         found = search(store, query, limit)
@@ -61,7 +61,7 @@ def search_conversations(words: Sequence[str], *, limit: int, as_json: bool) -> 
 
 
 def export_conversations(prefix: str, *, everything: bool, as_json: bool) -> None:
-    """Print a conversation, or all of them, as Markdown or as lines of JSON."""
+    """Print one conversation, or all, as Markdown or as JSON lines."""
     if prefix and everything:
         raise UsageError("export takes an id or --all, not both.", hint="Leave out one of the two.")
     with _opened() as (store, terminal):
@@ -75,7 +75,7 @@ def export_conversations(prefix: str, *, everything: bool, as_json: bool) -> Non
 
 
 def remove_conversations(prefixes: Sequence[str], *, everything: bool, ask: bool) -> int:
-    """Remove conversations for good, with `everything` what was typed and copied too; return the exit code."""
+    """Remove conversations for good, with `everything` also typed and copied texts; return the exit code."""
     _check_asked(prefixes, everything=everything)
     with _opened() as (store, terminal):
         chosen, kept = _chosen(store, prefixes), _kept() if everything else {}
@@ -101,7 +101,7 @@ def _check_asked(prefixes: Sequence[str], *, everything: bool) -> None:
 
 
 def _kept() -> dict[str, list[Path]]:
-    """Return what else --all removes: in words, and in which files it is."""
+    """Return what else --all removes: in words, and as files."""
     found = {"the prompt history": typed_files(), "the text copied last": [copied_file()]}
     there = {what: [file for file in files if file.exists()] for what, files in found.items()}
     return {what: files for what, files in there.items() if files}
@@ -119,19 +119,21 @@ def _named(chosen: Sequence[Conversation]) -> str:
 
 
 def _tell_what_is_left(path: Path, terminal: Terminal) -> None:
-    """Name what else holds something of what was said; `path` is the file of conversations."""
-    # Imported here: listing and searching can do without.
+    """Print a note about other files with parts of the conversations; `path` is the file of conversations."""
+    # Imported here: listing and searching don't need it.
     from drafters.history.store import accounts
 
     for damaged in damaged_files(path):
-        terminal.warn(f"what was in a damaged file is still there: {damaged}")
+        terminal.warn(f"a damaged file still holds older conversations: {damaged}")
     with suppress(OSError):
         if accounts(texts_folder()):
-            terminal.warn("what drafters remember is still there; localspec drafter forget --all removes it")
+            terminal.warn(
+                "the drafter's memory still holds token ids of them; localspec drafter forget --all removes it"
+            )
 
 
 def on_current_branch(store: Store, found: Sequence[Hit]) -> set[int]:
-    """Return the entries of the current branches of the conversations that were found."""
+    """Return the entries on the current branches of the found conversations."""
     conversations = {hit.conversation.id: hit.conversation for hit in found}.values()
     return {
         entry.id

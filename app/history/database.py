@@ -1,7 +1,7 @@
-"""The file of saved conversations: opened, made private, brought to today's shape, and moved aside when damaged.
+"""The database file of saved conversations: opening, permissions, migration, and replacement when damaged.
 
-Several programs may have it open. Opening is done under a lock, so that of two that find it damaged only one moves it,
-and of two that find it missing only one makes it.
+Several programs may have it open. Opening takes a lock, so that only one of two programs moves a damaged file, or
+creates a missing one.
 """
 
 import os
@@ -17,12 +17,12 @@ _PATIENCE = 5.0
 _OPENING_PATIENCE = 10.0
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
-    # Also after a power cut: in WAL mode NORMAL could lose the last message.
+    # With NORMAL, WAL mode could lose the last message after a power cut.
     "PRAGMA synchronous = FULL",
-    # The log of changes is put into the file at 256 KB, not at 4 MB: on a small disk it would take the room itself.
+    # Checkpoint at 256 KB, not at 4 MB: on a small disk the log itself would fill it.
     "PRAGMA wal_autocheckpoint = 64",
     "PRAGMA foreign_keys = ON",
-    # What is removed is overwritten: it was removed for a reason.
+    # Overwrite removed rows: the user removed them for good.
     "PRAGMA secure_delete = ON",
 )
 _BESIDE = ("", "-wal", "-shm")
@@ -30,7 +30,7 @@ _DAMAGED = ".damaged-"
 
 
 def open_database(path: Path) -> tuple[sqlite3.Connection, Path | None]:
-    """Return a connection, and where a damaged file was moved to, if there was one.
+    """Return a connection, and the new path of a damaged file, if there was one.
 
     Raises OSError, sqlite3.Error, and LocalspecError for a file of a newer localspec.
     """
@@ -46,7 +46,7 @@ def open_database(path: Path) -> tuple[sqlite3.Connection, Path | None]:
 
 
 def move_aside(path: Path, inode: int) -> Path | None:
-    """Move a damaged file out of the way, unless it is no longer the one of this inode; return where to."""
+    """Move a damaged file away, unless it is no longer the file of this inode; return its new path."""
     with locked(_lock(path), _OPENING_PATIENCE):
         try:
             return _move_aside(path) if path.stat().st_ino == inode else None
@@ -55,25 +55,25 @@ def move_aside(path: Path, inode: int) -> Path | None:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Tell whether this says that the file is damaged, and not that it is busy, or the disk full."""
+    """Tell whether an error means a damaged file, as opposed to a busy one or a full disk."""
     return _kind(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def is_full(error: sqlite3.Error) -> bool:
-    """Tell whether this says that there is no room left."""
+    """Tell whether an error means a full disk."""
     return _kind(error) == sqlite3.SQLITE_FULL
 
 
 def damaged_files(path: Path) -> list[Path]:
-    """Return what was moved aside in the past, and is still there."""
+    """Return damaged files that were moved away and still exist."""
     found = path.parent.glob(f"{path.name}{_DAMAGED}*")
     return sorted(file for file in found if not file.name.endswith(_BESIDE[1:]))
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder that only its owner can look into; raises OSError."""
+    """Create a folder that only its owner can open; raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
-    # Only where it is needed: it may be a folder that is ours to use and not ours to change.
+    # Only for a new folder: an existing one may be shared.
     if folder.stat().st_mode & 0o077:
         folder.chmod(0o700)
 
@@ -85,7 +85,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         for pragma in _PRAGMAS:
             connection.execute(pragma)
         migrate(connection)
-        # Reads the root of each table: what a crash or a bad copy did to the start of the file shows here.
+        # Reads the root page of each table, where a crash or a bad copy shows.
         connection.execute("SELECT (SELECT max(rowid) FROM conversation), (SELECT max(id) FROM entry)").fetchone()
     except BaseException:
         connection.close()
@@ -94,7 +94,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _make_private(path: Path) -> None:
-    """Make the file with its mode, before anything is in it; SQLite gives the same mode to the files beside it."""
+    """Create the file with private permissions while it is empty; SQLite copies them to its side files."""
     if not path.exists():
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     elif path.stat().st_mode & 0o077:
@@ -112,7 +112,7 @@ def _move_aside(path: Path) -> Path:
 
 
 def _kind(error: sqlite3.Error) -> int:
-    # The low byte is the kind of error, what is above it the occasion.
+    # The low byte is the kind of error, the higher bytes its cause.
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 

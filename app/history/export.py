@@ -1,4 +1,4 @@
-"""A conversation for programs and for readers: JSON with all branches and figures, Markdown of the current branch."""
+"""Export of a conversation: JSON with all branches and figures, or Markdown of the current branch."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -12,11 +12,11 @@ from app.history.rounds import unpack
 from models.text.thoughts import Parts
 
 SCHEMA = 1
-"""Version of the JSON; it changes when a field changes its meaning or goes away."""
+"""Version of the JSON format; it changes when a field changes its meaning or disappears."""
 
 
 def to_record(conversation: Conversation, entries: Sequence[Entry]) -> dict[str, Any]:
-    """Return all that is known of a conversation; times are in UTC, `current` says what its branch is."""
+    """Return a whole conversation as an object; times are in UTC, `current` lists the current branch."""
     current = {entry.id for entry in current_branch(entries, conversation.leaf)}
     return {
         "type": "conversation",
@@ -29,7 +29,7 @@ def to_record(conversation: Conversation, entries: Sequence[Entry]) -> dict[str,
 
 
 def head(conversation: Conversation) -> dict[str, Any]:
-    """Return what names a conversation."""
+    """Return the identifying fields of a conversation."""
     return {
         "id": conversation.id,
         "title": conversation.title,
@@ -39,7 +39,7 @@ def head(conversation: Conversation) -> dict[str, Any]:
 
 
 def to_markdown(conversation: Conversation, entries: Sequence[Entry]) -> str:
-    """Return the current branch as a document; what was said is in it as it was said."""
+    """Return the current branch as Markdown; the texts are unchanged."""
     begun = datetime.fromtimestamp(conversation.created).strftime("%Y-%m-%d %H:%M")
     parts = [f"# {conversation.title}", f"*Started {begun}, conversation {conversation.id}*"]
     if conversation.system:
@@ -53,13 +53,13 @@ def to_markdown(conversation: Conversation, entries: Sequence[Entry]) -> str:
 
 
 def _answer(parts: Parts) -> list[str]:
-    """Return the paragraphs of an answer, its thoughts folded up before it."""
+    """Return the paragraphs of an answer, with its thoughts folded before it."""
     folded = ["<details><summary>Thoughts</summary>", parts.thoughts, "</details>"] if parts.thoughts else []
     return [*folded, parts.said.strip("\n")]
 
 
 def utc(seconds: float) -> str:
-    """Return a moment as ISO 8601."""
+    """Return a time as ISO 8601."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 

@@ -1,19 +1,19 @@
-"""How an answer came about, in one line."""
+"""Figures of a saved answer, on one line."""
 
-from app.history.records import FAILED, Answer
+from app.history.records import FAILED, SavedAnswer
 
 _ENDINGS = {
-    "length": "cut at its limit",
-    "context": "the context was full",
+    "length": "stopped at the token limit",
+    "context": "stopped: context full",
     "cancelled": "stopped",
-    FAILED: "ended by an error",
+    FAILED: "failed",
     None: "unfinished",
 }
-"""Endings that a reader should know of; with an end token or a stop string an answer is as it should be."""
+"""Finish reasons worth a remark; an end token or stop text is the normal case."""
 
 
-def figures(answer: Answer) -> str:
-    """Return tokens, speed, speculation, seed and ending, as far as they are known."""
+def figures(answer: SavedAnswer) -> str:
+    """Return tokens, speed, speculation, seed and finish reason, as far as they are known."""
     counted = answer.statistics
     tokens = counted.get("emitted", len(answer.tokens))
     speed = counted.get("tokens_per_second")
@@ -28,12 +28,12 @@ def figures(answer: Answer) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def _speculation(answer: Answer) -> str:
+def _speculation(answer: SavedAnswer) -> str:
     drafted, accepted = answer.statistics.get("drafted"), answer.statistics.get("accepted")
     return f"{answer.drafter} {accepted}/{drafted} accepted" if drafted else f"drafter {answer.drafter}"
 
 
-def _sampling(answer: Answer) -> str:
+def _sampling(answer: SavedAnswer) -> str:
     sampling = answer.settings.get("sampling", {})
     if not sampling:
         return ""

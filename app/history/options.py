@@ -1,17 +1,17 @@
-"""The commands of `localspec history`, their flags and help; what they do is imported when they run."""
+"""The commands of `localspec history`, their flags and help; their code is imported when they run."""
 
 import click
 
 _LIMIT = click.option(
-    "-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 1_000_000), help="Maximum to show."
+    "-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 1_000_000), help="Maximum number to show."
 )
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 def _not_empty(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
-    """Return an id, "" for none; raises click.BadParameter for one that is empty: it would mean the last."""
+    """Return an id, "" if omitted; raises click.BadParameter for an empty one, which would mean the last one."""
     if value == "":
-        raise click.BadParameter("the id is empty; is a variable of the shell unset?", context, parameter)
+        raise click.BadParameter("the id is empty; a shell variable may be unset.", context, parameter)
     return value or ""
 
 
@@ -22,12 +22,12 @@ _ID = click.argument("conversation", required=False, metavar="[ID]", callback=_n
 def history() -> None:
     """List, read, search, export or remove saved conversations.
 
-    `localspec run` saves chats and answers to `run MODEL PROMPT` as they happen, in a file that only you can read and
-    that never leaves this machine; those of `run --json` only with -C or --resume. Undone and regenerated messages are
-    kept as other branches. `localspec run -C` continues the last conversation, --resume ID another one.
+    `localspec run` saves chats and single answers at once, in a file that only you can read and that never leaves this
+    machine; with --json only if -C or --resume is given. Undone and regenerated messages are kept as other branches.
 
-    `localspec run --no-history`, or LOCALSPEC_NO_HISTORY=1, saves nothing. The first digits of an ID are enough;
-    without one, show and export take the last conversation.
+    `localspec run -C` continues the last conversation, --resume ID another one. `localspec run --no-history`, or
+    LOCALSPEC_NO_HISTORY=1, saves nothing. The first digits of an ID suffice. Without an ID, show and export use the
+    last conversation.
     """
 
 
@@ -43,7 +43,7 @@ def _list(*, limit: int, as_json: bool) -> None:
 
 @history.command("show")
 @_ID
-@click.option("--all", "everything", is_flag=True, help="Include what was undone or regenerated.")
+@click.option("--all", "everything", is_flag=True, help="Include undone and regenerated messages.")
 @_JSON
 def _show(conversation: str, *, everything: bool, as_json: bool) -> None:
     """Print a conversation, with the figures of each answer."""
@@ -52,14 +52,14 @@ def _show(conversation: str, *, everything: bool, as_json: bool) -> None:
     show_conversation(conversation, everything=everything, as_json=as_json)
 
 
-@history.command("search", short_help="Find messages by their words.")
+@history.command("search", short_help="Find messages by words.")
 @click.argument("words", nargs=-1, required=True)
 @_LIMIT
 @_JSON
 def _search(words: tuple[str, ...], *, limit: int, as_json: bool) -> None:
     """Find the messages that contain all WORDS, best match first.
 
-    Case and accents are ignored. Use double quotes for a phrase and a star after the beginning of a word:
+    Case and accents are ignored. Put a phrase in double quotes, and a star after the beginning of a word:
     localspec history search '"blue sky" scatter*'
     """
     from app.history.command import search_conversations
@@ -82,15 +82,17 @@ def _export(conversation: str, *, everything: bool, as_json: bool) -> None:
 
 @history.command("rm", short_help="Remove conversations for good.")
 @click.argument("conversations", nargs=-1, metavar="[ID]...")
-@click.option("--all", "everything", is_flag=True, help="All conversations, the prompt history and what was copied.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Remove all conversations, the prompt history and the last copied text."
+)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.pass_context
 def _remove(context: click.Context, /, conversations: tuple[str, ...], *, everything: bool, yes: bool) -> None:
-    """Remove conversations for good; asks first on a terminal.
+    """Remove conversations for good. On a terminal, asks first.
 
-    They are also removed from the search index and overwritten in the file. What you typed stays in the prompt history,
-    which Up recalls in a chat; only --all removes that too, and the text that was copied last from the screen.
-    `localspec drafter forget` removes what drafters remember of answers.
+    They are also removed from the search index and overwritten in the file. Typed prompts stay in the prompt history,
+    which Up recalls in a chat. --all removes it too, and the last text copied from the screen. `localspec drafter
+    forget` removes the drafter's memory of answers.
     """
     from app.history.command import remove_conversations
 

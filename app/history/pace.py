@@ -1,4 +1,4 @@
-"""When a growing answer is written again: at the end of a sentence, and often enough between two of them."""
+"""Times to save a growing answer: at the end of a sentence, and at intervals within long ones."""
 
 import re
 import time
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 _MOST_CHARACTERS = 200
 _MOST_SECONDS = 2.0
-# What follows a full stop comes with the next token, so one at the very end counts: "3." costs a write too many.
+# The token after a full stop is unknown, so one at the very end counts: "3." costs an extra write.
 _SENTENCE_END = re.compile(r"[.!?:;\u2026][\"')\]*\u2019\u201d]*(\s|$)|[\u3002\uff01\uff1f\n]")
 
 
@@ -19,7 +19,7 @@ class Pace:
         self._written = clock()
 
     def due(self, text: str) -> bool:
-        """Take the next piece, and tell whether the answer up to here is to be written now."""
+        """Take the next piece; tell whether to save the answer now."""
         self._unwritten += text
         if not self._is_due():
             return False
@@ -29,5 +29,5 @@ class Pace:
     def _is_due(self) -> bool:
         if len(self._unwritten) >= _MOST_CHARACTERS or self._clock() - self._written >= _MOST_SECONDS:
             return bool(self._unwritten)
-        # A line of dots is no line of sentences.
+        # A line of dots does not consist of sentences.
         return _SENTENCE_END.search(self._unwritten) is not None and any(map(str.isalnum, self._unwritten))

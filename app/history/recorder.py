@@ -1,12 +1,12 @@
-"""A conversation, written down as it happens: the same object for a line chat, one answer, and a screen.
+"""Recording of a conversation while it runs, for line chats, single answers and the chat screen.
 
-    ask       the user said something, and it is on disk before it is answered
+    ask       a message of the user; it is on disk before the answer begins
     begin     an answer starts; hear: a piece of it; fail: an error ended it
-    again     the last answer is to be replaced by another, beside it
+    again     the next answer becomes an alternative to the last one
     undo, clear, name
 
-Nothing is ever taken out: what was undone or regenerated stays as a branch. A message that got no word is a branch too,
-for the conversation went on as if it had not been said.
+Entries are never removed: undone and regenerated ones stay as branches. A message without any word of an answer becomes
+a branch too, because the conversation continued without it.
 """
 
 import time
@@ -20,7 +20,7 @@ from app.engine.decoding.request import Question
 from app.engine.runtime.load import TOY
 from app.history.branch import answered, current_branch, newest_leaf, open_branch
 from app.history.pace import Pace
-from app.history.records import FAILED, Answer, Conversation, Entry, Record, new_conversation_id, new_entry_id
+from app.history.records import FAILED, Conversation, Entry, Record, SavedAnswer, new_conversation_id, new_entry_id
 from app.history.resume import Resumed
 from app.history.rounds import pack
 from app.history.scribe import Scribe
@@ -33,7 +33,7 @@ from models.text.prompts import Message
 
 @dataclass(slots=True)
 class _Growing:
-    """An answer that is being given."""
+    """An answer in progress."""
 
     entry: Entry
     pace: Pace
@@ -43,7 +43,7 @@ class _Growing:
 
 
 class Recorder:
-    """One conversation and its place on disk; without a scribe it is kept in memory alone."""
+    """One conversation and its storage; without a scribe it is kept in memory only."""
 
     def __init__(
         self,
@@ -54,15 +54,15 @@ class Recorder:
         wait: float = 2.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Take the target's name and what opens it again; `wait`: most seconds that a call waits for the disk.
+        """Take the target's name and the name to load it by; `wait`: maximum seconds that a call waits for the disk.
 
-        A screen gives no wait: its calls then return at once, and `notes` tells later what went wrong.
+        A screen passes no wait: its calls return at once, and `notes` reports problems later.
         """
         self.model, self.source = model, source
         self.conversation: Conversation | None = None
-        """None: nothing was said yet."""
+        """None: no message yet."""
         self.entries: dict[int, Entry] = {}
-        """All that is known of the conversation, on all branches."""
+        """All entries of the conversation, on all branches."""
         self._scribe = scribe
         self._wait = wait
         self._clock = clock
@@ -71,16 +71,16 @@ class Recorder:
 
     @property
     def growing(self) -> int | None:
-        """The entry of the answer that is being given; None: none is."""
+        """The entry of the answer in progress; None for none."""
         return None if self._growing is None else self._growing.entry.id
 
     @property
     def private(self) -> bool:
-        """Whether nothing is kept."""
+        """Whether the conversation is not saved."""
         return self._scribe is None
 
     def resume(self, conversation: Conversation, entries: list[Entry]) -> None:
-        """Go on with a saved conversation; a last message that has no answer is left out."""
+        """Continue a saved conversation; a last message without an answer is left out."""
         branch = open_branch(entries, conversation.leaf)
         self.conversation = replace(conversation, leaf=branch[-1].id if branch else None)
         self.entries = {entry.id: entry for entry in entries}
@@ -93,7 +93,7 @@ class Recorder:
         return current_branch(list(self.entries.values()), leaf)
 
     def turns(self) -> list[Message]:
-        """Return the current branch as the model is told it, the system message left out."""
+        """Return the current branch as turns for the model, without the system message."""
         return [Message(entry.role, entry.text) for entry in self.branch()]
 
     def spelled(self) -> list[tuple[int, ...]]:
@@ -103,10 +103,10 @@ class Recorder:
     def ask(
         self, text: str, system: str | None = None, *, instead_of: int | None = None, typed: str | None = None
     ) -> None:
-        """Write down what the user says, and wait for it to be on disk.
+        """Record a message of the user, and wait until it is on disk.
 
-        `instead_of` is an earlier message of the user, in whose place this one begins a branch; `typed` is what was
-        typed for it, if that is another text.
+        `instead_of` is an earlier message, beside which this one begins a branch; `typed` is the typed text, if it
+        differs.
         """
         if self.conversation is None:
             now = self._clock()
@@ -119,23 +119,23 @@ class Recorder:
         self._put(entry, leaf=entry.id)
 
     def again(self) -> None:
-        """Let the next answer stand beside the last one, after the same question."""
+        """Make the next answer an alternative to the last one."""
         if self.conversation is not None and self.conversation.leaf is not None:
             self._home = self.conversation.leaf
-            # Not saved yet: until the new answer has a word, the old one counts.
+            # Saved later: until the new answer has a word, the old one stays current.
             self.conversation = replace(self.conversation, leaf=self.entries[self._home].parent)
 
     def begin(self, question: Question, drafter: str) -> None:
-        """Expect an answer to the last question."""
+        """Start the answer to the last message."""
         if self.conversation is None or self.conversation.leaf is None:
             return
-        answer = Answer(self.model, self.source, drafter, str(question.accept), None, _settings(question), {}, ())
+        answer = SavedAnswer(self.model, self.source, drafter, str(question.accept), None, _settings(question), {}, ())
         leaf = self.conversation.leaf
         entry = Entry(new_entry_id(), self.conversation.id, leaf, "assistant", "", self._clock(), answer)
         self._growing = _Growing(entry, Pace())
 
     def hear(self, message: Said | Ended) -> None:
-        """Take a piece of the answer; with the end of a sentence, or of the answer, it is written down."""
+        """Take a piece of the answer; it is saved at the end of a sentence, or of the answer."""
         growing = self._growing
         if growing is None:
             return
@@ -150,12 +150,12 @@ class Recorder:
             self._write()
 
     def fail(self) -> None:
-        """An error ended the answer: it stays as a branch, and the conversation is what it was before the question."""
+        """Record an error: the failed answer stays as a branch; the conversation returns to the state before."""
         if self._growing is not None:
             self._end(FAILED)
 
     def writing(self, question: Question, drafter: str, rounds: Iterator[Said | Ended]) -> Iterator[Said | Ended]:
-        """Yield an answer's messages, each written down before it is seen."""
+        """Yield an answer's messages, each after it was recorded."""
         self.begin(question, drafter)
         try:
             for message in rounds:
@@ -166,39 +166,39 @@ class Recorder:
             raise
 
     def undo(self) -> None:
-        """Go back to before the last question."""
+        """Return to the state before the last message of the user."""
         branch = self.branch()
         if branch:
             self._put(leaf=branch[-2].parent if len(branch) > 1 else None)
 
     def switch(self, entry: int) -> None:
-        """Go to the branch that an entry is on, as far as it was answered."""
+        """Switch to the branch of an entry, as far as it was answered."""
         if entry in self.entries:
             self._put(leaf=newest_leaf(answered(list(self.entries.values())), entry))
 
     def clear(self) -> None:
-        """Let the next question start a new conversation."""
+        """Let the next message start a new conversation."""
         self.conversation, self.entries, self._growing = None, {}, None
 
     def name(self, title: str) -> None:
-        """Give the conversation a title; one that is empty changes nothing."""
+        """Set the title of the conversation; an empty one changes nothing."""
         if self.conversation is not None and one_line(title):
             self.conversation = replace(self.conversation, title=one_line(title))
             self._put()
 
     def notes(self) -> list[str]:
-        """Return what the user should know about the saving, each thing once."""
+        """Return notes for the user about saving, each once."""
         return [] if self._scribe is None else self._scribe.notes()
 
     def close(self) -> None:
-        """Write what is left of an answer that was broken off, and wait for the disk a last time."""
+        """Save the rest of an interrupted answer, and wait for the disk a last time."""
         if self._growing is not None:
             self._end(str(Finish.CANCELLED))
         if self._scribe is not None:
             self._scribe.close()
 
     def _end(self, finish: str, text: str | None = None, **details: Any) -> None:
-        """Write the answer as it will stay, and let the conversation go on from it, or from where it was before."""
+        """Save the finished answer, and continue the conversation from it, or from the state before it."""
         growing = self._growing
         assert growing is not None
         if text is not None:
@@ -219,7 +219,7 @@ class Recorder:
         self._put(entry, leaf=entry.id if counts else self._home)
 
     def _put(self, *entries: Entry, **changes: Any) -> None:
-        """Save the conversation with these changes, and entries of it."""
+        """Save the conversation with these changes, and some of its entries."""
         if self.conversation is None:
             return
         self.conversation = replace(self.conversation, changed=self._clock(), **changes)
@@ -231,7 +231,7 @@ class Recorder:
 
 
 def start_recorder(model: str, name: str, resumed: Resumed | None, *, saved: bool, wait: float = 2.0) -> Recorder:
-    """Return what writes a run down: the target's own name, the one it was loaded by, and what it goes on with."""
+    """Return the recorder of a run, from the target's name, the name to load it by, and the resumed conversation."""
     scribe = Scribe(conversations_file()) if saved else None
     recorder = Recorder(scribe, model=model, source=source_of(name), wait=wait)
     if resumed is not None:
@@ -240,25 +240,25 @@ def start_recorder(model: str, name: str, resumed: Resumed | None, *, saved: boo
 
 
 def source_of(name: str) -> str:
-    """Return what opens a model from any folder: a name as it is, a file by its whole path."""
+    """Return the name that loads a model from any folder: a catalog name unchanged, a file as an absolute path."""
     if name in (STARTER, TOY):
         return name
     try:
         path = find_model(name).absolute()
     except (LocalspecError, FileNotFoundError):
-        # A model that is in use may have lost its name, its file, or the working directory that it was named from.
+        # A loaded model's file or working directory may have been deleted.
         return name
     return str(path) if path.is_file() else name
 
 
 def _without_distributions(said: Said) -> Said:
-    """Return a round without what its draft was drawn from: nobody saves it, and it can be a megabyte a token."""
+    """Return a round without its draft distributions, which are never saved and can be a megabyte per token."""
     draft = replace(said.round.draft, probs=None)
     return replace(said, round=replace(said.round, draft=draft))
 
 
 def _settings(question: Question) -> dict[str, Any]:
-    """Return what was asked for, but what was said: the turns are saved as entries, and an expected text is large."""
+    """Return the settings of a question without its texts: turns are saved as entries, a prediction is large."""
     settings = asdict(replace(question, turns=(), prediction=""))
     del settings["turns"], settings["prediction"], settings["watch"]
     systems = [turn.text for turn in question.turns if turn.role == "system"]

@@ -1,4 +1,4 @@
-"""What is saved, as values: a conversation is a tree of entries, and its leaf says which branch is the current one."""
+"""Saved records: a conversation is a tree of entries, whose leaf selects the current branch."""
 
 import secrets
 from collections.abc import Mapping
@@ -9,52 +9,52 @@ from models.text.thoughts import Parts, divided
 
 Role = Literal["user", "assistant"]
 FAILED = "failed"
-"""Finish of an answer that an error ended; the conversation went on as if it had not been."""
+"""Finish reason of an answer that an error ended; the conversation continued without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A conversation, without what was said in it."""
+    """A conversation without its entries."""
 
     id: str
     """Ten hexadecimal digits."""
     title: str
     """One line, without control characters."""
     system: str | None
-    """What the model is told first, as of the last question."""
+    """The system message, as of the last question."""
     leaf: int | None
-    """Last entry of the current branch; None: nothing is said on it."""
+    """Last entry of the current branch; None for an empty branch."""
     created: float
-    """Seconds since 1970."""
+    """Time of creation, in seconds since 1970."""
     changed: float
-    """Seconds since 1970 at which something was last said, undone or named."""
+    """Time of the last message, undo or renaming, in seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """How an answer came about."""
+class SavedAnswer:
+    """The model, settings and figures of an answer."""
 
     model: str
-    """The target's name, for people."""
+    """The target's name, for display."""
     source: str
-    """What opens that model again: its absolute path, or a name such as "starter"."""
+    """The name that loads the model again: an absolute path, or a name such as "starter"."""
     drafter: str
     accept: str
-    """The rule that drafts were judged by."""
+    """The accept rule for draft tokens."""
     finish: str | None
-    """Why it ended: a `Finish`, or FAILED; None while it grows, and for ever if its process was killed."""
+    """Finish reason: a `Finish`, or FAILED; None while it runs, and for good if its process was killed."""
     settings: Mapping[str, Any]
-    """Sampling with its seed, limits, and all else that was asked for."""
+    """Sampling settings with the seed, limits, and all other settings."""
     statistics: Mapping[str, Any]
-    """The counters and rates of `app.engine.decoding.stats.Snapshot`; empty until it ends."""
+    """Counters and rates of `app.engine.decoding.stats.Snapshot`; empty until the end."""
     tokens: tuple[int, ...]
-    """The token ids it was emitted in, an end token included."""
+    """The emitted token ids, an end token included."""
     rounds: bytes = b""
-    """How its rounds went, as `app.history.rounds` packs them; b"" until it ends, and where that is not known."""
+    """The rounds as `app.history.rounds` packs them; b"" until the end, and for unknown rounds."""
 
     @property
     def divides(self) -> bool:
-        """Whether thoughts are told apart in it."""
+        """Whether thoughts are separated from its text."""
         return divides(self.settings)
 
 
@@ -65,24 +65,24 @@ class Entry:
     id: int
     conversation: str
     parent: int | None
-    """The entry it follows; None for the first of a branch."""
+    """The previous entry; None for the first of a branch."""
     role: Role
     text: str
     created: float
-    """Seconds since 1970."""
-    answer: Answer | None = None
-    """None for what the user said."""
+    """Time of creation, in seconds since 1970."""
+    answer: SavedAnswer | None = None
+    """None for a message of the user."""
     typed: str | None = None
-    """What the user typed, where the text is another: it has what was in the files that were mentioned."""
+    """The typed text, if `text` differs from it by the contents of mentioned files."""
 
     @property
     def parts(self) -> Parts:
-        """What an answer consists of."""
+        """The parts of an answer: thoughts, text and calls."""
         return divided(self.text, divides=self.answer is None or self.answer.divides)
 
     @property
     def as_typed(self) -> str:
-        """What to type for it to be said again."""
+        """The text to type in order to repeat the message."""
         return self.text if self.typed is None else self.typed
 
 
@@ -91,43 +91,43 @@ Record = Conversation | Entry
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A line of the list of conversations."""
+    """A row of the list of conversations."""
 
     conversation: Conversation
     entries: int
-    """Messages and answers, those of other branches included."""
+    """Number of messages and answers, on all branches."""
     model: str | None
-    """The model of the last answer; None: there is none."""
+    """The model of the last answer; None without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """An entry in which all words that were searched for occur."""
+    """An entry that contains all searched words."""
 
     conversation: Conversation
     entry: int
     role: Role
     created: float
     parts: tuple[tuple[str, bool], ...]
-    """The text around the words, in pieces; True: this piece is a word that was searched for."""
+    """The text around the words, in pieces; True marks a searched word."""
 
 
 def divides(settings: Mapping[str, Any]) -> bool:
-    """Tell of the settings of an answer whether thoughts are told apart in it.
+    """Tell from the settings of an answer whether thoughts are separated.
 
-    In one to a bare prompt no template said what marks mean.
+    An answer to a raw prompt has no template, so marks in its text have no known meaning.
     """
     return not settings.get("raw")
 
 
 def new_conversation_id() -> str:
-    """Return an id that nobody else has: in ten thousand conversations two are alike once in twenty thousand times."""
+    """Return a random id: among ten thousand conversations a collision has a probability of 1 in 20,000."""
     return secrets.token_hex(5)
 
 
 def new_entry_id() -> int:
-    """Return a number that nobody else has, so that two programs may add to one conversation, and a write be repeated.
+    """Return a random entry number, so that two programs can add to a conversation and a write can be repeated.
 
-    SQLite's row numbers have 63 bits; JSON readers that know no integers but doubles keep 53 of them.
+    SQLite's row numbers have 63 bits; JSON readers that store numbers as doubles keep only 53 of them.
     """
     return secrets.randbits(53)

@@ -1,4 +1,4 @@
-"""What `localspec history` and the chat's /history show, as text and as records."""
+"""Output of `localspec history` and the chat's /history, as text and as records."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -16,7 +16,7 @@ _MOST_LINES = 20
 
 
 def listing(found: Sequence[Summary]) -> str:
-    """Return one line for each conversation."""
+    """Return one line per conversation."""
     return "\n".join(
         f"{_name(summary.conversation)}  {_count(summary.entries)}{_model(summary.model)}" for summary in found
     )
@@ -31,7 +31,7 @@ def listing_record(found: Sequence[Summary], place: str) -> dict[str, Any]:
 
 
 def whole(conversation: Conversation, entries: Sequence[Entry], *, everything: bool) -> str:
-    """Return what was said on the current branch, and on the others if `everything`."""
+    """Return the current branch as text, with `everything` also the others."""
     others = other_branches(entries, conversation.leaf)
     parts = [_name(conversation)]
     if conversation.system:
@@ -45,12 +45,12 @@ def whole(conversation: Conversation, entries: Sequence[Entry], *, everything: b
 
 
 def last_turns(branch: Sequence[Entry]) -> str:
-    """Return the end of a conversation, to remember where it was."""
+    """Return the end of a conversation, as a reminder."""
     return "\n\n".join(_shortened(_entry(entry)) for entry in branch[-2 * _LAST_TURNS :])
 
 
 def hits(found: Sequence[Hit], current: Collection[int]) -> str:
-    """Return the messages that were found; `current` has those that `show` shows."""
+    """Return the found messages; `current` are the entries that `show` displays."""
     return "\n".join(
         f"{_name(hit.conversation)}\n    {_who(hit)}: {_marked(hit)}{'' if hit.entry in current else '  (show --all)'}"
         for hit in found
@@ -96,8 +96,8 @@ def _entry(entry: Entry) -> str:
         return _quoted(entry.text, "> ")
     parts = entry.parts
     words = len(parts.thoughts.split())
-    told = f" · thought {counted(words, 'word')} before, see export" if words else ""
-    return f"{visible(parts.said).strip()}\n\n  {one_line(entry.answer.model)} · {figures(entry.answer)}{told}"
+    note = f" · thought {counted(words, 'word')} before, see export" if words else ""
+    return f"{visible(parts.said).strip()}\n\n  {one_line(entry.answer.model)} · {figures(entry.answer)}{note}"
 
 
 def _quoted(text: str, mark: str) -> str:

@@ -1,4 +1,4 @@
-"""A finished answer, round by round: a value that can be stepped through, and saved with the conversation."""
+"""Rounds of a finished answer, for stepping through them and for saving."""
 
 import codecs
 import json
@@ -13,14 +13,14 @@ from app.engine.decoding.origins import Origin, origins
 from app.shell.safe_text import storable
 
 if TYPE_CHECKING:
-    # Saved rounds are listed and exported without any of the engine.
+    # Listing and exporting saved rounds must not import the engine.
     from app.engine.conversation.messages import Said
 
 _VERSION = 1
 _LARGEST = 1 << 26
-"""Bytes of JSON that are read: some 800,000 rounds."""
+"""Maximum bytes of JSON that are read: some 800,000 rounds."""
 _DIGITS = 4
-"""Digits of a probability that are kept."""
+"""Digits of a probability that are saved."""
 _LETTERS = {
     Origin.PLAIN: "p",
     Origin.MODEL: "m",
@@ -34,30 +34,30 @@ _LETTERS = {
     Origin.REPLACEMENT: "r",
     Origin.BONUS: "b",
 }
-"""How origins are saved: names on the screen may change."""
+"""Saved letters of token origins: the names on the screen may change."""
 _ORIGINS = {letter: origin for origin, letter in _LETTERS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerRound:
-    """One round, as far as it is shown."""
+    """The displayed figures of one round."""
 
     pieces: tuple[bytes, ...]
-    """What each emitted token adds to the text; at least one token."""
+    """The text that each emitted token adds; at least one token."""
     origins: tuple[Origin, ...]
-    """Where each of them came from."""
+    """The origin of each emitted token."""
     proposals: tuple[bytes, ...]
     """The draft's chain of tokens."""
     siblings: tuple[tuple[int, bytes], ...]
-    """Second guesses and their places in the chain, ascending."""
+    """Second proposals with their positions in the chain, ascending."""
     accepted: int
-    """Guesses of the chain that the target accepted, from the first."""
+    """Number of draft tokens that the target accepted, from the first."""
     source: str
-    """Who guessed."""
+    """The drafter that proposed them."""
     disagreement: Disagreement | None
-    """What the target made of the guess it rejected; None: it rejected none."""
+    """The target's view of the rejected draft token; None: no rejection."""
     seconds: tuple[float, float, float]
-    """Time to draft, to verify, and of the rest."""
+    """Seconds to draft, to verify, and for the rest."""
     width: int
     """Tokens of the target's pass."""
     prefix_length: int
@@ -65,22 +65,22 @@ class AnswerRound:
 
     @property
     def drafted(self) -> int:
-        """Tokens that were checked."""
+        """Number of verified draft tokens."""
         return len(self.proposals) + len(self.siblings)
 
     @property
     def kept(self) -> int:
-        """Guesses that became text; at the end of an answer these can be fewer than were accepted."""
+        """Number of draft tokens that became text; at the end of an answer fewer than the accepted ones."""
         return min(self.accepted + (Origin.SIBLING in self.origins), len(self.pieces))
 
     @property
     def rejects(self) -> bool:
-        """Whether a guess was rejected."""
+        """Whether a draft token was rejected."""
         return self.accepted < len(self.proposals)
 
     @property
     def instead(self) -> bytes | None:
-        """What the target said instead of the rejected guess; None: it rejected none, or the answer ended before."""
+        """The replacement of the rejected draft token; None: no rejection, or the answer ended before."""
         return self.pieces[self.accepted] if self.rejects and self.accepted < len(self.pieces) else None
 
 
@@ -92,17 +92,17 @@ class AnswerRounds:
 
     @classmethod
     def of(cls, said: Iterable["Said"]) -> "AnswerRounds":
-        """Return the rounds that the engine told of."""
+        """Convert the engine's rounds."""
         return cls(tuple(_round(one) for one in said))
 
     def marks(self) -> tuple[list[int], list[Origin]]:
-        """Return the characters that each emitted token completes, and where it came from."""
+        """Return the characters that each emitted token completes, with its origin."""
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         lengths = [len(decoder.decode(piece)) for one in self.rounds for piece in one.pieces]
         return lengths, [origin for one in self.rounds for origin in one.origins]
 
     def to_record(self) -> dict[str, Any]:
-        """Return the rounds as a JSON object; bytes are written as the characters of the same numbers."""
+        """Return the rounds as a JSON object; each byte becomes the character of its number."""
         return {"version": _VERSION, "rounds": [_record(one) for one in self.rounds]}
 
     def to_json(self) -> str:
@@ -111,7 +111,7 @@ class AnswerRounds:
 
     @classmethod
     def from_json(cls, text: str) -> "AnswerRounds | None":
-        """Return what was saved; None for what is damaged, or of a version that is not known here."""
+        """Return saved rounds; None for damaged ones, or an unknown version."""
         try:
             record = json.loads(text)
             if not isinstance(record, dict) or record.get("version") != _VERSION:
@@ -122,15 +122,15 @@ class AnswerRounds:
 
 
 def pack(said: Sequence["Said"]) -> bytes:
-    """Return the rounds of an answer for the database; b"" for none."""
+    """Return the rounds of an answer, packed for the database; b"" for none."""
     return zlib.compress(AnswerRounds.of(said).to_json().encode()) if said else b""
 
 
 def unpack(packed: bytes) -> AnswerRounds | None:
-    """Return the rounds that were packed; None where there are none, or they are damaged."""
+    """Return unpacked rounds; None for missing or damaged ones."""
     decoder = zlib.decompressobj()
     try:
-        # A damaged length must not become all the memory there is.
+        # A damaged length could otherwise allocate all memory.
         text = decoder.decompress(packed, _LARGEST).decode()
     except (zlib.error, UnicodeDecodeError):
         return None
@@ -173,7 +173,7 @@ def _record(one: AnswerRound) -> list[Any]:
 
 
 def _read(record: Any) -> AnswerRound:
-    """Return a round; raises ValueError, TypeError or KeyError for what is none."""
+    """Return a round; raises ValueError, TypeError or KeyError for an invalid one."""
     pieces, letters, proposals, siblings, accepted, source, apart, seconds, width, prefix_length = record
     chain = tuple(_bytes(proposal) for proposal in proposals)
     one = AnswerRound(

@@ -1,6 +1,6 @@
-"""The database's shape, and how an older one becomes today's.
+"""Schema of the database, and its migration.
 
-`user_version` counts the steps that were taken. A step is never changed once it was released: a new one is added.
+`user_version` counts the steps taken. A released step is never changed: further steps are added.
 """
 
 import sqlite3
@@ -21,8 +21,8 @@ _TABLES = (
     )
     """,
     "CREATE INDEX conversation_by_change ON conversation (changed)",
-    # Neither parent nor leaf is a foreign key: a program that still writes to a conversation which another one removed
-    # must be able to go on.
+    # Neither parent nor leaf is a foreign key: a program must be able to write on to a conversation that another one
+    # removed.
     """
     CREATE TABLE entry (
         id INTEGER PRIMARY KEY NOT NULL,
@@ -55,7 +55,7 @@ _SEARCH = (
         INSERT INTO words (rowid, text) VALUES (new.id, new.text);
     END
     """,
-    # The index holds no text of its own: what is taken out must be, word for word, what was put in.
+    # The index has no copy of the text: a removed text must equal the added one word for word.
     """
     CREATE TRIGGER entry_changed AFTER UPDATE OF text ON entry WHEN old.text IS NOT new.text BEGIN
         INSERT INTO words (words, rowid, text) VALUES ('delete', old.id, old.text);
@@ -72,18 +72,18 @@ _SEARCH = (
 _ROUNDS = ("ALTER TABLE entry ADD COLUMN rounds BLOB",)
 _TYPED = ("ALTER TABLE entry ADD COLUMN typed TEXT",)
 STEPS: tuple[Sequence[str], ...] = (_TABLES, _SEARCH, _ROUNDS, _TYPED)
-"""Statements that lead from each version to the next; an empty file is version 0."""
+"""Statements of each step to the next version; an empty file is version 0."""
 
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[Sequence[str]] = STEPS) -> None:
-    """Bring a database to today's shape, all steps or none; raises LocalspecError for one from the future."""
+    """Migrate a database to the latest version, all steps or none; raises LocalspecError for a newer version."""
     if _version(connection) == len(steps):
         return
     with transaction(connection):
         version = _version(connection)
         if version > len(steps):
             raise _newer(version, len(steps))
-        # Not executescript: it would end the transaction first.
+        # executescript would end the transaction first.
         for step in steps[version:]:
             for statement in step:
                 connection.execute(statement)
@@ -92,13 +92,13 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[Sequence[str]] = STE
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Do all of it or nothing; as the only writer from the first statement on, so that nothing read before is stale."""
+    """Run all statements or none, as the only writer from the start, so that no read is stale."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        # A full disk may already have ended it.
+        # A full disk may have ended the transaction.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
@@ -112,6 +112,6 @@ def _version(connection: sqlite3.Connection) -> int:
 def _newer(found: int, known: int) -> LocalspecError:
     return LocalspecError(
         "The saved conversations were written by a newer localspec.",
-        cause=f"They are in version {found} of the format; this one knows {known}.",
+        cause=f"They use version {found} of the format; this localspec supports up to {known}.",
         hint="Update localspec. Until then `localspec run --no-history` works without them.",
     )

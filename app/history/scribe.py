@@ -1,6 +1,6 @@
-"""Writes records on a thread of its own, so that neither a screen nor the engine ever waits for a disk.
+"""Saving of records on a thread of its own, so that neither screen nor engine waits for a disk.
 
-What can't be written is kept, and tried again with whatever comes next. A disk that fails costs one note, never a chat.
+Failed writes are kept and repeated with the next one. A failing disk causes one note, and never ends a chat.
 """
 
 import logging
@@ -13,28 +13,28 @@ from app.history.store import Damaged, Store
 from models.errors import LocalspecError
 
 _LEAVING_SECONDS = 7.0
-"""Longer than the database waits for another program."""
+"""More seconds than the database waits for another program."""
 _log = logging.getLogger("localspec.history")
 
 
 class Scribe:
-    """Takes records from any thread, and raises nothing. Its own thread starts with the first of them."""
+    """Takes records from any thread, and never raises. Its own thread starts with the first record."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._changed = threading.Condition()
         self._all: dict[str | int, Record] = {}
-        """The latest form of all that was ever put, in the order of its first: what a lost file is made of again."""
+        """The latest form of all records in their first order; a lost file is rebuilt from them."""
         self._waiting: dict[str | int, Record] = {}
         self._asked = self._tried = 0
         self._closing = self._failed_before = False
         self._reliable = True
-        """Whether waiting for the disk was no waste of time so far."""
+        """Whether waiting for the disk has succeeded so far."""
         self._notes: list[str] = []
         self._thread: threading.Thread | None = None
 
     def put(self, *records: Record) -> None:
-        """Have records saved as they are now; a conversation comes before its entries."""
+        """Save records in their present state; a conversation comes before its entries."""
         with self._changed:
             for record in records:
                 self._all[record.id] = self._waiting[record.id] = record
@@ -46,20 +46,20 @@ class Scribe:
             self._all.update({record.id: record for record in records})
 
     def settle(self, seconds: float) -> bool:
-        """Wait until all is on disk; False: it is not, in this time. Does not wait where that was in vain before."""
+        """Wait until all records are on disk; False: not within this time. No wait after an earlier failure."""
         with self._changed:
             if self._reliable:
                 self._reliable = self._changed.wait_for(lambda: self._tried == self._asked, seconds)
             return not self._waiting
 
     def notes(self) -> list[str]:
-        """Return what the user should know, each thing once."""
+        """Return notes for the user, each once."""
         with self._changed:
             notes, self._notes = self._notes, []
         return notes
 
     def close(self) -> None:
-        """Write what is left, and end the thread."""
+        """Write the remaining records, and end the thread."""
         with self._changed:
             self._closing = True
             if self._waiting:
@@ -71,7 +71,7 @@ class Scribe:
     def _ask(self) -> None:
         self._asked += 1
         if self._thread is None:
-            # A daemon: a disk that hangs must not keep the program from ending.
+            # A daemon thread: a hanging disk must not keep the program from ending.
             self._thread = threading.Thread(target=self._run, name="history", daemon=True)
             self._thread.start()
         self._changed.notify_all()
@@ -85,7 +85,7 @@ class Scribe:
             with self._changed:
                 if done:
                     for record in records:
-                        # Changed meanwhile, it is written again.
+                        # A record changed meanwhile is written again.
                         if self._waiting.get(record.id) is record:
                             del self._waiting[record.id]
                 self._reliable = done
@@ -94,7 +94,7 @@ class Scribe:
         store.close()
 
     def _next(self) -> int | None:
-        """Wait for something to write; return the number of the latest request, None when there will be no more."""
+        """Wait for records to write; return the number of the latest request, None at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._tried < self._asked or self._closing)
             return self._asked if self._tried < self._asked else None
@@ -116,7 +116,7 @@ class Scribe:
             self._write(store, records)
         except LocalspecError as error:
             self._fail(" ".join(part for part in (error.title, error.cause, error.hint) if part))
-        except Exception as error:  # on a thread nobody looks at, the unexpected must not be the end of it in silence
+        except Exception as error:  # an unexpected error on this thread must not end it silently
             _log.error("%s", traceback.format_exc())
             self._fail(f"{type(error).__name__}: {error}")
         else:
@@ -127,7 +127,7 @@ class Scribe:
         _log.warning("not saved: %s", reason)
         if not self._failed_before:
             self._failed_before = True
-            self._note(f"This conversation is not being saved. {reason} To save nothing: --no-history.")
+            self._note(f"This conversation is not saved. {reason} To turn off saving: --no-history.")
 
     def _note(self, text: str) -> None:
         with self._changed:

@@ -1,4 +1,4 @@
-"""Full-text search: all words must occur in one message; the best match first, with the words marked."""
+"""Full-text search: messages with all words, best match first, with the words marked."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from models.text.thoughts import MARK_WORDS, divided
 
 _OPEN, _CLOSE = "\x02", "\x03"
 _AROUND = 16
-"""Words shown around a hit."""
+"""Number of words shown around a match."""
 _HIT = """
     SELECT conversation.id, title, system, leaf, conversation.created, changed, entry.id, role, entry.created,
         entry.text, entry.settings
@@ -38,25 +38,25 @@ _SNIPPET = """
     SELECT snippet(piece, 0, char(2), char(3), '…', ?) FROM piece WHERE piece MATCH ? ORDER BY rank LIMIT 1
 """
 _PIECE = re.compile(r".{1,4000}(?=\s|\Z)|.{1,4000}", re.DOTALL)
-"""Part of a message; the cost of a snippet grows with the square of the hits in what it is made of."""
+"""Characters of a part of a message; a snippet's cost grows with the square of the matches in it."""
 _TERMS = re.compile(r'"([^"]*)"|(\S+)')
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
-"""Characters of scripts without spaces between words: to the index all that stands between two signs is one word."""
+"""Scripts without spaces between words: the index takes all characters between two signs as one word."""
 _MARKS = re.compile(rf"(?<![^\W_])(?:{'|'.join(MARK_WORDS)})(?![^\W_])|\*", re.IGNORECASE)
-"""What may find the marks around thoughts: one of their words, or the beginning of any."""
+"""Words that may match marks around thoughts: a word of a mark, or any beginning of one."""
 _NEAR = 40
-"""Characters shown on both sides of a part of a text."""
+"""Characters shown on both sides of a match within a text."""
 _MARKED = re.compile(f"{_OPEN}(.*?){_CLOSE}", re.DOTALL)
 
 
 def search(store: Store, text: str, limit: int = -1) -> list[Hit]:
-    """Return the messages that have every word of a text; a limit below 0: all.
+    """Return the messages that contain every word of a query; a limit below 0: all.
 
-    Case and accents make no difference. Words between double quotes must stand together, and a star ends the beginning
-    of a word; nothing else has a meaning. Where words are not apart, a part of the text is enough, and the latest
-    message comes first. Raises LocalspecError, UsageError when there is no word.
+    Case and accents are ignored. Words in double quotes must be adjacent, and a star ends the beginning of a word;
+    other signs have no meaning. In scripts without spaces, a part of the text matches, latest message first. Raises
+    LocalspecError, UsageError for a query without a word.
     """
     text = storable(text)
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as pieces:
@@ -68,15 +68,15 @@ def search(store: Store, text: str, limit: int = -1) -> list[Hit]:
 
 
 def to_query(text: str) -> str:
-    """Return what a person typed as an FTS5 query in which nothing but our own quotes and stars is an operator."""
+    """Return a typed query as an FTS5 query, whose only operators are the quotes and stars added here."""
     terms = _terms(text)
     if not terms:
-        raise UsageError(f"There is no word in '{text}'.", hint="Give the words to search for.")
+        raise UsageError(f"The query '{text}' contains no word.", hint="Give one or more words.")
     return " ".join(terms)
 
 
 def _rows(store: Store, pieces: sqlite3.Connection, text: str, limit: int) -> Iterable[tuple[Any, ...]]:
-    """Return what was found; the marks around thoughts, which the index has and nobody sees, are not."""
+    """Return the matches, without those in the hidden marks around thoughts."""
     if not _MARKS.search(text):
         return store.rows(*_query(text, limit))
     shown = (row for row in store.rows(*_query(text, -1)) if _is_shown(pieces, row[-2], row[-1], text))
@@ -84,7 +84,7 @@ def _rows(store: Store, pieces: sqlite3.Connection, text: str, limit: int) -> It
 
 
 def _is_shown(pieces: sqlite3.Connection, said: str, settings: str | None, wanted: str) -> bool:
-    """Tell whether all words are in what is shown of a message."""
+    """Tell whether the displayed part of a message contains all words."""
     shown, words = _shown(said, settings), _words_query(wanted)
     if shown == said or not words:
         return True
@@ -94,7 +94,7 @@ def _is_shown(pieces: sqlite3.Connection, said: str, settings: str | None, wante
 
 
 def _query(text: str, limit: int) -> tuple[str, Sequence[str | int]]:
-    """Return what finds the messages: the index, or, where it does not know the words, a look at each of them."""
+    """Return the SQL query: over the index or, for words that it can't split, over each message."""
     parts = _parts_wanted(text)
     if not parts:
         return _SEARCH, (to_query(text), limit)
@@ -104,7 +104,7 @@ def _query(text: str, limit: int) -> tuple[str, Sequence[str | int]]:
 
 
 def _words_query(text: str) -> str:
-    """Return what finds the words that the index knows."""
+    """Return the FTS5 query of the words that the index knows."""
     return " ".join(_quoted(word) for word in _words(text) if not _UNSPACED.search(word))
 
 
@@ -114,7 +114,7 @@ def _parts_wanted(text: str) -> list[str]:
 
 def _words(text: str) -> list[str]:
     words = [match[1] or match[2] or "" for match in _TERMS.finditer(text)]
-    # What holds no letter and no digit is no word to the index either.
+    # The index ignores words without a letter or digit.
     return [word for word in words if any(map(str.isalnum, word))]
 
 
@@ -123,19 +123,19 @@ def _terms(text: str) -> list[str]:
 
 
 def _quoted(term: str) -> str:
-    # SQLite would take a NUL for the end of the query.
+    # SQLite would end the query at a NUL.
     word = term.rstrip("*").replace('"', '""').replace("\0", " ")
     return f'"{word}"' + ("*" if term.endswith("*") else "")
 
 
 def _excerpt(pieces: sqlite3.Connection, text: str, settings: str | None, wanted: str) -> str:
-    """Return the best part of a message as text; `settings` are those of an answer."""
+    """Return the best excerpt of a message; `settings` are those of an answer."""
     snippet = _snippet(pieces, _shown(text, settings), wanted)
     return snippet if settings is None else without_signs(snippet)
 
 
 def _shown(text: str, settings: str | None) -> str:
-    """Return a message without the marks around thoughts; `settings` are those of an answer."""
+    """Return a message without marks around thoughts; `settings` are those of an answer."""
     if settings is None:
         return text
     parts = divided(text, divides=divides(json.loads(settings)))
@@ -143,7 +143,7 @@ def _shown(text: str, settings: str | None) -> str:
 
 
 def _snippet(pieces: sqlite3.Connection, text: str, wanted: str) -> str:
-    """Return the best part of a message with the words marked; one around a part, should no piece have a whole word."""
+    """Return the best excerpt with the words marked; if no piece has a whole word, one around a partial match."""
     pieces.execute("DELETE FROM piece")
     pieces.executemany("INSERT INTO piece (text) VALUES (?)", ((part[0],) for part in _PIECE.finditer(text)))
     found = pieces.execute(_SNIPPET, (_AROUND, " OR ".join(_terms(wanted)))).fetchone()
@@ -151,7 +151,7 @@ def _snippet(pieces: sqlite3.Connection, text: str, wanted: str) -> str:
 
 
 def _around(text: str, parts: Sequence[str]) -> str:
-    """Return where one of some parts is first in a text, marked; the beginning of the text where none is."""
+    """Return the text around the first of some parts, marked; the beginning of the text if none occurs."""
     found = re.search("|".join(map(re.escape, parts)), text, re.IGNORECASE) if parts else None
     if found is None:
         return text[:100]
@@ -161,6 +161,6 @@ def _around(text: str, parts: Sequence[str]) -> str:
 
 
 def _parts(snippet: str) -> tuple[tuple[str, bool], ...]:
-    # Split at a pattern with a group, every second piece is what the group matched.
+    # After a split with a group, every second piece is a match of the group.
     pieces = _MARKED.split(snippet)
     return tuple((piece, place % 2 == 1) for place, piece in enumerate(pieces) if piece)

@@ -1,4 +1,4 @@
-"""The saved conversations, as one thread reads and writes them: opened when needed, never made only to be read."""
+"""Reading and writing of saved conversations by one thread; reading never creates the file."""
 
 import json
 import sqlite3
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from app.history.database import is_damage, is_full, move_aside, open_database
-from app.history.records import Answer, Conversation, Entry, Record, Summary
+from app.history.records import Conversation, Entry, Record, SavedAnswer, Summary
 from app.history.schema import transaction
 from app.shell.safe_text import storable
 from models.errors import LocalspecError, UsageError
@@ -45,23 +45,23 @@ _MODEL = """
 
 
 class Damaged(LocalspecError):
-    """The file is no longer the database it was."""
+    """The file is no longer a valid database."""
 
 
 class Store:
-    """The conversations of one file. Every method raises LocalspecError, and Damaged where `set_aside` would help."""
+    """The conversations of one file. Every method raises LocalspecError, and Damaged if `set_aside` can help."""
 
     def __init__(self, path: Path, note: Callable[[str], object] = lambda _: None) -> None:
-        """Take the file, and who is told when a damaged one was moved aside."""
+        """Take the file, and a receiver of the note about a damaged one."""
         self.path = path
         self.lost = False
-        """Whether what was written before is no longer in the file; who writes it again says so here."""
+        """Whether earlier records are lost from the file; the writer resets it after writing them again."""
         self._note = note
         self._connection: sqlite3.Connection | None = None
         self._inode = 0
 
     def write(self, records: Iterable[Record]) -> None:
-        """Save records as they are now, all or none; a conversation comes before its entries. May be repeated."""
+        """Save records in their present state, all or none; a conversation precedes its entries. May be repeated."""
         rows = [_row(record) for record in records]
         with self._failures():
             database = self._open()
@@ -70,30 +70,30 @@ class Store:
             except sqlite3.OperationalError as error:
                 if not is_full(error):
                     raise
-                # Changes to pages that are in the file already need no room once they are there.
+                # After this, changed pages that are in the file need no more space.
                 database.execute(_FREE_THE_LOG)
                 _put(database, rows)
 
     def latest(self, limit: int = -1) -> list[Summary]:
-        """Return the conversations that changed last, the latest first; a limit below 0: all."""
+        """Return the last changed conversations, latest first; a limit below 0: all."""
         found = [Conversation(*row) for row in self.rows(_LATEST, (limit,))]
         return [self._summary(conversation) for conversation in found]
 
     def find(self, prefix: str = "") -> Conversation:
-        """Return the conversation whose id begins like this; "": the last in which something was said, if any was."""
+        """Return the conversation whose id begins with a text; for "" the last one with a message."""
         if not prefix:
             found = [Conversation(*row) for row in self.rows(_LAST) or self.rows(_LATEST, (1,))]
             if not found:
-                raise LocalspecError("No conversations are saved.", hint=f"They would be in {self.path}.")
+                raise LocalspecError("No conversations are saved.", hint=f"The file for them is {self.path}.")
             return found[0]
-        # "g" follows all that an id is made of.
+        # "g" sorts after all characters of an id.
         found = [Conversation(*row) for row in self.rows(_BY_PREFIX, (prefix.lower(), prefix.lower() + "g"))]
         if len(found) != 1:
             raise _not_one(prefix, found)
         return found[0]
 
     def entries(self, conversation: str) -> list[Entry]:
-        """Return all that was said in a conversation, on all branches, in the order it was said."""
+        """Return all entries of a conversation, on all branches, in order of creation."""
         return [_entry(row) for row in self.rows(_ENTRIES, (conversation,))]
 
     def remove(self, conversations: Iterable[str]) -> None:
@@ -104,12 +104,12 @@ class Store:
             database = self._open()
             with transaction(database):
                 database.executemany("DELETE FROM conversation WHERE id = ?", [(name,) for name in conversations])
-                # The index only marks a word as gone, until its parts are merged.
+                # The index only marks removed words until its parts are merged.
                 database.execute("INSERT INTO words (words) VALUES ('optimize')")
             database.execute(_FREE_THE_LOG)
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return what a query finds; nothing where there is no file."""
+        """Return the rows of a query; none for a missing file."""
         with self._failures():
             if self._is_missing():
                 return []
@@ -117,20 +117,20 @@ class Store:
             return self._open().execute(query, fit).fetchall()
 
     def set_aside(self) -> None:
-        """Move the damaged file out of the way, and tell where to; the next use begins a new one."""
+        """Move the damaged file away and report its new path; the next use creates a new file."""
         with self._failures():
             self.close()
             self._tell(move_aside(self.path, self._inode))
             self.lost = True
 
     def close(self) -> None:
-        """Let go of the file; the next use opens it again."""
+        """Close the file; the next use opens it again."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def _is_missing(self) -> bool:
-        """Tell whether there is no file, which would be made only to be read."""
+        """Tell whether the file is missing: a read must not create it."""
         return self._connection is None and not self.path.exists()
 
     def _open(self) -> sqlite3.Connection:
@@ -145,7 +145,7 @@ class Store:
         return self._connection
 
     def _in_place(self) -> bool:
-        """Tell whether the open file is still the one of its name: another program may have moved it as damaged."""
+        """Tell whether the open file still has its name: another program may have moved it as damaged."""
         try:
             return self.path.stat().st_ino == self._inode
         except FileNotFoundError:
@@ -154,8 +154,8 @@ class Store:
     def _tell(self, moved: Path | None) -> None:
         if moved is not None:
             self._note(
-                f"The saved conversations are damaged. The file is kept as {moved}, and a new one begun; "
-                "sqlite3 with .recover may get most of it back."
+                f"The file of saved conversations is damaged. It is kept as {moved}, and a new file is used. "
+                "sqlite3 with .recover may restore most of it."
             )
 
     def _summary(self, conversation: Conversation) -> Summary:
@@ -176,7 +176,7 @@ class Store:
 
 def _not_one(prefix: str, found: Sequence[Conversation]) -> UsageError:
     if not found:
-        hint = "localspec history ls shows the ids; their first digits are enough."
+        hint = "localspec history ls lists the ids. The first digits of an id suffice."
         return UsageError(f"No conversation's id begins with '{prefix}'.", hint=hint)
     names = [f"{conversation.id}  {conversation.title}" for conversation in found[:_MOST_NAMED]]
     more = ["..."] if len(found) > _MOST_NAMED else []
@@ -219,4 +219,4 @@ def _entry(row: Sequence[Any]) -> Entry:
         return entry
     tokens = struct.unpack(f"<{len(packed) // 4}i", packed)
     made = (json.loads(settings), json.loads(statistics))
-    return replace(entry, answer=Answer(model, source, drafter, accept, finish, *made, tokens, rounds or b""))
+    return replace(entry, answer=SavedAnswer(model, source, drafter, accept, finish, *made, tokens, rounds or b""))

@@ -1,4 +1,4 @@
-"""What is kept beside the conversations: what was typed, so that Up brings it back, and what was copied last."""
+"""Texts saved beside the conversations: typed prompts, recalled with Up, and the last copied text."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,27 +12,29 @@ _PATIENCE = 5.0
 
 
 def typed_files() -> list[Path]:
-    """Return the files that hold prompts: those of both chats, and what a chat that was killed left half written."""
+    """Return the files of prompts: those of both chats, and partial ones of a killed chat."""
     unfinished = prompts_file().parent.glob(f"{prompts_file().name}*.partial")
     return [path for path in (history_file(), prompts_file(), *unfinished) if path.exists()]
 
 
 def copied_file() -> Path:
-    """Return the file of the text that was copied last, for terminals that take no copies."""
+    """Return the file of the last copied text, for terminals without a clipboard."""
     return state_folder() / "copied.txt"
 
 
 def remove_kept(files: Sequence[Path]) -> None:
-    """Remove files of both kinds; raises LocalspecError where one can't be."""
+    """Remove files of both kinds; raises LocalspecError for one that can't be removed."""
     if not files:
         return
     try:
-        # A chat that is shortening its file would put the old prompts back.
+        # A chat that shortens its file would restore the old prompts.
         with locked(prompts_file().with_name(f"{prompts_file().name}.lock"), _PATIENCE):
             for path in files:
                 path.unlink(missing_ok=True)
     except OSError as error:
         places = ", ".join(map(str, files))
         raise LocalspecError(
-            "What was typed and copied can't be removed.", cause=str(error), hint=f"It is in {places}."
+            "The prompt history and the copied text can't be removed.",
+            cause=str(error),
+            hint=f"The files are {places}.",
         ) from error

@@ -1,4 +1,4 @@
-"""The line chat: no screen, so it works everywhere. Reads a turn, streams the answer, prints one dim line."""
+"""The conversation of the line chat: asks the engine, streams answers, prints one line of figures after each."""
 
 from dataclasses import dataclass, field, replace
 
@@ -24,10 +24,10 @@ class Chat:
     engine: LineEngine
     terminal: Terminal
     settings: Question
-    """How to answer; its turns are filled in for each question."""
+    """Settings of answers; each question fills in its turns."""
     system: str | None
     usual_system: str | None = None
-    """What a new conversation begins with."""
+    """System prompt of a new conversation."""
     drafter: str = "off"
     """Name of the drafter in use."""
     turns: list[Message] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Chat:
     last: Ended | None = None
     """The last answer, for /stats."""
     record: Recorder = field(default_factory=Recorder)
-    """Writes down what is said, and what becomes of it."""
+    """Saves the conversation."""
 
     @classmethod
     def start(cls, request: Request, terminal: Terminal, engine: LineEngine) -> "Chat":
@@ -57,13 +57,13 @@ class Chat:
         return chat
 
     def ask(self, text: str, typed: str | None = None) -> None:
-        """Answer a message; on failure, or stopped before the first word, the conversation is as it was before."""
+        """Answer a message. If the answer fails or has no text, the conversation stays unchanged."""
         before = list(self.turns)
         self.record.ask(text, self.system, typed=typed)
         self._answer([*before, Message("user", text)], otherwise=before)
 
     def again(self) -> bool:
-        """Answer the last message anew, with the next seed; False when there is none. Else as `ask`."""
+        """Answer the last message again with the next seed; return False if there is none. Else as `ask`."""
         if not self.turns:
             return False
         sampling = self.settings.sampling
@@ -73,7 +73,7 @@ class Chat:
         return True
 
     def undo(self) -> bool:
-        """Forget the last message and its answer; False when there is none."""
+        """Remove the last message and its answer; return False if there is none."""
         if not self.turns:
             return False
         del self.turns[-2:]
@@ -81,7 +81,7 @@ class Chat:
         return True
 
     def instruct(self, system: str | None) -> None:
-        """Tell the model something else first, or nothing, from the next answer on."""
+        """Set the system prompt from the next answer on; None removes it."""
         self.system = self.usual_system = system
 
     def clear(self) -> None:
@@ -91,12 +91,12 @@ class Chat:
         self.record.clear()
 
     def close(self) -> None:
-        """Write down what is left to write, and tell what went wrong with it."""
+        """Save the rest of the conversation, and report failures to save."""
         self.record.close()
         self._tell_notes()
 
     def _go_on(self, resumed: Resumed) -> None:
-        """Take over the turns of a saved conversation, and show the last of them."""
+        """Continue a saved conversation, and show its last turns."""
         self.turns = self.record.turns()
         self.engine.recall(self._question(self.turns), self.record.spelled())
         if resumed.branch:

@@ -1,4 +1,4 @@
-"""The chat at the keyboard: reading turns, multi-line text, history, and what Ctrl-C means at each moment."""
+"""The loop of the line chat: reading turns, multi-line text, history of lines, and Ctrl-C."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -90,7 +90,7 @@ def _read_fenced(terminal: Terminal, first: str) -> str:
 
 
 def _read_more(terminal: Terminal) -> list[str]:
-    """Read a line that goes on with a text; none at Ctrl-D, which ends the text and loses none of it."""
+    """Read a further line of a text; return none at Ctrl-D, which ends the text and keeps it."""
     try:
         return [terminal.read(". ")]
     except EOFError:
@@ -100,7 +100,7 @@ def _read_more(terminal: Terminal) -> list[str]:
 
 @contextmanager
 def _typed_before(*, keep: bool) -> Iterator[None]:
-    """Give `input` line editing and yesterday's lines, where the platform has them; today's are kept where wanted."""
+    """Give `input` line editing and the lines of earlier chats, if readline exists; with `keep`, save new lines."""
     try:
         import readline
     except ImportError:
@@ -124,7 +124,7 @@ def _keep_typed(path: Path, lines: int) -> None:
     import readline
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    # What was asked is nobody else's business: the file is private before it has content.
+    # Typed lines are private: the file gets its mode before it has content.
     path.touch(mode=0o600)
     if hasattr(readline, "append_history_file"):
         # Written whole, it would undo what other chats added since, and what was removed.

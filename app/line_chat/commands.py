@@ -1,4 +1,4 @@
-"""The slash commands of the line chat: text that is a command, known or not, never reaches the model."""
+"""Slash commands of the line chat; an unknown command is an error and never reaches the model."""
 
 import re
 import sys
@@ -18,7 +18,7 @@ from models.errors import UsageError
 
 
 class LeaveChat(Exception):
-    """The user is done."""
+    """Raised by /quit to leave the chat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +68,13 @@ def _regen(chat: Chat, _: str) -> None:
 
 
 def _undo(chat: Chat, _: str) -> None:
-    chat.terminal.tell("Forgot the last turn." if chat.undo() else "Nothing to undo.")
+    chat.terminal.tell("Removed the last message and its answer." if chat.undo() else "Nothing to undo.")
 
 
 def _system(chat: Chat, argument: str) -> None:
     if argument:
         chat.instruct(None if argument == "off" else argument)
-        chat.terminal.tell("Takes effect with the next answer.")
+        chat.terminal.tell("The system prompt changes with the next answer.")
     else:
         chat.terminal.show(chat.system or "No system prompt.")
 
@@ -88,7 +88,7 @@ def _stats(chat: Chat, _: str) -> None:
 def _draft(chat: Chat, argument: str) -> None:
     if argument:
         chat.drafter = chat.engine.use_drafter(parse_drafter(argument)).drafter
-    chat.terminal.show(f"Drafter: {chat.drafter}, {draft_length_text(chat.settings)} per round.")
+    chat.terminal.show(f"Drafter: {chat.drafter}, {draft_length_text(chat.settings)}.")
 
 
 def _spec(chat: Chat, _: str) -> None:
@@ -97,7 +97,9 @@ def _spec(chat: Chat, _: str) -> None:
 
 def _explain(chat: Chat, argument: str) -> None:
     if not re.fullmatch("|[1-9][0-9]{0,3}", argument):
-        raise UsageError(f"/explain can't take '{argument}'.", hint="/explain 2 is the last but one that drafted.")
+        raise UsageError(
+            f"/explain can't take '{argument}'.", hint="Give a number: /explain 2 shows the draft before the last."
+        )
     chat.terminal.show(walk_text(chat.engine.walk(int(argument or 1)), sys.stderr.encoding))
 
 
@@ -134,11 +136,11 @@ COMMANDS = {
     "regen": Command(_regen, "", "answer the last message again, with the next seed"),
     "undo": Command(_undo, "", "forget the last message and its answer"),
     "system": Command(_system, "[TEXT|off]", "show or change the system prompt"),
-    "stats": Command(_stats, "", "all figures of the last answer"),
+    "stats": Command(_stats, "", "statistics of the last answer"),
     "draft": Command(_draft, "[DRAFTER]", f"show or change the drafter: {drafter_help()}"),
-    "spec": Command(_spec, "", "what drafting costs here, what it gained, and what follows from it"),
-    "explain": Command(_explain, "[N]", "walk through the last round that drafted, or the N-th last"),
-    "set": Command(_set, "[NAME VALUE]", "show or change sampling, draft-max, predict, accept, think, form"),
+    "spec": Command(_spec, "", "cost and gain of drafting on this machine, and the draft length chosen"),
+    "explain": Command(_explain, "[N]", "show how the last draft was verified, or the N-th last"),
+    "set": Command(_set, "[NAME VALUE]", "show or change settings: sampling, draft-max, predict, accept, think, form"),
     "title": Command(_title, "[TEXT]", "show or change the title of this conversation"),
     "save": Command(_save, "FILE", "write this conversation to a new file, as Markdown, or as JSON for .json"),
     "history": Command(_history, "[WORDS]", "list saved conversations, or search in them"),

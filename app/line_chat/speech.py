@@ -1,4 +1,4 @@
-"""An answer on its way to a terminal: what is said goes to stdout, what is thought before it beside that."""
+"""Output of one answer: its text to stdout, its thoughts to stderr."""
 
 from app.engine.conversation.messages import Ended, Said
 from app.shell.terminal import Terminal
@@ -6,10 +6,10 @@ from models.text.thoughts import Thoughts
 
 
 class Speech:
-    """Writes one answer as it comes."""
+    """Writes one answer while it is generated."""
 
     def __init__(self, terminal: Terminal, *, divides: bool = True) -> None:
-        """Take where to write, and whether thoughts are told apart."""
+        """Take the terminal. With `divides` thoughts are split from the answer."""
         self._terminal = terminal
         self._thoughts = Thoughts(divides=divides)
         self._thinks = False
@@ -18,7 +18,7 @@ class Speech:
     def hear(self, message: Said | Ended) -> None:
         """Write what is certain; with the end, all that is left, and a line end where there is none.
 
-        An answer without any text is left to whoever asked.
+        An answer without text is reported by the caller.
         """
         is_last = isinstance(message, Ended)
         parts = self._thoughts.feed(message.text, last=is_last)

@@ -1,4 +1,4 @@
-"""What is typed while a line chat answers: the terminal keeps all of it for the next prompt."""
+"""Type-ahead of the line chat: the terminal keeps all keys typed during an answer."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 @contextmanager
 def type_ahead_kept() -> Iterator[None]:
-    """Have the terminal keep what is typed meanwhile.
+    """Keep all type-ahead in the terminal during the block.
 
     By itself it drops what is beyond 4,095 bytes of a line, and all that was typed at Ctrl-C.
     """

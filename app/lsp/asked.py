@@ -1,4 +1,4 @@
-"""Where a completion is asked for, and the items that answer."""
+"""Positions of requested completions, and the items that answer them."""
 
 import re
 from dataclasses import dataclass
@@ -6,38 +6,38 @@ from dataclasses import dataclass
 from lsprotocol import types
 from pygls.workspace import ServerTextPosition
 
-from app.complete.place import Place
+from app.complete.place import CursorPosition
 from app.lsp.documents import Document, Documents
 
 ACCEPTED = "localspec.accepted"
-"""The command that an editor sends back when an item was taken."""
-# From its beginning on: each other letter of a long word in the line would be tried as one.
+"""The command that an editor sends after an item was accepted."""
+# From the word's beginning: otherwise each letter of a long word would be tried as a start.
 _WORD = re.compile(r"(?<!\w)\w*\Z")
 _LABEL = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A place to complete at, in the text as it was when it was asked for."""
+class CompletionPosition:
+    """A position to complete at, with the text at the time of the request."""
 
     document: Document
     version: int | None
-    place: Place
+    place: CursorPosition
     replaced: types.Range
-    """What an item takes the place of, in the editor's columns."""
+    """The range that an item replaces, in the editor's columns."""
     kept: str = ""
-    """What an item begins with, before what is said at the place."""
+    """The text before the completion that an item begins with."""
 
     @property
     def is_stale(self) -> bool:
-        """Whether the text has changed since."""
+        """Whether the text has changed since the request."""
         return self.document.version != self.version
 
 
-def asked_inline(documents: Documents, params: types.InlineCompletionParams) -> Asked | None:
-    """Return where an inline completion is wanted; None for where none can be.
+def asked_inline(documents: Documents, params: types.InlineCompletionParams) -> CompletionPosition | None:
+    """Return the position of an inline request; None if no completion is possible there.
 
-    While a list of completions is open, it is behind the selected one: an item has to extend what that would write.
+    While a list of completions is open, the position is after the selected one: an item has to extend that text.
     """
     document = documents.opened(params.text_document.uri)
     if document is None:
@@ -50,14 +50,14 @@ def asked_inline(documents: Documents, params: types.InlineCompletionParams) -> 
         return None
     text = document.text
     before, after = text[: _offset(text, start)], text[_offset(text, end) :]
-    place = Place.between(name, before + selected.text, after)
-    return Asked(document, document.version, place, selected.range, selected.text)
+    place = CursorPosition.between(name, before + selected.text, after)
+    return CompletionPosition(document, document.version, place, selected.range, selected.text)
 
 
-def asked_listed(documents: Documents, params: types.CompletionParams) -> Asked | None:
-    """Return where a plain completion is wanted: behind the word that is being written, which an item begins with.
+def asked_listed(documents: Documents, params: types.CompletionParams) -> CompletionPosition | None:
+    """Return the position of a plain request: after the word being written, with which its item begins.
 
-    Editors compare items with that word, and hide those that don't begin with it.
+    Editors compare items with that word, and hide items that don't begin with it.
     """
     document = documents.opened(params.text_document.uri)
     if document is None:
@@ -67,25 +67,25 @@ def asked_listed(documents: Documents, params: types.CompletionParams) -> Asked 
     found = _WORD.search(asked.place.behind)
     word = found.group() if found else ""
     start = document.position_to_client_units(ServerTextPosition(position.line, position.character - len(word)))
-    return Asked(document, asked.version, asked.place, types.Range(start, asked.replaced.end), word)
+    return CompletionPosition(document, asked.version, asked.place, types.Range(start, asked.replaced.end), word)
 
 
-def inline_item(asked: Asked, text: str, number: int) -> types.InlineCompletionItem:
-    """Return the item that shows a completion in the text, with the line ends of the document."""
+def inline_item(asked: CompletionPosition, text: str, number: int) -> types.InlineCompletionItem:
+    """Return an inline item with the line ends of the document."""
     whole = _with_ends(asked, asked.kept + text)
     return types.InlineCompletionItem(whole, range=asked.replaced, command=_accepted(number))
 
 
-def bare_inline_item(asked: Asked, text: str, number: int) -> types.InlineCompletionItem:
-    r"""Return the same with \n at the end of each line.
+def bare_inline_item(asked: CompletionPosition, text: str, number: int) -> types.InlineCompletionItem:
+    r"""Return an inline item with bare newlines.
 
-    Neovim ends the lines itself, and would keep each \r as a character of the text.
+    Neovim inserts line ends itself, and would keep each \r as a character of the text.
     """
     return types.InlineCompletionItem(asked.kept + text, range=asked.replaced, command=_accepted(number))
 
 
-def listed_item(asked: Asked, text: str, number: int) -> types.CompletionItem:
-    """Return the item that shows a completion in a list: an edit, which has to bring the line ends of the document."""
+def listed_item(asked: CompletionPosition, text: str, number: int) -> types.CompletionItem:
+    """Return a list item: an edit, which needs the line ends of the document."""
     whole = asked.kept + text
     first = next((line.strip() for line in whole.split("\n") if line.strip()), "")
     more = len(first) > _LABEL or "\n" in whole.strip()
@@ -102,14 +102,14 @@ def listed_item(asked: Asked, text: str, number: int) -> types.CompletionItem:
     )
 
 
-def _with_ends(asked: Asked, text: str) -> str:
+def _with_ends(asked: CompletionPosition, text: str) -> str:
     return text.replace("\n", asked.document.newline(asked.replaced.start.line))
 
 
-def _at(document: Document, name: str, position: ServerTextPosition) -> Asked:
+def _at(document: Document, name: str, position: ServerTextPosition) -> CompletionPosition:
     cursor = document.position_to_client_units(position)
-    place = Place(name, document.text, position.line, position.character)
-    return Asked(document, document.version, place, types.Range(cursor, cursor))
+    place = CursorPosition(name, document.text, position.line, position.character)
+    return CompletionPosition(document, document.version, place, types.Range(cursor, cursor))
 
 
 def _offset(text: str, position: ServerTextPosition) -> int:

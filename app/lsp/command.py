@@ -1,4 +1,4 @@
-"""`localspec lsp`: from flags to a conversation with an editor."""
+"""`localspec lsp`: reads flags and serves an editor."""
 
 import logging
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from models.errors import LocalspecError
 from models.library.catalog import STARTER
 
 _LIBRARIES = ("pygls", "asyncio")
-"""Loggers of others whose lines go to the log file: without a handler they would go to the editor as errors."""
+"""Libraries' loggers that write to the log file: without a handler they would write to the editor as errors."""
 
 
 def start_lsp(model: str | None, flags: dict[str, Any]) -> int:
-    """Serve one editor until it takes its leave, or is gone; return the exit code."""
+    """Serve one editor until it shuts the server down or disappears; return the exit code."""
     plan = read_plan(flags["model_option"] or model or STARTER, flags)
     try:
         from app.lsp.conversation import converse
@@ -40,10 +40,10 @@ def _settings(flags: Mapping[str, Any]) -> Settings:
 
 
 def _keep_quiet() -> None:
-    """Send what libraries have to say to the log file, where it is no text of the person's."""
+    """Send libraries' log lines to the log file, if they hold none of the user's text."""
     own = logging.getLogger("localspec")
     for name in _LIBRARIES:
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [*own.handlers], False
-    # Its lines quote whole messages.
+    # These lines quote whole messages.
     logging.getLogger("pygls").setLevel(logging.CRITICAL)

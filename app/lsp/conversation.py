@@ -1,4 +1,4 @@
-"""One conversation with one editor, from its first byte to the end of the process."""
+"""The connection to one editor, from the first byte to the end of the process."""
 
 import asyncio
 import threading
@@ -15,13 +15,13 @@ from app.lsp.settings import Settings
 from app.lsp.wire import Wire
 
 _LOOK_SECONDS = 5.0
-"""Time between two looks at whether the editor's process is still there."""
+"""Seconds between checks whether the editor's process still runs."""
 
 
 def converse(plan: LoadPlan, settings: Settings, draft_length: int | None, client: int | None) -> int:
-    """Speak with the editor on standard input and output; return the exit code that the protocol has for the end.
+    """Serve the editor on standard input and output; return the exit code that the protocol requires.
 
-    It is 0 only for an editor that took its leave: `shutdown`, then `exit`.
+    It is 0 only after `shutdown`, then `exit`.
     """
     return asyncio.run(_converse(plan, settings, draft_length, client))
 
@@ -38,7 +38,7 @@ async def _converse(plan: LoadPlan, settings: Settings, draft_length: int | None
     server.protocol.set_writer(wire)
     watch = asyncio.ensure_future(_watch(server, client, leave))
     try:
-        # A message that ends in the middle, or a header without an end: nobody speaks the protocol any more.
+        # A truncated message, or a header without an end: the peer no longer speaks the protocol.
         with suppress(asyncio.IncompleteReadError, ValueError):
             await run_async(stop, wire, server.protocol, error_handler=server.report_server_error)
     finally:
@@ -48,13 +48,13 @@ async def _converse(plan: LoadPlan, settings: Settings, draft_length: int | None
 
 
 async def _watch(server: Server, client: int | None, leave: Callable[[], None]) -> None:
-    """End the conversation when the editor's process is gone, whoever still holds the other ends of our streams."""
+    """End the connection after the editor's process has ended: other processes may hold the streams open."""
     seen = False
     while True:
         process = server.process_id or client
         there = process is not None and psutil.pid_exists(process)
         if seen and not there:
             leave()
-        # One that was never there is of another machine or container: its number says nothing here.
+        # A process that never existed here belongs to another machine or container: its id means nothing.
         seen = seen or there
         await asyncio.sleep(_LOOK_SECONDS)

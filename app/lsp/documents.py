@@ -1,4 +1,4 @@
-"""The documents that an editor has open, line by line as the protocol counts them."""
+"""The editor's open documents, with lines counted as the protocol does."""
 
 import re
 from collections.abc import Sequence
@@ -12,23 +12,23 @@ _LINE_STARTS = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
 
 
 def split_lines(text: str) -> tuple[str, ...]:
-    r"""Return the lines with their ends; a text that ends with one has an empty line after it.
+    r"""Return the lines with their ends; a text that ends with a line end has an empty last line.
 
-    Only \n, \r\n and \r end a line in the protocol. `str.splitlines` also takes form feeds and other separators
-    for one, and every edit below such a character would go astray.
+    Only \n, \r\n and \r end a line in the protocol. `str.splitlines` also splits at form feeds and other separators,
+    and every edit after one would go to the wrong line.
     """
     if text.count("\r") != text.count("\r\n"):
         return tuple(_LINE_STARTS.split(text))
-    # Many times as quick, and files have hardly ever other ends: a long one is split at each key.
+    # Much faster for files with only \n: a long file is split at each key.
     *lines, last = text.split("\n")
     return (*(f"{line}\n" for line in lines), last)
 
 
 class Columns(PositionCodec):
-    """Turns the editor's columns into characters and back; what lies outside goes to the nearest place."""
+    """Converts the editor's columns to characters and back; positions outside move to the nearest valid one."""
 
     def position_from_client_units(self, lines: Sequence[str], position: types.Position) -> ServerTextPosition:
-        """Return where an editor's position is, its column in characters."""
+        """Return an editor's position with its column in characters."""
         if position.line >= len(lines):
             return ServerTextPosition(len(lines) - 1, len(_bare(lines[-1])))
         line = _bare(lines[position.line])
@@ -43,24 +43,25 @@ class Columns(PositionCodec):
 
 
 class Document(TextDocument):
-    """A document whose lines end where the editor's do."""
+    """A document with lines as the editor counts them."""
 
     edited = 0
-    """The line that was changed last."""
+    """The last changed line."""
     _split: tuple[str, tuple[str, ...]] = "", ("",)
-    """A text and its lines: each position of a message is looked up in them."""
+    """A text with its lines, cached: each position of a message needs them."""
 
     @property
     def lines(self) -> tuple[str, ...]:
         """Return the lines with their ends."""
         text = self.source
-        # Not by the version: one message may bring several changes, each with columns of the text after the last.
+        # Not cached by version: one message may hold several changes, each with columns of the text after the previous
+        # one.
         if self._split[0] is not text:
             self._split = text, split_lines(text)
         return self._split[1]
 
     def newline(self, line: int) -> str:
-        r"""Return what ends a line or, where that is the last one, the line before it; \n where there is but one."""
+        r"""Return the line end of a line or, for the last line, of the one before; \n for a single line."""
         for near in (line, line - 1):
             if 0 <= near < len(self.lines) and (end := self.lines[near][len(_bare(self.lines[near])) :]):
                 return end
@@ -68,7 +69,7 @@ class Document(TextDocument):
 
     @property
     def text(self) -> str:
-        r"""Return the text with \n for every line end, so that line and column are the same as in the editor."""
+        r"""Return the text with \n for every line end; line and column stay those of the editor."""
         return self.source.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -82,14 +83,14 @@ class Documents(Workspace):
         self._position_codec = Columns(encoding)
 
     def opened(self, uri: str) -> Document | None:
-        """Return an open document; None for one that the editor never opened, whatever lies on the disk."""
+        """Return an open document; None for one that the editor has not opened, even if the file exists."""
         document = self.get_text_document(uri)
         return document if isinstance(document, Document) and document.version is not None else None
 
     def name(self, uri: str) -> str:
-        """Return a document's path within the folder it is worked on in, or else the whole path.
+        """Return a document's path within its workspace folder, else the whole path.
 
-        Where there are several folders, it begins with the folder's name: documents are told apart by it.
+        With several folders, it begins with the folder's name, which distinguishes equal paths.
         """
         path = to_fs_path(uri)
         if path is None:
@@ -102,14 +103,14 @@ class Documents(Workspace):
         return path
 
     def put_text_document(self, text_document: types.TextDocumentItem, notebook_uri: str | None = None) -> None:
-        """Take a document that was opened."""
+        """Add an opened document."""
         text_document.text = _clean(text_document.text)
         super().put_text_document(text_document, notebook_uri)
 
     def update_text_document(
         self, text_doc: types.VersionedTextDocumentIdentifier, change: types.TextDocumentContentChangeEvent
     ) -> None:
-        """Take a change; one of a document that was never opened is passed over."""
+        """Apply a change; ignore one to a document that was not opened."""
         if self.opened(text_doc.uri) is not None:
             change.text = _clean(change.text)
             super().update_text_document(text_doc, change)
@@ -125,5 +126,5 @@ def _bare(line: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """Return a text without halves of surrogate pairs: JSON can spell them, and no tokenizer can read them."""
+    """Return a text without halves of surrogate pairs: JSON can hold them, and no tokenizer can read them."""
     return text.encode("utf-8", "replace").decode()

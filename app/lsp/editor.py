@@ -1,4 +1,4 @@
-"""What the person in the editor is told: messages, and how far the loading is."""
+"""Messages and loading progress for the user of the editor."""
 
 import asyncio
 import logging
@@ -14,19 +14,19 @@ _log = logging.getLogger("localspec.lsp")
 
 
 class Editor:
-    """Tells things to the editor; a failure is told once, however often it is met."""
+    """Sends messages to the editor; each failure only once."""
 
     def __init__(self, server: LanguageServer) -> None:
         self._server = server
         self._told: set[str] = set()
 
     def fail(self, error: LocalspecError) -> None:
-        """Show what failed, the value seen and what to do next."""
+        """Show an error with its cause and hint."""
         _log.warning("%s", error)
         self._show(types.MessageType.Error, " ".join(part for part in (error.title, error.cause, error.hint) if part))
 
     def warn(self, text: str) -> None:
-        """Show something that may be wrong."""
+        """Show a warning."""
         self._show(types.MessageType.Warning, text)
 
     def note(self, text: str) -> None:
@@ -34,11 +34,11 @@ class Editor:
         self._server.window_log_message(types.LogMessageParams(types.MessageType.Info, text))
 
     def forget(self) -> None:
-        """Tell failures anew: something was changed that may have mended them."""
+        """Report known failures again: a change may have fixed them."""
         self._told.clear()
 
     def loading(self) -> "Loading":
-        """Return the display of a load, begun."""
+        """Return the progress display of a load that has begun."""
         window = self._server.client_capabilities.window
         return Loading(self._server, shown=bool(window and window.work_done_progress))
 
@@ -49,7 +49,7 @@ class Editor:
 
 
 class Loading:
-    """How far a load is, shown where the editor shows such things."""
+    """The progress display of a load."""
 
     def __init__(self, server: LanguageServer, *, shown: bool) -> None:
         self._progress = server.work_done_progress
@@ -57,11 +57,11 @@ class Loading:
         self._begun = False
         self._shown = ("", 0)
         self._ended: str | None = None
-        # The load goes on meanwhile: an editor that never answers must not hold it up.
+        # The load continues meanwhile: an editor that never answers must not block it.
         self._opening = asyncio.ensure_future(self._open()) if shown else None
 
     def report(self, name: str, share: float | None) -> None:
-        """Show how much was read of what; the share never falls, as the protocol wants it."""
+        """Show the share read so far; it never decreases, as the protocol requires."""
         shown = name, max(self._shown[1], min(100, int(100 * (share or 0))))
         if self._begun and shown != self._shown:
             self._shown = shown
@@ -69,7 +69,7 @@ class Loading:
             self._progress.report(self._token, report)
 
     def end(self, text: str) -> None:
-        """Show how it ended."""
+        """Show the result of the load."""
         self._ended = text
         if self._begun:
             self._progress.end(self._token, types.WorkDoneProgressEnd(message=text))
@@ -78,7 +78,7 @@ class Loading:
         try:
             await self._progress.create_async(self._token)
         except JsonRpcException:
-            return  # the editor wants none
+            return  # the editor supports no progress
         begin = types.WorkDoneProgressBegin(title="localspec", message="loading", percentage=0)
         self._progress.begin(self._token, begin)
         self._begun = True

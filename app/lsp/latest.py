@@ -1,4 +1,4 @@
-"""One thing of a kind at a time, and the newest wins."""
+"""Tasks of which only the latest runs."""
 
 import asyncio
 from collections.abc import Coroutine, Hashable
@@ -8,15 +8,15 @@ T = TypeVar("T")
 
 
 class Latest:
-    """Runs what it is given; what runs of its kind is called off first, so that nothing ever waits in a line."""
+    """Runs one task at a time: a new task cancels the previous one, so that none ever waits in a queue."""
 
     def __init__(self) -> None:
         self._tasks: dict[Hashable, asyncio.Task[Any]] = {}
 
     async def run(self, work: Coroutine[Any, Any, T], kind: Hashable) -> T | None:
-        """Return what the work gives; None if something newer of its kind, or `call_off`, came in between.
+        """Return the result of a task; None if a newer task, or `call_off`, cancelled it.
 
-        Cancelling the caller cancels the work, and is raised.
+        Cancelling the caller cancels the task, and is raised.
         """
         if (older := self._tasks.get(kind)) is not None:
             older.cancel()
@@ -31,6 +31,6 @@ class Latest:
             return None
 
     def call_off(self) -> None:
-        """Cancel what runs, if anything does."""
+        """Cancel the running task, if any."""
         for task in self._tasks.values():
             task.cancel()

@@ -1,4 +1,4 @@
-"""The models that completions come from: loaded for an editor, and changed when its settings name others."""
+"""The loaded models of the language server, replaced when the editor's settings name others."""
 
 import asyncio
 from dataclasses import replace
@@ -18,13 +18,13 @@ from models.text.fim import FimFormat, no_fim
 
 
 class Models:
-    """At most one loaded pair, and who completes with it."""
+    """At most one loaded pair, with its completer."""
 
     completer: Completer | None = None
-    """None while there is nothing to complete with."""
+    """None while no model is loaded."""
 
     def __init__(self, editor: Editor, plan: LoadPlan, draft_length: int | None) -> None:
-        """Take what the command line names; nothing is loaded before `use`."""
+        """Take the models of the command line; loading waits for `use`."""
         self._editor = editor
         self._base = plan
         self._draft_length = draft_length
@@ -33,10 +33,10 @@ class Models:
         self._async_engine: tuple[LoadPlan, AsyncEngine] | None = None
         self._change: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
-        """Of changes: two pairs at once may be more than the memory holds."""
+        """Lock for changes: two loaded pairs may exceed the memory."""
 
     def use(self, settings: Settings, documents: Documents) -> None:
-        """Load what the settings name unless it is there, and complete in their way; return at once."""
+        """Load the models of the settings unless they are loaded, and apply the other settings; return at once."""
         try:
             plan = self._planned(settings)
         except LocalspecError as error:
@@ -47,20 +47,20 @@ class Models:
             return
         self._asking = asking
         if plan == self._plan and self._change is not None and not self._change.done():
-            return  # it is on its way, and will be asked in the new way
+            return  # it is loading, and gets the new settings when ready
         if self._change is not None:
             self._change.cancel()
         self._change = asyncio.ensure_future(self._to(plan, documents))
         self._plan = plan
 
     async def ready(self, seconds: float) -> Completer | None:
-        """Return who completes, after at most so many seconds of a load that is under way; None for nobody."""
+        """Return the completer, after at most so many seconds of a running load; None for none."""
         if self.completer is None and self._change is not None:
             await asyncio.wait([self._change], timeout=seconds)
         return self.completer
 
     async def close(self) -> None:
-        """Call off what runs, and free the models."""
+        """Cancel running work, and free the models."""
         if self._change is not None:
             self._change.cancel()
         async with self._turn:
@@ -118,7 +118,7 @@ class Models:
         return CompletionSettings(windows=windows, draft_length=self._draft_length, allow_rounding=rounding)
 
     def _planned(self, settings: Settings) -> LoadPlan:
-        """Return what the settings name, on top of the command line; raises UsageError."""
+        """Return the load plan of the settings, based on the command line; raises UsageError."""
         base = self._base
         for name in (settings.model, settings.draft):
             check_outside_project(name)
@@ -133,7 +133,7 @@ class Models:
 
 
 async def _close(async_engine: AsyncEngine) -> None:
-    """Free the models to the end, also where that is called off: who comes next needs their memory."""
+    """Free the models completely, even if cancelled: the next load needs their memory."""
     closing = asyncio.ensure_future(asyncio.to_thread(async_engine.close))
     try:
         await asyncio.wait([closing])

@@ -21,24 +21,24 @@ _DRAFT, _COMPLETION, _PROTOCOL = "Speculation", "Completion", "Protocol"
 _HELP = """Run a language server for completion at the cursor, on standard input and output.
 
 \b
-  localspec lsp qwen-coder.gguf                    any model trained to fill in code
-  localspec lsp big.gguf --draft tiny.gguf         tiny drafts for big
+  localspec lsp qwen-coder.gguf                    a model trained to fill in code
+  localspec lsp big.gguf --draft tiny.gguf         tiny proposes tokens, big verifies them
 
-The editor starts it. It speaks LSP 3.18 with inline completions, and offers ordinary ones to editors without those.
+The editor starts the server. It speaks LSP 3.18 with inline completions. Editors without these get ordinary ones.
 
 Settings may also come from the editor, at startup (initializationOptions) and while it runs: model, draft, context,
 debounce_ms, max_lines, max_tokens, time_limit_ms, prefix_lines, suffix_lines and prefetch; at startup only: completion
 ("auto", "on" or "off") and trigger, a list of characters that request an ordinary completion. They override the flags.
 
-Your text is neither kept nor logged, and nothing leaves this machine. Exit code 0: the editor shut it down; 1: the
-editor was gone without doing so. Needs localspec[lsp].
+Your text is neither kept nor logged, and stays on this machine. Exit codes: 0 shut down by the editor; 1 the editor
+ended without a shutdown. Needs localspec[lsp].
 """
 _COUNT = click.IntRange(min=0)
 _SECONDS = FiniteRange(0.001, 86400)
-_DEBOUNCE_HELP = "Milliseconds without a keystroke before an automatic completion starts."
+_DEBOUNCE_HELP = "Milliseconds from the last keystroke to an automatic completion."
 _LINES_HELP = "Maximum lines of a completion, not counting empty ones; 0: no limit."
-_TIME_HELP = "Time to generate. The first line is always completed; a later one that is cut off is dropped."
-_PROCESS_HELP = "Process id of the editor; the server exits when it is gone."
+_TIME_HELP = "Maximum time to generate. The first line is always completed, a later incomplete line is dropped."
+_PROCESS_HELP = "Process id of the editor. The server exits when that process ends."
 
 _OPTIONS = (
     *MODEL_OPTIONS,
@@ -48,13 +48,19 @@ _OPTIONS = (
         _DRAFT,
         "--draft-max",
         type=click.IntRange(0, 64),
-        help="Maximum tokens to draft per round.  [default: as many as pay off]",
+        help="Maximum draft tokens per round.  [default: chosen by expected gain]",
     ),
     ALLOW_ROUNDING,
     option(_COMPLETION, "--debounce", default=150, type=_COUNT, metavar="MS", help=_DEBOUNCE_HELP),
     option(_COMPLETION, "--max-lines", default=0, type=_COUNT, help=_LINES_HELP),
     option(
-        _COMPLETION, "-n", "--n-predict", "predict", default=128, type=click.IntRange(min=1), help="Maximum tokens."
+        _COMPLETION,
+        "-n",
+        "--n-predict",
+        "predict",
+        default=128,
+        type=click.IntRange(min=1),
+        help="Maximum tokens of a completion.",
     ),
     option(_COMPLETION, "--time-limit", default=1.0, type=_SECONDS, metavar="SECONDS", help=_TIME_HELP),
     option(

@@ -1,6 +1,7 @@
-"""Models that an editor's settings may not name: files of the very project that is open.
+"""Models that an editor's settings may not name: files of the open project.
 
-Editors read settings from the project's folder, too, so a repository from elsewhere could name a file that it brought.
+Editors also read settings from the project's folder, so a repository from elsewhere could select a file that it
+contains.
 """
 
 from pathlib import Path
@@ -13,13 +14,13 @@ _ALONE = "model:"
 
 
 def check_outside_project(name: str) -> None:
-    """Raise UsageError for a model whose file lies in the project's folder; the command line may name it."""
+    """Raise UsageError for a model file inside the project's folder; the command line may name it."""
     name = name.removeprefix(_ALONE)
     if name and _is_inside(name):
         raise UsageError(
-            f"An editor's settings name {name}, a file of this project.",
-            cause="Such settings may come with the project, so they choose no file in it.",
-            hint=f"Name it where the editor starts the server: localspec lsp {name}.",
+            f"The editor's settings name {name}, a file of this project.",
+            cause="Such settings may come with the project, so they can't choose a file in it.",
+            hint=f"Give it in the command that starts the server: localspec lsp {name}.",
         )
 
 
@@ -29,5 +30,5 @@ def _is_inside(name: str) -> bool:
         path = Path(find_model(name)).resolve()
     except (OSError, RuntimeError, ModelFileError):
         return False
-    # A server that was started at home, or above it, has no project.
+    # A server started in the home folder, or above it, has no project.
     return folder != home and folder not in home.parents and path.is_relative_to(folder) and path.exists()

@@ -1,4 +1,4 @@
-"""The Language Server Protocol as pygls speaks it, where its specification asks for more."""
+"""pygls's Language Server Protocol, corrected where the specification requires more."""
 
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
@@ -12,23 +12,23 @@ from app.lsp.documents import Documents
 
 
 class Protocol(LanguageServerProtocol):
-    """Refuses what comes too early or too late, keeps documents line by line, and leaves when told to."""
+    """Rejects requests at the wrong time, splits documents into lines, and ends with the editor."""
 
     on_exit: Callable[[], None]
-    """Called when the editor says that the process should end."""
+    """Called when the editor requests the end of the process."""
     _counts_from_0 = False
-    """Whether the editor's client numbers the kinds of triggers as VS Code does."""
+    """Whether the editor numbers trigger kinds from 0, as VS Code does."""
 
     @property
     def asked_to_stop(self) -> bool:
-        """Whether the editor took its leave in order."""
+        """Whether the editor sent `shutdown` before `exit`."""
         return self._shutdown
 
     @lsp_method(types.INITIALIZE)
     def lsp_initialize(self, params: types.InitializeParams) -> Generator[Any, Any, types.InitializeResult]:
-        """Answer what this server can do."""
+        """Return the server's capabilities."""
         steps = super().lsp_initialize(params)
-        first = next(steps)  # the workspace is made before the first step, and the handler there needs ours
+        first = next(steps)  # the workspace exists before the first step, and its handler needs ours
         made = self.workspace
         self._workspace = Documents(made.root_uri, [*made.folders.values()], made.position_encoding or "utf-16")
         yield first
@@ -36,14 +36,14 @@ class Protocol(LanguageServerProtocol):
 
     @lsp_method(types.EXIT)
     def lsp_exit(self, *_: object) -> Generator[Any, Any, None]:
-        """Let the process end: by leaving the loop, so that what is loaded is freed."""
+        """End the process by leaving the loop, so that loaded models are freed."""
         self.on_exit()
         yield from ()
 
     def _execute_handler(self, msg_id: str | int, *given: Any, **named: Any) -> None:
-        """Run a handler, and let go of it when it is over.
+        """Run a handler, and drop its result.
 
-        pygls keeps what came of each notification for ever: a kilobyte for each key that is pressed.
+        pygls keeps the result of each notification for ever: a kilobyte per key.
         """
         super()._execute_handler(msg_id, *given, **named)
         if (future := self._request_futures.get(msg_id)) is not None:
@@ -54,7 +54,7 @@ class Protocol(LanguageServerProtocol):
             del self._request_futures[msg_id]
 
     def structure_message(self, data: dict[str, Any]) -> Any:
-        """Return a message as a value; a request that makes no sense is answered, for its editor waits."""
+        """Return a message as a value; answer an invalid request with an error, because the editor waits."""
         if data.get("method") == types.TEXT_DOCUMENT_INLINE_COMPLETION:
             self._as_specified(data.get("params"))
         try:
@@ -65,12 +65,12 @@ class Protocol(LanguageServerProtocol):
             raise
 
     def _as_specified(self, params: Any) -> None:
-        """Correct what VS Code's client up to version 9 sends as the editor has it: kinds from 0, ranges as pairs."""
+        """Correct two forms of VS Code's client up to version 9: kinds from 0, ranges as pairs."""
         context = params.get("context") if isinstance(params, dict) else None
         if not isinstance(context, dict):
             return
         kind, chosen = context.get("triggerKind"), context.get("selectedCompletionInfo")
-        # Until it first asks with 0, its 1 can't be told from that of others; all it costs is the pause before.
+        # Until its first 0, its 1 is ambiguous; the only cost is a pause before the first completion.
         self._counts_from_0 |= kind == 0
         if self._counts_from_0 and isinstance(kind, int):
             context["triggerKind"] = kind + 1
@@ -78,7 +78,7 @@ class Protocol(LanguageServerProtocol):
             chosen["range"] = dict(zip(("start", "end"), chosen["range"], strict=False))
 
     def handle_message(self, message: Any) -> None:
-        """Answer a request at the wrong time with the error that the specification has for it, and take all others."""
+        """Answer a request at the wrong time with the specified error, and handle all others."""
         if (code := self._untimely(message)) is None:
             super().handle_message(message)
         elif hasattr(message, "id"):

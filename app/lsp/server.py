@@ -1,4 +1,4 @@
-"""What the server does at each message of the editor."""
+"""Handlers of the editor's messages."""
 
 import asyncio
 import logging
@@ -12,7 +12,15 @@ from pygls.lsp.server import LanguageServer
 from app import __version__
 from app.complete.completer import Completion
 from app.complete.settings import Limits
-from app.lsp.asked import ACCEPTED, Asked, asked_inline, asked_listed, bare_inline_item, inline_item, listed_item
+from app.lsp.asked import (
+    ACCEPTED,
+    CompletionPosition,
+    asked_inline,
+    asked_listed,
+    bare_inline_item,
+    inline_item,
+    listed_item,
+)
 from app.lsp.documents import Document, Documents
 from app.lsp.editor import Editor
 from app.lsp.latest import Latest
@@ -24,19 +32,19 @@ from models.errors import LocalspecError
 _log = logging.getLogger("localspec.lsp")
 Item = TypeVar("Item")
 _PATIENCE = 8.0
-"""Seconds that a question waits for a load, for no editor asks again by itself. Emacs gives up after ten."""
+"""Seconds that a request waits for a load, because no editor repeats it. Emacs gives up after ten."""
 
 _ENDS_LINES = frozenset({"Neovim"})
 """Editors that would keep a carriage return as a character of the text."""
 
 
 class Server(LanguageServer):
-    """A language server that does one thing: complete at the cursor."""
+    """A language server that only completes at the cursor."""
 
     protocol: Protocol
 
     def __init__(self, make_models: Callable[[Editor], Models], settings: Settings) -> None:
-        """Take who loads models, and the settings of the command line."""
+        """Take the models and the settings of the command line."""
         super().__init__("localspec", __version__, protocol_cls=Protocol)
         self.editor = Editor(self)
         self.models = make_models(self.editor)
@@ -45,13 +53,13 @@ class Server(LanguageServer):
         self._wrong: list[str] = []
         self._latest = Latest()
         self._turn = asyncio.Lock()
-        """Of the two requests that an editor makes with each key if it lists completions and shows them inline.
+        """Lock for the two requests that an editor sends per key if it shows lists and inline completions.
 
-        The second one mostly finds known what the first was told.
+        The second request mostly finds the result of the first in memory.
         """
-        self._asked: Asked | None = None
+        self._asked: CompletionPosition | None = None
         self.ends_lines = False
-        """Whether the editor puts in the line ends of the document by itself."""
+        """Whether the editor inserts the document's line ends itself."""
         self._shown: tuple[int, Completion | None] = (0, None)
         for method, handler in _HANDLERS.items():
             self.feature(method)(handler)
@@ -60,13 +68,13 @@ class Server(LanguageServer):
 
     @property
     def documents(self) -> Documents:
-        """Return the open documents."""
+        """The open documents."""
         documents = self.workspace
         assert isinstance(documents, Documents)
         return documents
 
     def begin(self, params: types.InitializeParams) -> None:
-        """Read the settings that the editor starts with, and decide what to offer it."""
+        """Read the editor's initial settings, and choose the capabilities to offer."""
         self._start, self._wrong = with_settings(self.settings, params.initialization_options)
         self.settings = self._start
         self.ends_lines = params.client_info is not None and params.client_info.name in _ENDS_LINES
@@ -77,25 +85,29 @@ class Server(LanguageServer):
             self.feature(types.TEXT_DOCUMENT_COMPLETION, options)(listed)
 
     def load(self) -> None:
-        """Load what the settings name, and tell what is wrong with them."""
+        """Load the models of the settings, and report errors in them."""
         for sentence in self._wrong:
             self.editor.warn(sentence)
         self.models.use(self.settings, self.documents)
 
     def change(self, given: object) -> None:
-        """Take other settings, in the place of those that the editor gave while it ran."""
+        """Replace the settings that the editor gave while running."""
         self._latest.call_off()
         self.settings, self._wrong = with_changes(self._start, given)
         self.editor.forget()
         self.load()
 
     async def completed(
-        self, asked: Asked | None, pause: float, item: Callable[[Asked, str, int], Item], patience: float = 0.0
+        self,
+        asked: CompletionPosition | None,
+        pause: float,
+        item: Callable[[CompletionPosition, str, int], Item],
+        patience: float = 0.0,
     ) -> list[Item]:
-        """Return one item, or none: for no text worth showing, no model, or something newer that came in between.
+        """Return one item, or none: for no text worth showing, no model, or a newer request.
 
-        Waits `pause` seconds first: who types on in that time has asked anew. A model that is being loaded is waited
-        for, at most `patience` seconds.
+        Waits `pause` seconds first, because further typing makes a new request; waits for a loading model at most
+        `patience` seconds.
         """
         if asked is None:
             self._latest.call_off()
@@ -109,13 +121,13 @@ class Server(LanguageServer):
         return [item(asked, completion.text, self._shown[0])]
 
     def accept(self, number: int) -> None:
-        """Work out what comes after a completion that was taken."""
+        """Start the completion after an accepted one."""
         last, completion = self._shown
         if number == last and completion is not None:
             self._prefetch(completion)
 
     def call_off(self, uri: str) -> Document | None:
-        """Give up what is worked on in a document, for its text is no longer; return the document."""
+        """Cancel work on a document whose text has changed; return the document."""
         document = self.documents.opened(uri)
         if self._asked is not None and self._asked.document.uri == uri:
             self._latest.call_off()
@@ -123,17 +135,17 @@ class Server(LanguageServer):
         return document
 
     def report_server_error(self, error: Exception, source: object) -> None:
-        """Note what went wrong in a handler: where and of what kind, for the rest may quote the person's text."""
+        """Log type and place of an error in a handler; its message may quote the user's text."""
         data = getattr(error, "data", None)
         where = "".join(data.get("traceback", ())) if isinstance(data, dict) else ""
         kind = str(error).split(":", 1)[0] if where else type(error).__name__
         _log.error("%s (%s)\n%s", kind, getattr(source, "__name__", source), where)
 
-    async def _complete(self, asked: Asked, pause: float, patience: float) -> Completion | None:
+    async def _complete(self, asked: CompletionPosition, pause: float, patience: float) -> Completion | None:
         completer, limits = await self.models.ready(patience), self._limits()
         if completer is None:
             return None
-        # What is typed along is there at once; only the model waits until the keys are at rest.
+        # A typed-along completion is known at once; only the model waits for a pause in typing.
         if (known := completer.known(asked.place, limits)) is not None:
             return known
         await asyncio.sleep(pause)
@@ -162,10 +174,10 @@ def initialize(server: Server, params: types.InitializeParams) -> None:
 
 
 def initialized(server: Server, _: types.InitializedParams) -> None:
-    """Begin to load; from now on the editor may be asked."""
+    """Start loading; requests are possible from now on."""
     workspace = server.client_capabilities.workspace
-    told = workspace and workspace.did_change_configuration
-    if told and told.dynamic_registration:
+    change = workspace and workspace.did_change_configuration
+    if change and change.dynamic_registration:
         options = types.DidChangeConfigurationRegistrationOptions(SECTION)
         wanted = types.Registration("settings", types.WORKSPACE_DID_CHANGE_CONFIGURATION, options)
         server.client_register_capability(types.RegistrationParams([wanted]))
@@ -173,7 +185,7 @@ def initialized(server: Server, _: types.InitializedParams) -> None:
 
 
 async def reconfigured(server: Server, params: types.DidChangeConfigurationParams) -> None:
-    """Take changed settings; an editor that tells only that something changed is asked what."""
+    """Take changed settings; if the editor sends none, ask for them."""
     given, workspace = params.settings, server.client_capabilities.workspace
     if given is None and workspace and workspace.configuration:
         wanted = types.ConfigurationParams([types.ConfigurationItem(section=SECTION)])
@@ -185,13 +197,13 @@ async def reconfigured(server: Server, params: types.DidChangeConfigurationParam
 
 
 def opened(server: Server, params: types.DidOpenTextDocumentParams) -> None:
-    """Remember what is looked at."""
+    """Note the opened document."""
     if (document := server.documents.opened(params.text_document.uri)) and (completer := server.models.completer):
         completer.visited(server.documents.name(document.uri), document.text, 0)
 
 
 def changed(server: Server, params: types.DidChangeTextDocumentParams) -> None:
-    """Give up a completion of the text as it was, and remember where it was changed."""
+    """Cancel completions of the old text, and note the changed line."""
     document, completer = server.call_off(params.text_document.uri), server.models.completer
     if document and completer and params.content_changes:
         last = params.content_changes[-1]
@@ -200,20 +212,20 @@ def changed(server: Server, params: types.DidChangeTextDocumentParams) -> None:
 
 
 def saved(server: Server, params: types.DidSaveTextDocumentParams) -> None:
-    """Remember what was saved."""
+    """Note the saved document."""
     if (document := server.documents.opened(params.text_document.uri)) and (completer := server.models.completer):
         completer.visited(server.documents.name(document.uri), document.text, document.edited)
 
 
 def closed(server: Server, params: types.DidCloseTextDocumentParams) -> None:
-    """Give up what is worked on in a text that is gone."""
+    """Cancel work on a closed document."""
     server.call_off(params.text_document.uri)
     if completer := server.models.completer:
         completer.closed(server.documents.name(params.text_document.uri))
 
 
 async def inline(server: Server, params: types.InlineCompletionParams) -> types.InlineCompletionList:
-    """Answer with what may be shown at the cursor: at once if it was asked for, else when the keys are at rest."""
+    """Return the text to show at the cursor: at once for an explicit request, else after a pause in typing."""
     automatic = params.context.trigger_kind is types.InlineCompletionTriggerKind.Automatic
     pause = server.settings.debounce_ms / 1000 if automatic else 0.0
     asked = asked_inline(server.documents, params)
@@ -222,19 +234,19 @@ async def inline(server: Server, params: types.InlineCompletionParams) -> types.
 
 
 async def listed(server: Server, params: types.CompletionParams) -> types.CompletionList:
-    """Answer with one item for a list; the editor is to ask anew when the person types on."""
+    """Return one item for a list; the editor must ask again when the user types on."""
     context = params.context
     by_character = context is not None and context.trigger_kind is types.CompletionTriggerKind.TriggerCharacter
     if by_character and context is not None and context.trigger_character not in server.settings.trigger:
         return types.CompletionList(is_incomplete=False, items=[])
     asked = asked_listed(server.documents, params)
-    # Editors call a key that was typed "invoked", too. Emacs stands still until the answer: it waits for no load.
+    # Editors send "invoked" for typed keys too. Emacs blocks until the answer, so it does not wait for a load.
     items = await server.completed(asked, server.settings.debounce_ms / 1000, listed_item)
     return types.CompletionList(is_incomplete=True, items=items)
 
 
 def accepted(server: Server, number: int) -> None:
-    """Take note that an item was taken."""
+    """Note that an item was accepted."""
     server.accept(number)
 
 

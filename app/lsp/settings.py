@@ -1,4 +1,4 @@
-"""The settings that an editor can give, at the start and while it runs."""
+"""The editor's settings, at startup and while running."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 SECTION = "localspec"
-"""Name of the table that editors keep these settings in, among those of others."""
+"""Name of the table of these settings, among those of other servers."""
 COMPLETION = ("auto", "on", "off")
 _AT_LEAST_ONE = ("max_tokens", "time_limit_ms")
 _AT_THE_START = ("completion", "trigger")
@@ -14,39 +14,39 @@ _AT_THE_START = ("completion", "trigger")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What to load, how much to say, and when."""
+    """Models, limits and times of completions."""
 
     model: str = ""
-    """The target; "": the one of the command line."""
+    """The target; "": as on the command line."""
     draft: str = ""
-    """Who guesses; "": as on the command line."""
+    """The drafter; "": as on the command line."""
     context: int = 0
-    """Tokens of context; 0: as on the command line."""
+    """Context size in tokens; 0: as on the command line."""
     debounce_ms: int = 150
-    """Time without a key before a completion that nobody asked for is begun."""
+    """Milliseconds without a key before an automatic completion starts."""
     max_lines: int = 0
-    """Most lines of a completion, empty ones not counted; 0: any number."""
+    """Maximum lines of a completion, without empty ones; 0: no limit."""
     max_tokens: int = 128
     time_limit_ms: int = 1000
-    """Time to speak; the first line is completed in any case, and a later one that is cut is left out."""
+    """Milliseconds to generate; the first line is always completed, a later incomplete line is dropped."""
     prefix_lines: int = 256
-    """Lines before the cursor that the model is shown."""
+    """Lines before the cursor that the model reads."""
     suffix_lines: int = 64
     prefetch: bool = True
-    """Work out the next completion while one is being looked at."""
+    """Whether to compute the next completion while one is shown."""
     completion: str = "auto"
-    """Whether to answer plain completions too; "auto": for editors without inline ones. Read at the start alone."""
+    """Whether to answer plain requests; "auto": for editors without inline ones. Read only at startup."""
     trigger: tuple[str, ...] = ()
-    """Characters after which the editor should ask for a plain completion by itself. Read at the start alone."""
+    """Characters that trigger a plain request. Read only at startup."""
 
 
 _NAMES = [field.name for field in fields(Settings)]
 
 
 def with_settings(settings: Settings, given: object) -> tuple[Settings, list[str]]:
-    """Return the settings with those that an editor gives, and what is wrong with the others, a sentence each.
+    """Return the settings changed by the editor's values, and an error sentence for each invalid one.
 
-    They may be in a table "localspec", which then is all that is looked at; tables of other names are of other servers.
+    If there is a table "localspec", only that is read; tables of other names belong to other servers.
     """
     table = given.get(SECTION, given) if isinstance(given, Mapping) else given
     if table is None:
@@ -66,9 +66,9 @@ def with_settings(settings: Settings, given: object) -> tuple[Settings, list[str
 
 
 def with_changes(start: Settings, given: object) -> tuple[Settings, list[str]]:
-    """Return the same as `with_settings` for what an editor gives while it runs.
+    """Return the settings changed while running, and errors, as `with_settings` does.
 
-    What it had to know before it asked for anything stays as it was at the start; another value is wrong.
+    Settings that the editor needs before its first request stay as at startup; other values for them are errors.
     """
     settings, wrong = with_settings(start, given)
     late = [name for name in _AT_THE_START if getattr(settings, name) != getattr(start, name)]
@@ -77,7 +77,7 @@ def with_changes(start: Settings, given: object) -> tuple[Settings, list[str]]:
 
 
 def _wrong(name: str, value: object) -> str | None:
-    """Return what is wrong with a setting; None for nothing."""
+    """Return the error of a setting; None for a valid one."""
     if name not in _NAMES:
         near = get_close_matches(str(name), _NAMES, n=1)
         hint = f"Did you mean '{near[0]}'?" if near else f"The settings are: {', '.join(_NAMES)}."
@@ -87,7 +87,7 @@ def _wrong(name: str, value: object) -> str | None:
 
 
 def _wanted(name: str, value: object) -> str:
-    """Return what a setting wants, where a value is not that; "" where it is."""
+    """Return the expected kind of value if a setting's value has another kind; "" for a valid one."""
     built_in = getattr(Settings(), name)
     if name == "completion":
         return "" if value in COMPLETION else f"one of {', '.join(COMPLETION)}"

@@ -1,4 +1,4 @@
-"""The two streams of the process that carry the protocol, and nothing but the protocol."""
+"""Standard input and output, reserved for the protocol."""
 
 import asyncio
 import os
@@ -10,10 +10,10 @@ _PIECE = 1 << 16
 
 
 class Wire:
-    """Standard input and output, taken out of the reach of everything else in this process.
+    """Standard input and output, hidden from all other code in this process.
 
-    What is printed from now on goes to standard error: one stray line on standard output, from this program or from a
-    library in C, and the editor loses the thread.
+    Printed text goes to standard error instead: one stray line on standard output, from Python or a C library, would
+    break the protocol.
     """
 
     def __init__(self) -> None:
@@ -27,28 +27,28 @@ class Wire:
         self._reader = asyncio.StreamReader()
         self._loop = asyncio.get_running_loop()
         self._over = False
-        # Nobody can interrupt a thread that waits for a byte. As a daemon it keeps no process alive, which the
-        # threads of a pool would.
+        # A thread that waits for a byte can't be interrupted. A daemon thread, unlike those of a pool, keeps no process
+        # alive.
         threading.Thread(target=self._read, name="lsp-input", daemon=True).start()
 
     async def readline(self) -> bytes:
         """Return the next line; b"" at the end."""
-        # What the message before has started gets its first step now. When several messages come at once, it would
-        # else see the text as a later one has changed it.
+        # Let the previous message's handler take its first step. Otherwise, when messages come in bulk, it would see
+        # the text as a later one has changed it.
         await asyncio.sleep(0)
         return await self._reader.readline()
 
     async def readexactly(self, n: int) -> bytes:
         """Return so many bytes, with a question mark for each that is not UTF-8; raises IncompleteReadError.
 
-        Neovim sends what is in a file of another encoding as it is, and counts each such byte as one column. Without
-        the message that they are in, the document would be another from then on.
+        Neovim sends files of other encodings unchanged, and counts each such byte as one column. Without that message
+        the document would differ from then on.
         """
         body = await self._reader.readexactly(n)
         return body.decode(errors="surrogateescape").encode(errors="replace")
 
     def write(self, data: bytes) -> None:
-        """Write a message, whole; an editor that no longer listens ends the conversation."""
+        """Write a whole message; an editor that has closed the stream ends the connection."""
         left = memoryview(data)
         try:
             while left:
@@ -57,10 +57,10 @@ class Wire:
             self.hang_up()
 
     def close(self) -> None:
-        """Do nothing: the descriptors go with the process."""
+        """Do nothing: the descriptors close with the process."""
 
     def hang_up(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         if not self._over:
             self._over = True
             self._reader.feed_eof()
@@ -77,9 +77,9 @@ class Wire:
         try:
             return self._input.read(_PIECE)
         except OSError:
-            return b""  # a terminal that is gone
+            return b""  # a closed terminal
 
     def _feed(self, piece: bytes) -> None:
-        # A reader that was closed refuses what comes late.
+        # A closed reader raises for late bytes.
         if not self._over:
             self._reader.feed_data(piece)

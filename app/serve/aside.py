@@ -1,6 +1,6 @@
-"""Threads for work on what a client sent: the event loop would hold up every client, the engine every answer.
+"""Threads for parsing what a client sent: on the event loop this would block every client, on the engine every answer.
 
-Forms have threads of their own, so that many costly ones keep no text waiting.
+Forms (grammars, schemas) have threads of their own, so that costly forms delay no tokenizing.
 """
 
 import asyncio
@@ -13,21 +13,21 @@ _THREADS = 4
 
 
 class Aside:
-    """Runs work beside the event loop."""
+    """Two pools of threads beside the event loop: one for forms, one for texts."""
 
     def __init__(self) -> None:
         self._forms = ThreadPoolExecutor(_THREADS, thread_name_prefix="form")
         self._texts = ThreadPoolExecutor(_THREADS, thread_name_prefix="text")
 
     async def form(self, work: Callable[[], T]) -> T:
-        """Return what some work on a form gives, or raise what it raises."""
+        """Run `work` on the form threads; return its result, or raise its error."""
         return await asyncio.get_running_loop().run_in_executor(self._forms, work)
 
     async def text(self, work: Callable[[], T]) -> T:
-        """Return what some work on a text gives, or raise what it raises."""
+        """Run `work` on the text threads; return its result, or raise its error."""
         return await asyncio.get_running_loop().run_in_executor(self._texts, work)
 
     def close(self) -> None:
-        """Wait for what runs, and start nothing more: the vocabulary in use there must outlive it."""
+        """Wait for running work and drop queued work: the vocabulary that the work uses must outlive it."""
         self._forms.shutdown(cancel_futures=True)
         self._texts.shutdown(cancel_futures=True)

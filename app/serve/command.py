@@ -1,4 +1,4 @@
-"""`localspec serve`: reads the flags, and runs the server where the libraries for it are there."""
+"""`localspec serve`: reads the flags and runs the server if its libraries are installed."""
 
 import asyncio
 import re
@@ -21,10 +21,10 @@ _PORT, _FILLING_PORT = 8080, 8012
 _FILLING_TOKENS = 128
 _TEMPERATURE = 0.8
 _MIB = 1 << 20
-# Electron's programs whose pages are files send file:// as it is; browsers send null for those.
+# Electron's programs whose pages are files send the origin file://; browsers send null for such pages.
 _ORIGIN = re.compile(r"(\*|null|file://|([a-z][a-z0-9+.-]*)://(?:[^\s/?#@:\[\]]+|\[[0-9a-f:.]+\])(?::[0-9]+)?)/?")
 _USUAL_PORTS = {"http": ":80", "https": ":443"}
-"""Browsers leave them out of an origin."""
+"""Default ports, which browsers leave out of an origin."""
 
 
 def read_serve(model: str | None, flags: dict[str, Any]) -> ServePlan:
@@ -55,7 +55,7 @@ def run_serve(plan: ServePlan) -> int:
 
 
 def _questions(flags: dict[str, Any]) -> tuple[Question, Question, Question]:
-    """Return how chats, texts and holes are answered."""
+    """Return the default questions for chats, texts and infill."""
     given, said = flags["temp"], flags["predict"]
     most = None if said == UNLIMITED else said
     sampling = read_sampling({**flags, "temp": _TEMPERATURE if given is None else given, "seed": 0})
@@ -68,7 +68,7 @@ def _questions(flags: dict[str, Any]) -> tuple[Question, Question, Question]:
         allow_rounding=flags["allow_rounding"],
         effort=Effort(flags["think"]),
     )
-    # Code wants the likeliest text, and so does all that a server for editors is asked, but for chats.
+    # Infill needs the most likely text, and with --fim texts do too. Chats keep the usual temperature.
     likeliest = sampling if given is not None else replace(sampling, temperature=0.0)
     short = _FILLING_TOKENS if said is None and flags["fim"] else most
     filling = replace(chatting, sampling=likeliest, max_tokens=short)
@@ -81,8 +81,8 @@ def _door(flags: dict[str, Any]) -> Door:
     host, key = flags["host"], _key(flags["api_key"])
     if not key and not is_loopback(host):
         raise UsageError(
-            f"--host '{host}' can be reached from other machines, but no key is set.",
-            hint="Choose one with --api-key, or in LOCALSPEC_API_KEY; clients must then send it.",
+            f"--host '{host}' is open to other machines, but no API key is set.",
+            hint="Set a key with --api-key or LOCALSPEC_API_KEY. Clients must then send it.",
         )
     port = flags["port"]
     if port is None:
@@ -91,21 +91,21 @@ def _door(flags: dict[str, Any]) -> Door:
 
 
 def _key(given: str | None) -> str:
-    """Return what clients must know, "" for nothing; raises UsageError for a key that none of them can send."""
+    """Return the key that clients must send, "" for none; raises UsageError for a key that no client can send."""
     if given == "":
-        hint = "Is a variable of the shell unset? Without the flag, anybody on this machine may send requests."
+        hint = "A shell variable may be unset. Leave out the flag to accept requests without a key."
         raise UsageError("--api-key is empty.", hint=hint)
     if given and not (given.isprintable() and given == given.strip()):
-        # Whoever reads a header leaves out blanks at its ends; of a file with lines of Windows, a \r comes along.
-        hint = "Blanks at its ends, line ends and control characters don't arrive in a header."
+        # Readers of headers strip blanks at both ends. A key from a file with Windows line ends has a \r at its end.
+        hint = "A key can't begin or end with a blank, nor contain line ends or control characters."
         raise UsageError("--api-key has characters that no client can send.", hint=hint)
     return given or ""
 
 
 def _origin(said: str) -> str:
-    """Return an origin as browsers send it, which is compared letter by letter; raises UsageError for what is none."""
+    """Return an origin in the form of browsers, which is compared exactly; raises UsageError for any other text."""
     found = _ORIGIN.fullmatch(said.lower())
     if not found:
-        hint = "An origin is a scheme and a host, with a port if need be: http://localhost:3000."
-        raise UsageError(f"--allow-origin {said} is not an origin.", hint=hint)
+        hint = "An origin is a scheme, a host and optionally a port, such as http://localhost:3000."
+        raise UsageError(f"--allow-origin '{said}' is not an origin.", hint=hint)
     return found[1].removesuffix(_USUAL_PORTS.get(found[2], ""))

@@ -26,22 +26,22 @@ from app.flags.options import (
 _SAMPLING, _OUTPUT, _DOOR, _LOAD = "Sampling", "Output", "Network and access", "Load"
 _LONGEST = 86400
 _WAIT = FiniteRange(min=0.01, max=_LONGEST)
-"""With no time at all an idle server would be late too; who wants nobody to wait says --queue 0."""
+"""Not 0: an idle server takes some time too. To refuse all waiting requests, use --queue 0."""
 _TEMPERATURE_HELP = (
     "Default temperature of requests.  [default: 0.8; 0 for fill-in-the-middle and, with --fim, for all but chats]"
 )
-_COUNT_HELP = "Default maximum tokens of requests; -1: no limit.  [default: -1; with --fim 128, but for chats]"
-_THINK_HELP = "Default of how much chats think before they answer, if the model can; auto: its own default."
-_FIM_HELP = "For editors: port 8012, which llama.vim and llama.vscode use, and short completions at temperature 0."
-_HOST_HELP = "Address to listen on. Any address but loopback requires --api-key."
-_PORT_HELP = "Port; 0: any free one.  [default: 8080; with --fim 8012]"
-_KEY_HELP = "Key that clients must send as a bearer token."
-_ALLOW_HOST_HELP = "Another host name that clients may use for the server. Repeatable."
-_ORIGIN_HELP = "Origin of web pages that may send requests, such as http://localhost:3000; * for all. Repeatable."
-_PARALLEL_HELP = "Answers to run at once, each in its own cache; each takes memory for a whole context."
-_QUEUE_HELP = "Maximum requests that wait; further ones get a 503."
-_TIMEOUT_HELP = "Maximum seconds a request waits for its turn; then it gets a 503."
-_GRACE_HELP = "Seconds running answers may take to finish on shutdown."
+_COUNT_HELP = "Default maximum tokens of an answer; -1: no limit.  [default: -1; with --fim 128 for all but chats]"
+_THINK_HELP = "Default amount of thinking before an answer in chats, for models that think. auto: the model's default."
+_FIM_HELP = "Serve editors: port 8012, as llama.vim and llama.vscode expect, and short completions at temperature 0."
+_HOST_HELP = "Address to listen on. An address other than loopback requires --api-key."
+_PORT_HELP = "Port to listen on; 0: any free port.  [default: 8080; with --fim 8012]"
+_KEY_HELP = "API key that clients must send as a bearer token."
+_ALLOW_HOST_HELP = "Additional host name that clients may use. Repeatable."
+_ORIGIN_HELP = "Origin of web pages that may send requests, such as http://localhost:3000; *: all origins. Repeatable."
+_PARALLEL_HELP = "Number of answers computed at once. Each needs memory for a whole context."
+_QUEUE_HELP = "Maximum number of waiting requests; further requests are refused with status 503."
+_TIMEOUT_HELP = "Maximum seconds that a request waits; then it is refused with status 503."
+_GRACE_HELP = "Seconds that running answers get to finish on shutdown."
 
 _DOOR_OPTIONS = (
     option(_DOOR, "--host", default="127.0.0.1", envvar="LOCALSPEC_HOST", help=_HOST_HELP),
@@ -50,14 +50,14 @@ _DOOR_OPTIONS = (
     option(_DOOR, "--api-key", envvar="LOCALSPEC_API_KEY", metavar="KEY", help=_KEY_HELP, **SECRET),
     option(_DOOR, "--allow-host", multiple=True, metavar="NAME", help=_ALLOW_HOST_HELP),
     option(_DOOR, "--allow-origin", multiple=True, metavar="URL", help=_ORIGIN_HELP),
-    option(_DOOR, "--alias", metavar="NAME", help="Model name to use in replies.  [default: its file's name]"),
+    option(_DOOR, "--alias", metavar="NAME", help="Name of the model in replies.  [default: the name of its file]"),
 )
 _LOAD_OPTIONS = (
     option(_LOAD, "-np", "--parallel", default=2, type=click.IntRange(1, 64), help=_PARALLEL_HELP),
     option(_LOAD, "--queue", default=16, type=click.IntRange(0, 4096), help=_QUEUE_HELP),
     option(_LOAD, "--timeout", default=60.0, type=_WAIT, help=_TIMEOUT_HELP),
     option(_LOAD, "--grace", default=15.0, type=FiniteRange(min=0, max=_LONGEST), help=_GRACE_HELP),
-    option(_LOAD, "--max-body", default=8.0, type=FiniteRange(0.001, 1024), help="Maximum request size, MiB."),
+    option(_LOAD, "--max-body", default=8.0, type=FiniteRange(0.001, 1024), help="Maximum size of a request, in MiB."),
 )
 _DRAFT_OPTIONS = (
     DRAFTER,
@@ -73,7 +73,7 @@ _SAMPLING_OPTIONS = (
     *SHAPING_OPTIONS,
     option(_SAMPLING, "--think", default="auto", type=THINK, help=_THINK_HELP),
 )
-_QUIET = option(_OUTPUT, "-q", "--quiet", is_flag=True, help="No progress, no notes, no address.")
+_QUIET = option(_OUTPUT, "-q", "--quiet", is_flag=True, help="Print no progress, no notes and no address.")
 _OPTIONS = (*_DOOR_OPTIONS, *MODEL_OPTIONS, *_DRAFT_OPTIONS, *_LOAD_OPTIONS, *_SAMPLING_OPTIONS, _QUIET)
 _EPILOG = (
     "Exit codes: 0 stopped by SIGTERM or Ctrl-C; 1 failure; 2 usage; 3 model not found or corrupt; "
@@ -84,15 +84,15 @@ _EPILOG = (
 _HELP = """Serve MODEL over HTTP, to OpenAI clients and editors.
 
 \b
-  localspec serve big.gguf --draft tiny.gguf     http://127.0.0.1:8080/v1 for OpenAI clients
+  localspec serve big.gguf --draft tiny.gguf     serve http://127.0.0.1:8080/v1 for OpenAI clients
   localspec serve coder.gguf --fim               port 8012 for llama.vim and llama.vscode
-  localspec serve --host 0.0.0.0 --api-key KEY   for other machines
+  localspec serve --host 0.0.0.0 --api-key KEY   also serve other machines
 
 Paths: /v1/chat/completions, /v1/completions (also with suffix), /infill, /completion, /v1/models, /tokenize,
-/detokenize, /props, /health, /metrics. A client that disconnects cancels its answer; prompts and answers are neither
+/detokenize, /props, /health, /metrics. A client that disconnects cancels its answer. Prompts and answers are neither
 kept nor logged.
 
-SIGTERM or Ctrl-C: accepts no new requests and exits once the running ones are answered. Needs localspec[serve].
+SIGTERM or Ctrl-C: the server accepts no new requests, finishes the running ones and exits. Needs localspec[serve].
 """
 
 

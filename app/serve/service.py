@@ -1,4 +1,4 @@
-"""The one loaded model as requests see it: ready or not, how many may ask, and answers with their figures."""
+"""The loaded model as requests use it: readiness, admission, and answers with their figures."""
 
 import asyncio
 import time
@@ -14,17 +14,17 @@ from app.engine.runtime.async_engine import AsyncEngine
 from app.engine.runtime.load import Progress
 from app.engine.runtime.worker import Worker
 from app.serve.aside import Aside
-from app.serve.replies.answer import Answer
+from app.serve.replies.answer import AnswerCollector
 from app.serve.replies.errors import Refused, refusal
 from app.serve.replies.metrics import Metrics
-from app.serve.requests.asked import Asked, Outcome, Piece
+from app.serve.requests.asked import EngineRequest, Outcome, Piece
 from app.serve.requests.prompt_reuse import PromptReuse
 from app.serve.settings import ServePlan
 from models.base import Vocab
 from models.errors import BusyError, Cancelled, LocalspecError, UsageError
 from models.forms.grammar import Grammar
 from models.system.deep_stack import call_deep
-from models.text.fim import FimFormat, Hole
+from models.text.fim import FimFormat, Infill
 from models.text.tool_calls import CallFormat
 
 if TYPE_CHECKING:
@@ -32,49 +32,49 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _LONGEST_TOKEN = 64
-"""Characters a token that no text has on the average: counting what is longer would only keep others waiting."""
+"""Characters per token that no text exceeds on average: counting tokens of a longer text would delay other requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What is served."""
+    """The loaded model and its abilities."""
 
     ready: Ready
     name: str
-    """What replies call the model."""
+    """Name of the model in replies."""
     tokens: int
-    """Size of its vocabulary."""
+    """Size of its vocabulary, in tokens."""
     fills: bool
-    """Whether it can fill in code."""
+    """Whether it supports infill."""
     calls: CallFormat | None
-    """How it calls tools; None: it does not."""
+    """Its format of tool calls; None: it calls no tools."""
     since: int
-    """When it was loaded, in seconds since 1970."""
+    """Time of loading, in seconds since 1970."""
 
 
 class Service:
-    """Answers all clients out of one model."""
+    """Answers the requests of all clients with one model."""
 
     def __init__(self, settings: ServePlan, async_engine: AsyncEngine) -> None:
         self.settings = settings
         self.metrics = Metrics()
         self.prompt_reuse = PromptReuse()
-        """What editors asked last."""
+        """The last infill prompts of each client."""
         self.stop = asyncio.Event()
-        """Set when what still runs must end."""
+        """Set when running answers must end."""
         self.aside = Aside()
-        """Threads for what clients send."""
+        """Threads for parsing requests."""
         self._async_engine = async_engine
         self._loaded: Loaded | None = None
         self._admitted = 0
         self._warming = 0
-        """Requests that only warm the cache: nobody who waits for an answer is refused for their sake."""
+        """Requests that only warm the cache. They never cause the refusal of a request that waits for an answer."""
 
     @property
     def loaded(self) -> Loaded:
-        """What is served; raises Refused as long as it loads, and when the engine's thread has died."""
+        """The loaded model; raises Refused while it loads, and after the engine's thread has died."""
         if self._async_engine.failure is not None:
-            raise Refused(503, "The engine has ended after an internal error: restart the server.", code="engine_ended")
+            raise Refused(503, "The engine stopped after an internal error. Restart the server.", code="engine_ended")
         if self._loaded is None:
             raise Refused(503, "The model is loading.", code="loading")
         return self._loaded
@@ -88,21 +88,21 @@ class Service:
         name = _writable(self.settings.alias) or ready.model
         calls = await self._async_engine.look(lambda worker: worker.calls)
         with suppress(UsageError):
-            # It holds Python's lock for half a second: later every client would wait for the first form.
+            # Building it holds Python's lock for half a second; later, the first form would delay every client.
             await self._async_engine.look(_compiler)
         self._loaded = Loaded(ready, name, size, fills, calls, int(time.time()))
         return ready
 
     async def look(self, job: Callable[[Vocab], T]) -> T:
-        """Return what the vocabulary tells, which the engine does not wait for; raises Refused as long as it loads."""
+        """Return a value computed from the vocabulary, without waiting for the engine; raises Refused while loading."""
         _ = self.loaded
         vocab = await self._async_engine.look(lambda worker: worker.vocab)
         return await self.aside.text(lambda: call_deep(lambda: job(vocab)))
 
     async def prepare(self, grammar: Grammar | None) -> None:
-        """Compile the form of an answer for the vocabulary, before the engine asks for it.
+        """Compile the form of an answer for the vocabulary, before the engine needs it.
 
-        Raises UsageError for one that this model can't follow.
+        Raises UsageError for a form that this model can't follow.
         """
         if grammar is None:
             return
@@ -111,25 +111,25 @@ class Service:
         await self.aside.form(lambda: compiles.matcher(grammar, vocab))
 
     def close(self) -> None:
-        """Wait for work on what clients sent; the model may be freed after it."""
+        """Wait for running parsing work; the model may be freed afterwards."""
         self.aside.close()
 
-    async def speak(self, asked: Asked, *, further: bool = False) -> AsyncGenerator[Piece | Outcome]:
-        """Yield an answer as it becomes certain, empty pieces while its prompt is read, and last how it ended.
+    async def speak(self, asked: EngineRequest, *, further: bool = False) -> AsyncGenerator[Piece | Outcome]:
+        """Yield an answer in certain pieces, empty ones while its prompt is read, and its outcome last.
 
-        Raises Refused, but not because a `further` prompt of a request has to wait: what was said to those before it
-        would be lost. Closing the generator calls the answer off within a round.
+        Raises Refused, except for the waiting of a `further` prompt of a request: that would lose the earlier answers.
+        Closing the generator cancels the answer within a round.
         """
         size = self.loaded.ready.context_size
         asked = _sized(asked, size)
         if asked.warms and self._warming >= self.loaded.ready.slots:
-            # Refused, it would be shown as an error; its editor sends the next one anyway.
+            # A refusal would appear as an error in the editor, which sends the next request anyway.
             yield Outcome("", "", Finish.CANCELLED, Stats().snapshot())
             return
         with ExitStack() as place, self.metrics.meter(asked.kind) as meter:
-            # Whoever reads slowly keeps nobody out: the place is free when the engine is.
+            # The slot is free when the engine is done, so a slow reader blocks no other client.
             place.enter_context(self._admission(asked, further=further))
-            answer = Answer(asked)
+            answer = AnswerCollector(asked)
             wait = None if further else self.settings.limits.seconds
             try:
                 async with aclosing(
@@ -147,15 +147,15 @@ class Service:
             except LocalspecError as error:
                 if not (asked.warms and isinstance(error, Cancelled | BusyError)):
                     raise refusal(error, size) from error
-                # It made room for somebody who does wait, or waited too long itself.
+                # It was dropped for a waiting request, or waited too long itself.
                 answer.end("", Finish.CANCELLED)
             outcome = answer.outcome
             assert outcome is not None, "the engine's last message is the end"
             meter.ended(outcome, warms=asked.warms)
             yield outcome
 
-    async def whole(self, asked: Asked, *, further: bool = False) -> Outcome:
-        """Return a whole answer, to a `further` prompt however long it waits; raises Refused."""
+    async def whole(self, asked: EngineRequest, *, further: bool = False) -> Outcome:
+        """Return a whole answer; a `further` prompt may wait without limit. Raises Refused."""
         async with aclosing(self.speak(asked, further=further)) as speech:
             async for said in speech:
                 if isinstance(said, Outcome):
@@ -163,10 +163,10 @@ class Service:
         raise AssertionError("an answer ends with an outcome")
 
     @contextmanager
-    def _admission(self, asked: Asked, *, further: bool) -> Iterator[None]:
-        """Let in as many as may be answered or wait; raises Refused."""
+    def _admission(self, asked: EngineRequest, *, further: bool) -> Iterator[None]:
+        """Admit a request while there is room to run or wait; raises Refused."""
         if not (asked.warms or further) and self._admitted >= self.loaded.ready.slots + self.settings.limits.waiting:
-            raise Refused(503, "Too many requests are waiting.", code="busy")
+            raise Refused(503, "Too many requests are waiting. Try again later.", code="busy")
         self._warming += asked.warms
         self._admitted += not asked.warms
         try:
@@ -183,16 +183,16 @@ def _compiler(worker: Worker) -> "Compiler":
 
 
 def _writable(name: str) -> str:
-    """Return a name that JSON can hold: that of a file may have bytes that are no text, which come as surrogates."""
+    """Return a name that JSON can hold: a file name may have undecodable bytes, which appear as surrogates."""
     return name.encode(errors="replace").decode()
 
 
-def _sized(asked: Asked, size: int) -> Asked:
-    """Cut a request to what can matter; raises Refused for turns that can't fit in a context of `size` tokens."""
+def _sized(asked: EngineRequest, size: int) -> EngineRequest:
+    """Cut a request to the part that can matter; raises Refused for turns too long for a context of `size` tokens."""
     question, most = asked.question, size * _LONGEST_TOKEN
     question = replace(question, prediction=question.prediction[:most])
-    if question.hole is not None:
-        return replace(asked, question=replace(question, hole=_cut(question.hole, most)))
+    if question.infill is not None:
+        return replace(asked, question=replace(question, infill=_cut(question.infill, most)))
     length = sum(turn.size for turn in question.turns) + sum(tool.size for tool in question.tools)
     if length > most:
         message = f"The prompt has {length:,} characters; the context has room for {size:,} tokens."
@@ -200,12 +200,12 @@ def _sized(asked: Asked, size: int) -> Asked:
     return replace(asked, question=question)
 
 
-def _cut(hole: Hole, most: int) -> Hole:
-    """Return a hole with at most so many characters before it, as many after it, and as many in the last chunks."""
+def _cut(infill: Infill, most: int) -> Infill:
+    """Return an infill request cut to so many characters before the gap, after it, and in the last chunks."""
     chunks, room = [], most
-    for chunk in reversed(hole.chunks):
+    for chunk in reversed(infill.chunks):
         room -= len(chunk.filename) + len(chunk.text)
         if room < 0:
             break
         chunks.append(chunk)
-    return replace(hole, prefix=hole.prefix[-most:], suffix=hole.suffix[:most], chunks=tuple(reversed(chunks)))
+    return replace(infill, prefix=infill.prefix[-most:], suffix=infill.suffix[:most], chunks=tuple(reversed(chunks)))

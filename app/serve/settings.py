@@ -1,4 +1,4 @@
-"""Everything that one `serve` was asked for."""
+"""All settings of one `serve`."""
 
 from dataclasses import dataclass
 
@@ -8,52 +8,52 @@ from app.engine.runtime.load import LoadPlan
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a client may ask of the server."""
+    """Limits of a client's requests."""
 
     body: int
-    """Most bytes of a request's body."""
+    """Maximum bytes of a request's body."""
     waiting: int
-    """Most requests that wait for others to end."""
+    """Maximum number of waiting requests."""
     seconds: float
-    """Longest time to wait."""
+    """Maximum seconds that a request waits."""
     grace: float
-    """Seconds that running answers have to end when the server is told to stop."""
+    """Seconds that running answers get to end when the server stops."""
     moment: float = 0.5
-    """Seconds before a stream begins in any case; what is refused earlier has its own status."""
+    """Seconds until a stream begins in any case; errors before that have their own HTTP status."""
     beat: float = 3.0
-    """Longest silence of a stream in seconds; then a comment is sent."""
+    """Maximum silence of a stream in seconds; a comment ends it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Who may come in."""
+    """Network address and access rules."""
 
     host: str
     """Name or address to listen on."""
     port: int
     key: str
-    """What a client must know; "" for nothing."""
+    """Key that a client must send; "" for none."""
     hosts: tuple[str, ...] = ()
-    """Names that a client may call the server by, besides its own."""
+    """Additional host names of the server."""
     origins: tuple[str, ...] = ()
-    """Web pages whose scripts may ask."""
+    """Origins of web pages whose scripts may send requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServePlan:
-    """What to serve, to whom, and how to answer where a request leaves it open."""
+    """The model, the access rules, and default settings for answers."""
 
     plan: LoadPlan
     chatting: Question
-    """How to answer a chat; its turns are still to come."""
+    """Default settings for chats, without turns."""
     completing: Question
-    """How to go on with a text."""
+    """Default settings for continued texts."""
     filling: Question
-    """How to fill a hole."""
+    """Default settings for infill."""
     door: Door
     limits: Limits
     alias: str
     """Name of the model in replies; "" for its own."""
     quiet: bool
     for_editors: bool = False
-    """Whether it is started for completions at a cursor: a model that can't fill holes is then warned of."""
+    """Whether the server is for editors: a model without infill then causes a warning."""

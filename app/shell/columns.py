@@ -1,4 +1,4 @@
-"""Text in columns: how wide it stands on a terminal, tables, and tokens with everything in them made visible."""
+"""Text in columns: widths on a terminal, tables, and tokens with every character visible."""
 
 import unicodedata
 from collections.abc import Collection, Sequence

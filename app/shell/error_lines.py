@@ -13,7 +13,7 @@ _COMMANDS = ("run", "complete")
 
 
 def asks_for_lines(arguments: Sequence[str]) -> bool:
-    """Tell whether a command line, before anything of it is read, asks such a command for JSON."""
+    """Return whether an unparsed command line asks for JSON from a command with error lines."""
     before = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "--json" in before and before[0] in _COMMANDS
 
@@ -31,7 +31,7 @@ def error_record(error: LocalspecError) -> dict[str, Any]:
 
 @contextmanager
 def errors_told(*, as_json: bool) -> Iterator[None]:
-    """Give a failure its JSON line too, before it goes on."""
+    """Write the JSON line of a failure and raise it again."""
     try:
         yield
     except LocalspecError as error:
@@ -42,7 +42,7 @@ def errors_told(*, as_json: bool) -> Iterator[None]:
 
 @contextmanager
 def misuse_told(*, as_json: bool) -> Iterator[None]:
-    """Give what click refuses, such as a flag that nobody has, its JSON line too, before it goes on."""
+    """Write the JSON line of an error of click, such as an unknown flag, and raise it again."""
     try:
         yield
     except click.UsageError as error:

@@ -1,4 +1,4 @@
-"""The optional parts of localspec: what each needs, and how to get it."""
+"""Optional parts of localspec: their requirements and the command that installs them."""
 
 import re
 from importlib import metadata
@@ -23,5 +23,5 @@ def extras() -> dict[str, list[str]]:
 
 def install_command(name: str) -> str:
     """Return the command that brings what an optional part needs."""
-    # By the libraries' own names: who installed from a checkout has no index in which localspec could be found again.
+    # By the libraries' own names: after an installation from a checkout no index may have localspec.
     return pip_command("install", *(f'"{wanted}"' for wanted in extras().get(name, [f"localspec[{name}]"])))

@@ -1,4 +1,4 @@
-"""The bytes of what a command reads: files that flags name, and standard input; both have a limit.
+"""Bytes of a command's input, up to a limit: files named by flags, and standard input.
 
 What the bytes mean as text is decided elsewhere.
 """
@@ -18,7 +18,7 @@ from models.system.bounded_read import LARGEST_TEXT, UnfitFile, read_regular, to
 
 _PATIENCE = 1.0
 """Seconds without a byte on standard input until that is said; a producer that works takes less for its first."""
-_WAITING = "waiting for standard input to end. If nothing is meant to come from there, add </dev/null."
+_WAITING = "waiting for standard input to end. If no text is meant to come from it, add </dev/null."
 _BLOCK = 1 << 16
 
 
@@ -78,5 +78,5 @@ def _watch(terminal: Terminal, heard: threading.Event, ended: threading.Event) -
 def _way(error: UnfitFile) -> str:
     """Return what to do instead."""
     if error.errno == EFBIG:
-        return "Give less of it: no model's context holds that much."
+        return "Give less text: no model's context holds that much."
     return "Name a regular file, or give a command's output as <(command)."

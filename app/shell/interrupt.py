@@ -1,4 +1,4 @@
-"""A long measurement beside the main thread, so that Ctrl-C is heard while the other one is inside llama.cpp."""
+"""Interruptible work: it runs on a thread of its own, so that the main thread handles Ctrl-C during llama.cpp calls."""
 
 import signal
 import threading
@@ -23,7 +23,7 @@ def run_interruptible(work: Callable[[], None], abort: AbortFlag) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     done: Future[None] = Future()
-    # It tokenises what people bring along, and may need as deep a stack for that as the engine's thread.
+    # Tokenising a long user text may need as deep a stack as the engine's thread has.
     thread = threading.Thread(target=_run, args=(work, done), name="measuring")
     with interrupts_to(on_interrupt):
         start_deep(thread)
@@ -44,7 +44,7 @@ def _run(work: Callable[[], None], done: Future[None]) -> None:
 
 @contextmanager
 def interrupts_to(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Have Ctrl-C handled otherwise for a while; where it is ignored, it stays so."""
+    """Handle Ctrl-C with `handler` during the block; if SIGINT is ignored, it stays ignored."""
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, handler)

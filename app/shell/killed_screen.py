@@ -1,4 +1,4 @@
-"""A screen that was killed leaves its terminal in modes of its own: the next start there tells how to get out of them.
+"""Records of open screens, so that the next start on a terminal explains how to reset it after a killed screen.
 
 A file per terminal names the process whose screen is open there. It is gone with a screen that ends in any other way.
 """
@@ -14,8 +14,8 @@ from app.shell.paths import screens_folder
 from app.shell.terminal import Terminal
 
 _NOTE = (
-    "the last screen on this terminal was killed and could not put it back as it was. If the mouse types signs here, "
-    "or what you type is not shown, enter: reset"
+    "localspec was killed on this terminal before it could restore the terminal's modes. If the mouse types "
+    "characters, or your typing is not shown, run: reset"
 )
 
 
@@ -35,7 +35,7 @@ def note_screen(descriptor: int) -> Path | None:
 
 
 def forget_screen(file: Path | None) -> None:
-    """Take note that a screen is closed and its terminal as it was."""
+    """Note that a screen is closed and its terminal as it was."""
     if file is not None:
         with suppress(OSError):
             file.unlink(missing_ok=True)
@@ -72,7 +72,7 @@ def _identity(terminal: str) -> list[int]:
 
 
 def _is_running(record: Any) -> bool:
-    """Tell whether the process of a record is there; raises ValueError for what is no record."""
+    """Return whether a record's process runs. Raises ValueError for anything but a record."""
     if not isinstance(record, dict) or not isinstance(record.get("process"), int) or "terminal" not in record:
         raise ValueError("not a record of a screen")
     try:

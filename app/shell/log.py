@@ -1,4 +1,4 @@
-"""The log: a file and nothing but a file, since the terminal belongs to the conversation."""
+"""The log, written to a file only: the terminal belongs to the conversation."""
 
 import errno
 import logging

@@ -1,4 +1,4 @@
-"""Where localspec keeps its files on this system."""
+"""Paths of localspec's files on this system."""
 
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def texts_folder() -> Path:
 def project_folder(start: Path | None = None) -> Path:
     """Return the nearest folder upwards from `start`, or from the working directory, that has a .git; else that folder.
 
-    Home and what lies above it are no project, .git or not: who keeps dotfiles that way has not put all work in one.
+    Home and the folders above it are no project even with a .git: dotfiles are often kept in such a repository.
     """
     here, home = start.resolve() if start else Path.cwd(), Path.home().resolve()
     for folder in (here, *here.parents):

@@ -1,4 +1,4 @@
-"""Text made fit for one line, a terminal and a database: titles, and nothing that a terminal would obey."""
+"""Text made safe for a line, a terminal and a database: titles, and control characters made visible."""
 
 import re
 import unicodedata

@@ -1,4 +1,4 @@
-"""The standard streams: all three of them there, able to take any text, and let go of where they can't be written."""
+"""Standard streams: opened if closed, able to take any text, and detached if they can't be written."""
 
 import codecs
 import errno
@@ -49,7 +49,7 @@ def let_go() -> None:
 
 
 def is_without_room(error: OSError) -> bool:
-    """Tell whether there was no room for an output; an error of opening a file names the file."""
+    """Return whether an output had no room left; errors of opening a file name it and do not count."""
     return error.filename is None and error.errno in _NO_ROOM
 
 

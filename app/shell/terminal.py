@@ -1,4 +1,4 @@
-"""The terminal, as far as a line program knows it: dim lines, one progress line, and answers on stdout alone."""
+"""Output of line programs: answers on stdout; notes, errors and one progress line on stderr."""
 
 import codecs
 import json
@@ -107,7 +107,7 @@ class Terminal:
         self.progress(name if share is None else f"loading {name} {share:4.0%}")
 
     def clear_progress(self) -> None:
-        """Take the progress line away."""
+        """Remove the progress line."""
         if self._progress:
             self._progress = ""
             obey(sys.stderr, _CLEARED)
@@ -145,7 +145,7 @@ def _note(line: str, style: str = "", *, ends: bool = True) -> None:
 
 
 def _is_read(line: str) -> bool:
-    """Tell whether a line, as stdout would write it, is what readers of JSON expect."""
+    """Return whether stdout would write a line in UTF-8, as readers of JSON expect."""
     try:
         line.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Turns the bytes of a file or a pipe into text, or says in words why they are none.
+"""Decoding of files and pipes into text, with errors that name the encoding and the byte.
 
 Owns which encodings are read: UTF-8, and UTF-16 and UTF-32 with a byte order mark. How many bytes are read is decided
 elsewhere. Line ends stay as they are.
@@ -17,7 +17,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "UTF-16BE", "utf-16-be"),
 )
 _LOOKED_AT = 4096
-"""Bytes by which UTF-16 and UTF-32 without a mark are told from other bytes."""
+"""Bytes read to detect UTF-16 and UTF-32 without a byte order mark."""
 _MOSTLY = 0.7
 """Share of NULs at one place of a unit that tells so: letters of most languages of Europe have them there."""
 
@@ -62,7 +62,7 @@ def _with_nul(data: bytes, name: str) -> UsageError:
     found = _unmarked(data)
     if found is not None:
         cause = f"It looks like {found} without a byte order mark."
-        return UsageError(f"{name} is no UTF-8.", cause=cause, hint=convert_hint(found))
+        return UsageError(f"{name} is not UTF-8.", cause=cause, hint=convert_hint(found))
     cause = f"It is binary: byte {data.index(0):,} is NUL."
     return UsageError(f"{name} is not text.", cause=cause, hint="Name a text file.")
 
@@ -85,7 +85,7 @@ def _is_nul(some: bytes) -> bool:
 
 
 def _not_in(encoding: str, error: UnicodeDecodeError, before: int, name: str) -> UsageError:
-    where = f"At byte {error.start + before:,} there is {error.object[error.start]:#04x}."
+    where = f"Byte {error.start + before:,} is {error.object[error.start]:#04x}."
     if encoding != "UTF-8":
-        return UsageError(f"{name} is damaged {encoding}.", cause=where, hint="Save it as UTF-8 in an editor.")
-    return UsageError(f"{name} is no UTF-8.", cause=where, hint=convert_hint())
+        return UsageError(f"{name} is not valid {encoding}.", cause=where, hint="Save it as UTF-8 in an editor.")
+    return UsageError(f"{name} is not UTF-8.", cause=where, hint=convert_hint())

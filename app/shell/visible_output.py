@@ -1,4 +1,4 @@
-"""Output to a terminal: text of any origin is made visible in it, and only `obey` sends what the terminal obeys."""
+"""Output to a terminal: control characters in text become visible signs; only `obey` sends control sequences."""
 
 import codecs
 import io
@@ -50,7 +50,7 @@ class VisibleOutput(io.BufferedIOBase):
         return True
 
     def isatty(self) -> bool:
-        """Tell whether it still leads to a terminal."""
+        """Return whether it still leads to a terminal."""
         return self._terminal.isatty()
 
     def fileno(self) -> int:

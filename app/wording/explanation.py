@@ -1,4 +1,4 @@
-"""Why drafting does what it does, in words: what passes cost, what each source was worth, and what it would need."""
+"""Text of /spec and --explain: cost of passes, acceptance of each source of drafts, and its break-even point."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,14 +7,15 @@ from app.engine.control.explain import Explanation, SourceAccount
 from models.system.counted import counted
 
 _PLACES_SHOWN = 8
-_NOBODY = "No drafter: plain decoding."
-_TUNE = "localspec tune MODEL --draft DRAFT --keep looks for the best settings and a faster copy"
-_LEFT_OUT = "It is left out of this answer; the next one tries it again."
+_NO_DRAFTER = "No drafter: plain decoding."
+_TUNE = "localspec tune MODEL --draft DRAFT --keep"
+_LEFT_OUT = "This answer goes on without it. The next answer tries it again."
+_NEVER_PAYS = "no draft pays off, even if every token is accepted"
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A source of guesses that is not used now."""
+    """Source of drafts that is not used now, and the reason."""
 
     name: str
     reason: str
@@ -23,14 +24,15 @@ class Pause:
 def explanation_text(explanation: Explanation | None) -> str:
     """Return the lines of /spec and --explain."""
     if explanation is None:
-        return _NOBODY
+        return _NO_DRAFTER
     costs = "  ".join(f"{cost.width}: {cost.ratio:.2f}" for cost in explanation.widths)
     one = explanation.widths[0].seconds
     lines = [
-        f"  plain       {explanation.plain_rate:.1f} tokens/s, {1e3 * one:.1f} ms per token; {_rate(explanation)}",
-        f"  pass cost   of one over w tokens, over that of one token: {costs}",
+        f"  plain decoding  {explanation.plain_rate:.1f} tokens/s ({1e3 * one:.1f} ms per token)",
+        f"  recent speed    {_rate(explanation)}",
+        f"  pass cost       in one-token passes, by tokens in the pass: {costs}",
         *_aftermath(explanation),
-        f"  longest     {counted(explanation.longest, 'token')} per draft",
+        f"  draft limit     {counted(explanation.longest, 'token')}",
         *(line for account in explanation.sources for line in _source(account, explanation)),
     ]
     if explanation.failure:
@@ -40,12 +42,12 @@ def explanation_text(explanation: Explanation | None) -> str:
     elif _is_untried(explanation):
         lines.append(f"  {explanation.model}: {_not_tried(explanation)}")
     if not explanation.model_tuned:
-        lines.append(f"  {explanation.model} may run faster: {_TUNE}")
+        lines.append(f"  {explanation.model} may run faster with other settings. To find them: {_TUNE}")
     return "\n".join(lines)
 
 
 def pauses(explanation: Explanation) -> list[Pause]:
-    """Return who is not used now, and why; nobody where nothing is decided."""
+    """Return the sources that are not used now, with reasons; none where the controller does not adapt."""
     if explanation.failure:
         return [Pause(explanation.model, f"{explanation.failure} {_LEFT_OUT}")]
     if not explanation.adapts:
@@ -56,19 +58,19 @@ def pauses(explanation: Explanation) -> list[Pause]:
 
 
 def length_reason(explanation: Explanation | None, size: int) -> str:
-    """Return why a draft has as many tokens as it has."""
+    """Return the reason for the length of a draft of `size` tokens."""
     if explanation is None:
         return "no drafter"
     most = explanation.longest
     if not explanation.adapts:
-        return f"fixed at {most}" if size >= most else f"as many as were drafted, at most {most}"
+        return f"fixed at {most}" if size >= most else f"all proposed tokens, at most {most}"
     if not size:
-        return "no draft that pays off"
-    return f"the most allowed, {most}" if size >= most else f"as many as were drafted and pay off, at most {most}"
+        return "no draft pays off"
+    return f"the limit, {most}" if size >= most else f"the proposed tokens that pay off, at most {most}"
 
 
 def explanation_record(explanation: Explanation) -> dict[str, Any]:
-    """Return the same for --json."""
+    """Return the explanation as the record that --json prints."""
     return {
         "plain_tokens_per_second": explanation.plain_rate,
         "tokens_per_second": explanation.rate,
@@ -95,12 +97,14 @@ def explanation_record(explanation: Explanation) -> dict[str, Any]:
 
 def _rate(explanation: Explanation) -> str:
     gain = explanation.rate / explanation.plain_rate
-    return f"{explanation.rate:.1f} lately ({gain:.2f} of plain)"
+    return f"{explanation.rate:.1f} tokens/s ({gain:.2f} times plain decoding)"
 
 
 def _aftermath(explanation: Explanation) -> list[str]:
-    longer = f"passes of one token take {explanation.aftermath:.2f} of one longer, which is counted as the draft's"
-    return [f"  after it    {longer}"] if explanation.aftermath else []
+    slower = (
+        f"one-token passes lose {explanation.aftermath:.2f} one-token passes in total, counted as cost of the draft"
+    )
+    return [f"  after a draft   {slower}"] if explanation.aftermath else []
 
 
 def _source(account: SourceAccount, explanation: Explanation) -> list[str]:
@@ -108,21 +112,21 @@ def _source(account: SourceAccount, explanation: Explanation) -> list[str]:
     places = "  ".join(f"{place}: {right / all_:.0%}" for place, (right, all_) in enumerate(pairs, start=1))
     return [
         f"  {account.name}: {_state(account, explanation)}",
-        f"    right by place, all before it right: {places}; {counted(account.guessed_at[0], 'draft')} looked at",
+        f"    matched by position, if all earlier tokens matched: {places} ({counted(account.guessed_at[0], 'draft')})",
     ]
 
 
 def _state(account: SourceAccount, explanation: Explanation) -> str:
-    """Return whether a source pays here and now, and what it would need."""
+    """Return whether drafts of a source pay off now, and the acceptance probability at which they would."""
     if account.needed is None:
-        return "off: at this cost no draft of it pays off, however often it is right"
-    # What decides is an estimate, which starts hopeful and forgets: it is never passed off as what was counted.
-    right = f"{account.right_at[0]:,} of {account.guessed_at[0]:,} right"
-    figures = f"{right}, {account.chance:.0%} expected, {account.needed:.0%} needed"
+        return f"off: at its cost {_NEVER_PAYS}"
+    # The estimate starts high and forgets, so it is shown beside the count and never in its place.
+    matched = f"{account.right_at[0]:,} of {account.guessed_at[0]:,} first tokens matched"
+    figures = f"{matched}, acceptance probability {account.chance:.0%}, break-even {account.needed:.0%}"
     if _is_paused(account, explanation):
         return f"paused: {figures}; {_next_try(explanation.next_try)}"
-    # Each draft is judged by its own evidence: below the mark on average, the best of them still pay.
-    return figures + ("" if account.chance >= account.needed else " on average: only its surest drafts are verified")
+    # Each draft has its own confidence: where the average is below break-even, the best drafts still pay off.
+    return figures + ("" if account.chance >= account.needed else "; only drafts above break-even are verified")
 
 
 def _is_paused(account: SourceAccount, explanation: Explanation) -> bool:
@@ -134,27 +138,27 @@ def _rests(account: SourceAccount, explanation: Explanation) -> bool:
 
 
 def _is_untried(explanation: Explanation) -> bool:
-    """Tell whether there is a draft model that nothing was heard of yet."""
+    """Tell whether there is a draft model that has drafted nothing yet."""
     return bool(explanation.model) and all(account.name != explanation.model for account in explanation.sources)
 
 
 def _fixed(explanation: Explanation) -> str:
-    """Return what is done where nothing is decided."""
+    """Return the line about a controller that does not adapt."""
     if not explanation.longest:
-        return "  --no-adapt: no tokens per draft, so no drafter is asked"
-    asked = f"; {explanation.model} is asked wherever nothing else drafts" if explanation.model else ""
-    return f"  --no-adapt: every draft is verified, paying off or not, and nothing is learnt from it{asked}"
+        return "  --no-adapt: the draft limit is 0, so nothing is drafted"
+    model = f" {explanation.model} drafts wherever no other drafter does." if explanation.model else ""
+    return f"  --no-adapt: every draft is verified, whether it pays off or not.{model}"
 
 
 def _not_tried(explanation: Explanation) -> str:
-    step = f"its step costs {explanation.model_step_ratio:.2f} of the target's"
+    step = f"one step costs {explanation.model_step_ratio:.2f} of a target pass"
     if explanation.next_try is None:
-        return f"not asked: {step}, so no draft of it pays off, however often it is right"
-    return f"not asked yet: {step}; {_next_try(explanation.next_try)}"
+        return f"no drafts: {step}, so {_NEVER_PAYS}"
+    return f"no draft yet: {step}; {_next_try(explanation.next_try)}"
 
 
 def _next_try(rounds: int | None) -> str:
-    """Return when a draft model is tried; one that was never asked also waits for a round that nothing else pays in."""
+    """Return when a draft model is tried; an untried one also waits for a round in which no other draft pays off."""
     if not rounds:
         return "next try is due"
     return f"next try in {counted(rounds, 'round')}"

@@ -1,4 +1,4 @@
-"""Numbers in words: the line after an answer, the table of /stats, the records of --json."""
+"""Figures of an answer: the line after it, the table of /stats, the records of --json."""
 
 from dataclasses import asdict
 from typing import Any
@@ -19,7 +19,7 @@ def summary(ended: Ended) -> str:
     stats = ended.stats
     parts = [counted(stats.emitted, "token"), _speed(stats)]
     if stats.first_token_seconds is not None:
-        parts.append(f"first after {stats.first_token_seconds:.2f} s")
+        parts.append(f"first token after {stats.first_token_seconds:.2f} s")
     parts += _speculation(ended)
     if not ended.accept.exact:
         parts.append(f"{ended.accept.claim} ({ended.accept} rule)")
@@ -31,40 +31,43 @@ def summary(ended: Ended) -> str:
 
 
 def ending_note(finish: Finish, *, in_chat: bool = False, formed: bool = False) -> str | None:
-    """Return what the user should know about an answer that did not end by itself; None for one that did.
+    """Return a note on an answer that did not end by itself; None for one that did.
 
-    `formed`: one that was to have a form.
+    `formed`: the answer was to follow a grammar or a JSON schema.
     """
     if finish is Finish.LENGTH and formed:
-        return "The answer was cut, and may lack the rest of its form. Allow it more: -n N."
+        return "The answer was cut and may lack the rest of its form. Allow more tokens: -n N."
     if finish is Finish.CONTEXT:
         return f"The context is full, so the answer ends here. Use a larger one: -c N{', or /new' * in_chat}."
     return "Stopped." if finish is Finish.CANCELLED else None
 
 
 def unsaid_note(*, again: bool) -> str:
-    """Return what the user should know about an answer without a word; `again`: one that was to replace another."""
-    return f"No text was generated, so {'the answer before it stays' if again else 'the message is dropped'}."
+    """Return a note on an answer without text; `again`: it was to replace an earlier answer."""
+    return f"No text was generated, so {'the earlier answer stays' if again else 'the message is dropped'}."
 
 
 def unfinished_note(finish: Finish) -> str | None:
-    """Return what the user should know about an answer that is all thoughts; None where that is plain to see."""
+    """Return a note on an answer that consists of thoughts alone; None where another note explains it."""
     if finish is Finish.LENGTH:
-        return "The answer ends within the model's thoughts. Allow it more: -n N."
-    return None if finish in (Finish.CANCELLED, Finish.CONTEXT) else "The model thought, and said nothing."
+        return "The answer ends within the model's thoughts. Allow more tokens: -n N."
+    return None if finish in (Finish.CANCELLED, Finish.CONTEXT) else "The model wrote its thoughts, but no answer."
 
 
 def table(stats: Snapshot, drafter: str, accept: Accept) -> str:
-    """Return all counters of an answer, one a line, with the rates' definitions."""
-    prompt = counted(stats.prompt_tokens, "token")
+    """Return all counters of an answer, one in each line, with the definitions of the rates."""
+    prompt, read = counted(stats.prompt_tokens, "token"), f"{stats.prompt_seconds:.2f} s"
     rows = [
-        ("prompt", f"{prompt}, {stats.reused_tokens:,} reused, {stats.prompt_seconds:.2f} s"),
+        ("prompt", f"{prompt}, {stats.reused_tokens:,} reused from the cache, the rest read in {read}"),
         ("answer", f"{counted(stats.emitted, 'token')} in {counted(stats.rounds, 'round')}"),
         ("speed", _speed(stats) or "-"),
-        ("drafter", f"{drafter}, drafted in {counted(stats.drafts, 'round')} (coverage {_percent(stats.coverage)})"),
-        ("accepted", f"{stats.accepted:,} of {stats.drafted:,} drafted ({_percent(stats.acceptance_rate)})"),
+        ("drafter", f"{drafter}, a draft in {counted(stats.drafts, 'round')} (coverage {_percent(stats.coverage)})"),
+        (
+            "accepted",
+            f"{stats.accepted:,} of {counted(stats.drafted, 'draft token')} ({_percent(stats.acceptance_rate)})",
+        ),
         ("by position", _by_position(stats) or "-"),
-        ("mean length", f"{_number(stats.mean_acceptance_length)} tokens per round that drafted"),
+        ("mean length", f"{_number(stats.mean_acceptance_length)} tokens emitted per round with a draft"),
         ("time", _times(stats)),
         ("text", f"{accept.claim} ({accept} rule)"),
     ]
@@ -72,19 +75,19 @@ def table(stats: Snapshot, drafter: str, accept: Accept) -> str:
 
 
 def start_record(ready: Ready, sampling: SamplingParams) -> dict[str, Any]:
-    """Return the first JSON line."""
+    """Return the first JSON line: the loaded models and the sampling settings."""
     return {"type": "start", **asdict(ready), "sampling": asdict(sampling)}
 
 
 def round_record(said: Said) -> dict[str, Any]:
-    """Return the JSON line of a round."""
+    """Return the JSON line of one round; times are in seconds."""
     round_ = said.round
     return {
         "type": "round",
         "text": said.text,
         "tokens": round_.emitted,
         "draft": round_.draft.tokens,
-        # Places in the draft, and the second guesses for them: one that came true is among the accepted.
+        # Places in the draft with the siblings for them; an accepted sibling counts in `accepted`.
         "siblings": round_.draft.siblings,
         "source": round_.draft.source,
         "accepted": round_.accepted,
@@ -95,7 +98,7 @@ def round_record(said: Said) -> dict[str, Any]:
 
 
 def end_record(ended: Ended, walked: Walked | None = None, *, divides: bool = True) -> dict[str, Any]:
-    """Return the last JSON line: the texts of all rounds and of this line are the answer, with its thoughts."""
+    """Return the last JSON line; the texts of all rounds and of this line together are the answer with its thoughts."""
     stats, parts = ended.stats, divided(ended.answer, divides=divides)
     return {
         "type": "end",
@@ -146,7 +149,7 @@ def _speculation(ended: Ended) -> list[str]:
     if not stats.drafts:
         return [f"drafter {ended.drafter}" + (", drafted nothing" if ended.drafter != "off" else "")]
     length = _number(stats.mean_acceptance_length)
-    return [f"{ended.drafter} {stats.accepted}/{stats.drafted} accepted", f"{length} tokens per drafted round"]
+    return [f"{ended.drafter} {stats.accepted}/{stats.drafted} accepted", f"{length} tokens per round with a draft"]
 
 
 def _speed(stats: Snapshot) -> str:
@@ -159,7 +162,7 @@ def _by_position(stats: Snapshot) -> str:
 
 
 def _times(stats: Snapshot) -> str:
-    parts = (("draft", stats.draft_seconds), ("verify", stats.verify_seconds), ("host", stats.host_seconds))
+    parts = (("draft", stats.draft_seconds), ("verify", stats.verify_seconds), ("other", stats.host_seconds))
     return ", ".join(f"{name} {seconds:.2f} s" for name, seconds in parts)
 
 

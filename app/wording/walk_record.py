@@ -10,7 +10,7 @@ from app.engine.trace.trace import Residual, Step, Word
 def walk_record(walked: Walked) -> dict[str, Any]:
     """Return the record of a round, or of the reason why there is none.
 
-    Bytes that are no whole character are written as the replacement character; the token ids say all.
+    Bytes of an incomplete character are written as the replacement character; the token ids are always complete.
     """
     walk = walked.walk
     if walk is None:

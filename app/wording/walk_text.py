@@ -1,4 +1,4 @@
-"""One round as tables that a student can follow, at most 100 columns wide."""
+"""Text of /explain: one round as tables, at most 100 columns wide."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,32 +10,36 @@ from models.sampling.accept import Accept
 
 _LONGEST_WORD = 18
 _LEGENDS = {
-    Accept.COUPLED: "A guess is kept while the target picks the same token; the first that differs is rejected.",
+    Accept.COUPLED: "A draft token is accepted while the target picks the same token; the first other one is rejected.",
     Accept.RESIDUAL: (
-        "A guess is kept when its coin, a number from 0 to 1 set by the seed, is below its accept chance: "
-        "target / draft, at most 1."
+        "A draft token is accepted when its random number (0 to 1, fixed by the seed) is below its acceptance "
+        "probability: target / draft, at most 1."
     ),
     Accept.BLOCK: (
-        "The draft is judged as a whole. 'so far' is the chance that its beginning can be kept; every guess has a "
-        "coin, and the last coin below its chance decides how many guesses are kept."
+        "The draft is judged as a whole. 'so far' is the probability that the draft can be accepted up to here. Each "
+        "draft token has a random number; the last one below its acceptance probability ends the accepted part."
     ),
     Accept.TYPICAL: (
-        "Approximate: a guess is kept when the target's probability of it is above the threshold, which falls as the "
-        "target gets less certain. The text does not have the target's distribution."
+        "Approximate: a draft token is accepted when its target probability is above the threshold. The threshold "
+        "falls as the target's distribution gets flatter. The text does not have the target's distribution."
     ),
 }
-_GREEDY = "At temperature 0 the most likely token has all the probability, and all accept rules are the same."
-_RULED_OUT = "Where the target has 0, top-k, top-p or min-p has ruled the guess out."
-_SURE = "'sure' is the drafter's confidence; it decides nothing here."
-_CERTAIN = "A guess that was not drawn by chance is certain: its draft probability counts as 1."
-_SECOND = "'b' is a second guess for a place, verified in the same pass."
-_SECOND_DRAWN = "'b' is a second guess, drawn from the draft without the first, and judged against the residual."
-_DRAWING = "The token with the largest key is drawn: ln(chance) + noise, fixed by seed and position."
+_GREEDY = "At temperature 0 the target's most likely token has probability 1, so all accept rules decide alike."
+_RULED_OUT = "A target probability of 0: top-k, top-p or min-p has excluded the token."
+_CONFIDENCE = "'confidence' is the drafter's own estimate; the accept rule does not use it."
+_CERTAIN = "'certain': the draft token was not drawn at random, so its draft probability counts as 1."
+_SIBLING = "'b' marks a sibling: a second proposal for one place, verified in the same pass."
+_SIBLING_DRAWN = (
+    "'b' marks a sibling: a second proposal for one place, drawn from the draft distribution without the first token, "
+    "and judged against the residual."
+)
+_DRAWING = "The token with the largest key is drawn: ln(probability) + noise. Seed and position fix the noise."
 _CUT = "The answer ended before the last of these tokens."
+_FATES = {Fate.KEPT: "accepted", Fate.REJECTED: "rejected", Fate.PASSED_OVER: "not checked"}
 
 
 def walk_text(walked: Walked, encoding: str) -> str:
-    """Return the tables of a round; what the encoding of the terminal lacks is spelled in ASCII."""
+    """Return the tables of a round; characters that the terminal's encoding lacks are spelled in ASCII."""
     if walked.walk is None:
         return walked.reason
     return "\n".join(map(released, _Page(walked.walk, encoding).lines()))
@@ -65,7 +69,7 @@ class _Page:
         after = end("".join(self._shown(word) for word in walk.before), WIDTH - 10)
         said = " ".join(self._quoted(word) for word in walk.emitted)
         return [
-            *wrapped(f"Round {walk.number}, guesses of {walk.source}, {rule}", 0, 2),
+            *wrapped(f"Round {walk.number}, draft by {walk.source}, {rule}", 0, 2),
             f"  after   {after}",
             *wrapped(f"emitted {said}", 2, 8),
         ]
@@ -79,29 +83,30 @@ class _Page:
     def _columns(self) -> list[_Column]:
         return [
             _Column("", _label),
-            _Column("guess", lambda step: self._cell(step.word), left=True),
+            _Column("token", lambda step: self._cell(step.word), left=True),
             _Column("target", lambda step: _number(step.target_prob)),
             *self._tests(),
-            _Column("", lambda step: step.fate, left=True),
+            _Column("", lambda step: _FATES[step.fate], left=True),
         ]
 
     def _tests(self) -> list[_Column]:
         draft = _Column("draft", lambda step: "certain" if step.draft_prob is None else _number(step.draft_prob))
-        sure = [_Column("sure", lambda step: _number(step.drafter_confidence))] if self._sure else []
-        says = _Column("target picks", lambda step: self._cell(step.choice) if step.choice else "-", left=True)
-        noise_source = [
-            _Column("accept chance", lambda step: _number(step.toss.chance if step.toss else None)),
-            _Column("coin", lambda step: _number(step.toss.uniform if step.toss else None)),
+        confidence = _Column("confidence", lambda step: _number(step.drafter_confidence))
+        stated = [confidence] if self._states_confidence else []
+        picks = _Column("target picks", lambda step: self._cell(step.choice) if step.choice else "-", left=True)
+        draws = [
+            _Column("acceptance", lambda step: _number(step.toss.chance if step.toss else None)),
+            _Column("random", lambda step: _number(step.toss.uniform if step.toss else None)),
         ]
         return {
-            Accept.COUPLED: [*sure, says],
-            Accept.RESIDUAL: [draft, *noise_source],
-            Accept.BLOCK: [draft, _Column("so far", lambda step: _number(step.scale)), *noise_source],
-            Accept.TYPICAL: [*sure, _Column("threshold", lambda step: _number(step.threshold))],
+            Accept.COUPLED: [*stated, picks],
+            Accept.RESIDUAL: [draft, *draws],
+            Accept.BLOCK: [draft, _Column("so far", lambda step: _number(step.scale)), *draws],
+            Accept.TYPICAL: [*stated, _Column("threshold", lambda step: _number(step.threshold))],
         }[self._walk.rule]
 
     @property
-    def _sure(self) -> bool:
+    def _states_confidence(self) -> bool:
         return any(step.drafter_confidence is not None for step in self._walk.steps)
 
     def _why(self) -> list[str]:
@@ -116,9 +121,9 @@ class _Page:
             (_LEGENDS[walk.rule], True),
             (_GREEDY, walk.temperature <= 0),
             (_RULED_OUT, walk.temperature > 0 and any(step.target_prob == 0 for step in steps)),
-            (_SURE, not draws and self._sure),
+            (_CONFIDENCE, not draws and self._states_confidence),
             (_CERTAIN, draws and any(step.draft_prob is None for step in steps)),
-            (_SECOND_DRAWN if tried else _SECOND, any(step.is_sibling for step in steps)),
+            (_SIBLING_DRAWN if tried else _SIBLING, any(step.is_sibling for step in steps)),
         )
         return [note for note, applies in notes if applies]
 
@@ -127,22 +132,24 @@ class _Page:
         place = self._walk.verdict.accepted
         there = [step for step in self._walk.steps if step.place == place and step.fate is not Fate.PASSED_OVER]
         last = [step for step in self._walk.steps if step.fate is Fate.KEPT][-1:]
-        return [f"Guess {_label(step)}: {self._test(step)}: {step.fate}." for step in there or last]
+        return [f"Draft token {_label(step)}: {self._test(step)}: {_FATES[step.fate]}." for step in there or last]
 
     def _worked_block(self) -> list[str]:
         kept = self._walk.verdict.accepted
         toss = [step.toss for step in self._walk.steps if not step.is_sibling][kept - 1]
         if not kept or toss is None:
-            return ["No coin is below its chance, so no guess is kept."]
+            return ["No random number is below its acceptance probability, so no draft token is accepted."]
         numbers = f"{_number(toss.uniform)}, below {_number(toss.chance)}"
-        return [f"The last coin below its chance is that of guess {kept} ({numbers}): kept up to there."]
+        last = f"The last random number below its acceptance probability is that of draft token {kept} ({numbers})"
+        return [f"{last}: the draft is accepted up to there."]
 
     def _test(self, step: Step) -> str:
         if step.choice is not None:
             return f"the target picks {self._quoted(step.choice)}"
         if step.toss is not None:
-            return f"accept chance = {_quotient(step, step.toss)}, the coin showed {_number(step.toss.uniform)}"
-        return f"target {_number(step.target_prob)}, threshold {_number(step.threshold)}"
+            quotient, random = _quotient(step, step.toss), _number(step.toss.uniform)
+            return f"acceptance probability = {quotient}, random number {random}"
+        return f"target probability {_number(step.target_prob)}, threshold {_number(step.threshold)}"
 
     def _residuals(self) -> list[str]:
         return [line for residual in self._walk.residuals for line in self._residual(residual)]
@@ -151,12 +158,12 @@ class _Page:
         label = f"{self._walk.verdict.accepted + 1}{'b' if residual.after_sibling else ''}"
         target = "that residual" if residual.after_sibling else "the target"
         scaled = residual.scale != 1
-        head = ["token", "target", f"x {_number(residual.scale)}", "- draft", "left", "residual"]
+        head = ["token", "target", f"x {_number(residual.scale)}", "- draft", "positive part", "residual"]
         rows = [[self._cell(share.word), *_shares(share, residual.scale)] for share in residual.shares]
         shown = [column for column in range(len(head)) if scaled or column != 2]
         return [
             "",
-            f"  Residual at guess {label}: what {target} has over the draft, normalised",
+            f"  Residual at draft token {label}: the part of {target} above the draft, normalised",
             *table([head[i] for i in shown], [[row[i] for i in shown] for row in rows], 4, [0]),
         ]
 
@@ -168,16 +175,16 @@ class _Page:
                 [self._cell(one.word), _number(one.chance), f"{one.noise:.3f}", f"{one.key:.3f}"]
                 for one in walk.candidates
             ]
-            lines += [*table(["token", "chance", "noise", "key"], rows, 4, [0]), *wrapped(_DRAWING, 2)]
+            lines += [*table(["token", "probability", "noise", "key"], rows, 4, [0]), *wrapped(_DRAWING, 2)]
         return [*lines, *([f"  {_CUT}"] if len(walk.emitted) < walk.judged else [])]
 
     def _what(self) -> str:
         place = self._walk.verdict.accepted + 1
         return {
             Kind.PLAIN: "The target's token",
-            Kind.REPLACEMENT: f"Replacement of guess {place}",
-            Kind.BONUS: "Bonus, as every guess was kept",
-            Kind.SIBLING_BONUS: f"Bonus after guess {place}b",
+            Kind.REPLACEMENT: f"Replacement of draft token {place}",
+            Kind.BONUS: "Bonus token, as the whole draft was accepted",
+            Kind.SIBLING_BONUS: f"Bonus token after draft token {place}b",
         }[self._walk.kind]
 
     def _origin(self) -> str:
@@ -214,7 +221,7 @@ def _shares(share: Share, scale: float) -> Sequence[str]:
 
 
 def _number(value: float | None) -> str:
-    """Return a probability with three digits; only what is nothing, or all, is written 0 or 1."""
+    """Return a probability with three digits; only exactly 0 and 1 are written "0" and "1"."""
     if value is None:
         return "-"
     if value in (0, 1):

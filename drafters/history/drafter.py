@@ -1,8 +1,8 @@
-"""What was said in earlier runs, as a source of its own: drafts go on where the text repeats some of it.
+"""Drafter that copies from answers of earlier runs, where the text repeats a part of them.
 
 It has its own index, which the texts of this run do not enter. In one index with them, a stretch of old text that goes
-on in another way makes a good copy of the prompt look doubtful, and nobody learns that old texts are less to be trusted
-than this one. On 90 recorded answers, with those to other questions remembered, one index was worth .2 % and two .9 %;
+on in another way lowers the confidence of a good copy of the prompt, and lower acceptance of old texts is not
+learnt. On 90 recorded answers, with those to other questions remembered, one index was worth .2 % and two .9 %;
 with the same question remembered too, from a run at another temperature, both were worth a third.
 """
 
@@ -35,7 +35,7 @@ class Recall:
         self._index.end_text()
 
     def begin(self, prompt: Sequence[int], sampler: Sampler) -> None:  # noqa: ARG002
-        """Look for the end of a prompt."""
+        """Find the end of a prompt in the index."""
         self._state, self._length = ROOT, 0
         for token in prompt[-_LOOKED_BACK:]:
             self._follow(token)

@@ -1,4 +1,4 @@
-r"""The bytes of a file of texts: a line of JSON that says whose they are, then each text with length and checksum.
+r"""File format of kept texts: a line of JSON that names their owner, then each text with length and checksum.
 
     {"localspec texts": 1, "project": "/home/ada/engine", "tokenizer": "6c1f...", "model": "big"}\n
     tokens (uint32)  CRC-32 of the ids (uint32)  ids (int32 each)        ... little-endian, once for each text

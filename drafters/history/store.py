@@ -1,4 +1,4 @@
-"""What was said in a project, kept for later runs: token ids in a file of the user's own, at most so many bytes.
+"""Store of a project's answers for later runs: token ids in a private file of bounded size.
 
 A project and a tokenizer have a file, and every write makes a new one that takes its place under a lock: a reader sees
 the old or the new whole, a writer that is killed leaves the old, and two of them lose nothing. What can't be read or
@@ -70,7 +70,7 @@ class Account:
 
 
 def tokenizer_key(vocab: Vocab) -> str:
-    """Return a name for a tokenizer: two of one name spell alike wherever one looks, which is in some 4,000 places."""
+    """Return a name for a tokenizer: it is made from a sample of some 4,000 tokens."""
     step = max(1, vocab.size // 4096)
     # Fine-tuned relatives differ at the end, in tokens of their own.
     looked_at = sorted({*range(0, vocab.size, step), *range(max(0, vocab.size - 64), vocab.size)})
@@ -82,7 +82,7 @@ class TextMemory:
     """The texts of one project and one tokenizer. Nothing here raises for a file or a disk."""
 
     def __init__(self, place: Place, vocab: Vocab, model: str, most_bytes: int = MOST_BYTES) -> None:
-        """Take the model's name only to tell the user whose tokens these are."""
+        """Take the model's name only to show the user which model's tokens these are."""
         self._header = Header(str(place.project), tokenizer_key(vocab), model)
         self._folder = place.folder
         self._path = place.folder / f"{_project_key(place.project)}-{self._header.tokenizer}{_ENDING}"
@@ -192,7 +192,7 @@ def _read(path: Path, most: int) -> bytes:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Put a file in the place of another, for its owner alone; whoever does so holds the lock."""
+    """Replace a file, readable by its owner alone; the caller holds the lock."""
     partial = path.with_suffix(_PARTIAL)
     # One name for all: what a killed process left behind goes with the next. It is not written: it may be a link.
     remove_sealed(partial)

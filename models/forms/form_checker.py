@@ -1,4 +1,4 @@
-"""Compile a form in a child process first, so that no form can take this process's time or memory.
+"""Trial compilation of a form in a child process, so that no form can exhaust this process's time or memory.
 
 The library that compiles forms bounds some constructs and not others: 24 patterns in one `allOf` take seven gigabytes.
 A process that can be ended bounds all of them. It is started for the first form (0.2 s), stays, and is asked through a
@@ -42,7 +42,7 @@ ENDED, LATE = "ended", "late"
 _PROCESSES = 2
 """Children at once; each may take the memory of `LIMITS`."""
 _POLL = 0.05
-"""Seconds between two looks at the memory of a child."""
+"""Seconds between two readings of a child's memory."""
 _REMEMBERED = 16 << 20
 """Characters of remembered answers, all together."""
 

@@ -1,4 +1,4 @@
-"""Compile forms in a child process, one job after another, under limits of time and memory that end the process.
+"""Child process that compiles forms, one after another, under limits of time and memory that end the process.
 
 A job is a pickled pair (kind, text) with its length before it; so is its answer. What takes too long, too much memory
 or too deep a stack ends this process; `models.forms.form_checker` starts another and refuses the form.

@@ -1,4 +1,4 @@
-"""Limits under which forms are compiled, and what the compiling process and its parent say to each other."""
+"""Limits under which forms are compiled, and the messages between the compiling process and its parent."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Follow a form for one step with a vocabulary of bytes: some forms that compile in no time never begin to be followed.
+"""Trial step of a compiled form with a vocabulary of bytes: the first step of some forms never ends.
 
 It runs in the process that may be ended; see `models.forms.form_child`.
 """

@@ -1,4 +1,4 @@
-"""Reads GBNF, llama.cpp's grammar notation, into rules: the notation of release 0.3.36 of its bindings.
+"""Parser of GBNF, llama.cpp's grammar notation, into rules: the notation of release 0.3.36 of its bindings.
 
 Owns what is valid GBNF. Must not know how a grammar is followed: `gbnf_lark` writes the rules for that.
 The reader keeps no Python recursion, so that brackets may nest to any depth.

@@ -1,4 +1,4 @@
-"""Writes rules that were read from GBNF for llguidance, in Lark's form, character by character.
+"""Writer of rules that were parsed from GBNF, in llguidance's Lark notation, character by character.
 
 A terminal holds one character: llguidance cuts the text into the longest terminals that fit, and GBNF into any.
 So "a" "bc" | "ab" "d" would lose abc if its literals were terminals.
@@ -120,7 +120,7 @@ def _times(repeated: Repeated) -> str:
 
 
 def _is_dead(sequence: Sequence, dead: set[int]) -> bool:
-    """Tell whether no text fits a sequence."""
+    """Return whether no text matches a sequence."""
     return any(
         not text_ranges(each) if isinstance(each, Characters) else each.rule in dead and not _may_be_left_out(each)
         for each in sequence

@@ -1,4 +1,4 @@
-"""Finds rules of a grammar in GBNF that begin with themselves: llama.cpp refuses them.
+"""Left recursion in GBNF: rules that begin with themselves, which llama.cpp refuses.
 
 Follows llama.cpp to the letter: there a rule may be empty only where one of its alternatives is written empty, and
 a repetition is a rule of its own.
@@ -42,7 +42,7 @@ def check_recursion(rules: Rules) -> None:
 
 
 def _nodes(rules: Rules) -> Iterator[_Node]:
-    """Yield every rule, and every optional part: llama.cpp looks at those too that nothing leads to."""
+    """Yield every rule, and every optional part: llama.cpp checks unreachable rules too."""
     for rule, alternatives in rules.alternatives.items():
         yield rule
         for element in chain.from_iterable(alternatives):

@@ -1,4 +1,4 @@
-"""Rules of a grammar in GBNF, as they were read.
+"""Rules of a grammar that was parsed from GBNF.
 
 Owns the values alone: `gbnf` reads them, `gbnf_lark` writes them for llguidance.
 """

@@ -1,4 +1,4 @@
-"""Follows the text of a grammar in GBNF: its marks, blanks, characters and numbers, and the place of a fault.
+"""Scanner of GBNF text: marks, blanks, characters and numbers, and the place of a fault.
 
 Owns the notation below a rule's items. The items are `gbnf`'s.
 """
@@ -70,7 +70,7 @@ class GbnfText:
         return self.text[self.place : self.place + 1]
 
     def take(self, mark: str) -> bool:
-        """Go past a mark and tell whether it was here."""
+        """Skip a mark; return whether it was here."""
         taken = self.next == mark
         self.place += taken
         return taken

@@ -1,4 +1,4 @@
-"""What an answer has to look like: a JSON schema, or a grammar in llama.cpp's GBNF or in Lark's form.
+"""Form of an answer: a JSON schema, or a grammar in llama.cpp's GBNF or in llguidance's Lark notation.
 
 llguidance compiles and follows them; what it does not know of a schema is refused, never left out silently.
 """

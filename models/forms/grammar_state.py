@@ -1,4 +1,4 @@
-"""Where an answer stands in its grammar: which tokens may come next, and whether any may.
+"""State of an answer in its grammar: which tokens may come next, and whether any may.
 
 What is asked is a function of the tokens said so far, and of nothing else: drafts are tried out and taken back, by two
 models in turns. So each call names the whole text, and what differs from the last one is taken back first.
@@ -26,7 +26,7 @@ from models.text.tool_calls import TOOL_MARKS
 Allowed = NDArray[np.bool_]
 """Whether each token may come next, shape (vocabulary,)."""
 _MARKS = frozenset(mark.encode() for mark in (*CONTROL_MARKS, *TOOL_MARKS))
-# The words of a grammar that failed may be those of somebody's text.
+# The message of a grammar error may quote the user's text.
 T = TypeVar("T")
 _LONGEST_PIECE = 1000
 """Bytes of a token that a grammar may choose; the library's index of tokens ends the thread at 1,024."""
@@ -64,7 +64,7 @@ class GrammarState:
         return may
 
     def allows(self, token: int, tokens: Sequence[int], drafted: Sequence[int] = ()) -> bool:
-        """Tell whether one token may come after `tokens` + `drafted`: a hundredth of the work of `allowed`."""
+        """Return whether one token may come after `tokens` + `drafted`: a hundredth of the work of `allowed`."""
         self._follow([*tokens[self._begins :], *drafted])
         if self._before.goes_on:
             return not (self._is_owed and self._vocab.is_end(token))
@@ -91,7 +91,7 @@ class GrammarState:
         return list(self._matcher.compute_ff_tokens())
 
     def is_complete(self, said: Sequence[int]) -> bool:
-        """Tell whether nothing but an end may follow what was said."""
+        """Return whether only an end token may follow the answer so far."""
         self._follow(said)
         return not self._before.goes_on and self._matcher.is_stopped()
 

@@ -1,4 +1,4 @@
-"""Calls without their marks: small models begin an answer with the JSON alone, or put it into a code fence."""
+"""Tool calls without their marks: small models begin an answer with the JSON alone, or put it into a code fence."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -31,7 +31,7 @@ def loose_call(answer: str, names: Collection[str]) -> re.Match[str] | None:
 
 
 def may_be_loose_call(answer: str) -> bool:
-    """Tell whether an answer that has only begun may still become a call."""
+    """Return whether an answer that has only begun may still become a call."""
     return any(beginning.fullmatch(answer) for beginning in _BEGINNING)
 
 

@@ -1,4 +1,4 @@
-"""What may come before the part of an answer that a grammar is about: the thoughts of a model that thinks."""
+"""Text before the part of an answer that a grammar constrains: the thoughts of a reasoning model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Preface:
     """The mark of thoughts that the prompt ends with; "" where it ends with none."""
 
     def reader(self, vocab: Vocab) -> "PrefaceReader":
-        """Return who tells where it ends."""
+        """Return the reader that finds where the text before the grammar ends."""
         marks = _marks(vocab) if self.may_think and not self.opening.strip() else {}
         blanks = frozenset(ids[0] for blank in _BLANKS if len(ids := vocab.tokenize(blank, special=False)) == 1)
         return PrefaceReader(vocab, marks, blanks, self.opening.strip())
@@ -35,7 +35,7 @@ NO_PREFACE = Preface()
 
 
 class PrefaceReader:
-    """Reads an answer token by token up to where its grammar begins; goes back as it is told to."""
+    """Reader of an answer, token by token, up to where its grammar begins; it can be rewound."""
 
     def __init__(self, vocab: Vocab, marks: Mapping[int, str], blanks: frozenset[int], opening: str) -> None:
         """Take the tokens that begin thoughts, with the marks that they begin, those of blanks, and a mark begun."""

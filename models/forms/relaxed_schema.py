@@ -1,4 +1,4 @@
-"""Relax the keywords of a tool's schema that can't be enforced, so that one of them does not cost all tools.
+"""Tool schemas without the keywords that can't be enforced, so that one of them does not make all tools fail.
 
 What is relaxed is named; an answer in its place is still JSON of the rest of the schema. A schema that is none (a type
 that does not exist, a reference that leads nowhere) is not relaxed.

@@ -1,4 +1,4 @@
-"""Walk through a JSON schema: which members are keywords, which are names of properties, and which are plain values."""
+"""Traversal of a JSON schema: which members are keywords, which are names of properties, and which are plain values."""
 
 from collections.abc import Callable, Mapping
 from itertools import islice
@@ -7,7 +7,7 @@ from typing import Any
 SCHEMAS_BY_NAME = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
 """Keywords whose values are schemas by name."""
 VALUES = ("enum", "const", "default", "examples", "required", "x-guidance")
-"""Keywords whose values are no schemas, whatever they look like."""
+"""Keywords whose values are never schemas."""
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -21,7 +21,7 @@ def rewritten(schema: Any, change: Change) -> Any:
 
 
 def has_more_values(document: object, most: int) -> bool:
-    """Tell whether there are more than so many values in parsed JSON, without looking at the rest."""
+    """Return whether parsed JSON has more than `most` values; stops counting there."""
     left, level = most, [document]
     while level and left >= 0:
         value = level.pop()

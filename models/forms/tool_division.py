@@ -1,4 +1,4 @@
-"""An answer divided into what is said and what is called, as it comes."""
+"""Division of a streamed answer into text and tool calls."""
 
 import json
 import re
@@ -93,7 +93,7 @@ class Calls:
             yield from self._until(form.after + form.joins + form.before)
 
     def _begins_with(self, mark: str) -> Generator[None, None, bool]:
-        """Tell whether a mark comes next, behind blanks that say nothing, and leave it there."""
+        """Return whether a mark comes next, after blanks, and leave it unread."""
         self._text = self._text.lstrip()
         while len(self._text) < len(mark) and mark.startswith(self._text):
             yield
@@ -101,7 +101,7 @@ class Calls:
         return self._text.startswith(mark)
 
     def _is_loose(self) -> Generator[None, None, bool]:
-        """Read a call that the answer begins with; tell whether there was one."""
+        """Read a call at the beginning of the answer; return whether there was one."""
         while (found := loose_call(self._text, self._schemas)) is None:
             if not may_be_loose_call(self._text):
                 return False
@@ -132,7 +132,7 @@ class Calls:
         return before
 
     def _next_is(self, mark: str) -> Generator[None, None, bool]:
-        """Tell whether a mark comes next, and read it if it does."""
+        """Return whether a mark comes next, and read it if it does."""
         while len(self._text) < len(mark) and mark.startswith(self._text):
             yield
         comes = self._text.startswith(mark)

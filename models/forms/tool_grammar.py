@@ -1,4 +1,4 @@
-"""What an answer may look like where tools may be called: text as the model likes, and calls that fit."""
+"""Grammar of an answer with tools: free text, and calls whose arguments match the tools' schemas."""
 
 import json
 import re

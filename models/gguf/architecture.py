@@ -1,4 +1,4 @@
-"""What an architecture remembers of the text, told from its name: whether a wrong guess can be taken back.
+"""Memory of a model architecture, by its name: whether rejected draft tokens can be removed from it.
 
 The lists are llama.cpp's own; `models.llama.model` asks the loaded model instead, and a test holds the two together.
 """
@@ -34,7 +34,7 @@ _NO_TEXT = _words(
 )
 """They embed, see, hear, fill whole texts at once or answer what an encoder has read, and never continue a text."""
 _HEADS = _words("eagle3 dflash gemma4-assistant")
-"""They guess from what a target has computed within, which llama.cpp's own programs give to them."""
+"""Draft heads: they draft from a target's hidden states, which llama.cpp's own programs give to them."""
 _LIBRARIES = ("libllama.so", "libllama.dylib", "llama.dll")
 """What the file with the engine's models is called, on one system or another."""
 
@@ -51,7 +51,7 @@ class MemoryKind:
 
 @cache
 def is_known(architecture: str) -> bool:
-    """Tell whether the engine that is installed has this architecture; True where that can't be told.
+    """Return whether the installed engine supports this architecture; True where that is unknown.
 
     Its names are looked for in the library's file, which takes a millisecond and need not be loaded.
     """
@@ -64,12 +64,12 @@ def is_known(architecture: str) -> bool:
 
 
 def continues_text(architecture: str) -> bool:
-    """Tell whether a model of this architecture says one token after another."""
+    """Return whether a model of this architecture generates one token after another."""
     return architecture not in _NO_TEXT
 
 
 def is_head(architecture: str) -> bool:
-    """Tell whether a model of this architecture says nothing by itself, and only guesses from within another."""
+    """Return whether a model of this architecture is a draft head, which drafts from another model's hidden states."""
     return architecture in _HEADS
 
 

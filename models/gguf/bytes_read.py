@@ -1,4 +1,4 @@
-"""How many bytes of a model one token reads: decoding waits for memory, so this is what a token costs."""
+"""Bytes of a model that one token reads: decoding is bound by memory, so they determine the cost of a token."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Before llama.cpp opens a file: is it there, and is it a GGUF at all?"""
+"""Checks of a model file before llama.cpp opens it: whether it exists, and whether it is a GGUF."""
 
 import errno
 import re
@@ -43,7 +43,7 @@ def check_file(path: Path) -> None:
 
 
 def _way_to_part(path: Path) -> str:
-    """Return how a part of a model comes to the others: in the hub's cache nobody puts files by hand."""
+    """Return how a part of a model comes to the others: files in the hub's cache are never placed by hand."""
     match = _IN_HUB.search(path.as_posix())
     if match is None:
         return f"Put it beside {path}."
@@ -69,7 +69,7 @@ def _head(path: Path) -> bytes:
 
 
 def is_there(path: Path) -> bool:
-    """Tell whether a file can be seen; a name that is too long, or a folder that is closed, is no error here."""
+    """Return whether a file can be seen; a name that is too long, or a folder that is closed, is no error here."""
     try:
         return path.exists()
     except OSError:
@@ -86,7 +86,7 @@ def first_part(path: Path) -> Path:
 
 
 def is_later_part(path: Path) -> bool:
-    """Tell by its name whether a file is a part of a split model, and not the first."""
+    """Return, by its name, whether a file is a part of a split model, and not the first."""
     return first_part(path) != path
 
 

@@ -1,4 +1,4 @@
-"""What a GGUF says of itself before its weights: metadata and the list of tensors, read fast and without trust.
+"""Header of a GGUF file: metadata and the list of tensors, read fast and with every length checked.
 
 Arrays stay in the file: only their place is kept, since nearly all of a header is the vocabulary. Split files are one
 model: see `read_model`.

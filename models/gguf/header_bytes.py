@@ -1,4 +1,4 @@
-"""A file's bytes, front to back, through a window: nothing is read that was not checked to be there and to be little.
+"""Reader of a file's bytes, front to back, through a window: each length is checked against the file and a limit first.
 
 Whatever a damaged or hostile file claims, the memory used stays within a few windows, and the time within a few seconds
 at worst: see the limits below.

@@ -1,4 +1,4 @@
-"""What a header shows of a file at which llama.cpp would fail an assertion, throw, or never come to an end."""
+"""Faults in a header at which llama.cpp would fail an assertion, throw, or never return."""
 
 import re
 

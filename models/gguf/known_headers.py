@@ -1,4 +1,4 @@
-"""Headers that were read before: what they say is kept in the cache folder, as long as size, time and place hold."""
+"""Cache of headers on disk, valid as long as a file's size, time and path stay unchanged."""
 
 import json
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""What there is to know of a model without loading it: one frozen value, read from its header."""
+"""Properties of a model, read from its header without loading it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +37,7 @@ class ModelInfo:
     """Tokens of the longest text it was trained on; 0 where it does not say."""
     layers: int
     window: int
-    """Tokens that layers with a sliding window look back on; 0 for none."""
+    """Tokens that layers with a sliding window attend to; 0 for none."""
     heads: int
     kv_heads: int
     """Heads that are cached, in the layer that has most."""
@@ -143,7 +143,7 @@ def _writes_text(header: Header) -> str:
         raise ModelFileError(f"{header.path.name} has no weights.", hint="Name the file that has the model.")
     if cause := _only_drafts(header, architecture):
         raise ModelFileError(
-            f"{header.path.name} is no model by itself: it guesses from within its target, which is not supported.",
+            f"{header.path.name} is a draft head: it drafts from its target's hidden states, which is not supported.",
             cause=cause,
             hint="As a draft use a small model of the same family: `localspec models suggest TARGET` names one.",
         )
@@ -153,11 +153,11 @@ def _writes_text(header: Header) -> str:
 
 
 def _only_drafts(header: Header, architecture: str) -> str:
-    """Return the sign that a file has no more than what guesses from within a target; "" where there is none."""
+    """Return the reason why a file is only a draft head; "" where it is none."""
     if is_head(architecture):
         return f"Its architecture is {architecture}."
     drafting = header.number(f"{architecture}.nextn_predict_layers") or 0
     # A pass of such a file would end the process.
     if drafting > 0 and not any(tensor.name.startswith(_FIRST_LAYER) for tensor in header.tensors):
-        return "It has the layers that guess further tokens, and no others."
+        return "It has only layers that draft further tokens (multi-token prediction)."
     return ""

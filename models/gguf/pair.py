@@ -1,4 +1,4 @@
-"""The check of a pair from two headers, before anything is loaded: the loader's reasons, in the loader's words."""
+"""Check of a pair from two headers, before anything is loaded, with the loader's reasons and wording."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How many weights a model has, as models are named by it."""
+"""Number of a model's weights, as in the names of models."""
 
 _UNITS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"))
 _ONE = 0.9995

@@ -1,4 +1,4 @@
-"""How numbers are packed in a GGUF: the types of its tensors, and the one word that names their mixture."""
+"""Types of tensors in a GGUF, and the name of their mixture, such as Q4_K_M."""
 
 from collections import Counter
 from collections.abc import Iterable

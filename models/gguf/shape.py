@@ -1,4 +1,4 @@
-"""The few numbers of a model that its need of memory follows from, read from its header."""
+"""Dimensions of a model that determine its memory, read from its header."""
 
 import platform
 import re
@@ -53,7 +53,7 @@ class Shape:
     vocabulary: int
     """Tokens it knows, which is the length of a row of logits."""
     masks: int
-    """Tables of who sees whom that a pass needs: one for each kind of attention."""
+    """Attention masks that a pass needs: one for each kind of attention."""
     trained: int
     """Tokens of the longest text it was trained on; 0 where it does not say."""
 

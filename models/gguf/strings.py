@@ -1,4 +1,4 @@
-"""Arrays of strings as a GGUF has them, each string after its length: gone through once, and known again.
+"""Arrays of strings in a GGUF, each string after its length: scanned once, then recognised by their bytes.
 
 Nearly all of a header is such arrays, the vocabulary and its merges, and where one ends only going through it tells. A
 vocabulary has up to a quarter of a million tokens, and most models of one machine share theirs with others.

@@ -1,4 +1,4 @@
-"""The vocabulary as a GGUF file spells it, without loading the model: enough to tell whether two models are a pair."""
+"""Vocabulary in a GGUF file, read without loading the model: enough to check whether two models are a pair."""
 
 from functools import cached_property
 

@@ -1,1 +1,1 @@
-"""Products of matrices of our own: a pass over a draft costs little more than one token, and rounds like it."""
+"""Matrix products and attention for llama.cpp: a pass over a draft costs little more than a token, and rounds alike."""

@@ -44,7 +44,7 @@ struct Slices {
     int64_t vectors;
 
     const char *of(int64_t cell) const { return data + cell * stride; }
-    // Have one near that will be needed soon; of a cell's slices only a part is, so nobody else foresees it.
+    // Have one near that will be needed soon; of a cell's slices only a part is, so the processor does not foresee it.
     template <class Numbers> FORCED void fetch(int64_t cell) const {
         for (int64_t at = 0; at < vectors * LANES / 32 * Numbers::BYTES; at += 64) _mm_prefetch(of(cell) + at, _MM_HINT_T0);
     }

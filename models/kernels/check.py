@@ -1,4 +1,4 @@
-"""Showing that llama.cpp's products of matrices and attention come here, and come out right: by having it make some.
+"""Check before use that llama.cpp's matrix products and attention arrive in the kernels, with right and exact results.
 
 What is compared goes the whole way that a model's does, from ggml's graph to the result. Weights and activations are
 random; llama.cpp's own kernels are the measure.

@@ -1,4 +1,4 @@
-"""Showing that a screened product has the rows that matter, and that these are to the last bit those of the whole."""
+"""Check that a screened product holds the best rows, bit by bit those of the whole product."""
 
 import ctypes
 from collections.abc import Iterator

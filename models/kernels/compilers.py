@@ -1,4 +1,4 @@
-"""Compilers side by side, one for each unit: ended together where one fails, takes too long, or this process ends."""
+"""Compiler processes side by side, one for each unit: ended together when one fails or takes too long."""
 
 import errno
 import os
@@ -64,7 +64,7 @@ def _check_time(seconds: float, until: float, abort: AbortFlag) -> None:
 
 
 def _is_busy() -> bool:
-    """Tell whether many more processes wanted a core, in the last minutes, than there are cores."""
+    """Return whether many more processes wanted a core, in the last minutes, than there are cores."""
     return hasattr(os, "getloadavg") and os.getloadavg()[1] > _BUSY * (os.cpu_count() or 1)
 
 

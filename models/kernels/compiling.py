@@ -1,4 +1,4 @@
-"""Compiling the kernels: once for a processor, with the compiler that built the engine, in a few seconds.
+"""Compilation of the kernels: once for a processor, with the compiler that built the engine, in a few seconds.
 
 What comes of it lies beside Python's own bytecode of this package, since it is of the same kind: made from these
 sources, made again when they change, and never shipped. A compiler that can't is remembered there as well.
@@ -73,7 +73,7 @@ _HOUR, _DAY = 3600, 86_400
 _RETRY_SECONDS = _DAY
 """Time after which a compiler that could not is tried again: what it lacked may be there by now."""
 _UNUSED_SECONDS = 30 * _DAY
-"""Time after which what nobody used is removed: other versions of localspec may share the folder."""
+"""Seconds after which an unused library is removed: other versions of localspec may share the folder."""
 _LONGEST_FAILURE = 1 << 14
 """Bytes of what a compiler said, as it is remembered."""
 OFF = "LOCALSPEC_KERNELS"
@@ -96,7 +96,7 @@ def compiled(extra: tuple[str, ...] = (), folder: Path | None = None, abort: Abo
             return library
     fault: OSError | None = None
     for library in places:
-        # An installation that belongs to somebody else, or a full disk, can't be written.
+        # An installation that belongs to another user, or a full disk, can't be written.
         try:
             _make_place(library)
             return _compile(library, extra, abort or AbortFlag())
@@ -125,7 +125,7 @@ def discard(library: Path) -> None:
 
 
 def is_compiled() -> bool:
-    """Tell whether the library is there; raises LocalspecError where there can be none."""
+    """Return whether the library is there; raises LocalspecError where there can be none."""
     check_possible()
     return any(map(_is_sound, _places()))
 
@@ -162,7 +162,7 @@ def _make_place(library: Path) -> None:
 
 def _keep(library: Path) -> None:
     """Have it count as used now."""
-    # Where it can't be written nobody removes it either.
+    # A folder that can't be written is not cleaned either.
     with suppress(OSError):
         os.utime(library)
 
@@ -205,7 +205,7 @@ def _spare_folder() -> Path:
 
 
 def _compile(library: Path, extra: tuple[str, ...], abort: AbortFlag) -> Path:
-    """Compile in a folder of its own and rename what comes of it, so that nobody loads half of one; raises OSError."""
+    """Compile in a folder of its own and rename the result, so that no process loads half of one; raises OSError."""
     compiler = _compiler()
     failure = library.with_name(f"{library.stem}-{_stamp(compiler)}.failed")
     _check_untried(failure)
@@ -274,7 +274,7 @@ def _remember(failure: Path, cause: str) -> None:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove what nobody has used for long, and what a process left that was killed; who has it open keeps it."""
+    """Remove libraries unused for long, and what a killed process left; a process with a library open keeps it."""
     for other in folder.glob("kernels-*"):
         with suppress(OSError):
             age = time.time() - other.lstat().st_mtime

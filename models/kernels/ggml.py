@@ -1,4 +1,4 @@
-"""Products of matrices and attention made by ggml itself, called without a model: what the checks compare."""
+"""Matrix products and attention computed by ggml without a model: the calls that the checks compare."""
 
 import ctypes
 from collections.abc import Sequence

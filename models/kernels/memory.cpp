@@ -1,5 +1,5 @@
 // Memory in large pages, for weights above all: each pass reads them from end to end, and in pages of 4 KB it has to find
-// out where the next one is after every two rows or three. Many systems give large ones only to those who ask.
+// out where the next one is after every two rows or three. Many systems give large ones only on request.
 //
 // Takes the place of the function by which llama.cpp gets its buffers; they are freed by `free`.
 
@@ -20,7 +20,7 @@ void *in_large_pages(size_t size) {
     void *memory = nullptr;
     if (posix_memalign(&memory, PAGE, size) != 0) return nullptr;
 #ifdef MADV_HUGEPAGE
-    madvise(memory, size, MADV_HUGEPAGE);  // who may not have them goes on without
+    madvise(memory, size, MADV_HUGEPAGE);  // where it fails, small pages are used
 #endif
     return memory;
 }

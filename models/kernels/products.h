@@ -41,7 +41,7 @@ namespace {
 constexpr int AT_ONCE = WIDTH == 64 ? 16 : 8;  // tokens for which weights of one row are taken apart once
 constexpr int64_t AHEAD = 4096;                // bytes by which memory is asked for before it is needed
 // Bytes of weights that a thread takes at a time, since others may be slower: pieces of 64 KB would be read at three
-// quarters of the speed, as what is fetched behind the end of each is for nobody.
+// quarters of the speed, as what is fetched behind the end of each is not used.
 constexpr int64_t CHUNK = 1 << 20;
 constexpr int64_t SLAB = 64;  // rows that a piece of the activations is multiplied by while it is near
 
@@ -59,7 +59,7 @@ int64_t nearest() {
 }
 
 // A group of a row. The last one may be short: what is behind it is the next row's, and is multiplied by nothing; but
-// behind the last row is nobody's memory.
+// behind the last row there may be no memory.
 template <class Format>
 INLINE const typename Format::Group *group_of(typename Format::Group &spare, const char *from, const char *end) {
     using Group = typename Format::Group;
@@ -180,7 +180,7 @@ const typename Format::Activations *arranged(int64_t columns, int64_t blocks, co
 
 // Do chunks of work, each by some thread.
 template <class Work> void share(const Params *params, int64_t chunks, const Work &work) {
-    if (chunks == params->threads) return work(params->thread);  // nobody waits: that would cost more than to share
+    if (chunks == params->threads) return work(params->thread);  // no thread waits: that would cost more than to share
     if (params->thread == 0) engine.set_chunk(params->pool, params->threads);
     engine.barrier(params->pool);
     for (int64_t i = params->thread; i < chunks; i = engine.add_chunk(params->pool, 1)) work(i);
@@ -204,7 +204,7 @@ void multiply_matrices(const Params *params, Matrices m, int64_t rows, int64_t c
     });
 }
 
-// Rows of one expert times the columns of those who have chosen it. Threads take fixed parts and wait for nobody: not
+// Rows of one expert times the columns of the tokens that chose it. Threads take fixed parts and never wait: not
 // before the next expert either.
 template <class Format>
 void multiply_expert(const Params *params, const Tensor *out, int64_t expert, int64_t count, const Chosen *chosen) {

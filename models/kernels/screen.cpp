@@ -1,5 +1,5 @@
-// The output matrix of a draft model has a row for each token of the vocabulary, and is a quarter of what a guess reads
-// where the model is small. All but some are for tokens that nobody would guess. So rows are looked at by the signs of
+// The output matrix of a draft model has a row for each token of the vocabulary, and is a quarter of what a draft token reads
+// where the model is small. All but some are for tokens that are never drafted. So rows are compared by the signs of
 // their weights first, a bit in place of four and more: of each 128 rows the two that come out best are worked out, to the
 // same last bit as without this, and of all others the result is minus infinity. As in Shim et al. 2017, SVD-softmax
 // (NeurIPS), where the first look is another.
@@ -137,7 +137,7 @@ int64_t take_best(float *values) {
     return best;
 }
 
-// Work out some rows of one column, up to PIECE bytes of them, by whoever asks alone.
+// Work out some rows of one column, up to PIECE bytes of them, by the calling thread alone.
 void work_out(const Product &of, const std::vector<int64_t> &rows, int64_t column, std::vector<char> &copied) {
     const int64_t bytes = of.row_blocks * engine.traits(of.type)->bytes;
     copied.resize(rows.size() * bytes);
@@ -200,7 +200,7 @@ bool screened(const Params *params, const Product &of) {
     const bool is_new = screen->weights != of.m.weights;
     if (is_new) {
         take_signs(of, first, last);
-        // Nobody may see whose they are before all have asked.
+        // The owner of the signs may change only after every thread has compared it.
         engine.barrier(params->pool);
         if (params->thread == 0) screen->weights = of.m.weights;
     }

@@ -1,4 +1,4 @@
-// Screening of a draft model's output matrix, of which a guess needs the rows of likely tokens alone: see `screen.cpp`.
+// Screening of a draft model's output matrix, of which a draft token needs the rows of likely tokens alone: see `screen.cpp`.
 #pragma once
 
 #include "products.h"
@@ -14,5 +14,5 @@ struct Product {
     int x_type;
 };
 
-// Do a product if it is one to screen; tell whether it was. The results of rows that are not worked out are minus infinity.
+// Compute a product if it is one to screen; return whether it was. The results of rows that are not worked out are minus infinity.
 bool screened(const Params *params, const Product &of);

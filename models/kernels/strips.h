@@ -19,7 +19,7 @@ constexpr int FEW_COLUMNS = 6;
 constexpr int FEW_COLUMNS = 1;
 #endif
 // Bytes by which memory is asked for before it is needed, row by row between other work and as evenly as can be: only so many
-// lines can be on their way, and who asks for more has to wait. By 10,000 groups of 210 bytes come in at four fifths the speed.
+// lines can be on their way, and a request for more has to wait. By 10,000 groups of 210 bytes come in at four fifths the speed.
 constexpr int64_t STRIP_AHEAD = 16'000;
 
 // What a group of 256 weights of each row of a strip is scaled by. A piece is what has one scale, PIECES a group.
@@ -277,7 +277,7 @@ template <class Of> struct Work<Strips<Of>> {
                 for (int64_t c = 0; c < columns; c++) put_strip(out + c * m.out_stride + row, end - row, sums[s * columns + c]);
         }
     }
-    // Rows from the first one on of which whole groups may be read: what follows the last one may be nobody's memory.
+    // Rows from the first one on of which whole groups may be read: behind the last one there may be no memory.
     static int64_t readable_rows(const Matrices &m) {
         const int64_t bytes = groups_of<Strips<Of>>(m.blocks) * static_cast<int64_t>(sizeof(typename Of::Group));
         const int64_t room = m.end - m.weights - bytes;

@@ -1,7 +1,7 @@
-"""Putting the kernels in the place of llama.cpp's, which calls them without knowing.
+"""Interposition of the kernels: llama.cpp's calls reach them through the dynamic linker.
 
 llama.cpp's processor back end calls some of its functions through the dynamic linker, which takes the first of a name:
-so the kernels have to be in the process before it, and with names that everybody sees. What they are not made for goes
+so the kernels have to be in the process before it, and with global names. What they are not made for goes
 on to llama.cpp's own function, and all of it does until a check has shown that its calls arrive here and come out as
 they should.
 """
@@ -71,7 +71,7 @@ class Kernels:
         try:
             cpu = ctypes.CDLL(str(folder / _CPU))
             addresses = [ctypes.cast(getattr(cpu, name), ctypes.c_void_p) for name in _NAMES]
-            # Also where they are switched off: what is called here has to go on to somebody.
+            # Also where they are switched off: calls that arrive here must still reach llama.cpp.
             self.library.localspec_connect(ctypes.byref(_Engine(*addresses)))
             check_possible()
             check_kernels(Ggml(ctypes.CDLL(str(folder / "libggml-base.so")), cpu), self.library)
@@ -121,7 +121,7 @@ def compile_kernels(abort: AbortFlag, on_begin: Callable[[], object] = lambda: N
     """Compile the kernels if they are not there yet, before anything waits for them that can't be stopped.
 
     `on_begin` is called before that is tried. Raises Cancelled where a stop was asked for, and nothing else:
-    `open_kernels` tells why there are none.
+    `open_kernels` gives the reason why there are none.
     """
     if open_kernels.cache_info().currsize:
         return
@@ -152,7 +152,7 @@ def check_engine(folder: Path) -> None:
 
 
 def suits(header: Header, types: frozenset[str]) -> bool:
-    """Tell whether most of what a token reads of this model are weights of these types, and read by the kernels."""
+    """Return whether at least half of the bytes that a token reads of this model are weights of these types."""
     read = read_a_token(header)
     ours = sum(size for tensor, size in read.items() if tensor.type in types)
     return ours >= _WORTH * sum(read.values())

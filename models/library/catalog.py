@@ -1,4 +1,4 @@
-"""From the name a user types to a file: a path, a name of another program's, or `starter` for the embedded model."""
+"""Lookup of a model file by a name that a user types: a path, another program's name, or `starter`."""
 
 from contextlib import suppress
 from importlib import metadata

@@ -1,4 +1,4 @@
-"""Families of models with one tokenizer, and the small sibling of each that can guess for the larger ones."""
+"""Families of models with one tokenizer, and the small sibling of each that can draft for the larger ones."""
 
 import re
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _SIBLINGS = (
 def sibling_of(name: str) -> Sibling | None:
     """Return the small model of the family that a name speaks of; None where none is known.
 
-    A name promises little: whether the two are a pair is told by their headers alone.
+    A name promises little: only their headers decide whether the two are a pair.
     """
     words = name.lower().replace(" ", "-")
     return next((sibling for family, sibling in _SIBLINGS if re.search(family, words)), None)

@@ -1,4 +1,4 @@
-"""All files below a folder: behind links to folders too, and never without end."""
+"""Walk of all files below a folder, through links to folders too, without following loops."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The hub: which files a repository has, the beginning of one, and a download that goes on where it was cut.
+"""Client of the hub: files of a repository, the beginning of one, and downloads that resume where they were cut.
 
 The only part of `models` that uses the network, and only when it is called. Its own library keeps nothing of a file
 that did not come to its end, so the bytes are read here; names, tokens, errors and locks are the library's.
@@ -17,7 +17,7 @@ from urllib.parse import quote
 from models.errors import LocalspecError
 from models.gguf.file import MAGIC
 from models.library.hub_answer import BEGINNING_SECONDS, pieces_within, whole_answer
-from models.library.hub_errors import Trouble, asked_wait, not_written, other_bytes, told, unusable
+from models.library.hub_errors import Trouble, asked_wait, error_for, not_written, other_bytes, unusable
 from models.library.hub_files import HubFile, Repository, file_of, is_commit, link
 from models.library.names import MAIN
 from models.system.bounded_read import parse_json
@@ -30,7 +30,7 @@ _PATIENCE = 30.0
 _WAITS = (1.0, 2.0, 4.0, 8.0, 8.0)
 """Seconds before each further attempt; a byte that comes begins them anew."""
 _LONGEST_WAIT = 120.0
-"""Seconds: a server that asks for more is told of instead."""
+"""Seconds: a server that asks for a longer pause is an error."""
 _WHOLE, _PARTIAL = 200, 206
 """The status of an answer that is the whole file, and of one that begins where it was asked to."""
 _FROM = re.compile(r"bytes (\d+)-")
@@ -40,7 +40,7 @@ Progress = Callable[[int], None]
 
 
 def is_offline() -> bool:
-    """Tell whether the environment forbids the network, by the hub's own variables."""
+    """Return whether the environment forbids the network, by the hub's own variables."""
     return bool(switched_on(*_FORBIDDING))
 
 
@@ -55,7 +55,7 @@ class Hub:
     def __init__(
         self, on_wait: Callable[[str], None] = lambda _: None, *, sleep: Callable[[float], None] = time.sleep
     ) -> None:
-        """Open nothing yet; `on_wait` is told why there is a pause."""
+        """Open nothing yet; `on_wait` is called with the reason of a pause."""
         if on := switched_on(*_FORBIDDING):
             raise LocalspecError(f"The network is not used: {on[0]} is set.", hint="Unset it to fetch models.")
         self._library = _library()
@@ -245,7 +245,7 @@ class Hub:
                 trouble, now = self._trouble(error, repo), place()
                 attempt, before = (attempt, before) if now <= before else (0, now)
                 if not trouble.passes or attempt == len(_WAITS) or (trouble.wait or 0) > _LONGEST_WAIT:
-                    raise told(trouble) from error
+                    raise error_for(trouble) from error
                 self._pause(trouble, _WAITS[attempt])
                 attempt += 1
             else:
@@ -265,7 +265,7 @@ class Hub:
             code = headers.get("X-Error-Code", "")
             return Trouble(repo, self._endpoint, said, status, code, asked_wait(status, headers))
         cut = isinstance(error, (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError))
-        # Who has no network at all wants to know at once.
+        # Without any network, fail at once instead of waiting for the retries.
         cut = cut and (self._reached or not isinstance(error, httpx.ConnectError))
         return Trouble(repo, self._endpoint, str(error) or type(error).__name__, cut=cut)
 
@@ -284,7 +284,7 @@ class Hub:
 
 def _library() -> Any:
     """Return the hub's own library; raises LocalspecError for variables that it can't read."""
-    # It reports more than it has to, unless told not to before it is imported.
+    # The library sends usage data unless this is set before it is imported.
     os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
     try:
         from huggingface_hub import utils

@@ -1,4 +1,4 @@
-"""Answers of the hub that are read whole: of bounded length, and within a bounded time."""
+"""Reading of the hub's whole answers, with bounds on length and time."""
 
 import time
 from collections.abc import Iterator

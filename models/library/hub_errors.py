@@ -1,4 +1,4 @@
-"""What can go wrong between here and the hub, told to a person; and what is worth another attempt."""
+"""Errors of requests to the hub, explained to the user; and which of them are worth another attempt."""
 
 import errno
 import os
@@ -77,8 +77,8 @@ def asked_wait(status: int, headers: Mapping[str, str]) -> float | None:
     return float(wait) if wait.isdecimal() else None
 
 
-def told(trouble: Trouble) -> LocalspecError:
-    """Return the error that tells of it, with what to do next."""
+def error_for(trouble: Trouble) -> LocalspecError:
+    """Return the error for the user, with what to do next."""
     repo, status, code = trouble.repo, trouble.status, trouble.code
     if code == "GatedRepo":
         hint = f"Ask for access at {trouble.address}/{repo}. {_TOKEN}"
@@ -90,7 +90,7 @@ def told(trouble: Trouble) -> LocalspecError:
     if status == _UNAUTHORIZED and trouble.said.startswith(_OTHER_TOKEN):
         hint = "It may have expired or been revoked: unset HF_TOKEN, or log in again with `hf auth login`."
         return LocalspecError(f"{trouble.address} does not accept your token.", cause=trouble.said, hint=hint)
-    # The hub does not tell those who may not see a repository whether there is one.
+    # Without access to a repository, the hub does not say whether it exists.
     if code == "RepoNotFound" or status == _NOT_FOUND or (status == _UNAUTHORIZED and not code):
         hint = f"Check its spelling. If it is private: {_TOKEN}"
         return _missing(f"{trouble.address} has no repository {repo}, or it is private.", trouble, hint)

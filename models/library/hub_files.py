@@ -1,4 +1,4 @@
-"""The hub's files and their places in its cache: blobs by checksum, and snapshots of links to them.
+"""Files of the hub and their places in its cache: blobs by checksum, and snapshots of links to them.
 
 The layout is that of the hub's own library, so what is put here is found by every program that uses it.
 """
@@ -58,7 +58,7 @@ class HubFile:
 
     @property
     def is_here(self) -> bool:
-        """Whether it is in the cache, whoever fetched it."""
+        """Whether it is in the cache, whichever program fetched it."""
         return _size(self.path) == self.size
 
     @property
@@ -74,7 +74,7 @@ class HubFile:
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """What the hub tells of a repository at one revision."""
+    """Answer of the hub about a repository at one revision."""
 
     repo: str
     commit: str

@@ -1,4 +1,4 @@
-"""The header of a model that is still on the hub: enough is fetched of its beginning, and no more."""
+"""Header of a model on the hub: only as much of the file's beginning is fetched as the header needs."""
 
 import tempfile
 from collections.abc import Sequence
@@ -64,7 +64,7 @@ class HubHeaders:
             fetched = self._extend(file, path, fetched)
 
     def _extend(self, file: HubFile, path: Path, fetched: int) -> int:
-        """Fetch more of a file's beginning; the rest of it is a hole, which takes no room. Return what is here now."""
+        """Fetch more of a file's beginning, the rest sparse and without room on the disk; return what is here now."""
         end = min(file.size, fetched * _MORE or (_LATER if is_later_part(path) else _FIRST))
         data = self._hub.beginning(file, fetched, end)
         with path.open("r+b" if fetched else "wb") as target:

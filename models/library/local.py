@@ -1,4 +1,4 @@
-"""Every model on this machine, whoever fetched it: each file once, with what its header says."""
+"""List of all models on this machine, from every program's store: each file once, with its header."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress

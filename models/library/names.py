@@ -1,4 +1,4 @@
-"""The names that models have elsewhere, and the files they stand for on this machine; nothing is fetched."""
+"""Names of models in other programs, and their files on this machine; nothing is fetched."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""A pair card: a small TOML file that names a target and its draft model, and what was found out about them.
+"""Pair cards: small TOML files with a target, its draft model, and measurements of both.
 
 It is data from anywhere: every key, type and bound is checked, nothing in it is a path, and nothing of it is run. What
 a machine found best for itself (threads, attention, cache) is there to be read; another machine has its own.
@@ -76,7 +76,7 @@ class PairCard:
     target: CardModel
     draft: CardModel
     draft_lengths: tuple[int, int]
-    """The best draft lengths for text that is hard to guess, and for text that is easy; 0: none."""
+    """The best draft lengths in tokens for text that is hard to predict, and for text that is easy; 0: none."""
     predicted_speed_up: tuple[float, float]
     """From the worst case to the best, computed from measured passes."""
     made: Made
@@ -177,7 +177,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _check(values: Mapping[str, Any], table: str, path: Path) -> None:
-    """Refuse a key that nobody knows, one that is missing, and a value that is not what it has to be."""
+    """Refuse an unknown key, a missing one, and a value of a wrong type or range."""
     known = _KEYS[table]
     for key, value in values.items():
         if key not in known:

@@ -1,4 +1,4 @@
-"""Which file of a repository a quantisation means: names say the quantisation, headers say what is a model."""
+"""Choice of a repository's file by quantisation: names give the quantisation, headers show which files are models."""
 
 import re
 import shlex
@@ -10,7 +10,7 @@ from models.library.whole_model import Named, models_among
 
 _GGUF = ".gguf"
 _HEADS = ("mtp-", "eagle3-", "dflash-", "dspark-")
-"""What llama.cpp puts before the names of files that guess from within a model; they lie beside it."""
+"""Prefixes that llama.cpp gives to files of draft heads, which lie beside their target."""
 _LABEL = re.compile(
     r"(?:^|[-._/])((?:UD-)?(?:I?Q\d[A-Z0-9]*(?:_[A-Z0-9]+)*|TQ\d_\d|MXFP4(?:_MOE)?|NVFP4|BF16|FP?16|F32))(?=[-.]|$)",
     re.IGNORECASE,
@@ -18,7 +18,7 @@ _LABEL = re.compile(
 
 
 def has_label(name: str, label: str) -> bool:
-    """Tell whether a file's name says this quantisation."""
+    """Return whether a file's name contains this quantisation."""
     return re.search(rf"(?:^|[-._/]){re.escape(label)}(?=[-./]|$)", name, re.IGNORECASE) is not None
 
 
@@ -29,7 +29,7 @@ def label_of(name: str) -> str:
 
 
 def is_head(name: str) -> bool:
-    """Tell by its name whether a file only guesses for the model beside it, and is none by itself."""
+    """Return, by its name, whether a file is a draft head for the model beside it."""
     return name.rpartition("/")[2].startswith(_HEADS)
 
 

@@ -1,7 +1,7 @@
-"""Where other programs keep the models they fetched: read in place, never changed.
+"""Folders in which other programs keep their models: read in place, never changed.
 
 Each store yields what is there as (name, file): the name by which `models.library.names` finds it again. Variables of
-the environment name their folders; whatever reads one raises UsageError where it begins with the "~" of nobody.
+the environment name their folders; reading one raises UsageError where it begins with "~" and an unknown user.
 """
 
 import os

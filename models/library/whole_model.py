@@ -1,4 +1,4 @@
-"""Whether a header is that of a model which writes text by itself, and no part, adapter or head of one."""
+"""Check that a header is that of a model which writes text by itself, and not a part, an adapter or a head."""
 
 import re
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-"""What goes into one pass of llama.cpp: tokens, their positions, and which sequence of the cache sees which.
+"""Batch of one llama.cpp pass: tokens, their positions, and the sequences of the cache that they belong to.
 
 A cache of several texts has a sequence for each. In that of one, sequence 0, there can be guests, for one pass each:
-the branches of a draft, which share the text's cells, and padding, which nobody sees. A token attends to the cells of
-the first sequence it is in.
+the branches of a draft, which share the text's cells, and padding, which no token attends to. A token attends to the
+cells of the first sequence it is in.
 """
 
 import ctypes
@@ -66,15 +66,15 @@ class Batch:
         count = self.struct.n_tokens
         first = count - len(tree.parents)
         self._positions[first:count] = self._positions[first - 1] + 1 + np.array(tree.depths)
-        everybody = [TEXT, *range(_FIRST_BRANCH, _FIRST_BRANCH + len(tree.leaves))]
+        every = [TEXT, *range(_FIRST_BRANCH, _FIRST_BRANCH + len(tree.leaves))]
         for place in range(first):
-            self._belongs(place, everybody)
+            self._belongs(place, every)
         for node, branches in enumerate(tree.branches_through()):
             own = [TEXT] if node < tree.chain else []
             self._belongs(first + node, own + [_FIRST_BRANCH + branch for branch in branches])
 
     def pad(self, pads: int, wanted: int) -> None:
-        """Append tokens that nobody sees, the last `wanted` of them with a row."""
+        """Append tokens that no other token attends to, the last `wanted` of them with a row."""
         self.add([0] * pads, 0, wanted, _PADDING)
 
     def _belongs(self, place: int, sequences: Sequence[int]) -> None:

@@ -1,4 +1,4 @@
-"""The door to llama.cpp: the right library or none, its log in ours, and nothing of it imported before it is needed."""
+"""Import of llama.cpp's bindings: the matching library or none, its log in ours, loaded only when first needed."""
 
 import ctypes
 import logging

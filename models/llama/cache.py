@@ -1,4 +1,4 @@
-"""A context of llama.cpp, shared by the texts in its cache: passes over several of them can be one pass."""
+"""Context of llama.cpp, shared by several texts in its cache, so that one pass can serve several of them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ _NO_ROOM = 1
 
 
 class Cache:
-    """A context, what goes through it, and who has a text in it; freed with the last of them."""
+    """A context, its batch, and the models that have a text in it; freed with the last of them."""
 
     def __init__(self, weights: Any, options: LlamaOptions, abort: AbortFlag, path: Path) -> None:
         """Open a context over loaded weights; raises MemoryLimitError or LocalspecError."""

@@ -1,4 +1,4 @@
-"""Types of cached keys and values: what "auto" stands for, and what each takes.
+"""Types of cached keys and values: the choice for "auto", and the bytes of each.
 
 On a processor, flash attention has one way to sum the values of a text, unless keys and values are both f16 or both
 f32: then a one-token pass over more than 256 tokens is summed in parts, thread by thread, and a wider pass in tiles.

@@ -1,4 +1,4 @@
-"""A context over loaded weights: the cache, how wide a pass may be, and every refusal explained before a crash."""
+"""Creation of a context over loaded weights: cache, width of a pass, and checks for what llama.cpp would crash on."""
 
 import ctypes
 import sys

@@ -1,6 +1,6 @@
-"""What llama.cpp was built for, and the devices that it finds here, with their memory.
+"""Back ends that llama.cpp was built for, and the devices that it finds here, with their memory.
 
-A build can be broken so badly that asking it ends the process, and a driver can hang: who only wants to know, asks a
+A build can be broken so badly that asking it ends the process, and a driver can hang: so questions about them go to a
 child. Run as a program, this module is that child, and prints one line of JSON.
 """
 

@@ -1,4 +1,4 @@
-"""How wide a pass may be before this machine rounds it differently from one token at a time.
+"""Measurement of the widest pass, in tokens, that this machine rounds like one token at a time.
 
 llama.cpp chooses its kernels by the number of rows: past some width the same row comes out a little different, and a
 near-tie between two tokens can fall the other way. Up to the width found here the logits are equal to the last bit, so

@@ -1,4 +1,4 @@
-"""A tiny model that every build decodes: where it fails too, the build is at fault, and not the file that was tried."""
+"""Tiny model that every working build decodes: where it fails too, the build is at fault, and not the user's file."""
 
 from collections import Counter
 from collections.abc import Sequence

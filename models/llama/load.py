@@ -1,4 +1,4 @@
-"""Loading weights into memory: how, and every refusal explained before llama.cpp crashes on it."""
+"""Loading of weights into memory, with a check of all that llama.cpp would crash on."""
 
 import ctypes
 import os
@@ -74,7 +74,7 @@ class LlamaOptions:
 
 def with_layout(path: Path, options: LlamaOptions) -> LlamaOptions:
     """Return the options with the layout of the weights decided."""
-    # Asked for in any case: what llama.cpp calls is in this process by now, and must know whom to hand on to.
+    # In any case: the replaced functions are in this process by now, and need the addresses of llama.cpp's own.
     types = kernels().types
     if options.extra_buffers is not None:
         return options

@@ -1,6 +1,6 @@
-"""How much memory a model will take, before it is loaded: weights, cache, and what passes need besides.
+"""Plan of a model's memory before it is loaded, in bytes: weights, cache, and buffers of a pass.
 
-The engine allocates all of it at the start, so a plan is an account and no guess: in main memory within a few per cent
+The engine allocates all of it at the start, so a plan is computed, not estimated: in main memory within a few per cent
 of what was measured. On a GPU it follows the engine's rules in the same way, and is not measured: it counts the table
 of tokens, which stays in main memory, and knows nothing of what a driver takes for itself.
 """
@@ -19,7 +19,7 @@ _LONGEST = 1 << 20
 _CELLS = 256
 """The engine rounds a context up to a multiple of this."""
 _PASS, _PASS_ON_GPU = 70, 520
-"""Tokens of a pass: 64 and 512, rounded up to a multiple of the sequences that guesses are laid out in."""
+"""Tokens of a pass: 64 and 512, rounded up to a multiple of the sequences that drafts are laid out in."""
 _ROWS = 32
 """Rows of logits of a pass."""
 _A_TOKEN_OF_THE_VOCABULARY = 288
@@ -56,7 +56,7 @@ class Need:
 
     shape: Shape
     layers: int = 0
-    """Its layers, to tell whether `gpu_layers` are all of them; 0 where nobody says."""
+    """Its layers, to tell whether `gpu_layers` are all of them; 0 where unknown."""
     cache_types: CacheTypes = AUTO
     flash: bool = True
     """Whether it runs with flash attention, which needs no table of scores."""
@@ -194,10 +194,10 @@ def _total(plans: Sequence[MemoryPlan]) -> int:
 def _none_fits(plans: Sequence[MemoryPlan], room: Room) -> MemoryLimitError:
     parts = ("weights", "cache", "buffers")
     account = ", ".join(f"{part} {_size(sum(getattr(plan, part) for plan in plans))}" for part in parts)
-    who = "target and draft need" if len(plans) > 1 else "it needs"
+    needing = "target and draft need" if len(plans) > 1 else "it needs"
     return MemoryLimitError(
         f"No context fits in memory, not even one of {plans[0].context} tokens.",
-        cause=f"For that, {who} {_size(_total(plans))} ({account}); {_size(room.usable)} of {room} may be used.",
+        cause=f"For that, {needing} {_size(_total(plans))} ({account}); {_size(room.usable)} of {room} may be used.",
         hint="Close other programs, or use a smaller model or quantisation.",
     )
 

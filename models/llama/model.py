@@ -1,4 +1,4 @@
-"""LlamaModel: a GGUF model over llama.cpp's C functions. It owns the context, its cache, its batch and its threads.
+"""LlamaModel, a GGUF model over llama.cpp's C functions. It owns the context, its cache, its batch and its threads.
 
 The traps it keeps from the rest of localspec: a failed assertion in llama.cpp ends the process, so every condition is
 checked here first; the address of the logits moves, so it is asked for after each decode; a wide pass uses the other
@@ -204,7 +204,7 @@ class LlamaModel:
         return isinstance(other, LlamaModel) and other._cache is cache and abs(other._text - self._text) == 1
 
     def close(self) -> None:
-        """Free the cache and the weights, each if nobody else uses it; calling it twice is fine."""
+        """Free the cache and the weights, each if no other model uses it; calling it twice is fine."""
         self._leave()
         if self._model is not None:
             self._users.remove(self)

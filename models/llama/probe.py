@@ -1,4 +1,4 @@
-"""A first decode in a child process: what would end this process ends the child, and becomes a sentence.
+"""First decode of a model in a child process: a crash ends the child, and becomes an error message.
 
 A build can contain instructions that this processor lacks, or that a compiler got wrong (AMX under GCC 12). A file can
 hold what llama.cpp answers with a failed assertion, with an exception in C++, or never. The first time a build, a

@@ -1,4 +1,4 @@
-"""The child of a probe: loads a model, decodes, and goes through its vocabulary, within limits of memory and files.
+"""Child process of a probe: it loads a model, decodes, and reads its vocabulary, within limits of memory and files.
 
 It tells how far it came, one JSON object a line, in the file that REPORT names: standard output may be written by any
 library.

@@ -1,4 +1,4 @@
-"""Waiting for the child of a probe: no longer than its file explains, and with what it said when it died."""
+"""Supervision of a probe's child: a time limit by the size of the model, and the child's last output when it died."""
 
 import json
 import os
@@ -112,8 +112,8 @@ def _lines(report: Path) -> Iterator[dict[str, Any]]:
     with suppress(OSError):
         for line in report.read_text(encoding="utf-8", errors="replace").splitlines():
             with suppress(ValueError):
-                if isinstance(told := json.loads(line), dict):
-                    yield told
+                if isinstance(message := json.loads(line), dict):
+                    yield message
 
 
 def _error_of(lines: Sequence[Mapping[str, Any]]) -> LocalspecError | None:

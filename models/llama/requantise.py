@@ -1,6 +1,6 @@
 """Copies of a model in another quantisation, made by llama.cpp in a child process: a failed assertion kills the child.
 
-Only for draft models: a copy of a target would say other things, a copy of a draft only guesses a little otherwise.
+Only for draft models: a copy of a target would change the text, a copy of a draft model only its drafts.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ class Kind(NamedTuple):
     """Of most matrices (enum llama_ftype)."""
     output_type: int
     """Of the output matrix (enum ggml_type): llama.cpp would take six or eight bits, for the sake of a target. A draft
-    model reads all of it for each token it guesses, and where it is small that is half of its time."""
+    model reads all of it for each draft token, and where it is small that is half of its time."""
 
 
 _Q4_0, _IQ4_NL = 2, 20
@@ -122,7 +122,7 @@ def _check_room(source: Path, folder: Path) -> None:
 def _run(command: Sequence[str], source: Path, partial: Path, abort: AbortFlag, on_progress: Progress | None) -> None:
     """Wait for the child, watching the file grow; end it when the user wants to stop."""
     size, kind = source.stat().st_size, command[-1]
-    # A file takes what the child says: a pipe that nobody reads would fill up and stop it.
+    # A file takes what the child says: a pipe without a reader would fill up and stop it.
     with tempfile.TemporaryFile() as complaint:
         child = start(command, out=subprocess.DEVNULL, err=complaint)
         try:
@@ -155,7 +155,7 @@ def _quantise(source: str, destination: str, kind: str) -> str:
     params = api.llama_model_quantize_default_params()
     params.nthread = physical_cores()
     params.ftype, params.output_tensor_type = KINDS[kind]
-    # Drafts are mostly quantised already; what is lost twice costs a guess now and then.
+    # Drafts are mostly quantised already; the second loss costs an accepted token now and then.
     params.allow_requantize = True
     code = api.llama_model_quantize(os.fsencode(source), os.fsencode(destination), ctypes.byref(params))
     return "" if code == 0 else recent_errors() or f"llama.cpp gave code {code}."

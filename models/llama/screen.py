@@ -1,8 +1,8 @@
-"""Screening of a draft model's output matrix: logits that are minus infinity for tokens that nobody would guess.
+"""Screening of a draft model's output matrix: logits are minus infinity for tokens that would hardly be drafted.
 
-The matrix has a row for each token of the vocabulary, in a small model a quarter of all that a guess reads. The kernels
-look at the signs of its weights first, a bit for each, and work out one row in 64. A target's rows are never screened;
-a draft model's may lack a token, as it may guess another one: every guess is checked. See `models/kernels/screen.cpp`.
+The matrix has a row for each token of the vocabulary, in a small model a quarter of all that a draft token reads. The
+kernels read the signs of its weights first, a bit for each, and compute one row in 64. A target's rows are never
+screened; a draft model's may lack a token, since the target checks every draft token. See `models/kernels/screen.cpp`.
 """
 
 import ctypes

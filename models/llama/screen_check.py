@@ -1,7 +1,7 @@
-"""Whether a draft model guesses the same when its output matrix is screened: seen, not taken for granted.
+"""Check whether a draft model proposes equal tokens with a screened output matrix.
 
-By the signs of its weights a row of few numbers is told from others with less certainty, and worse still where some
-numbers are far larger than all others. Of the guesses of Qwen2.5-Coder 0.5B 998 of 1,000 stay the same, of those of
+By the signs of its weights a row of few numbers differs from others with less certainty, and worse still where some
+numbers are far larger than all others. Of the draft tokens of Qwen2.5-Coder 0.5B 998 of 1,000 stay equal, of those of
 SmolLM2 135M nine of ten.
 """
 
@@ -14,7 +14,7 @@ from models.sampling.likeliest import likeliest
 from models.system.remembered import Remembered
 
 _LEAST = 0.97
-"""Share of guesses that have to stay the same: what is saved is a seventh of a step, and a guess lost costs a token."""
+"""Least share of equal draft tokens, 0 to 1: screening saves a seventh of a step, a changed token costs a token."""
 _TOKENS = 96
 _SCREENED = 4
 """Rows of a pass that are screened; those of a wide one are whole."""
@@ -28,7 +28,7 @@ _TEXT = (
 
 
 def settle_screen(model: LanguageModel, known: Remembered | None = None) -> None:
-    """Close the screen of a draft model, just loaded, if its guesses are others with it; `known` keeps what was seen.
+    """Close the screen of a draft model, just loaded, if its draft tokens differ with it; `known` keeps what was seen.
 
     To see it takes about as long as to read two hundred tokens; the cache is empty afterwards. What is screened has
     made a pass: the first one takes the signs of all weights, twenty steps' time, which no answer should wait for.

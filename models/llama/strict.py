@@ -1,4 +1,4 @@
-"""Are these settings exact on this machine, now, and which of those that are is the quickest?
+"""Search for the fastest settings that are exact on this machine now.
 
 Rows of passes of every width are compared by their hashes with the rows of one token at a time: at the start of a text,
 where it passes the places at which llama.cpp may choose other kernels, and as deep as there is time and room for. Deep
@@ -23,7 +23,7 @@ EDGE, DEEP = 255, 511
 """Tokens before a pass that goes past a multiple of 256, fewer if it is padded: llama.cpp attends to whole blocks."""
 _BLOCK = 256
 TIMED_WIDTHS = (1, 2, 3, 4, 6, 8)
-"""Passes whose price decides between settings."""
+"""Widths of passes, in tokens, whose seconds decide between settings."""
 _STEPS = (8, 16, WIDEST)
 """Widths for which one-token rows are computed at a time: most settings that fail, fail early."""
 _LEAST = 8
@@ -32,7 +32,7 @@ _TREE = 3
 _DOUBLES_WITHIN = 4096
 """Tokens over which a pass costs at least twice as much: a limit to what a noisy clock promises."""
 _ACCEPTANCE = 0.7
-"""Chance that a guess is right, for the sake of comparison."""
+"""Acceptance probability of a draft token that is assumed in comparisons."""
 MARGIN = 0.03
 """A gain below this is noise."""
 _TEXT = "The quick brown fox jumps over the lazy dog; 3 of 7 dogs don't mind (much). "
@@ -116,7 +116,7 @@ class _Check:
             self._look(depth)
         if self._edge in self._seconds:
             self._look(self._deepest())
-        # Where the context had room for no look, nothing is known to be exact.
+        # Where the context had no room for a check, nothing is known to be exact.
         width = self._width if self._seconds else 1
         return Checked(width, tuple(self._seconds), self._branches and width >= _TREE, self._difference)
 
@@ -189,12 +189,12 @@ def best(trials: Sequence[Trial]) -> Trial | None:
 
 
 def gains(seconds: Mapping[int, float], width: int, chosen: Trial) -> bool:
-    """Tell whether passes at these prices, exact up to a width, are quicker than a trial by more than noise."""
+    """Return whether passes of these seconds, exact up to a width, are faster than a trial by more than noise."""
     return seconds_a_token(seconds, width) < (1 - MARGIN) * seconds_a_token(chosen.seconds, chosen.checked.width)
 
 
 def seconds_a_token(seconds: Mapping[int, float], width: int) -> float:
-    """Return the mean price of a plain token and of one drafted in the best pass up to a width: half of each."""
+    """Return the mean of the seconds of a plain token and of one drafted in the best pass up to a width."""
     return (seconds[1] + min(spent / _emitted(wide) for wide, spent in seconds.items() if wide <= width)) / 2
 
 

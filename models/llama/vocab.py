@@ -1,4 +1,4 @@
-"""The vocabulary of a GGUF model: ids to bytes without loss, text to ids, and which tokens end an answer."""
+"""Vocabulary of a loaded GGUF model: ids to bytes without loss, text to ids, and the end tokens."""
 
 import ctypes
 from itertools import repeat
@@ -81,7 +81,7 @@ class LlamaVocab:
         return self._pieces[token]
 
     def is_end(self, token: int) -> bool:
-        """Tell whether a token ends the generation."""
+        """Return whether a token ends the generation."""
         if token not in self._ends:
             self._ends[token] = bool(self._api.llama_vocab_is_eog(self._vocab, token))
         return self._ends[token]

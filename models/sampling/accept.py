@@ -1,4 +1,4 @@
-"""The accept rules by name: what each promises, and how drafts have to be made for it."""
+"""Accept rules by name: the promise of each, and the kind of drafts it needs."""
 
 from enum import StrEnum
 
@@ -13,7 +13,7 @@ class Accept(StrEnum):
     BLOCK = "block"
     """Exact in distribution: as residual, but the draft is judged as a whole, and keeps at least as much."""
     TYPICAL = "typical"
-    """Approximate: every guess the target finds plausible is kept."""
+    """Approximate: every draft token that is plausible for the target is accepted."""
 
     @property
     def exact(self) -> bool:
@@ -29,10 +29,10 @@ class Accept(StrEnum):
 
     @property
     def draws_drafts(self) -> bool:
-        """Whether a draft model has to draw its guesses with noise of its own, and to keep what it drew from."""
+        """Whether a draft model must sample its draft tokens with noise of its own, and keep their distributions."""
         return self in (Accept.RESIDUAL, Accept.BLOCK)
 
     @property
     def takes_siblings(self) -> bool:
-        """Whether the rule knows what to do with a second guess beside a drafted token."""
+        """Whether the rule accepts a sibling, a second proposal for a draft token's place."""
         return self in (Accept.COUPLED, Accept.RESIDUAL)

@@ -1,4 +1,4 @@
-"""How sure a row of logits is of a token, for what learns from it."""
+"""Confidence of a row of logits in a token, 0 to 1, for the acceptance statistics."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,7 +7,7 @@ from models.sampling.truncation import GRID
 
 
 def share(row: NDArray[np.float32], token: int) -> float:
-    """Return about the probability of a token before temperature and cuts: how sure this row is of it, 0 to 1.
+    """Return the approximate probability, 0 to 1, of a token before temperature and cuts.
 
     `row`: logits, shape (vocabulary,). Counted against column maxima, as in `models.sampling.truncation`: a twentieth
     of the time of a whole softmax, and never under the truth for the likeliest token. Good enough to learn from, not to

@@ -1,4 +1,4 @@
-"""A distribution over tokens, as small as it can be: the tokens that can come, and how likely each is.
+"""Sparse distribution over tokens: the possible tokens and their probabilities.
 
 The arithmetic is numpy's own, so it holds for float64 and just as well for exact fractions (dtype object): the rules of
 acceptance are proved by running these very lines on fractions, with every path summed.

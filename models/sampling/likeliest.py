@@ -1,4 +1,4 @@
-"""What a model expects to come next, at every place of a text."""
+"""Most probable next token of a model at every place of a text."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Counter-based noise: a pure function of (seed, position, token id), so that nobody can be out of step.
+"""Counter-based noise: a pure function of (seed, position, token id), so target and draft model always use equal noise.
 
 The hash is SplitMix64 (Steele, Lea and Flood 2014): a stream state per (seed, position), advanced by the token id.
 """

@@ -1,4 +1,4 @@
-"""The served distribution and the one source of tokens.
+"""Sampler of all emitted tokens, and the distribution it samples from.
 
 Every token that localspec emits is `argmax(score + noise)`, where
 
@@ -6,10 +6,10 @@ Every token that localspec emits is `argmax(score + noise)`, where
              (llama.cpp's order, but that it lets a grammar speak only where the token it drew is vetoed);
     noise    is Gumbel noise that depends on (seed, position, token id) and on nothing else.
 
-The argmax of log-probabilities plus Gumbel noise is an exact sample (Gumbel-max trick). As the noise ignores who
-asks, a draft model that uses the same sampler guesses with the target's own coins, and the text is the same whatever
-drafts (coupled sampling: Daliri et al. 2024, arXiv 2408.07978). Temperature 0 is the one-hot case: plain argmax, no
-noise.
+The argmax of log-probabilities plus Gumbel noise is an exact sample (Gumbel-max trick). As the noise does
+not depend on the model, a draft model with this sampler uses the target's own noise, and the text does not depend
+on the drafter (coupled sampling: Daliri et al. 2024, arXiv 2408.07978). Temperature 0 is the one-hot case:
+plain argmax, without noise.
 """
 
 import math
@@ -27,7 +27,7 @@ from models.sampling.noise import gumbel, stream, strongest_gumbel
 from models.sampling.truncation import check_numbers, sorted_top, top_k, top_p
 
 if TYPE_CHECKING:
-    # It brings llguidance with it, which takes a tenth of a second that hardly anybody needs.
+    # It brings llguidance with it, which takes a tenth of a second and is rarely needed.
     from models.forms.grammar_state import GrammarState
 
 _DRAFTING = 1
@@ -53,7 +53,7 @@ class SamplingParams:
     presence_penalty: float = 0.0
     """Subtracted once from each token seen; 0: off."""
     penalty_window: int = 64
-    """How many of the last tokens, prompt included, the penalties look at; -1: all."""
+    """Number of the last tokens, prompt included, that the penalties count; -1: all."""
     seed: int = 0
     """Same seed, same text. Any 64-bit number."""
 
@@ -131,9 +131,9 @@ class Sampler:
         listed: int | None = None,
         grammar: "GrammarState | None" = None,
     ) -> None:
-        """Take how to sample, the accept rule, how many likely tokens of each place are told, and a grammar if any.
+        """Take parameters, accept rule, the number of likely tokens to report for each place, and a grammar if any.
 
-        `listed` is None where nobody asks.
+        `listed` is None where none are requested.
         """
         self.params = params
         self.listed = listed
@@ -168,7 +168,7 @@ class Sampler:
         return row if may is None else np.where(may[: len(row)], row, np.float32(-np.inf))
 
     def proposal(self, row: NDArray[np.float32], context: Sequence[int], proposals: Sequence[int]) -> DraftTrial:
-        """Return what a draft model says after `context` + `guesses`, as this accept rule wants drafts made.
+        """Return a draft model's token after `context` + `proposals`, sampled as this accept rule needs it.
 
         The row is one that `allowed` has returned.
         Coupled: with the target's own noise. Otherwise with noise of its own, and of its own for each round: a rule
@@ -258,7 +258,7 @@ def _best_two(keys: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _second_likeliest(row: NDArray[np.float32], token: int) -> int | None:
-    # To cut the row in two costs a look at each part; a copy without the token as much again, in memory new each time.
+    # Cutting the row costs a pass over each part; a copy without the token as much again, in memory new each time.
     parts = (0, row[:token]), (token + 1, row[token + 1 :])
     ids = [start + int(part.argmax()) for start, part in parts if len(part)]
     second = max(ids, key=lambda other: row[other], default=token)

@@ -1,4 +1,4 @@
-"""Which of many logits are kept: top-k and top-p over 150,000 of them, without sorting them all."""
+"""Truncation of logits: top-k and top-p over 150,000 of them, without sorting them all."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""Reading what may have no end: regular files alone, at most so many bytes, and JSON of a bounded depth.
+"""Bounded reading of files: regular files alone, at most a number of bytes, and JSON of a bounded depth.
 
 Every reader opens without waiting, so a FIFO without a writer or a device holds up no command.
 """

@@ -1,4 +1,4 @@
-"""What a container, or another group of processes with a limit, may use of memory and cores: Linux control groups."""
+"""Limits of memory and cores of a container or another Linux control group."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Child processes that end with this one: each is a group of its own, which a keeper ends when its asker is gone.
+"""Child processes that end with this one: each is a process group, which a keeper ends when its parent is gone.
 
 A process that is killed runs no `finally`; without a keeper its compilers, or a first decode that hangs, would go on
 for hours.

@@ -1,4 +1,4 @@
-"""Numbers with what they count: "1 token", "2,048 tokens"."""
+"""Text of a number with its noun: "1 token", "2,048 tokens"."""
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

@@ -1,4 +1,4 @@
-"""A thread with a deep stack, for libraries that recurse into what somebody wrote.
+"""Thread with a deep stack, for libraries that recurse into a user's input.
 
 llama.cpp cuts text into words with C++'s own regular expressions, which recurse. They take 350 bytes of stack for each
 character of a run of blanks, letters or signs, with the vocabularies of Mistral, gpt-oss, DeepSeek and others: on the

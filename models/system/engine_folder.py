@@ -1,4 +1,4 @@
-"""The folder of llama.cpp's libraries, found without loading them."""
+"""Folder of llama.cpp's libraries, found without loading them."""
 
 from importlib.util import find_spec
 from pathlib import Path

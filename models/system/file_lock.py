@@ -1,4 +1,4 @@
-"""One writer at a time, among processes: an advisory lock, which the system frees when its holder dies."""
+"""Advisory file lock among processes, which the system frees when its holder dies."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Paths as people write them: what begins with "~" is in a home folder."""
+"""Expansion of paths that begin with "~", a home folder."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from models.errors import LocalspecError, UsageError
 
 
 def at_home(name: str, given_by: str = "", failure: type[LocalspecError] = UsageError) -> Path:
-    """Return the path that a name means; raises `failure` for the home of somebody who has none here.
+    """Return the path that a name means; raises `failure` for the home of an unknown user.
 
     `given_by` is the flag or the variable that it came from, if any.
     """
@@ -18,7 +18,7 @@ def at_home(name: str, given_by: str = "", failure: type[LocalspecError] = Usage
 
 
 def check_home() -> None:
-    """Raise UsageError where nobody knows this user's home folder, as in a container with a number for a user."""
+    """Raise UsageError where this user's home folder is unknown, as in a container whose user is only a number."""
     try:
         Path.home()
     except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""The commands that install what is missing, as they work where localspec runs."""
+"""Commands that install a missing package into the environment of localspec."""
 
 import sys
 from importlib.util import find_spec
@@ -12,7 +12,7 @@ def pip_command(verb: str, *words: str) -> str:
     """Return the command by which pip, or uv where there is no pip, changes the environment that localspec runs in."""
     python = f'"{sys.executable}"' if " " in sys.executable else sys.executable
     what = " ".join([verb, *words])
-    # What uv makes for a tool or a project has no pip, and its `uv pip` would look for another environment.
+    # What uv makes for a tool or a project has no pip, and its `uv pip` would use another environment.
     return f"{python} -m pip {what}" if find_spec("pip") else f"uv pip {what} --python {python}"
 
 

@@ -1,4 +1,4 @@
-"""A small program that runs a command, and ends it with all that it started when the process that asked for it ends.
+"""Program that runs a command, and ends it with all its children when the parent process ends.
 
 Standard input is a pipe whose other end that process alone holds: its end, however it comes, closes the pipe. It is
 started by its path, with few imports, so it takes some ten milliseconds.
@@ -21,7 +21,7 @@ def _end_with_asker() -> None:
 
 
 def _run(command: list[str]) -> int:
-    """Run a command in this process group, with nothing to read; return how it ended, as `waitpid` tells it."""
+    """Run a command in this process group, with nothing to read; return how it ended, as `waitpid` reports it."""
     nothing = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
     # A handler, and not SIG_IGN: the command would inherit that. It ends first, and this process tells how.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

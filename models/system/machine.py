@@ -1,4 +1,4 @@
-"""What this machine has: processor cores to use, memory to spare, and a name to remember measurements by."""
+"""Properties of this machine: usable processor cores, free memory, and an id for stored measurements."""
 
 import hashlib
 import os
@@ -72,7 +72,7 @@ def _spare_addresses() -> int | None:
 
 
 def processor_flags(root: Path = Path("/")) -> frozenset[str]:
-    """Return what the processor can do, in the words of Linux, such as "avx2"; nothing where nobody says."""
+    """Return the processor's features under their Linux names, such as "avx2"; empty where unknown."""
     try:
         text = (root / "proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -83,7 +83,7 @@ def processor_flags(root: Path = Path("/")) -> frozenset[str]:
 
 @cache
 def has_amx() -> bool:
-    """Tell whether the processor multiplies tiles of bytes; llama.cpp then lays weights out for it."""
+    """Return whether the processor multiplies tiles of bytes; llama.cpp then lays weights out for it."""
     return "amx_int8" in processor_flags()
 
 

@@ -1,7 +1,7 @@
-"""Measurements that need not be made twice: a small JSON file in the cache folder, values by key.
+"""Store of measurements: a small JSON file in the cache folder, values by key.
 
 Two processes may write at once: one waits for the other, and adds to what that has written, which may be the settings
-that a minute of tuning found. Each writes a file of its own and renames it, so that nobody ever reads half of one.
+that a minute of tuning found. Each writes a file of its own and renames it, so that no process reads half of one.
 """
 
 import json

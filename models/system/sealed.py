@@ -1,4 +1,4 @@
-"""Files that localspec makes once and trusts later: written whole, with a checksum beside them, checked before use.
+"""Sealed files, which localspec writes once and loads later: a checksum beside each is checked before use.
 
 A file is trusted when it is a plain file of this user, or of the system, that no other user can write, and its bytes
 have the checksum. Anything else under its name is damaged, or was put there by another program.
@@ -16,7 +16,7 @@ from models.system.whole_file import write_whole
 SEAL = ".sha256"
 """Ending of the file beside a sealed one."""
 _SYSTEM = 0
-"""User id of the superuser, as whom this system's own files are written."""
+"""User id of the superuser, the owner of this system's own files."""
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _LONGEST_SEAL = 200
 _CHUNK = 1 << 20
@@ -48,7 +48,7 @@ def open_trusted(path: Path) -> int:
 
 
 def is_trusted(path: Path) -> bool:
-    """Tell whether `open_trusted` would open a file."""
+    """Return whether `open_trusted` would open a file."""
     try:
         os.close(open_trusted(path))
     except (UntrustedError, OSError):

@@ -1,4 +1,4 @@
-"""Small files that others read meanwhile: put in place whole, or not at all."""
+"""Atomic writing of small files: a reader sees the old file or the new one, never a part."""
 
 import os
 import secrets

@@ -1,4 +1,4 @@
-"""The chat templates of a model: a file may have several by name, such as one for conversations with tools."""
+"""Chat templates of a model: a file may have several by name, such as one for conversations with tools."""
 
 from models.base import LanguageModel
 from models.errors import LocalspecError

@@ -1,4 +1,4 @@
-"""From tokens to text: bytes become characters when they are complete, and nothing of a stop string is ever shown."""
+"""Streaming detokenizer: bytes become characters when complete, and no part of a stop string is passed on."""
 
 import codecs
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Fill-in-the-middle prompts: the text before and after a hole, spelled with the markers a model was trained on."""
+"""Fill-in-the-middle prompts: the text before and after a gap, with the markers a model was trained on."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Hole:
-    """A place in a text that wants to be filled."""
+class Infill:
+    """A gap in a text, to be filled."""
 
     prefix: str
     suffix: str
@@ -35,17 +35,17 @@ class Hole:
     chunks: tuple[Chunk, ...] = ()
     """Pieces of other files, the most helpful last."""
     begun: str = ""
-    """The beginning of what fills it."""
+    """The beginning of the text that fills it."""
 
 
 class FimFormat:
-    """How a model wants a hole to be put to it."""
+    """Layout of a model's fill-in-the-middle prompts."""
 
     def __init__(self, vocab: Vocab, markers: Sequence[int], separator: int | None) -> None:
         """Take the tokens before prefix, suffix and middle, and the one before a file's name."""
         self._vocab = vocab
         self._reader: TextReader | None = None
-        self._before, self._hole, self._middle = markers
+        self._before, self._after, self._middle = markers
         self._separator = separator
         self._start = [] if vocab.bos is None else [vocab.bos]
 
@@ -65,15 +65,15 @@ class FimFormat:
                 return cls(vocab, known, _separator(vocab))
         return None
 
-    def prompt(self, hole: Hole, room: int | None = None) -> list[int]:
-        """Return the tokens that ask for what fills a hole, at most `room` of them.
+    def prompt(self, infill: Infill, room: int | None = None) -> list[int]:
+        """Return the prompt tokens of an infill, at most `room` of them.
 
-        The texts are data: what looks like a control token in them stays text. What is too long loses its farthest
+        The texts are data: the spelling of a control token in them stays text. What is too long loses its farthest
         pieces first: the first chunks, then the end of the suffix and the beginning of the prefix. Raises
-        LocalspecError where there is no room for a hole at all.
+        LocalspecError where `room` is too small for any code.
         """
-        head, tail, begun = map(self._text, (hole.prefix, hole.suffix, hole.begun))
-        name = self._name(hole.filename) if hole.chunks else []
+        head, tail, begun = map(self._text, (infill.prefix, infill.suffix, infill.begun))
+        name = self._name(infill.filename) if infill.chunks else []
         if room is not None and len(begun) > room // 2:
             # Too long to be kept whole: of a prefix the beginning may go.
             head, begun = head + begun, []
@@ -85,20 +85,20 @@ class FimFormat:
                     f"There is no room for code in {room} tokens of context.", hint="Use a larger context (-c)."
                 )
             head, tail, left = _fitting(head, tail, room - frame, _growth(len(begun), room))
-        around = [*self._start, *self._chunks(hole.chunks, left), *name, self._before]
-        return [*around, *head, self._hole, *tail, self._middle, *begun]
+        around = [*self._start, *self._chunks(infill.chunks, left), *name, self._before]
+        return [*around, *head, self._after, *tail, self._middle, *begun]
 
     def as_text(self, prompt: Sequence[int]) -> Sequence[int]:
-        """Return the tokens of a prompt in an order in which what fills the hole follows what is before it.
+        """Return the tokens of a prompt in an order in which the infill follows the text before it.
 
-        What comes after the hole moves to the front. Returns any other prompt as it is.
+        The text after the gap moves to the front. Returns any other prompt as it is.
         """
         middle = _last(prompt, self._middle, len(prompt))
-        hole = _last(prompt, self._hole, middle)
-        before = _last(prompt, self._before, hole)
+        gap = _last(prompt, self._after, middle)
+        before = _last(prompt, self._before, gap)
         if before < 0:
             return prompt
-        return [*prompt[:before], *prompt[hole:middle], *prompt[before:hole], *prompt[middle + 1 :]]
+        return [*prompt[:before], *prompt[gap:middle], *prompt[before:gap], *prompt[middle + 1 :]]
 
     def _chunks(self, chunks: Sequence[Chunk], room: int | None) -> list[int]:
         """Return as many of the last chunks as there is room for."""
@@ -118,7 +118,7 @@ class FimFormat:
 def fim_prompt(vocab: Vocab, prefix: str, suffix: str) -> list[int] | None:
     """Return the tokens that ask for the text between two others; None where the vocabulary has no markers for it."""
     form = FimFormat.of(vocab)
-    return form.prompt(Hole(prefix, suffix)) if form else None
+    return form.prompt(Infill(prefix, suffix)) if form else None
 
 
 def text_order(vocab: Vocab) -> Callable[[Sequence[int]], Sequence[int]]:
@@ -128,7 +128,7 @@ def text_order(vocab: Vocab) -> Callable[[Sequence[int]], Sequence[int]]:
 
 
 def no_fim(model: str) -> LocalspecError:
-    """Return the error for a model that was not trained to fill holes."""
+    """Return the error for a model without fill-in-the-middle markers."""
     return LocalspecError(
         f"{model} can't fill in code: its vocabulary has no markers for what is before and after the cursor.",
         hint="Use a model trained for it, such as Qwen2.5-Coder, StarCoder2, DeepSeek-Coder, CodeGemma or Granite. "
@@ -163,7 +163,7 @@ def _fitting(head: list[int], tail: list[int], room: int, growth: int) -> tuple[
 
 def _last(tokens: Sequence[int], wanted: int, end: int) -> int:
     """Return the last place before `end` of a token; -1 for none, or where the end is none."""
-    # Most prompts are no holes, and long: they are looked through at C's speed.
+    # Most prompts are no infills, and long: `in` searches them at C's speed.
     if end < 0 or wanted not in tokens:
         return -1
     return next((place for place in range(end - 1, -1, -1) if tokens[place] == wanted), -1)

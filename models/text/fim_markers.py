@@ -1,4 +1,4 @@
-"""The markers around a hole in a text, by the families of models that were trained on them."""
+"""Fill-in-the-middle markers of the families of models that were trained on them."""
 
 FAMILIES = (
     ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"),  # Qwen coder, CodeGemma

@@ -1,4 +1,4 @@
-"""A text of which it is known what in it only looks like a mark, and the tokens of such a text.
+"""Text with the places where the spelling of a mark is plain text, and the tokens of such a text.
 
 What a person, a file or a tool says is text, also where it is spelled like `<|im_end|>`. No token of a mark ever comes
 from it.
@@ -18,7 +18,7 @@ class MarkedText:
 
     text: str
     literal: tuple[Span, ...] = ()
-    """Places that look like marks and are text, from left to right."""
+    """Places with the spelling of a mark that are plain text, from left to right."""
 
     def __add__(self, other: "MarkedText") -> "MarkedText":
         size = len(self.text)
@@ -31,7 +31,7 @@ class MarkedText:
         return MarkedText(self.text[size:], left)
 
     def ends_with_mark(self, mark: str) -> bool:
-        """Tell whether a mark at the end is one."""
+        """Return whether a mark at the end is a mark, not text."""
         start = len(self.text) - len(mark)
         return self.text.endswith(mark) and all(end <= start for _, end in self.literal)
 
@@ -72,7 +72,7 @@ class TextReader:
         return self._in_pieces(text, range(len(text) + 1), goes_on=goes_on)
 
     def spelled(self, answer: str, emitted: Sequence[int]) -> tuple[Span, ...]:
-        """Return where an answer looks like a mark and was spelled out, given the tokens that have its bytes.
+        """Return where an answer spells out a mark as plain text, given the tokens that have its bytes.
 
         Not of thoughts and calls: templates write their marks again where the model spelled them.
         """
@@ -141,7 +141,7 @@ class TextReader:
 
 
 def _blanked(marked: MarkedText) -> str:
-    """Return as long a text in which only marks look like marks."""
+    """Return a text of equal length in which only marks have the spelling of marks."""
     parts: list[str] = []
     place = 0
     for start, end in marked.literal:

@@ -1,4 +1,4 @@
-"""Marks: the spellings of tokens that give a prompt its structure, such as `<|im_end|>` or `<think>`.
+"""Marks, the spellings of tokens that give a prompt its structure, such as `<|im_end|>` or `<think>`.
 
 Owns which tokens of a vocabulary are marks, and where a text has their spellings. What a mark means is known elsewhere.
 """
@@ -70,7 +70,7 @@ class Marks:
         return found
 
     def touches(self, text: str) -> bool:
-        """Tell whether a text holds a mark, lies in one, or may share characters with one beside it."""
+        """Return whether a text holds a mark, lies in one, or may share characters with one beside it."""
         # A mark can't hold a zero: the engine's spellings end there.
         every = "\0".join(("", *self._spellings, ""))
         ends = (f"{text[:size]}\0" for size in range(1, len(text) + 1))

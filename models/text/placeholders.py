@@ -1,4 +1,4 @@
-"""Placeholders: how text from outside passes through a chat template without becoming part of a mark.
+"""Placeholders for outside text in a chat template, so that it can't become part of a mark.
 
 Each sign that a mark could begin or end with is replaced by a character that no text has, before the template is
 rendered, and put back afterwards. So a mark in the rendered text was written by the template, however it joins or cuts
@@ -74,7 +74,7 @@ class Placeholders:
         return [self.hide_in(inner) for inner in value] if isinstance(value, list | tuple) else value
 
     def reveal(self, rendered: str) -> MarkedText:
-        """Return the rendered text without placeholders, and where it only looks like a mark."""
+        """Return the rendered text without placeholders, and the places where the spelling of a mark is plain text."""
         text = rendered.translate(self.characters) if self.characters else rendered
         if text == rendered:
             return MarkedText(text)

@@ -1,4 +1,4 @@
-"""From a conversation to the text that a model was trained to answer: its own chat template, in a sandbox."""
+"""Prompts from conversations, by the model's own chat template, rendered in a sandbox."""
 
 import json
 import re
@@ -155,7 +155,7 @@ class ChatTemplate:
     def efforts(self) -> tuple[Effort, ...]:
         """How much the model can be asked to think."""
         thinks = bool(self._switches) or has_marks(self._source)
-        # What thinks in marks that nobody can write for it can't be kept from that.
+        # Thinking can't be switched off where its marks can't be written into the prompt.
         stops = not thinks or self._switches or after_no_thoughts("", self._source) is not None
         levels = (Effort.LOW, Effort.MEDIUM, Effort.HIGH) if LEVEL in self._environment.asks else ()
         return (Effort.AUTO, *(Effort.ON,) * thinks, *(Effort.OFF,) * bool(stops), *levels)
@@ -195,7 +195,7 @@ class ChatTemplate:
         return [name for name in SWITCHES if name in self._environment.asks]
 
     def _switched(self, effort: Effort) -> Mapping[str, bool | str]:
-        """Return what tells the template of an effort."""
+        """Return the template's variables for a reasoning effort."""
         if effort in (Effort.ON, Effort.OFF):
             return dict.fromkeys(self._switches, effort is Effort.ON)
         return {} if effort is Effort.AUTO else {LEVEL: str(effort)}

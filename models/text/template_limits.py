@@ -1,7 +1,7 @@
-"""What a chat template may use of time and memory: it is code from a stranger, and runs where the models run.
+"""Limits of time and memory for chat templates: a template is untrusted code, and runs in this process.
 
 Jinja's sandbox keeps a template from reaching Python's insides, not from running forever or from filling the memory.
-Here each turn of a loop, call, filter, test, comparison and operator looks at the clock, and whatever can make
+Here each turn of a loop, call, filter, test, comparison and operator checks the clock, and whatever can make
 something large is weighed, before it is made where afterwards is too late. No signal and no tracer does it: the
 engine's thread gets no signals, and a tracer may be a debugger's.
 """
@@ -38,7 +38,7 @@ _SECONDS = 1.0
 Not the time of the clock on the wall: a machine that is busy, or was asleep, is no fault of the template's.
 """
 _LONGEST_STEP = 0.3
-"""Seconds that count between two looks at the clock.
+"""Seconds that count between two checks of the clock.
 
 What takes longer is hardly the template's: a virtual machine counts what its host gave to others, too.
 """
@@ -76,7 +76,7 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
         self.globals["namespace"] = _Namespace
         del self.globals["lipsum"]
         self.asks: set[str] = set()
-        """Variables that the template compiled last takes from whoever renders it."""
+        """Variables that the template compiled last takes from its caller."""
         self.placeholders: Mapping[int, str] = {}
         """Characters, by their code points, that stand for others in what is rendered."""
         self.constants: set[str] = set()
@@ -119,7 +119,7 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
         self._left = _MOST_WORK + _WORK_PER_GIVEN * given
 
     def tick(self) -> bool:
-        """Look at the clock; always true, so that it can stand before an `and`."""
+        """Check the clock; return True, so that the call can stand before an `and`."""
         now = thread_time()
         self._used += min(now - self._looked, _LONGEST_STEP)
         self._looked = now
@@ -250,7 +250,7 @@ class _Namespace(Namespace):
 
 
 def _limited(inner: Callable[..., Any], size: Callable[..., int] | None = None) -> Callable[..., Any]:
-    """Return a filter or test that looks at the clock before, and at the scales before and after."""
+    """Return a filter or test that checks the clock before it runs, and the size of values before and after."""
     first = getattr(getattr(inner, "jinja_pass_arg", None), "name", "")
 
     @pass_context

@@ -1,4 +1,4 @@
-"""Which of a file's chat templates is for what: a GGUF may have several by name."""
+"""Names of a file's chat templates and their uses: a GGUF may have several."""
 
 from collections.abc import Mapping
 

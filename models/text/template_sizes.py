@@ -1,4 +1,4 @@
-"""How large becomes what a chat template asks for: told before it is made, from what it is made of."""
+"""Bounds on the size of a chat template's values, computed from the operands before a value is made."""
 
 import re
 from collections.abc import Callable, Mapping

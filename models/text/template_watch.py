@@ -1,4 +1,4 @@
-"""Where in a chat template the clock is looked at, and what is put on the scales: see `models.text.template_limits`.
+"""Insertion of clock and size checks into a chat template's code: see `models.text.template_limits`.
 
 The nodes that are put into a template call methods of its environment: `tick`, `keep` and `joined`.
 """
@@ -12,7 +12,7 @@ from jinja2.visitor import NodeTransformer
 
 
 class ReadingTime(Extension):
-    """Looks at the clock while a template is read."""
+    """Lexer that checks the clock while a template is read."""
 
     def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
         """Yield the same tokens."""
@@ -22,10 +22,10 @@ class ReadingTime(Extension):
 
 
 class Watched(NodeTransformer):
-    """Puts the looks at the clock and at the scales into a template."""
+    """Code generator that inserts checks of the clock and of sizes into a template."""
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802
-        """Let each turn of a loop look at the clock, one that is left out, too."""
+        """Make each turn of a loop check the clock, a skipped one too."""
         self.generic_visit(node)
         node.body.insert(0, nodes.ExprStmt(_ask("tick", node), lineno=node.lineno))
         if node.test:
@@ -33,7 +33,7 @@ class Watched(NodeTransformer):
         return node
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:  # noqa: N802
-        """Let a comparison look at the clock: texts and lists may be long, but for one with a constant."""
+        """Make a comparison check the clock: texts and lists may be long, but for one with a constant."""
         if all(other.op in ("eq", "ne") and isinstance(other.expr, nodes.Const) for other in node.ops):
             return self.generic_visit(node)
         return nodes.And(_ask("tick", node), self.generic_visit(node), lineno=node.lineno)

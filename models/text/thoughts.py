@@ -1,4 +1,4 @@
-"""What a model thinks before it answers: told apart from what it says by the marks that models write around it.
+"""Thoughts of a reasoning model, divided from its answer by the marks around them.
 
 The marks are those of the models' own chat templates. Thoughts stand at the beginning of an answer, or nowhere: later
 on a mark is a word like any other.
@@ -31,7 +31,7 @@ _RECIPIENT = " to=functions."
 BEGINNINGS = (*_PAIRS, _CHANNEL)
 """What thoughts begin with."""
 CONTROL_MARKS = (*chain(*_PAIRS.items()), "<|channel>", *_HARMONY)
-"""Marks that may be control tokens, which have no text: without it nobody would see where thoughts end."""
+"""Marks that may be control tokens, which have no text: without this, the end of the thoughts would be invisible."""
 
 MARK_WORDS = sorted({*re.findall(r"[^\W_]+", " ".join(CONTROL_MARKS)), "analysis", "assistant", "commentary", _ANSWER})
 """Words of the marks, and of what stands between them in a channel's."""
@@ -137,7 +137,7 @@ def marks_of_thoughts(answer: str) -> list[tuple[int, int]]:
 
 
 def has_marks(template: str) -> bool:
-    """Tell whether a chat template knows of thoughts."""
+    """Return whether a chat template handles thoughts."""
     return any(mark in template for mark in (*_PAIRS.values(), f"{_CHANNEL}analysis"))
 
 

@@ -1,4 +1,4 @@
-"""How models call tools: each family writes a call in its own way, which its chat template shows."""
+"""Notations of tool calls: each family of models has its own, which its chat template shows."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -96,7 +96,7 @@ class CallFormat:
         if "tool_calls" not in template or (form := next(known, None)) is None:
             return None
         marks = {mark: token for token, mark in tokens_of_marks(vocab, (*TOOL_MARKS, *_CHANNEL_MARKS)).items()}
-        # Where its marks are spelled, nobody could tell channels from text.
+        # Where its marks are spelled out, channels can't be distinguished from text.
         return None if form.has_channels and not marks.keys() >= _CHANNEL_MARKS else replace(form, marks=marks)
 
 
@@ -163,5 +163,5 @@ _KNOWN: tuple[tuple[tuple[str, ...], CallFormat], ...] = (
 )
 """What shows in a template how calls are written."""
 TOOL_MARKS = ("[TOOL_CALLS]", "[ARGS]", "<|python_tag|>", *chain.from_iterable(_TAGGED.values()))
-"""Marks of calls that may be control tokens, which have no text: without it nobody would see a call."""
+"""Marks of calls that may be control tokens, which have no text: without this, a call would be invisible."""
 _CHANNEL_MARKS = frozenset(("<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|constrain|>"))

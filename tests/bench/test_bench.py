@@ -204,8 +204,8 @@ def test_each_prompt_has_a_seed_of_its_own_and_all_arms_the_same() -> None:
 
 def test_what_the_model_cannot_be_asked_is_left_out_with_the_reason() -> None:
     long = BenchPrompt("long", "rag", ("the sea " * 100,))
-    hole = BenchPrompt("hole", "fim", prefix="def f():", suffix="return")
-    turns, skipped = ask(lambda: [plain_arm()], [long, hole, PROMPTS[0]])
+    infill = BenchPrompt("hole", "fim", prefix="def f():", suffix="return")
+    turns, skipped = ask(lambda: [plain_arm()], [long, infill, PROMPTS[0]])
     assert [turn[0].prompt for turn in turns] == ["p0"]
     assert [(left.prompt, left.reason.split()[0]) for left in skipped] == [("long", "too"), ("hole", "the")]
 

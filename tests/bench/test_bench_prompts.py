@@ -34,9 +34,9 @@ def test_the_built_in_set_has_four_prompts_of_each_class() -> None:
 
 
 def test_lines_become_prompts_and_empty_ones_are_nothing(tmp_path: Path) -> None:
-    hole = {"id": "b", "class": "fim", "prefix": "def f():\n", "suffix": "", "middle": "    pass"}
+    infill = {"id": "b", "class": "fim", "prefix": "def f():\n", "suffix": "", "middle": "    pass"}
     text = {"id": "c", "class": "mine", "turns": ["one\u2028line"]}
-    assert read_prompts(file_of(tmp_path, GOOD, "", hole, json.dumps(text, ensure_ascii=False))) == [
+    assert read_prompts(file_of(tmp_path, GOOD, "", infill, json.dumps(text, ensure_ascii=False))) == [
         BenchPrompt("a", "chat", ("Hi", "And then?")),
         BenchPrompt("b", "fim", prefix="def f():\n"),
         BenchPrompt("c", "mine", ("one\u2028line",)),
@@ -94,7 +94,7 @@ def test_a_file_that_is_not_there_or_empty_or_no_text(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has no prompts"):
         read_prompts(file_of(tmp_path, ""))
     (tmp_path / "mine.jsonl").write_bytes(b"caf\xe9")
-    with pytest.raises(UsageError, match=r"mine\.jsonl is no UTF-8") as failure:
+    with pytest.raises(UsageError, match=r"mine\.jsonl is not UTF-8") as failure:
         read_prompts(str(tmp_path / "mine.jsonl"))
     assert "iconv -f ISO-8859-1" in failure.value.hint
 
@@ -129,7 +129,7 @@ class Spelled(ToyVocab):
     "markers",
     [["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"], ["<fim_prefix>", "<fim_suffix>", "<fim_middle>"]],
 )
-def test_a_hole_is_spelled_with_the_markers_of_the_family(markers: list[str]) -> None:
+def test_a_infill_is_spelled_with_the_markers_of_the_family(markers: list[str]) -> None:
     vocab = Spelled(markers)
     before, after = vocab.tokenize("ab"), vocab.tokenize("cd")
     assert fim_prompt(vocab, "ab", "cd") == [100, *before, 101, *after, 102]

@@ -64,16 +64,16 @@ def test_all_arms_give_the_plain_text_at_every_temperature(monkeypatch: pytest.M
     assert all(drafted)
 
 
-def test_auto_knows_how_often_the_models_agree_and_what_fills_a_hole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_knows_how_often_the_models_agree_and_what_fills_a_infill(monkeypatch: pytest.MonkeyPatch) -> None:
     def auto(draft: str) -> AdaptiveController:
         trial = Trial(monkeypatch, draft, model="toy-fim")
         prompts = [PROMPTS[0], BenchPrompt("hole", "fim", prefix="def f():", suffix="return")]
-        holes = []
+        infills = []
         for turn in trial.run.run(prompts, [COLD], 20, lambda _, __: None):
             assert not isinstance(turn, Skipped)
             (controller,) = [arm.controller for arm in trial.made[-1] if isinstance(arm.controller, AdaptiveController)]
-            holes.append(controller.settings.infill)
-        assert holes == [False, True]
+            infills.append(controller.settings.infill)
+        assert infills == [False, True]
         trial.run.close()
         return controller
 

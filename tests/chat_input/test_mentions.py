@@ -163,7 +163,7 @@ def test_what_is_no_text_to_be_read_is_refused_with_a_way_out(folder: Path) -> N
     os.mkfifo(folder / "a.pipe")
     assert refused("@src/", folder).title == "src is a folder."
     assert refused("@data.bin", folder).title == "data.bin is not text."
-    assert refused("@latin.txt", folder).title == "latin.txt is no UTF-8."
+    assert refused("@latin.txt", folder).title == "latin.txt is not UTF-8."
     assert refused("@a.pipe", folder).title == "a.pipe is not a regular file."
     assert refused("@long.txt:101", folder).cause == "It has 100."
 
@@ -172,7 +172,7 @@ def test_an_unreadable_file_is_refused(folder: Path, monkeypatch: pytest.MonkeyP
     def denied(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", denied)  # permissions don't bind root, who may run this
+    monkeypatch.setattr(Path, "open", denied)  # permissions don't bind root, and tests may run as root
     error = refused("@Makefile", folder)
     assert (error.title, error.cause) == ("Makefile can't be read.", "Permission denied.")
 
@@ -182,8 +182,8 @@ def test_all_files_together_have_a_limit_and_a_part_of_a_long_one_can_be_had(fol
     (folder / "big.txt").write_text(line * 600)
     (folder / "half.txt").write_text(line * 300)
     (folder / "other.txt").write_text(line * 300)
-    assert refused("@big.txt", folder).title == "big.txt is too long to be sent."
-    assert refused("@half.txt @other.txt", folder).title == "other.txt is too long to be sent."
+    assert refused("@big.txt", folder).title == "big.txt is too long to send."
+    assert refused("@half.txt @other.txt", folder).title == "other.txt is too long to send."
     assert expand("@half.txt @other.txt:1-100 @big.txt:500-510", folder).files[2].characters == 11 * 1024
 
 

@@ -1,4 +1,4 @@
-"""Somebody types, and the completer keeps up: the latest place alone, nothing asked twice, nothing left behind."""
+"""Completions during typing: only the latest position runs, no request is repeated, and none is left behind."""
 
 import asyncio
 import random
@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from app.complete.asking import hole_at
+from app.complete.asking import infill_at
 from app.complete.completer import Completer, Completion
-from app.complete.place import Place, Windows
+from app.complete.place import CursorPosition, Windows
 from app.complete.ring import RingSize
 from app.complete.settings import CompletionSettings, Limits
 from app.complete.tidy import shown
@@ -40,8 +40,8 @@ OPEN = CompletionSettings(SamplingParams(temperature=2.0, top_k=0, top_p=1.0, mi
 CHAT = Question((Turn("user", "once upon a time"),), SamplingParams(seed=5), max_tokens=2000)
 
 
-def at(document: str, path: str = "a.py") -> Place:
-    return Place.between(path, *document.split("|"))
+def at(document: str, path: str = "a.py") -> CursorPosition:
+    return CursorPosition.between(path, *document.split("|"))
 
 
 class WatchedEngine(AsyncEngine):
@@ -93,7 +93,7 @@ class WatchedEngine(AsyncEngine):
         return len(self._engine._waiting) + len(self._engine._active)
 
     async def idle(self) -> None:
-        """Wait until the engine has nothing to do, and who asked it knows."""
+        """Wait until the engine is idle, and its caller has the result."""
         while self.queued or self.running:
             await asyncio.sleep(0.002)
 
@@ -127,8 +127,8 @@ def folder_for_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_it_is_what_the_model_says_tidied() -> None:
     async def test(async_engine: WatchedEngine, completer: Completer) -> None:
         place = at(CODE)
-        hole, around = hole_at(place, CompletionSettings())
-        question = Question((), GREEDY, hole=hole, max_tokens=24)
+        infill, around = infill_at(place, CompletionSettings())
+        question = Question((), GREEDY, infill=infill, max_tokens=24)
         ends = [message async for message in async_engine.answer(question) if isinstance(message, Ended)]
         heard: list[str] = []
         completion = await completer.complete(place, SHORT, heard.append)
@@ -146,9 +146,9 @@ def test_it_is_what_the_model_says_tidied() -> None:
 def test_the_prefix_ends_where_the_line_began_and_the_rest_is_the_beginning_of_the_answer() -> None:
     async def test(async_engine: WatchedEngine, completer: Completer) -> None:
         await completer.complete(at("a\nb = |  # c\nd"), SHORT)
-        hole = async_engine.asked[0][0].hole
-        assert hole is not None
-        assert (hole.prefix, hole.begun, hole.suffix) == ("a\n", "b =", "  # c\nd")
+        infill = async_engine.asked[0][0].infill
+        assert infill is not None
+        assert (infill.prefix, infill.begun, infill.suffix) == ("a\n", "b =", "  # c\nd")
         assert async_engine.asked[0][0].lines == 1, "text follows on the line"
 
     run(test)
@@ -166,7 +166,7 @@ def test_what_is_typed_along_is_known() -> None:
             assert heard == [rest.text]
         assert len(async_engine.asked) == 1
         await completer.complete(at(CODE.replace("|", first.text[:3] + "!|")), SHORT)
-        assert len(async_engine.asked) == 2, "somebody has typed something else"
+        assert len(async_engine.asked) == 2, "another text was typed"
         await completer.complete(at(CODE.replace("|", first.text[:1] + "|")), replace(SHORT, lines=2))
         assert len(async_engine.asked) == 3, "something else is wanted"
         await completer.complete(at(CODE.replace("|", first.text[:1] + "|") + "more"), SHORT)
@@ -222,7 +222,13 @@ def test_one_line_further_down_the_prompt_is_still_in_the_cache() -> None:
         assert stats.prompt_tokens > 900
         assert stats.prompt_tokens - stats.reused_tokens < 12
         assert (
-            len({(question.hole.prefix, question.hole.suffix) for question, _ in async_engine.asked if question.hole})
+            len(
+                {
+                    (question.infill.prefix, question.infill.suffix)
+                    for question, _ in async_engine.asked
+                    if question.infill
+                }
+            )
             == 1
         )
 
@@ -375,7 +381,7 @@ def test_lines_end_as_in_the_document() -> None:
         rest = await completer.complete(other.place.after(other.text[: other.text.index("\r\n") + 2]), LONG)
         assert rest.text == other.text[other.text.index("\r\n") + 2 :]
         assert rest.ended is None
-        assert async_engine.asked[0][0].hole == async_engine.asked[1][0].hole
+        assert async_engine.asked[0][0].infill == async_engine.asked[1][0].infill
 
     run(test, OPEN)
 
@@ -395,7 +401,9 @@ def test_other_files_are_shown_and_the_same_ones_from_key_to_key() -> None:
         await completer.complete(at(CODE.replace("|", "x|")), SHORT)
         await completer.complete(at(CODE.replace("def add", "def plus")), SHORT)
         shown = [
-            [chunk.filename for chunk in question.hole.chunks] for question, _ in async_engine.asked if question.hole
+            [chunk.filename for chunk in question.infill.chunks]
+            for question, _ in async_engine.asked
+            if question.infill
         ]
         assert shown == [["b.py"], ["b.py"], ["b.py", "c.py"]]
         await completer.close()
@@ -412,11 +420,11 @@ def test_what_is_beyond_the_windows_is_there_to_copy_from() -> None:
             text = "\n".join([*lines[:line], "x = |", *lines[line:]])
             await completer.complete(at(text), SHORT)
         predictions = [question.prediction for question, _ in async_engine.asked]
-        hole = async_engine.asked[0][0].hole
-        assert hole is not None
+        infill = async_engine.asked[0][0].infill
+        assert infill is not None
         assert predictions[0].startswith("line 0\n")
         assert "line 50" in predictions[0]
-        assert "line 16" in hole.prefix
+        assert "line 16" in infill.prefix
         assert "line 16\n" not in predictions[0]
         assert predictions == [predictions[0]] * 3, "what is learned with each key takes time"
 
@@ -443,11 +451,11 @@ def test_a_thousand_keys_as_fast_as_they_come() -> None:
 
     async def test(async_engine: WatchedEngine, completer: Completer) -> None:
         text = "".join(f"value_{number} = {number}\n" for number in range(6))
-        newest = place = Place("a.py", text, 3, 0)
+        newest = place = CursorPosition("a.py", text, 3, 0)
         shown, stale, sizes = 0, 0, []
         tasks: set[asyncio.Task[None]] = set()
 
-        async def ask(asked: Place) -> None:
+        async def ask(asked: CursorPosition) -> None:
             # An answer may be ready while the next key is on its way: it is not late before that one is asked about.
             nonlocal shown, stale, newest
             newest = asked
@@ -465,7 +473,7 @@ def test_a_thousand_keys_as_fast_as_they_come() -> None:
             task.add_done_callback(tasks.discard)
             await (asyncio.wait([task]) if dice.random() < 0.12 else asyncio.sleep(dice.choice((0, 0, 0.001))))
             async_engine.asked.clear()
-            # Who was told to stop needs some turns of the loop to do so.
+            # A cancelled task needs some turns of the loop to end.
             assert len(tasks) <= 5
             if key in (300, 999):
                 own = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, "*/app/complete/*")])
@@ -486,7 +494,7 @@ def test_a_thousand_keys_as_fast_as_they_come() -> None:
     run(test, settings)
 
 
-def _typed(place: Place, dice: random.Random) -> Place:
+def _typed(place: CursorPosition, dice: random.Random) -> CursorPosition:
     """Return a place after a key: a letter, a new line, a step back, or the cursor elsewhere."""
     key = dice.random()
     if key < 0.75 and len(place.behind) < 30:
@@ -494,6 +502,6 @@ def _typed(place: Place, dice: random.Random) -> Place:
     if key < 0.8:
         return place.after("\n")
     if key < 0.95 and place.behind:
-        return Place.between(place.path, place.prefix[:-1], place.suffix)
+        return CursorPosition.between(place.path, place.prefix[:-1], place.suffix)
     lines = place.text.split("\n")[:8]
-    return Place(place.path, "\n".join(lines), dice.randrange(len(lines)), 0)
+    return CursorPosition(place.path, "\n".join(lines), dice.randrange(len(lines)), 0)

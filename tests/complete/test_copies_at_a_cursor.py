@@ -1,4 +1,4 @@
-"""At a cursor everybody who copies goes on from what is before it, however a drafter comes to be."""
+"""Drafters that copy continue the text before the cursor, whatever names they were created from."""
 
 from collections.abc import Callable
 from functools import partial

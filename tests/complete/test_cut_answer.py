@@ -6,7 +6,7 @@ import click
 import pytest
 
 from app.complete.options import complete
-from app.complete.place import Place, Windows, window
+from app.complete.place import CursorPosition, Windows, window
 from app.complete.tidy import Around, shown
 from app.engine.conversation.early_stop import EarlyStop
 from app.engine.decoding.ending import Finish
@@ -16,7 +16,7 @@ from models.sampling.sampler import SamplingParams
 from models.text.detokenizer import AnswerText
 from models.toy import ToyVocab
 
-AROUND = Around.of(window(Place.between("", "x = ", "\n"), Windows()))
+AROUND = Around.of(window(CursorPosition.between("", "x = ", "\n"), Windows()))
 CUT = lookup("REPLACEMENT CHARACTER")
 
 
@@ -56,7 +56,7 @@ def test_what_is_said_of_the_time_limit_is_so(command: click.Command) -> None:
     (option,) = [one for one in command.params if one.name == "time_limit"]
     assert isinstance(option, click.Option)
     assert option.help is not None
-    assert "The first line is always completed; a later one that is cut off is dropped." in option.help
+    assert "The first line is always completed, a later incomplete line is dropped." in option.help
     limit = EarlyStop(Question((), SamplingParams(), seconds=0.0), iter(range(9)).__next__)
     said = ["1\n", "y = 2"]
     assert [limit.reached([said[0][:1]]), limit.reached(said)] == [None, Finish.TIME]

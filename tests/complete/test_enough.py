@@ -5,7 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.complete.enough import is_enough
-from app.complete.place import Place, Windows, window
+from app.complete.place import CursorPosition, Windows, window
 from app.complete.tidy import Around, shown
 
 CODE = "|a|b()|x = 1|return x|    a|    b()|    return x|        y|}|    }|)|b)|f(a|else:|    else|els|end|done()"
@@ -30,7 +30,7 @@ AHEAD = st.sampled_from(["", "", "", ")", "))", "):", " # why", "}", '")', "`"])
 
 def around(behind: str, ahead: str, above: str = "", below: str = "") -> Around:
     prefix = f"{above}\n{behind}" if above else behind
-    return Around.of(window(Place.between("", prefix, ahead + "\n" + below), Windows()))
+    return Around.of(window(CursorPosition.between("", prefix, ahead + "\n" + below), Windows()))
 
 
 def settled(said: str, place: Around) -> int | None:
@@ -131,7 +131,7 @@ GOES_ON = [
 
 def at(document: str) -> Around:
     prefix, suffix = document.split("|")
-    return Around.of(window(Place.between("", prefix, suffix), Windows()))
+    return Around.of(window(CursorPosition.between("", prefix, suffix), Windows()))
 
 
 @pytest.mark.parametrize(("document", "enough", "rest"), STOPS)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.complete.place import Place, Windows, window
+from app.complete.place import CursorPosition, Windows, window
 from models.errors import UsageError
 
 TEXT = st.text(alphabet="ab\t é\U0001f600\r\n\x0b\x0c\u2028", max_size=60)
@@ -17,7 +17,7 @@ def numbered(lines: int) -> str:
 
 
 def test_a_place_divides_the_text_at_line_and_column() -> None:
-    place = Place("a.py", "def f(x):\n    return x\n", 1, 8)
+    place = CursorPosition("a.py", "def f(x):\n    return x\n", 1, 8)
     assert (place.prefix, place.suffix) == ("def f(x):\n    retu", "rn x\n")
     assert (place.behind, place.ahead, place.offset) == ("    retu", "rn x", 18)
 
@@ -38,7 +38,7 @@ def test_a_place_divides_the_text_at_line_and_column() -> None:
     ],
 )
 def test_lines_and_columns_are_those_of_editors(text: str, line: int, column: int, behind: str, ahead: str) -> None:
-    place = Place("", text, line, column)
+    place = CursorPosition("", text, line, column)
     assert (place.behind, place.ahead) == (behind, ahead)
     assert place.prefix + place.suffix == text
 
@@ -46,36 +46,36 @@ def test_lines_and_columns_are_those_of_editors(text: str, line: int, column: in
 @pytest.mark.parametrize(
     ("line", "column", "title", "cause"),
     [
-        (3, 0, "Line 4 is not in a.py.", "It has 3 lines."),
-        (-1, 0, "Line 0 is not in a.py.", "It has 3 lines."),
-        (0, 4, "Column 5 is not in line 1 of a.py.", "The line's end is column 4."),
-        (0, -1, "Column 0 is not in line 1 of a.py.", "The line's end is column 4."),
-        (1, 2, "Column 3 is not in line 2 of a.py.", "The line's end is column 2."),
+        (3, 0, "a.py has no line 4.", "It has 3 lines."),
+        (-1, 0, "a.py has no line 0.", "It has 3 lines."),
+        (0, 4, "Line 1 of a.py has no column 5.", "The line ends at column 4."),
+        (0, -1, "Line 1 of a.py has no column 0.", "The line ends at column 4."),
+        (1, 2, "Line 2 of a.py has no column 3.", "The line ends at column 2."),
     ],
 )
 def test_a_cursor_that_is_not_in_the_text_is_refused(line: int, column: int, title: str, cause: str) -> None:
     with pytest.raises(UsageError) as refused:
-        Place("a.py", "abc\r\nd\r\n", line, column)
+        CursorPosition("a.py", "abc\r\nd\r\n", line, column)
     assert (refused.value.title, refused.value.cause) == (title, cause)
 
 
 def test_a_text_without_a_name_is_refused_in_words() -> None:
-    with pytest.raises(UsageError, match="Line 2 is not in the text"):
-        Place("", "a", 1, 0)
+    with pytest.raises(UsageError, match="The text has no line 2"):
+        CursorPosition("", "a", 1, 0)
 
 
 @given(TEXT, TEXT)
 def test_a_place_between_two_texts_is_theirs(prefix: str, suffix: str) -> None:
     if prefix.endswith("\r") and suffix.startswith("\n"):
         with pytest.raises(UsageError):
-            Place.between("", prefix, suffix)
+            CursorPosition.between("", prefix, suffix)
         return
-    place = Place.between("x", prefix, suffix)
+    place = CursorPosition.between("x", prefix, suffix)
     assert (place.prefix, place.suffix) == (prefix, suffix)
 
 
 def test_what_is_inserted_moves_the_place_behind_it() -> None:
-    place = Place("a", "one\ntwo\n", 0, 3).after(" more\nand")
+    place = CursorPosition("a", "one\ntwo\n", 0, 3).after(" more\nand")
     assert (place.line, place.column, place.prefix, place.suffix) == (1, 3, "one more\nand", "\ntwo\n")
 
 
@@ -83,11 +83,11 @@ def test_what_is_inserted_moves_the_place_behind_it() -> None:
     ("text", "ends"), [("a\r\nb", "\r\n"), ("a\nb\r\n", "\n"), ("a", "\n"), ("", "\n"), ("\n", "\n")]
 )
 def test_the_first_line_tells_how_lines_end(text: str, ends: str) -> None:
-    assert Place("", text, 0, 0).newline == ends
+    assert CursorPosition("", text, 0, 0).newline == ends
 
 
 def test_a_window_shows_no_more_than_its_lines() -> None:
-    shown = window(Place("a", numbered(2000), 1000, 3), Windows())
+    shown = window(CursorPosition("a", numbered(2000), 1000, 3), Windows())
     assert shown.prefix == "".join(f"line {number}\n" for number in range(768, 1000))
     assert (shown.behind, shown.first, shown.last) == ("lin", 768, 1064)
     assert shown.suffix.split("\n") == ["e 1000", *(f"line {number}" for number in range(1001, 1065))]
@@ -95,7 +95,7 @@ def test_a_window_shows_no_more_than_its_lines() -> None:
 
 def test_the_beginning_of_a_window_stays_while_one_goes_down() -> None:
     text = numbered(2000)
-    firsts = [window(Place("a", text, line, 0), Windows()).first for line in range(1000)]
+    firsts = [window(CursorPosition("a", text, line, 0), Windows()).first for line in range(1000)]
     assert all(256 >= line - first >= min(line, 129) for line, first in enumerate(firsts))
     assert sum(before != after for before, after in pairwise(firsts)) <= 6
 
@@ -103,21 +103,21 @@ def test_the_beginning_of_a_window_stays_while_one_goes_down() -> None:
 @pytest.mark.parametrize("lines", [0, 1, 3, 10])
 def test_a_small_window_still_ends_at_the_cursor(lines: int) -> None:
     for line in range(40):
-        shown = window(Place("a", numbered(50), line, 2), Windows(prefix=lines, suffix=lines))
+        shown = window(CursorPosition("a", numbered(50), line, 2), Windows(prefix=lines, suffix=lines))
         assert shown.behind == "li"
         assert shown.prefix.count("\n") <= lines
         assert shown.suffix.count("\n") == lines
 
 
 def test_windows_end_lines_by_a_bare_newline() -> None:
-    shown = window(Place("a", "a\r\nb\r\nc\r\n", 1, 1), Windows())
+    shown = window(CursorPosition("a", "a\r\nb\r\nc\r\n", 1, 1), Windows())
     assert (shown.prefix, shown.behind, shown.suffix) == ("a\n", "b", "\nc\n")
 
 
 def test_a_file_in_one_line_is_not_shown_as_a_whole() -> None:
     windows = Windows(prefix=4, suffix=2, width=10)
     text = "x" * 500
-    shown = [window(Place("a", text, 0, column), windows) for column in range(100, 400)]
+    shown = [window(CursorPosition("a", text, 0, column), windows) for column in range(100, 400)]
     assert all(20 <= len(one.behind) <= 40 and len(one.suffix) <= 20 for one in shown)
     starts = [100 + number - len(one.behind) for number, one in enumerate(shown)]
     assert len(set(starts)) == 300 // 20 + 1, "each move of the beginning has all of it read anew"
@@ -125,7 +125,7 @@ def test_a_file_in_one_line_is_not_shown_as_a_whole() -> None:
 
 def test_long_lines_before_the_cursor_lose_their_beginning() -> None:
     windows = Windows(prefix=4, suffix=2, width=10)
-    shown = window(Place("a", "y" * 100 + "\nabc", 1, 3), windows)
+    shown = window(CursorPosition("a", "y" * 100 + "\nabc", 1, 3), windows)
     assert shown.behind == "abc"
     assert shown.prefix.endswith("y\n")
     assert len(shown.prefix) <= 40

@@ -10,7 +10,7 @@ from run_here import localspec_here
 
 from app.complete.asking import Asking
 from app.complete.completer import Completer
-from app.complete.place import Place
+from app.complete.place import CursorPosition
 from app.complete.ring import Ring
 from app.complete.settings import CompletionSettings, Limits
 from app.complete.tidy import shown
@@ -31,8 +31,10 @@ def sampled(seed: int) -> CompletionSettings:
     return CompletionSettings(SamplingParams(temperature=1.5, top_k=0, top_p=1.0, min_p=0.0, seed=seed))
 
 
-async def whole_answer(async_engine: AsyncEngine, settings: CompletionSettings, place: Place) -> tuple[Ended, str]:
-    """Return all that is said of a place by who is never told that it is enough, and what is shown of it."""
+async def whole_answer(
+    async_engine: AsyncEngine, settings: CompletionSettings, place: CursorPosition
+) -> tuple[Ended, str]:
+    """Return the whole answer at a position without an early stop, and the shown part of it."""
     asked = Asking(settings, Ring(settings.ring, lambda: 0.0)).at(place, LIMITS)
     messages = [message async for message in async_engine.answer(replace(asked.question, enough=None))]
     ended = messages[-1]
@@ -46,7 +48,7 @@ def test_the_same_is_shown_after_fewer_tokens_and_what_was_read_stays_read(draft
     plan = LoadPlan("toy-fim", parse_drafter(drafter), LlamaOptions(context_size=4096), tmp_path / "memory.json")
 
     async def main() -> None:
-        async_engine, place = AsyncEngine(plan), Place.between("a.py", *CODE.split("|"))
+        async_engine, place = AsyncEngine(plan), CursorPosition.between("a.py", *CODE.split("|"))
         try:
             await async_engine.load()
             for seed in range(3):

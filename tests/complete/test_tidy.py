@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.complete import tidy
-from app.complete.place import Place, Windows, window
+from app.complete.place import CursorPosition, Windows, window
 from app.complete.tidy import RULES, Around, shown
 
 Row = tuple[str, str, str]
@@ -189,7 +189,7 @@ TOGETHER = [
 
 def around(document: str) -> Around:
     prefix, suffix = document.split("|")
-    return Around.of(window(Place.between("", prefix, suffix), Windows()))
+    return Around.of(window(CursorPosition.between("", prefix, suffix), Windows()))
 
 
 def named(rows: dict[tidy.Rule, list[Row]]) -> list[pytest.param]:  # type: ignore[valid-type]
@@ -229,7 +229,7 @@ CODE = st.text(alphabet="ab1 \n\t()[]{}'\",:;=#.é", max_size=40)
 
 @given(CODE, CODE, CODE, st.booleans())
 def test_a_rule_cuts_and_adds_nothing(prefix: str, suffix: str, answer: str, broken_off: bool) -> None:
-    place = Around.of(window(Place.between("", prefix, suffix), Windows()))
+    place = Around.of(window(CursorPosition.between("", prefix, suffix), Windows()))
     left = tidy.tidy(answer, place, broken_off=broken_off)
     assert answer.startswith(left)
     assert left == "" or left.strip()

@@ -88,7 +88,7 @@ def test_only_tokens_that_are_new_to_the_cache_are_decoded(limits: list[int], un
             assert worked.tokens == 0
             continue
         assert worked.tokens == len(worked.context) - known + k - 1
-        # The last guess is never decoded, so it is new even when it came true.
+        # The last draft token is never decoded, so it is new even when it is accepted.
         known = len(worked.context) + min(worked.round.verdict.accepted, k - 1)
 
 

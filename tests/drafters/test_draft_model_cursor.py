@@ -1,10 +1,10 @@
-"""A draft model at a cursor: of a prompt that it does not read whole it reads what is before the hole, not its end."""
+"""A draft model at a cursor: of a prompt that it does not read whole it reads the text before the gap, not the end."""
 
 import pytest
 from drafting import SAMPLER
 
 from drafters.draft_model import FEWEST_SEEN, DraftModel
-from models.text.fim import Chunk, FimFormat, Hole
+from models.text.fim import Chunk, FimFormat, Infill
 from models.toy import ToyModel
 
 TARGET = ToyModel(markers=True)
@@ -18,7 +18,7 @@ WINDOW = 48
 
 def prompt_of(before: str, after: str = AFTER, chunks: tuple[Chunk, ...] = ()) -> list[int]:
     assert FORMAT is not None
-    return FORMAT.prompt(Hole(before, after, "a.py", chunks))
+    return FORMAT.prompt(Infill(before, after, "a.py", chunks))
 
 
 def focused(prompt: list[int], window: int = WINDOW) -> DraftModel:
@@ -28,7 +28,7 @@ def focused(prompt: list[int], window: int = WINDOW) -> DraftModel:
     return drafter
 
 
-def test_a_window_ends_before_the_hole_and_goes_on_with_what_fills_it() -> None:
+def test_a_window_ends_before_the_infill_and_goes_on_with_what_fills_it() -> None:
     prompt, said = prompt_of(BEFORE), VOCAB.tokenize(TYPED)
     drafter = focused(prompt)
     drafter.propose(prompt, 1)

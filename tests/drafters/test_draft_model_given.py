@@ -1,4 +1,4 @@
-"""A draft model that is given guesses: what it reads of them, where it cuts, and that its draft stays its own."""
+"""A draft model with given draft tokens: what it reads of them, where it cuts, and that its draft stays its own."""
 
 import pytest
 from checking import FIXED

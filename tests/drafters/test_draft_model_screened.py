@@ -1,4 +1,4 @@
-"""A draft model whose rows lack tokens that nobody would guess: where a form wants one of those, it has no guess."""
+"""A draft model with screened rows: where a form allows only tokens that are screened out, it drafts nothing."""
 
 from collections.abc import Sequence
 from typing import cast

@@ -1,4 +1,4 @@
-"""What is kept of earlier runs: which texts, how many, for whom, and what a broken disk costs."""
+"""Texts kept of earlier runs: which, how many, for which owner, and the effect of a broken disk."""
 
 import os
 from pathlib import Path

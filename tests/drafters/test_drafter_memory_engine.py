@@ -1,4 +1,4 @@
-"""The engine with a memory: the same text as without, guesses from what was said in an earlier run, and no delay."""
+"""The engine with a memory: equal text as without, drafts from an earlier run's answers, and no delay."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -44,7 +44,7 @@ def question(text: str = ASKED, seed: int = 5, temperature: float = 0.8, **optio
 
 
 def answer(made: Worker, asked: Question) -> tuple[Ended, list[int], int]:
-    """Return the end of an answer, its tokens, and how many of them a memory guessed."""
+    """Return the end of an answer, its tokens, and how many of them a memory drafted."""
     messages: list[Message] = list(made.answer(asked))
     rounds = [message.round for message in messages if isinstance(message, Said)]
     end = messages[-1]

@@ -1,4 +1,4 @@
-"""Several drafters as one: who is asked when, what the draft model reads, and whose guesses come out."""
+"""Combination of drafters: which is asked when, what the draft model reads, and which drafts come out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -69,7 +69,7 @@ class Scripted:
 
 
 def own(context: Sequence[int], length: int) -> tuple[int, ...]:
-    """Return what the draft model guesses when nobody else does."""
+    """Return what the draft model drafts when no other drafter does."""
     drafter = DraftModel(ToyModel(unlikeness=0.3), VOCAB)
     drafter.begin(context, SAMPLER)
     return drafter.propose(context, length).tokens
@@ -163,7 +163,7 @@ def test_a_free_draft_is_checked_in_one_pass_cut_where_the_model_disagrees_and_g
     assert draft.source == "model:toy-0+scripted"
     assert set(parts.control.sources) == {"model:toy-0+scripted"}
     first, *others = parts.model.passes
-    assert first[1] == 1 + 5, "one pass over all guesses"
+    assert first[1] == 1 + 5, "one pass over all draft tokens"
     assert others == [(1, 1)] * (8 - right - 1), "and one for each token of its own after the first"
 
 
@@ -301,7 +301,7 @@ def test_a_draft_model_that_fails_is_left_out_of_the_answer_and_tried_again_in_t
     assert len(parts.model.passes) == fail_at
     parts.hybrid.begin(said, SAMPLER)
     assert parts.hybrid.failure == ""
-    assert parts.model._cache == said[: parts.model.length], "what it had guessed itself was not said"
+    assert parts.model._cache == said[: parts.model.length], "its own draft tokens were rejected"
     assert parts.hybrid.propose(said, 5).tokens == own(said, 5)
 
 

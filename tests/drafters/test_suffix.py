@@ -271,7 +271,7 @@ def test_what_a_text_shares_with_the_latest_is_indexed_once_and_still_copied_fro
     drafter.begin([*shared, 1, 2, 3], SAMPLER)
     before = drafter.size
     for key in range(100):
-        # As an editor asks while somebody types in the middle of a text.
+        # As an editor asks while a user types in the middle of a text.
         prompt = [*shared, *range(10, 11 + key), 5, 6]
         drafter.begin(prompt, SAMPLER)
     assert drafter.size < before + 100 * (100 + 64 + 4)

@@ -17,7 +17,7 @@ def test_every_layer_has_a_number_and_a_word() -> None:
 
 @pytest.mark.parametrize("said", ["-2", "-7", "most", "", "1.5"])
 def test_a_count_of_layers_below_minus_one_is_refused(said: str) -> None:
-    with pytest.raises(click.BadParameter, match="from 0 on, nor -1 or all"):
+    with pytest.raises(click.BadParameter, match="Give 0 or more; -1 or all"):
         read(LayerCount(), said)
 
 
@@ -28,7 +28,7 @@ def test_no_limit_is_told_from_nothing_said_where_that_matters() -> None:
 
 @pytest.mark.parametrize("said", ["0", "-2", "few"])
 def test_a_limit_that_leaves_no_token_is_refused(said: str) -> None:
-    with pytest.raises(click.BadParameter, match="from 1 on, nor -1, for no limit"):
+    with pytest.raises(click.BadParameter, match="Give 1 or more; -1 means no limit"):
         read(TokenLimit(), said)
 
 

@@ -154,7 +154,7 @@ def test_the_current_branch_leads_to_the_leaf_and_the_others_are_beside_it() -> 
     assert current_branch(TREE, None) == current_branch([], 7) == []
 
 
-def test_a_tree_with_a_hole_or_a_ring_has_an_end() -> None:
+def test_a_tree_with_a_infill_or_a_ring_has_an_end() -> None:
     assert texts(current_branch(TREE[2:], 7)) == ["a1 anew", "q2", "a2"]
     ring = [replace(TREE[0], parent=2), TREE[1]]
     assert texts(current_branch(ring, 2)) == ["q1", "a1"]
@@ -181,7 +181,7 @@ COUNTED = {"emitted": 1234, "tokens_per_second": 43.21, "drafted": 50, "accepted
         ),
         (
             {"finish": FAILED, "accept": "typical", "settings": {}},
-            "3 tokens · drafter suffix · typical rule · ended by an error",
+            "3 tokens · drafter suffix · typical rule · failed",
         ),
         ({"settings": {"sampling": {"temperature": 0, "seed": 1}}}, "3 tokens · drafter suffix · temp 0"),
     ],

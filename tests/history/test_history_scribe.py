@@ -65,7 +65,7 @@ def test_a_busy_file_costs_one_note_and_all_is_written_when_it_is_free(
         recorder.undo()
         tell(recorder, "q3", "a3")
         (note,) = notes_at_last(recorder)
-        assert "not being saved" in note
+        assert "is not saved" in note
         assert "database is locked" in note
         other.execute("ROLLBACK")
     tell(recorder, "q4", "a4")

@@ -87,7 +87,7 @@ def test_words_are_found_and_nothing_is_syntax(store: Store, text: str, entries:
 
 @pytest.mark.parametrize("text", ["", "  ", "*", '"', '""', "-", "( )", '"*" ^', "…"])
 def test_a_search_without_a_word_is_refused(store: Store, text: str) -> None:
-    with pytest.raises(UsageError, match="There is no word in"):
+    with pytest.raises(UsageError, match="contains no word"):
         search(store, text)
 
 

@@ -1,4 +1,4 @@
-"""The file of saved conversations: what is written is read back, by whatever process, and nobody else's business."""
+"""The file of saved conversations: records are read back by any process, and the file is private."""
 
 import os
 import sqlite3
@@ -309,7 +309,7 @@ def test_a_newer_file_is_refused_and_left_alone(path: Path) -> None:
         for use in (lambda: store.write(talk(2, "more")), store.latest, lambda: store.remove(["x"])):
             with pytest.raises(LocalspecError, match="newer localspec") as failure:
                 use()
-    assert "version 99 of the format; this one knows 4" in failure.value.cause
+    assert "version 99 of the format; this localspec supports up to 4" in failure.value.cause
     assert "--no-history" in failure.value.hint
     assert path.read_bytes() == before
     assert database.damaged_files(path) == []

@@ -48,7 +48,7 @@ def source(opened: Documents) -> str:
 @given(data=st.data())
 def test_an_edit_at_any_place_gives_the_text_that_the_editor_has(encoding: str, data: st.DataObject) -> None:
     text, inserted = data.draw(TEXTS), data.draw(TEXTS)
-    # Nobody can put a cursor between a carriage return and its line feed.
+    # No editor puts a cursor between a carriage return and its line feed.
     places = [place for place in range(len(text) + 1) if text[max(0, place - 1) : place + 1] != "\r\n"]
     start, end = sorted((data.draw(st.sampled_from(places)), data.draw(st.sampled_from(places))))
     opened = documents(text, encoding)

@@ -10,7 +10,7 @@ import pytest
 from lsprotocol import types
 
 from app.complete.completer import Completion
-from app.complete.place import Place
+from app.complete.place import CursorPosition
 from app.complete.settings import Limits
 from app.lsp.server import Server
 from app.lsp.settings import Settings
@@ -30,14 +30,14 @@ class Remembering:
         self.error = error
         self.typed_along = ""
 
-    async def complete(self, place: Place, limits: Limits) -> Completion:
+    async def complete(self, place: CursorPosition, limits: Limits) -> Completion:
         self.calls.append(("complete", place.line, place.column, limits))
         if self.error is not None:
             raise self.error
         self.meanwhile()
         return Completion("more", place, None)
 
-    def known(self, place: Place, limits: Limits) -> Completion | None:  # noqa: ARG002
+    def known(self, place: CursorPosition, limits: Limits) -> Completion | None:  # noqa: ARG002
         return Completion(self.typed_along, place, None) if self.typed_along else None
 
     def prefetch(self, completion: Completion) -> None:
@@ -237,7 +237,7 @@ class Patient(Remembering):
         self.let = asyncio.Event()
         self.called_off = False
 
-    async def complete(self, place: Place, limits: Limits) -> Completion:
+    async def complete(self, place: CursorPosition, limits: Limits) -> Completion:
         try:
             await self.let.wait()
         except asyncio.CancelledError:
@@ -247,7 +247,7 @@ class Patient(Remembering):
 
 
 async def running(line: Line) -> Patient:
-    """Ask in a line, and return who is at work on it."""
+    """Request a completion in a line; return the task that computes it."""
     completer = line.loaded.completer
     assert isinstance(completer, Patient)
     params = {"textDocument": {"uri": URI}, "position": {"line": 1, "character": 3}}
@@ -371,7 +371,7 @@ def test_what_an_editor_learns_at_the_start_stays_and_another_value_is_said_to_b
     ("options", "text", "offered"),
     [
         ({}, {"inlineCompletion": {}}, False),
-        # An editor that knows them and says so with a null: nobody can tell it from one that does not.
+        # An editor that supports them and sends null: it can't be distinguished from one without support.
         ({}, {"inlineCompletion": None}, True),
         ({}, {}, True),
         ({"completion": "on"}, {"inlineCompletion": {}}, True),

@@ -158,7 +158,7 @@ def test_what_was_thought_belongs_to_the_answer() -> None:
     assert len(answer.tokens) == 4
 
 
-def test_a_list_of_tokens_with_holes_is_not_used() -> None:
+def test_a_list_of_tokens_with_gaps_is_not_used() -> None:
     for entries in ([{"token": "a"}], [{"token": "a"}, {"logprob": -1}], []):
         answer = read_answer(chat_reply(*entries, content="ab"), 1.0)
         assert answer is not None

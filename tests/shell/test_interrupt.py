@@ -1,4 +1,4 @@
-"""Ctrl-C while something is measured or answered: heard once, then the end; and not by who is to ignore it."""
+"""Ctrl-C while something is measured or answered: the first stops it, the second ends the program."""
 
 import os
 import signal

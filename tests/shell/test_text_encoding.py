@@ -8,7 +8,7 @@ import pytest
 
 from app.chat_input.mentioned_file import read_excerpt
 from app.complete.command import read_place
-from app.complete.place import Place
+from app.complete.place import CursorPosition
 from app.flags.input_file import read_file
 from app.shell.text_encoding import decoded
 from models.errors import LocalspecError, UsageError
@@ -32,7 +32,7 @@ def test_a_byte_order_mark_names_the_encoding_and_line_ends_stay(encoding: str, 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
 def test_what_has_no_mark_is_refused_by_the_name_of_its_encoding(encoding: str) -> None:
-    with pytest.raises(UsageError, match=r"x is no UTF-8\.") as refused:
+    with pytest.raises(UsageError, match=r"x is not UTF-8\.") as refused:
         decoded("Ein Fuß.\n".encode(encoding), "x")
     assert encoding.upper().replace("-LE", "LE").replace("-BE", "BE") in refused.value.cause
 
@@ -41,9 +41,9 @@ def test_what_has_no_mark_is_refused_by_the_name_of_its_encoding(encoding: str) 
     ("data", "title", "cause"),
     [
         (b"ab\0c", "x is not text.", "byte 2 is NUL"),
-        (codecs.BOM_UTF16_LE + b"a\0b", "x is damaged UTF-16LE.", "At byte 4"),
-        (codecs.BOM_UTF16_BE + b"\xdc\x00", "x is damaged UTF-16BE.", "At byte 2"),
-        (codecs.BOM_UTF32_LE + b"\xff" * 4, "x is damaged UTF-32LE.", "At byte 4"),
+        (codecs.BOM_UTF16_LE + b"a\0b", "x is not valid UTF-16LE.", "Byte 4"),
+        (codecs.BOM_UTF16_BE + b"\xdc\x00", "x is not valid UTF-16BE.", "Byte 2"),
+        (codecs.BOM_UTF32_LE + b"\xff" * 4, "x is not valid UTF-32LE.", "Byte 4"),
     ],
 )
 @pytest.mark.parametrize("strict", [False, True])
@@ -56,9 +56,9 @@ def test_bytes_that_are_no_text_are_refused(data: bytes, title: str, cause: str,
 
 def test_the_hint_for_other_bytes_works_as_it_stands(tmp_path: Path) -> None:
     (tmp_path / "FILE").write_bytes("Füße".encode("latin-1"))
-    with pytest.raises(UsageError, match="no UTF-8") as refused:
+    with pytest.raises(UsageError, match="not UTF-8") as refused:
         decoded((tmp_path / "FILE").read_bytes(), "FILE", strict=True)
-    assert refused.value.cause == "At byte 1 there is 0xfc."
+    assert refused.value.cause == "Byte 1 is 0xfc."
     command = refused.value.hint.partition("or: ")[2]
     subprocess.run(command, shell=True, check=True, cwd=tmp_path)
     assert decoded((tmp_path / "NEW").read_bytes(), "NEW", strict=True) == "Füße"
@@ -99,5 +99,5 @@ def test_carriage_returns_alone_end_lines_and_are_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("line", "end"), [(0, "\n"), (1, "\r\n"), (2, "\n"), (3, "\n")])
 def test_a_completion_has_the_end_of_its_line(line: int, end: str) -> None:
-    assert Place("", "a\nb\r\nc\nd", line, 0).newline == end
-    assert Place("", "a\r\nb", 1, 0).newline == "\r\n"
+    assert CursorPosition("", "a\nb\r\nc\nd", line, 0).newline == end
+    assert CursorPosition("", "a\r\nb", 1, 0).newline == "\r\n"

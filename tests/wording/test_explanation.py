@@ -1,4 +1,4 @@
-"""Why drafting does what it does, in words and as JSON: one example of each state, and all numbers from one place."""
+"""Text and JSON of /spec and --explain: one example of each state of a source, and figures of a real controller."""
 
 import json
 from dataclasses import replace
@@ -38,92 +38,95 @@ def state_of(name: str, explanation: Explanation) -> str:
     return line.strip().removeprefix(f"{name}: ")
 
 
-def test_where_nobody_guesses_there_is_one_line() -> None:
+def test_without_a_drafter_there_is_one_line() -> None:
     assert explanation_text(None) == "No drafter: plain decoding."
 
 
-def test_what_passes_cost_and_what_it_comes_to() -> None:
-    assert lines(KNOWN)[:3] == [
-        "  plain       20.0 tokens/s, 50.0 ms per token; 31.0 lately (1.55 of plain)",
-        "  pass cost   of one over w tokens, over that of one token: 1: 1.00  4: 1.50",
-        "  longest     31 tokens per draft",
+def test_the_first_lines_have_the_speeds_the_costs_and_the_limit() -> None:
+    assert lines(KNOWN)[:4] == [
+        "  plain decoding  20.0 tokens/s (50.0 ms per token)",
+        "  recent speed    31.0 tokens/s (1.55 times plain decoding)",
+        "  pass cost       in one-token passes, by tokens in the pass: 1: 1.00  4: 1.50",
+        "  draft limit     31 tokens",
     ]
 
 
-def test_what_a_wide_pass_costs_after_it_is_told_where_that_is_anything() -> None:
+def test_the_cost_after_a_wide_pass_is_shown_where_there_is_one() -> None:
     dear = replace(KNOWN, aftermath=1.25)
-    line = "  after it    passes of one token take 1.25 of one longer, which is counted as the draft's"
-    assert lines(dear) == [*lines(KNOWN)[:2], line, *lines(KNOWN)[2:]]
+    line = "  after a draft   one-token passes lose 1.25 one-token passes in total, counted as cost of the draft"
+    assert lines(dear) == [*lines(KNOWN)[:3], line, *lines(KNOWN)[3:]]
     assert explanation_record(dear)["aftermath_seconds"] == 1.25 * 0.05
 
 
 def test_a_source_that_pays_is_shown_with_its_record_by_place() -> None:
-    assert lines(KNOWN)[3:] == [
-        "  suffix: 8 of 10 right, 81% expected, 32% needed",
-        "    right by place, all before it right: 1: 80%  2: 50%  3: 100%; 10 drafts looked at",
+    assert lines(KNOWN)[4:] == [
+        "  suffix: 8 of 10 first tokens matched, acceptance probability 81%, break-even 32%",
+        "    matched by position, if all earlier tokens matched: 1: 80%  2: 50%  3: 100% (10 drafts)",
     ]
 
 
-def test_a_source_that_is_too_seldom_right_on_average_says_so() -> None:
+def test_a_source_below_break_even_says_so() -> None:
     rare = replace(KNOWN, sources=(replace(SUFFIX, chance=0.2),))
     assert state_of("suffix", rare) == (
-        "8 of 10 right, 20% expected, 32% needed on average: only its surest drafts are verified"
+        "8 of 10 first tokens matched, acceptance probability 20%, break-even 32%; "
+        "only drafts above break-even are verified"
     )
 
 
 def test_a_source_that_can_not_pay_is_off() -> None:
     never = replace(KNOWN, sources=(replace(SUFFIX, needed=None),))
-    assert state_of("suffix", never) == "off: at this cost no draft of it pays off, however often it is right"
+    assert state_of("suffix", never) == "off: at its cost no draft pays off, even if every token is accepted"
 
 
 def test_a_paused_draft_model_says_what_it_needs_and_when_it_is_tried_again() -> None:
     paused = replace(KNOWN, sources=(SUFFIX, DRAFT_MODEL), model=MODEL, model_step_ratio=0.3, next_try=12)
-    assert state_of(MODEL, paused) == "paused: 41 of 100 right, 41% expected, 58% needed; next try in 12 rounds"
-    assert state_of("suffix", paused) == "8 of 10 right, 81% expected, 32% needed", "only the draft model pauses"
+    figures = "41 of 100 first tokens matched, acceptance probability 41%, break-even 58%"
+    assert state_of(MODEL, paused) == f"paused: {figures}; next try in 12 rounds"
+    assert not state_of("suffix", paused).startswith("paused"), "only the draft model pauses"
 
 
 def test_a_draft_model_that_works_is_not_paused() -> None:
     works = replace(KNOWN, sources=(replace(DRAFT_MODEL, chance=0.8),), model=MODEL, model_step_ratio=0.3)
-    assert state_of(MODEL, works) == "41 of 100 right, 80% expected, 58% needed"
+    assert state_of(MODEL, works) == "41 of 100 first tokens matched, acceptance probability 80%, break-even 58%"
 
 
 @pytest.mark.parametrize(
     ("next_try", "words"),
     [
-        (7, "not asked yet: its step costs 0.30 of the target's; next try in 7 rounds"),
-        (1, "not asked yet: its step costs 0.30 of the target's; next try in 1 round"),
-        (0, "not asked yet: its step costs 0.30 of the target's; next try is due"),
+        (7, "no draft yet: one step costs 0.30 of a target pass; next try in 7 rounds"),
+        (1, "no draft yet: one step costs 0.30 of a target pass; next try in 1 round"),
+        (0, "no draft yet: one step costs 0.30 of a target pass; next try is due"),
         (
             None,
-            "not asked: its step costs 0.30 of the target's, so no draft of it pays off, however often it is right",
+            "no drafts: one step costs 0.30 of a target pass, so no draft pays off, even if every token is accepted",
         ),
     ],
 )
-def test_a_draft_model_that_was_never_asked_is_told_of_too(next_try: int | None, words: str) -> None:
+def test_a_draft_model_that_drafted_nothing_yet_has_a_line_too(next_try: int | None, words: str) -> None:
     assert state_of(MODEL, replace(KNOWN, model=MODEL, model_step_ratio=0.3, next_try=next_try)) == words
 
 
 @pytest.mark.parametrize(
     ("model", "longest", "line"),
     [
-        ("", 3, "every draft is verified, paying off or not, and nothing is learnt from it"),
+        ("", 3, "every draft is verified, whether it pays off or not."),
         (
             MODEL,
             3,
-            "every draft is verified, paying off or not, and nothing is learnt from it; "
-            "model:small is asked wherever nothing else drafts",
+            "every draft is verified, whether it pays off or not. model:small drafts wherever no other drafter does.",
         ),
-        (MODEL, 0, "no tokens per draft, so no drafter is asked"),
+        (MODEL, 0, "the draft limit is 0, so nothing is drafted"),
     ],
 )
-def test_where_nothing_is_decided_nothing_is_said_of_tries_and_pauses(model: str, longest: int, line: str) -> None:
+def test_without_adapting_there_are_no_tries_and_pauses(model: str, longest: int, line: str) -> None:
     fixed = replace(KNOWN, sources=(), model=model, model_step_ratio=0.3, longest=longest, adapts=False)
-    assert lines(fixed)[3:] == [f"  --no-adapt: {line}"]
+    assert lines(fixed)[4:] == [f"  --no-adapt: {line}"]
 
 
 def test_a_draft_model_that_was_never_tuned_is_told() -> None:
     untuned = replace(KNOWN, model=MODEL, sources=(DRAFT_MODEL,), model_step_ratio=0.3, model_tuned=False)
-    assert lines(untuned)[-1].startswith("  model:small may run faster: localspec tune MODEL --draft DRAFT --keep")
+    advice = "  model:small may run faster with other settings. To find them: localspec tune MODEL --draft DRAFT --keep"
+    assert lines(untuned)[-1] == advice
     assert lines(replace(untuned, model_tuned=True)) == lines(untuned)[:-1]
     assert explanation_record(untuned)["model_tuned"] is False
     assert explanation_record(KNOWN)["model_tuned"] is None
@@ -168,7 +171,7 @@ def test_a_controller_that_knows_nothing_yet_explains_its_costs() -> None:
     assert [round(cost.ratio, 2) for cost in explanation.widths] == [1, 1.2, 4, 7.2]
     assert explanation.plain_rate == explanation.rate == pytest.approx(20)
     assert (explanation.sources, explanation.model, explanation.model_step_ratio) == ((), "", None)
-    assert explanation_text(explanation).count("\n") == 2
+    assert explanation_text(explanation).count("\n") == 3
 
 
 def test_widths_beyond_the_longest_draft_are_left_out() -> None:
@@ -183,7 +186,7 @@ def test_what_wide_passes_cost_after_them_is_what_was_seen() -> None:
     assert explain(adaptive).aftermath == pytest.approx(1.0)
 
 
-def test_a_draft_model_needs_more_than_guesses_that_cost_nothing() -> None:
+def test_a_draft_model_breaks_even_later_than_a_free_drafter() -> None:
     adaptive = new(EVEN, step=0.01)
     for source in ("suffix", MODEL):
         for right in (True, True, False):
@@ -196,13 +199,13 @@ def test_a_draft_model_needs_more_than_guesses_that_cost_nothing() -> None:
     assert suffix.chance == adaptive.acceptance.at("suffix", 0)
 
 
-def test_what_is_only_hoped_for_is_not_told_as_counted() -> None:
+def test_the_estimate_stands_beside_the_count() -> None:
     adaptive = new(EVEN)
     adaptive.acceptance.observe(Draft((1,), confidence=(0.6,), source="suffix"), [2])
-    assert state_of("suffix", explain(adaptive)).startswith("0 of 1 right, 64% expected, ")
+    assert state_of("suffix", explain(adaptive)).startswith("0 of 1 first tokens matched, acceptance probability 64%, ")
 
 
-def test_a_copy_that_a_draft_model_read_needs_as_much_as_its_own_guesses() -> None:
+def test_a_copy_that_a_draft_model_read_breaks_even_where_its_own_drafts_do() -> None:
     adaptive = new(EVEN, step=0.01)
     for source in (checked_source(MODEL, "suffix"), MODEL):
         adaptive.acceptance.observe(Draft((1,), confidence=(0.6,), source=source), [1])
@@ -219,18 +222,18 @@ def test_where_every_token_costs_a_whole_pass_the_draft_model_is_off_for_good() 
     assert explanation.model_step_ratio == pytest.approx(0.2)
 
 
-def test_a_controller_that_is_not_asked_tells_of_no_next_try() -> None:
+def test_a_controller_that_does_not_adapt_has_no_next_try() -> None:
     adaptive = new(EVEN, step=0.01)
     assert explain(adaptive).adapts
     assert explain(adaptive).next_try is not None
     assert (explain(adaptive, adapts=False).adapts, explain(adaptive, adapts=False).next_try) == (False, None)
 
 
-def test_who_rests_is_told_with_the_words_of_its_state() -> None:
+def test_a_paused_source_is_listed_with_the_text_of_its_state() -> None:
     never = replace(SUFFIX, needed=None)
     paused = replace(KNOWN, sources=(SUFFIX, never, DRAFT_MODEL), model=MODEL, model_step_ratio=0.3, next_try=12)
     assert pauses(paused) == [Pause("suffix", state_of_all(paused)[1]), Pause(MODEL, state_of_all(paused)[2])]
-    assert pauses(replace(paused, adapts=False)) == [], "where nothing is decided nobody rests"
+    assert pauses(replace(paused, adapts=False)) == [], "without adapting no source pauses"
     assert pauses(replace(paused, sources=(SUFFIX, DRAFT_MODEL), next_try=None)) == []
 
 
@@ -241,16 +244,16 @@ def state_of_all(explanation: Explanation) -> list[str]:
 
 
 @pytest.mark.parametrize("adapts", [True, False])
-def test_a_draft_model_that_failed_is_told_of_whatever_is_decided(adapts: bool) -> None:
+def test_a_failed_draft_model_is_listed_with_and_without_adapting(adapts: bool) -> None:
     explanation = replace(KNOWN, model=MODEL, model_step_ratio=0.3, adapts=adapts, failure=f"{MODEL} failed: No room.")
-    told = f"{MODEL} failed: No room. It is left out of this answer; the next one tries it again."
-    assert pauses(explanation) == [Pause(MODEL, told)]
-    assert f"  {told}" in lines(explanation)
+    note = f"{MODEL} failed: No room. This answer goes on without it. The next answer tries it again."
+    assert pauses(explanation) == [Pause(MODEL, note)]
+    assert f"  {note}" in lines(explanation)
     assert explanation_record(explanation)["failure"] == f"{MODEL} failed: No room."
 
 
 @pytest.mark.parametrize("next_try", [7, None])
-def test_a_draft_model_that_was_never_asked_rests(next_try: int | None) -> None:
+def test_a_draft_model_that_drafted_nothing_yet_is_listed(next_try: int | None) -> None:
     explanation = replace(KNOWN, model=MODEL, model_step_ratio=0.3, next_try=next_try)
     assert pauses(explanation) == [Pause(MODEL, state_of(MODEL, explanation))]
 
@@ -258,12 +261,12 @@ def test_a_draft_model_that_was_never_asked_rests(next_try: int | None) -> None:
 @pytest.mark.parametrize(
     ("adapts", "longest", "size", "reason"),
     [
-        (True, 31, 0, "no draft that pays off"),
-        (True, 31, 4, "as many as were drafted and pay off, at most 31"),
-        (True, 31, 31, "the most allowed, 31"),
+        (True, 31, 0, "no draft pays off"),
+        (True, 31, 4, "the proposed tokens that pay off, at most 31"),
+        (True, 31, 31, "the limit, 31"),
         (False, 3, 3, "fixed at 3"),
         (False, 3, 5, "fixed at 3"),
-        (False, 3, 0, "as many as were drafted, at most 3"),
+        (False, 3, 0, "all proposed tokens, at most 3"),
         (False, 0, 0, "fixed at 0"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A round as tables: one example of every rule and every end, by hand, and whatever a model may say."""
+"""A round as tables: one worked example of every accept rule and every last token, and random tokens."""
 
 import json
 from dataclasses import replace
@@ -22,7 +22,7 @@ def word(text: str, token: int = 7) -> Word:
 
 
 def proposal(place: int, text: str, fate: Fate, **known: object) -> Step:
-    plain = {"target_prob": 0.15, "draft_prob": None, "sureness": 0.9, "is_sibling": False}
+    plain = {"target_prob": 0.15, "draft_prob": None, "drafter_confidence": 0.9, "is_sibling": False}
     return Step(place=place, word=word(text), fate=fate, **{**plain, **known})  # type: ignore[arg-type]
 
 
@@ -66,48 +66,49 @@ def flowing(walk: Walk) -> str:
 
 def test_a_round_of_the_coupled_rule() -> None:
     assert lines(COUPLED) == [
-        "Round 14, guesses of model:tiny, temperature 0.8, accept rule coupled (exact: same seed, same text)",
+        "Round 14, draft by model:tiny, temperature 0.8, accept rule coupled (exact: same seed, same text)",
         r"  after   def add(a, b):\n    return",
         '  emitted " a" " +"',
         "",
-        "     guess  target   sure  target picks",
-        '  1  " a"    0.971  0.900  " a"          kept',
-        '  2  " *"    0.031  0.550  " +"          rejected',
-        r'  3  "\n"   <0.001      -  -             not looked at',
+        "     token  target  confidence  target picks",
+        '  1  " a"    0.971       0.900  " a"          accepted',
+        '  2  " *"    0.031       0.550  " +"          rejected',
+        r'  3  "\n"   <0.001           -  -             not checked',
         "",
-        "  A guess is kept while the target picks the same token; the first that differs is rejected. 'sure'",
-        "  is the drafter's confidence; it decides nothing here.",
-        '  Guess 2: the target picks " +": rejected.',
+        "  A draft token is accepted while the target picks the same token; the first other one is rejected.",
+        "  'confidence' is the drafter's own estimate; the accept rule does not use it.",
+        '  Draft token 2: the target picks " +": rejected.',
         "",
-        '  Replacement of guess 2: " +", drawn from the target\'s distribution',
-        "    token  chance  noise     key",
-        '    " +"    0.900  0.250   0.145',
-        '    " *"    0.031  1.500  -1.967',
-        "  The token with the largest key is drawn: ln(chance) + noise, fixed by seed and position.",
+        '  Replacement of draft token 2: " +", drawn from the target\'s distribution',
+        "    token  probability  noise     key",
+        '    " +"         0.900  0.250   0.145',
+        '    " *"         0.031  1.500  -1.967',
+        "  The token with the largest key is drawn: ln(probability) + noise. Seed and position fix the noise.",
     ]
 
 
 def test_a_round_of_the_residual_rule() -> None:
     assert lines(DRAWN)[4:] == [
-        "     guess  target  draft  accept chance   coin",
-        '  1  " a"    0.150  0.300          0.500  0.310  kept',
-        '  2  " *"    0.040  0.400          0.100  0.620  rejected',
-        r'  3  "\n"    0.150  0.250              -      -  not looked at',
+        "     token  target  draft  acceptance  random",
+        '  1  " a"    0.150  0.300       0.500   0.310  accepted',
+        '  2  " *"    0.040  0.400       0.100   0.620  rejected',
+        r'  3  "\n"    0.150  0.250           -       -  not checked',
         "",
-        "  A guess is kept when its coin, a number from 0 to 1 set by the seed, is below its accept chance:",
-        "  target / draft, at most 1.",
-        "  Guess 2: accept chance = target / draft = 0.040 / 0.400 = 0.100, the coin showed 0.620: rejected.",
+        "  A draft token is accepted when its random number (0 to 1, fixed by the seed) is below its",
+        "  acceptance probability: target / draft, at most 1.",
+        "  Draft token 2: acceptance probability = target / draft = 0.040 / 0.400 = 0.100, random number",
+        "  0.620: rejected.",
         "",
-        "  Residual at guess 2: what the target has over the draft, normalised",
-        "    token  target  - draft   left  residual",
-        '    " +"    0.900    0.500  0.400     0.800',
-        '    " *"    0.040    0.400      0         0',
+        "  Residual at draft token 2: the part of the target above the draft, normalised",
+        "    token  target  - draft  positive part  residual",
+        '    " +"    0.900    0.500          0.400     0.800',
+        '    " *"    0.040    0.400              0         0',
         "",
-        '  Replacement of guess 2: " +", drawn from the residual',
-        "    token  chance  noise     key",
-        '    " +"    0.900  0.250   0.145',
-        '    " *"    0.031  1.500  -1.967',
-        "  The token with the largest key is drawn: ln(chance) + noise, fixed by seed and position.",
+        '  Replacement of draft token 2: " +", drawn from the residual',
+        "    token  probability  noise     key",
+        '    " +"         0.900  0.250   0.145',
+        '    " *"         0.031  1.500  -1.967',
+        "  The token with the largest key is drawn: ln(probability) + noise. Seed and position fix the noise.",
     ]
 
 
@@ -115,19 +116,22 @@ def test_where_nothing_was_rejected_the_last_test_is_the_example() -> None:
     steps = (DRAWN.steps[0], replace(DRAWN.steps[0], place=1, target_prob=0.6, toss=Toss(1.0, 0.2, came_up=True)))
     whole = replace(DRAWN, steps=steps, residuals=(), kind=Kind.BONUS, verdict=Verdict(2, 7, is_bonus=True))
     text = flowing(whole)
-    worked = "Guess 2: accept chance = target / draft = 0.600 / 0.300, which is 1 or more, the coin showed 0.200: kept."
+    worked = (
+        "Draft token 2: acceptance probability = target / draft = 0.600 / 0.300, which is 1 or more, "
+        "random number 0.200: accepted."
+    )
     assert worked in text
-    assert 'Bonus, as every guess was kept: " +", drawn from the target\'s distribution' in text
+    assert 'Bonus token, as the whole draft was accepted: " +", drawn from the target\'s distribution' in text
     assert "Residual" not in text
 
 
-def test_a_guess_that_was_not_drawn_is_certain() -> None:
+def test_a_draft_token_that_was_not_drawn_is_certain() -> None:
     sure = replace(DRAWN, steps=tuple(replace(step, draft_prob=None) for step in DRAWN.steps))
     text = flowing(sure)
     assert '2 " *" 0.040 certain 0.100 0.620 rejected' in text
-    assert "A guess that was not drawn by chance is certain: its draft probability counts as 1." in text
+    assert "'certain': the draft token was not drawn at random, so its draft probability counts as 1." in text
     assert "target / draft = 0.040 / 1 = 0.100" in text
-    assert "not drawn by chance" not in flowing(DRAWN)
+    assert "not drawn at random" not in flowing(DRAWN)
 
 
 def test_a_round_of_the_block_rule() -> None:
@@ -140,17 +144,20 @@ def test_a_round_of_the_block_rule() -> None:
     block = replace(DRAWN, rule=Accept.BLOCK, steps=steps, residuals=(residual,))
     text = lines(block)
     assert text[4:8] == [
-        "     guess  target  draft  so far  accept chance   coin",
-        '  1  " a"    0.150  0.300   0.500          0.500  0.310  kept',
-        '  2  " *"    0.040  0.400   0.250          0.100  0.620  rejected',
-        r'  3  "\n"    0.150  0.250   0.167          0.200  0.700  rejected',
+        "     token  target  draft  so far  acceptance  random",
+        '  1  " a"    0.150  0.300   0.500       0.500   0.310  accepted',
+        '  2  " *"    0.040  0.400   0.250       0.100   0.620  rejected',
+        r'  3  "\n"    0.150  0.250   0.167       0.200   0.700  rejected',
     ]
-    assert "    token  target  x 0.500  - draft   left  residual" in text
-    assert '    " +"    0.900    0.450    0.500  0.400     0.800' in text
-    worked = "The last coin below its chance is that of guess 1 (0.310, below 0.500): kept up to there."
+    assert "    token  target  x 0.500  - draft  positive part  residual" in text
+    assert '    " +"    0.900    0.450    0.500          0.400     0.800' in text
+    worked = (
+        "The last random number below its acceptance probability is that of draft token 1 (0.310, below 0.500): "
+        "the draft is accepted up to there."
+    )
     assert worked in flowing(block)
     none = replace(block, verdict=Verdict(0, 7, is_bonus=False))
-    assert "No coin is below its chance, so no guess is kept." in flowing(none)
+    assert "No random number is below its acceptance probability, so no draft token is accepted." in flowing(none)
 
 
 def test_a_round_of_the_typical_rule_says_that_it_is_approximate() -> None:
@@ -160,10 +167,10 @@ def test_a_round_of_the_typical_rule_says_that_it_is_approximate() -> None:
     typical = replace(COUPLED, rule=Accept.TYPICAL, steps=steps)
     text = flowing(typical)
     assert "accept rule typical (approximate)" in text
-    assert "Approximate: a guess is kept when" in text
+    assert "Approximate: a draft token is accepted when" in text
     assert "The text does not have the target's distribution." in text
     assert '2 " *" 0.031 0.550 0.090 rejected' in text
-    assert "Guess 2: target 0.031, threshold 0.090: rejected." in text
+    assert "Draft token 2: target probability 0.031, threshold 0.090: rejected." in text
     assert "exact" not in text
 
 
@@ -172,7 +179,7 @@ def test_the_exact_rules_never_say_approximate(walk: Walk) -> None:
     assert "pproximate" not in flowing(walk)
 
 
-def test_a_second_guess_that_came_true() -> None:
+def test_an_accepted_sibling() -> None:
     second = proposal(1, " +", Fate.KEPT, is_sibling=True, target_prob=0.9, drafter_confidence=None, choice=word(" +"))
     walk = replace(
         COUPLED,
@@ -183,14 +190,14 @@ def test_a_second_guess_that_came_true() -> None:
         verdict=Verdict(1, 7, is_bonus=True, sibling=8),
     )
     text = flowing(walk)
-    assert '2 " *" 0.031 0.550 " +" rejected 2b " +" 0.900 - " +" kept' in text
-    assert "'b' is a second guess for a place, verified in the same pass." in text
-    assert 'Guess 2: the target picks " +": rejected. Guess 2b: the target picks " +": kept.' in text
-    assert 'Bonus after guess 2b: " b", drawn from the target\'s distribution' in text
+    assert '2 " *" 0.031 0.550 " +" rejected 2b " +" 0.900 - " +" accepted' in text
+    assert "'b' marks a sibling: a second proposal for one place, verified in the same pass." in text
+    assert 'Draft token 2: the target picks " +": rejected. Draft token 2b: the target picks " +": accepted.' in text
+    assert 'Bonus token after draft token 2b: " b", drawn from the target\'s distribution' in text
     assert "'b'" not in flowing(COUPLED)
 
 
-def test_a_second_guess_that_was_rejected_too_leaves_a_second_residual() -> None:
+def test_a_rejected_sibling_leaves_a_second_residual() -> None:
     toss = Toss(0.25, 0.8, came_up=False)
     second = proposal(
         1, " -", Fate.REJECTED, is_sibling=True, draft_prob=0.4, target_prob=0.1, drafter_confidence=None, toss=toss
@@ -198,41 +205,46 @@ def test_a_second_guess_that_was_rejected_too_leaves_a_second_residual() -> None
     again = Residual(True, 1.0, (Share(word(" +"), 0.8, 0.1, 0.7, 1.0),))
     walk = replace(DRAWN, steps=(*DRAWN.steps[:2], second), residuals=(*DRAWN.residuals, again))
     text = flowing(walk)
-    worked = "Guess 2b: accept chance = residual / draft = 0.100 / 0.400 = 0.250, the coin showed 0.800: rejected."
+    worked = (
+        "Draft token 2b: acceptance probability = residual / draft = 0.100 / 0.400 = 0.250, "
+        "random number 0.800: rejected."
+    )
     assert worked in text
-    assert "'b' is a second guess, drawn from the draft without the first, and judged against the residual." in text
-    assert "Residual at guess 2: what the target has over the draft, normalised" in text
-    assert "Residual at guess 2b: what that residual has over the draft, normalised" in text
+    assert "drawn from the draft distribution without the first token, and judged against the residual." in text
+    assert "Residual at draft token 2: the part of the target above the draft, normalised" in text
+    assert "Residual at draft token 2b: the part of that residual above the draft, normalised" in text
 
 
 def test_at_temperature_0_nothing_is_drawn() -> None:
     text = flowing(replace(COUPLED, temperature=0.0, candidates=()))
     assert "temperature 0, accept rule coupled" in text
-    assert "At temperature 0 the most likely token has all the probability, and all accept rules are the same." in text
-    assert 'Replacement of guess 2: " +", the target\'s most likely token' in text
+    assert (
+        "At temperature 0 the target's most likely token has probability 1, so all accept rules decide alike." in text
+    )
+    assert 'Replacement of draft token 2: " +", the target\'s most likely token' in text
     assert "noise" not in text
     assert "temperature 0 " not in flowing(COUPLED)
 
 
 def test_a_drafter_without_an_opinion_has_no_column_for_it() -> None:
     mute = replace(COUPLED, steps=tuple(replace(step, drafter_confidence=None) for step in COUPLED.steps))
-    assert lines(mute)[4:6] == ["     guess  target  target picks", '  1  " a"    0.971  " a"          kept']
-    assert "'sure'" not in flowing(mute)
+    assert lines(mute)[4:6] == ["     token  target  target picks", '  1  " a"    0.971  " a"          accepted']
+    assert "'confidence'" not in flowing(mute)
 
 
-def test_a_guess_that_was_ruled_out_is_told_of() -> None:
-    told = "Where the target has 0, top-k, top-p or min-p has ruled the guess out."
+def test_a_draft_token_that_was_ruled_out_has_a_note() -> None:
+    note = "A target probability of 0: top-k, top-p or min-p has excluded the token."
     out = replace(COUPLED, steps=tuple(replace(step, target_prob=0.0) for step in COUPLED.steps))
-    assert told in flowing(out)
-    assert told not in flowing(COUPLED)
-    assert told not in flowing(replace(out, temperature=0.0))
+    assert note in flowing(out)
+    assert note not in flowing(COUPLED)
+    assert note not in flowing(replace(out, temperature=0.0))
 
 
 def test_an_answer_that_ended_within_the_round_says_so() -> None:
     assert "The answer ended before" not in flowing(COUPLED)
     cut = flowing(replace(COUPLED, emitted=COUPLED.emitted[:1]))
     assert cut.endswith("The answer ended before the last of these tokens.")
-    assert 'emitted " a" guess' in cut
+    assert 'emitted " a" token' in cut
 
 
 def test_a_round_without_a_draft_has_its_token_alone() -> None:
@@ -245,7 +257,7 @@ def test_a_round_without_a_draft_has_its_token_alone() -> None:
 def test_control_tokens_are_shown_by_name() -> None:
     ended = replace(COUPLED, next=Word(2, b"", "<|im_end|>"), before=(Word(9, b"", ""), word("ok")))
     text = flowing(ended)
-    assert "Replacement of guess 2: <|im_end|>, drawn" in text
+    assert "Replacement of draft token 2: <|im_end|>, drawn" in text
     assert "after <9>ok" in text
 
 

@@ -208,7 +208,7 @@ class Bench:
 
     def _tokens(self, prompt: BenchPrompt, turns: Sequence[Message]) -> list[int] | Skipped:
         try:
-            tokens = self._transcript.prompt(turns) if prompt.turns else self._hole(prompt)
+            tokens = self._transcript.prompt(turns) if prompt.turns else self._infill(prompt)
         except LocalspecError as error:
             # A template may refuse one conversation; the others are worth asking.
             return Skipped(prompt.id, prompt.class_name, error.title.rstrip("."))
@@ -218,7 +218,7 @@ class Bench:
             return Skipped(prompt.id, prompt.class_name, "too long for the context with its answer (larger: -c)")
         return tokens
 
-    def _hole(self, prompt: BenchPrompt) -> list[int] | None:
+    def _infill(self, prompt: BenchPrompt) -> list[int] | None:
         return fim_prompt(self._target.vocab, prompt.prefix, prompt.suffix)
 
     def _turn(

@@ -1,1 +1,1 @@
-"""Decides how long each draft is, from measured costs and learnt acceptance; nothing else decides a length."""
+"""Control of draft lengths, from measured costs and learnt acceptance; no other room decides a length."""

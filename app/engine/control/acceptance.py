@@ -1,8 +1,8 @@
-"""Acceptance probabilities: learnt online, by the source of a draft, its confidence, and the place in the draft.
+"""Acceptance probabilities: learnt during answers, by source of the draft, its confidence, and the place in the draft.
 
-Two views of one set of observations. `chances` speaks of a draft that was proposed, and starts from the drafter's own
-confidence; `expected` and `at` speak of a place before a draft is made, and start high: a source that never drafts
-can't show what it is worth. `lower_bounds` and `proven` start from 0.
+One set of observations, two views. `chances` is about a draft that was proposed, and starts from the drafter's own
+confidence. `expected` and `at` are about a place before a draft is made, and start high: a source that never drafts
+could not be measured. `lower_bounds` and `proven` start from 0.
 """
 
 from bisect import bisect_right
@@ -18,32 +18,32 @@ from models.base import common_prefix
 from models.system.remembered import Json
 
 _PRIOR = 4.0
-"""Observations that a drafter's own confidence, or the expectation, counts for."""
+"""Weight of the prior (the drafter's confidence, or the expectation), in observations."""
 _MEMORY = 0.97
-"""Weight of the past in a cell, an observation: a text changes from prose to code and back within tens of tokens."""
+"""Factor on a cell's past at each observation: a text changes from prose to code and back within tens of tokens."""
 _BETWEEN_ANSWERS = 0.5
-"""Weight of the past when a new answer begins."""
+"""Factor on the past when a new answer begins."""
 _LASTING = 0.995
-"""Weight of the past, an observation, in what no answer ends: how good a source is that has shown little lately."""
+"""Factor on the past at each observation of the long-run record, which decides for a source with few recent ones."""
 _UNUSED = 0.98
-"""Weight of the past in a cell that a draft of its source did not reach: what was bad once is tried again."""
+"""Factor on the past of a cell that a draft did not reach: a place that was bad once is tried again."""
 _UNSEEN = 0.8
 _CONFIDENCES = (0.15, 0.3, 0.45, 0.6, 0.7, 0.8, 0.88, 0.94, 0.975, 0.99)
-"""Borders between cells: finer near 1, where long drafts are decided."""
+"""Bounds of the confidence cells, 0 to 1: finer near 1, where lengths of long drafts are decided."""
 _PLACES = (1, 2, 4, 8)
-"""First places, after place 0, of the groups that share a cell."""
+"""First place of each group of places that share a cell; the group of place 0 is implied."""
 _HINT = 12.0
-"""Observations that a text counts for which is no answer of the target."""
+"""Weight, in observations, of agreement on a text that is no answer of the target."""
 _FOLLOWED = 12
-"""Tokens of an unverified draft that are followed: some of each group, in not too many rounds."""
+"""Tokens of an unverified draft that are compared with the text: some of each group, within few rounds."""
 _NO_OPINION = 0.5
 _SECOND_CHOICE = 0.4
-"""Acceptance probability of a second choice where the first was rejected, before any was seen."""
+"""Acceptance probability of a sibling whose first choice was rejected, before the first observation."""
 
 
 @dataclass(slots=True, eq=False)
 class _Cell:
-    """A running share that forgets."""
+    """Running share of hits with exponential forgetting."""
 
     hits: float = 0.0
     weight: float = 0.0
@@ -67,15 +67,15 @@ class _Cell:
 
 
 _NO_EVIDENCE = _Cell()
-"""Stands for a cell that no observation has made; never written to."""
+"""Empty cell, returned where no observation has made one; never written to."""
 
 
 @dataclass(slots=True)
 class SourceCount:
-    """What a source was seen to do since the models were loaded: whole numbers, for screens."""
+    """Counts of a source's draft tokens since the models were loaded, for screens."""
 
     proposed_at: list[int] = field(default_factory=list)
-    """Draft tokens at each place whose predecessors were all right: index 0 is a draft's first token."""
+    """Draft tokens by place, counted if all earlier ones matched the text; index 0 is a draft's first token."""
     right_at: list[int] = field(default_factory=list)
 
     def observe(self, place: int, right: bool) -> None:
@@ -88,7 +88,7 @@ class SourceCount:
 
 
 class Acceptance:
-    """Probabilities that a draft token is accepted, given that all before it in the draft were.
+    """Probabilities that a draft token is accepted, given that all earlier tokens of the draft were.
 
     `part_reader`, where a method takes it, is the beginning of the sources that have read only part of their text, ""
     for none: what they draft now is worse, and says nothing of the long run.
@@ -96,7 +96,7 @@ class Acceptance:
 
     def __init__(self) -> None:
         self.counts: defaultdict[str, SourceCount] = defaultdict(SourceCount)
-        """By source; draft tokens that were not verified count too, as far as the text decided them."""
+        """Counts by source; unverified draft tokens count too, as far as the text decides them."""
         self._by_evidence: defaultdict[tuple[str, int, int], _Cell] = defaultdict(_Cell)
         self._by_place: defaultdict[tuple[str, int], _Cell] = defaultdict(_Cell)
         self._lasting: defaultdict[tuple[str, int], _Cell] = defaultdict(partial(_Cell, memory=_LASTING))
@@ -105,7 +105,7 @@ class Acceptance:
         self._since: list[int] = []
 
     def begin(self) -> None:
-        """Start an answer: what earlier ones taught counts half."""
+        """Start an answer: observations of earlier answers count half."""
         self._followed = None
         for cell in (*self._by_evidence.values(), *self._by_place.values()):
             cell.fade(_BETWEEN_ANSWERS)
@@ -119,7 +119,7 @@ class Acceptance:
         ]
 
     def lower_bounds(self, draft: Draft) -> list[float]:
-        """Return the lower bound of each of these probabilities: that of a source without observations is 0."""
+        """Return a lower bound of each probability that `chances` returns; 0 for a source without observations."""
         length = len(draft.tokens)
         cells, source, proven = self._by_evidence.get, draft.source, self.proven(draft.source, length)
         return [
@@ -128,16 +128,16 @@ class Acceptance:
         ]
 
     def proven(self, source: str, length: int) -> list[float]:
-        """Return the lower bounds of a source's tokens, at the first places of a draft, before they are proposed.
+        """Return the lower bounds for the first `length` places of a source's next draft.
 
-        Where the source has shown little lately, what it showed in the long run counts.
+        For a source with few recent observations its long-run record counts.
         """
         return _spread([self._proven(source, group) for group in _groups(length)], length)
 
     def expected(self, source: str, length: int, like: str = "") -> list[float]:
-        """Return the acceptance probabilities at the first places of a draft, before it is made.
+        """Return the acceptance probabilities for the first `length` places of a source's next draft.
 
-        A source that has shown little yet is taken to be like the one named.
+        A source with few observations is assumed to resemble the source `like`.
         """
         return _spread([self._expected(source, group, like) for group in _groups(length)], length)
 
@@ -157,20 +157,20 @@ class Acceptance:
         return self._by_place.get(key, _NO_EVIDENCE).share(max(prior, lasting))
 
     def knows(self, source: str) -> bool:
-        """Tell whether a source has shown more than its prior is worth."""
+        """Tell whether a source has more observations than its prior weighs."""
         return self._by_place.get((source, 0), _NO_EVIDENCE).weight > _PRIOR
 
     def second(self, source: str) -> float:
-        """Return the probability that a source's second choice is right where its first is rejected."""
+        """Return the acceptance probability of a source's sibling where its first choice is rejected."""
         return self._second.get(source, _NO_EVIDENCE).share(_SECOND_CHOICE)
 
     def expect(self, source: str, agreed: float) -> None:
-        """Take the share of tokens that an unproven source was seen to agree with, until it has shown more."""
+        """Take a measured agreement, 0 to 1, as the prior of a source without observations."""
         for group in range(len(_PLACES) + 1):
             self._lasting[source, group].recall(_HINT * agreed, _HINT)
 
     def shown(self, source: str) -> dict[str, Json]:
-        """Return what a source has shown, lately and in the long run, as a table that `recall` takes."""
+        """Return the recent and long-run observations of a source, as a table for `recall`."""
         evidence = {
             f"{group} {sure}": cell for (name, sure, group), cell in self._by_evidence.items() if name == source
         }
@@ -179,7 +179,7 @@ class Acceptance:
         return {key: [cell.hits, cell.weight] for key, cell in (evidence | places | lasting).items()}
 
     def recall(self, source: str, shown: Mapping[str, Json]) -> None:
-        """Go on from what a source has shown in an earlier run; what can't be from there is left out."""
+        """Load a source's observations of an earlier run; malformed entries are skipped."""
         for key, value in shown.items():
             match self._cell_of(source, key), value:
                 case _Cell() as cell, [int() | float() as hits, int() | float() as weight]:
@@ -196,16 +196,16 @@ class Acceptance:
         return None
 
     def learn(self, source: str, hindsight: Hindsight, part_reader: str = "") -> None:
-        """Learn from tokens that were never part of a draft: they stand for every place in one."""
+        """Learn from tokens that were never part of a draft: each counts for every place of a draft."""
         for sure, right in hindsight:
             for group in range(len(_PLACES) + 1):
                 for cell in self._cells(source, sure, group, part_reader):
                     cell.observe(right)
 
     def follow(self, draft: Draft, emitted: Sequence[int], part_reader: str = "") -> None:
-        """Learn from a draft that was not verified once the text has decided it; until then others are passed over.
+        """Learn from an unverified draft once the text has decided it; until then other drafts are ignored.
 
-        A shared pass emits one token: of the later tokens it says nothing, and they would never be proven.
+        A shared pass emits one token, so it says nothing about later draft tokens, which would stay unproven.
         """
         if self._followed is None and draft.tokens:
             self._followed, self._since = draft.shortened(_FOLLOWED), []
@@ -236,14 +236,14 @@ class Acceptance:
                 cell.fade(_UNUSED)
 
     def _cells(self, source: str, sure: float, group: int, part_reader: str) -> tuple[_Cell, ...]:
-        """Return all that learn from one draft token."""
+        """Return all cells that one draft token updates."""
         lately = self._by_evidence[source, bisect_right(_CONFIDENCES, sure), group], self._by_place[source, group]
         read_part = part_reader and source.startswith(part_reader)
         return lately if read_part else (*lately, self._lasting[source, group])
 
 
 def confidence_of(draft: Draft) -> Sequence[float]:
-    """Return a draft's confidence, or an even one for a drafter that states none."""
+    """Return a draft's confidence, or a constant one for a drafter that states none."""
     return draft.confidence or (_NO_OPINION,) * len(draft.tokens)
 
 
@@ -257,12 +257,12 @@ def _groups(length: int) -> range:
 
 
 def _spread(shares: Sequence[float], length: int) -> list[float]:
-    """Return the share of each place from that of its group."""
+    """Return the share of each place, which is that of its group."""
     return [shares[group] for group in _groups_of(length)]
 
 
 _NEAR_GROUPS = tuple(_group(place) for place in range(64))
-"""The groups of the first places, which are asked for many times a round."""
+"""Cache of the groups by length: looked up many times in a round."""
 
 
 def _groups_of(length: int) -> Sequence[int]:

@@ -1,8 +1,8 @@
-"""Acceptance of a draft model, kept from one run to the next: how often its target accepted its drafts, and no text.
+"""Acceptance of a draft model, kept from one run to the next: counts of its target's verdicts, and no text.
 
-A draft model that has shown nothing is not lent the time to read a prompt (see `loss_budget`). A script gives one
-answer a process: it would begin each of them with an unknown pair. So a run goes on from what the last one knew,
-as one answer does from another: half of it counts. The very first run begins with `agreement_probe`.
+An unproven draft model gets no loan to read a prompt (see `loss_budget`). A script that starts one process for each
+answer would begin every answer with an unproven pair. So a run starts with half the weight of the stored
+observations, as an answer does after another. The first run of a pair starts with `agreement_probe`.
 """
 
 from app.engine.control.acceptance import Acceptance
@@ -15,16 +15,16 @@ from models.llama.probe import identity
 from models.system.remembered import Remembered
 
 RECORD_KEY = "guesses "
-"""How the keys of the records begin."""
+"""Prefix of the records' keys."""
 _WORTH_WRITING = 32
-"""New draft tokens after which the record is written before the run ends: a run that is killed loses no more."""
+"""New draft tokens after which the record is written during a run: a killed run loses at most these."""
 
 
 class AcceptanceStore:
-    """What one draft model has shown to one target, as a controller learns it."""
+    """Stored acceptance of one draft model by one target."""
 
     def __init__(self, known: Remembered, key: str, source: str, acceptance: Acceptance) -> None:
-        """Take where it is kept and under which key; `acceptance` learns about the source, from what is known on."""
+        """Take the file, the key of the record, and the `acceptance` to load it into."""
         self._known = known
         self._key = key
         self._source = source
@@ -33,13 +33,13 @@ class AcceptanceStore:
         acceptance.recall(source, known.get_table(key) or {})
 
     def introduce(self, target: LanguageModel, draft: LanguageModel) -> None:
-        """Measure how often both agree, where nothing is known of them yet."""
+        """Measure the agreement of target and draft model, if no record of the pair exists."""
         if self._known.get_table(self._key) is None and (agreed := agreement(target, draft)) is not None:
             self._acceptance.expect(self._source, agreed)
             self._known.put(self._key, self._acceptance.shown(self._source))
 
     def keep(self, least: int = _WORTH_WRITING) -> None:
-        """Write the record if at least so many draft tokens are new."""
+        """Write the record if at least `least` draft tokens are new."""
         count = self._acceptance.counts.get(self._source)
         seen = sum(count.proposed_at) if count else 0
         if seen - self._written >= least:
@@ -50,12 +50,12 @@ class AcceptanceStore:
 def stored_acceptance(
     known: Remembered, target: LanguageModel, model: DraftModel | None, acceptance: Acceptance
 ) -> AcceptanceStore | None:
-    """Return the record of a pair of files, of which `acceptance` then knows; None where there is no such pair."""
+    """Return the record of a pair of files, loaded into `acceptance`; None for models without files."""
     if model is None or not isinstance(target, LlamaModel) or not isinstance(model.model, LlamaModel):
         return None
     try:
         key = f"{RECORD_KEY}{identity(model.model.path)} for {identity(target.path)}"
     except LocalspecError:
-        # A file that is gone by now, from under a model that works.
+        # The file of a loaded model may have been deleted meanwhile.
         return None
     return AcceptanceStore(known, key, model.name, acceptance)

@@ -1,4 +1,4 @@
-"""The controller of `--draft auto`: measured costs, learnt acceptance, one rule. It needs no setting.
+"""Controller of `--draft auto`: draft lengths from measured costs and learnt acceptance, without settings.
 
 It never drafts for long at a loss: see `loss_budget`. The rules are in `policy`, what they depend on in
 `controller_state`; this file applies the one to the other, in order.
@@ -21,7 +21,7 @@ from drafters.hybrid import ModelRequest
 
 
 class AdaptiveController:
-    """Plans, selects and observes by the policies; also the `DraftModelControl` of the hybrid drafter.
+    """Controller that plans, selects and observes by the policies; the `DraftModelControl` of the hybrid drafter too.
 
     Call order: `begin()` once an answer, then in each round `plan()`, `select()` if the plan's limit is above 0,
     `observe()`. Between `plan()` and `select()` the hybrid drafter asks `policy`, and reports `requested()`, then
@@ -31,7 +31,7 @@ class AdaptiveController:
     bounds: Bounds | None = None
 
     def __init__(self, curve: VerifyCurve, settings: AnswerSettings, model: ModelCost | None = None) -> None:
-        """Take the target's curve, what answers allow, and the draft model's cost if there is one."""
+        """Take the target's pass costs, the settings of the next answer, and the draft model's cost if there is one."""
         self.state = ControllerState(settings, curve, model)
         self.lengths = DraftLengthPolicy(self.state)
         self.policy = AdaptiveModelPolicy(self.state, self.lengths)
@@ -39,17 +39,17 @@ class AdaptiveController:
 
     @property
     def acceptance(self) -> Acceptance:
-        """Return what is learnt about the sources of drafts."""
+        """Return the acceptance probabilities by source."""
         return self.state.acceptance
 
     @property
     def settings(self) -> AnswerSettings:
-        """Return what the answer allows."""
+        """Return the settings of the answer."""
         return self.state.settings
 
     @property
     def certain(self) -> int:
-        """Return the most tokens to verify where a grammar leaves no choice."""
+        """Return the most tokens to verify where a grammar allows only one."""
         return self.lengths.certain
 
     def use(self, settings: AnswerSettings) -> None:
@@ -57,7 +57,7 @@ class AdaptiveController:
         self.state.use(settings)
 
     def begin(self) -> None:
-        """Start an answer; the last one may have been stopped inside a round."""
+        """Start an answer; the previous one may have been stopped inside a round."""
         self.state.begin()
         self._plan = None
 
@@ -81,14 +81,14 @@ class AdaptiveController:
         self.state.requested(request)
 
     def learn(self, source: str, hindsight: Hindsight) -> None:
-        """Learn what a draft model would have drafted of a text that is known: its pass is over."""
+        """Learn from the draft model's predictions of text that it has read."""
         self.state.acceptance.learn(source, hindsight, self.state.part_reader)
         self.state.losses.spend_expected()
         if self._plan is not None:
             self._plan = replace(self._plan, caught_up=True)
 
     def read(self) -> None:
-        """Charge the pass that was requested: it is done."""
+        """Charge the requested pass, which is done."""
         self.state.losses.spend_expected()
 
     def stepped(self) -> None:
@@ -97,14 +97,14 @@ class AdaptiveController:
         self.state.losses.spend(self.state.model.curve.seconds(1))
 
     def select(self, draft: Draft, room: int) -> Draft:
-        """Return the beginning of a draft that is worth verifying; what is cut off is still learnt from."""
+        """Return the beginning of a draft that is worth verifying; the rest still counts for acceptance."""
         assert self._plan is not None, "plan() comes before select()"
         self.state.losses.spend_expected()
         self._plan = RoundPlan(self._plan.limit, draft, self._plan.caught_up)
         return self.lengths.select(draft, room)
 
     def observe(self, round_: Round) -> None:
-        """Learn what the passes cost, what they emit, and which draft tokens were right."""
+        """Learn the costs of the passes, the tokens emitted, and which draft tokens matched the text."""
         assert self._plan is not None, "plan() comes before observe()"
         plan, self._plan, state = self._plan, None, self.state
         aftermath = state.curve.aftermath
@@ -124,8 +124,8 @@ class AdaptiveController:
         one = self.state.curve.seconds(1)
         if round_.draft.tokens:
             return len(round_.emitted) * one - seconds - aftermath
-        # A plain round loses nothing but the time to look for a draft. Polls that are had in every round are kept
-        # small: a budget that they had eaten would keep back what they find.
+        # A plain round loses only the time to look for a draft. Polls of every round must stay cheap: a budget
+        # spent on them could not pay for the drafts that they find.
         return -(round_.draft_seconds if asked else min(round_.draft_seconds, POLL_SHARE * one))
 
     def _observe_acceptance(self, proposed: Draft, round_: Round) -> None:
@@ -136,7 +136,7 @@ class AdaptiveController:
             acceptance.observe(proposed, round_.emitted, part_reader)
 
     def _observe_draft_seconds(self, plan: RoundPlan, seconds: float) -> None:
-        # A draft model that has failed is asked no more, and an old expectation would be compared with other drafts.
+        # A failed draft model drafts no more: its old expectation would be compared with other drafters' times.
         expected, model, proposed = self.state.drafting_timed(), self.state.model, plan.proposed or NO_DRAFT
         if model is not None and expected > 0 and proposed.source == model.name and not plan.caught_up:
             steps = (len(proposed.tokens) - 1) * model.curve.seconds(1)

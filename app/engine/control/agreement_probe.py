@@ -1,7 +1,7 @@
-"""How often a draft model agrees with its target, measured before their first answer: both read one text.
+"""Agreement of a draft model with its target, measured before their first answer: both read one text.
 
-An answer is short, and to let an unknown draft model read its prompt may cost more than it can bring. The text
-is no answer of the target, and the result a hint only: see `Acceptance.expect`.
+Reading a prompt with an unproven draft model may cost more than a short answer can gain. The text is no answer of
+the target, so the result is only a prior: see `Acceptance.expect`.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from models.base import LanguageModel
 from models.sampling.likeliest import likeliest
 
 _TOKENS = 96
-"""Tokens of the text that are read, at most."""
+"""Most tokens of the text to read."""
 _TEXT = (
     "To find the oldest book in a list, compare the years one after the other and keep the smallest. Here is a "
     "function that does this:\n\n```python\ndef oldest(books):\n"
@@ -22,9 +22,9 @@ _TEXT = (
 
 
 def agreement(target: LanguageModel, draft: LanguageModel) -> float | None:
-    """Return the share of places in a text where both expect the same token next; None where it can't be measured.
+    """Return the share of places, 0 to 1, where both models predict one token; None where it can't be measured.
 
-    Takes as long as reading a hundred tokens with both. The caches hold afterwards what they held before.
+    Takes as long as reading a hundred tokens with both. Restores the caches.
     """
     bos = [] if target.vocab.bos is None else [target.vocab.bos]
     text = [*bos, *target.vocab.tokenize(_TEXT, special=False)][:_TOKENS]
@@ -36,7 +36,7 @@ def agreement(target: LanguageModel, draft: LanguageModel) -> float | None:
 
 
 def _takes(model: LanguageModel, text: list[int]) -> bool:
-    """Tell whether a model can read a text after what it has read, and forget it again."""
+    """Tell whether a model has room for the text after its cache's content, and can take it back."""
     goes_back = model.length == 0 or model.rewind_support.limit is None
     return goes_back and model.length + len(text) <= model.context_size and max(text) < model.vocab.size
 

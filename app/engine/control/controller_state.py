@@ -1,4 +1,4 @@
-"""What the controller knows: values that last a round or an answer, and the small states that rounds change.
+"""State of the adaptive controller: settings of the answer, throughput, probe budget, progress.
 
 The policies read a `ControllerState` and change nothing. `AdaptiveController` alone changes it, by the methods here.
 """
@@ -14,37 +14,37 @@ from app.engine.decoding.round import Round
 from drafters.hybrid import Ask, ModelRequest
 
 PROBE_SHARE = 0.01
-"""Share of the time that may go into probing a draft model that does not pay now."""
+"""Share of the time for probes of a draft model that does not pay off now."""
 _MEMORY = 0.93
-"""Weight of the past in the achieved throughput, a round."""
+"""Factor on the past at each round in the achieved throughput."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerSettings:
-    """What an answer allows, as set from outside; replaced as a whole, never written to."""
+    """Limits of an answer, set from outside; replaced as a whole, never changed."""
 
     max_draft: int
     """Most tokens to draft in a round."""
     max_siblings: int = 0
-    """Most siblings in a pass; 0: the model's memory, or the accept rule, has no use for them."""
+    """Most siblings in a pass; 0: the model's memory or the accept rule does not allow them."""
     infill: bool = False
-    """Whether the next answer fills a gap in a text."""
+    """Whether the next answer is an infill."""
     companions: int = 0
-    """Other answers in the pass: a draft has to beat the throughput of all."""
+    """Other answers in the pass: a draft has to beat the throughput of all of them."""
 
 
 class Throughput:
-    """Tokens a second that recent rounds achieved, with those of other answers in their passes."""
+    """Tokens a second of the last rounds, companions' tokens included."""
 
     def __init__(self) -> None:
         self._tokens = self._seconds = 0.0
 
     def begin(self) -> None:
-        """Forget the rounds of the last answer."""
+        """Forget the rounds of the previous answer."""
         self._tokens = self._seconds = 0.0
 
     def at_least(self, plain: float) -> float:
-        """Return the achieved tokens a second, or those of plain decoding where they are more."""
+        """Return the achieved tokens a second, at least `plain`."""
         return max(plain, self._tokens / self._seconds) if self._seconds > 0 else plain
 
     def observe(self, emitted: int, companions: int, seconds: float) -> None:
@@ -54,23 +54,23 @@ class Throughput:
 
 
 class ProbeBudget:
-    """Seconds set aside for probing a draft model that does not pay, and the round of the next check."""
+    """Seconds saved up for probes of a draft model that does not pay off, and the round of the next check."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
         self.check_at = 0
-        """Round of the answer before which nothing is worked out anew."""
+        """Round of the answer before which no probe is considered."""
 
     def begin(self) -> None:
-        """Start an answer: what is set aside stays, and the first round checks."""
+        """Start an answer: the seconds stay, and the first round checks."""
         self.check_at = 0
 
     def earn(self, seconds: float) -> None:
-        """Set aside a share of a round."""
+        """Add a share of a round's seconds."""
         self.seconds += PROBE_SHARE * seconds
 
     def spend(self) -> None:
-        """Pay for a probe."""
+        """Take out the seconds of a probe."""
         self.seconds = 0.0
 
     def check_again(self, at: int) -> None:
@@ -79,7 +79,7 @@ class ProbeBudget:
 
 
 class AnswerProgress:
-    """How far the answer is."""
+    """Rounds and tokens of the running answer."""
 
     def __init__(self) -> None:
         self.begin()
@@ -99,7 +99,7 @@ class AnswerProgress:
 
 @dataclass(slots=True)
 class ControllerState:
-    """All that decisions depend on."""
+    """Everything that the policies read."""
 
     settings: AnswerSettings
     curve: VerifyCurve
@@ -113,34 +113,34 @@ class ControllerState:
     polling: SuffixPolling = field(default_factory=SuffixPolling)
     progress: AnswerProgress = field(default_factory=AnswerProgress)
     request: ModelRequest = field(default_factory=ModelRequest)
-    """The last request to the draft model. It outlives its round: a model that drafted may be asked again."""
+    """Last request to the draft model; kept after its round, since a model that drafted may draft again."""
 
     @property
     def rate(self) -> float:
-        """Return the tokens a second that rounds achieve now, never less than plain decoding would."""
+        """Return the tokens a second of the last rounds, at least those of plain decoding."""
         return self.rate_among(self.settings.companions)
 
     def rate_among(self, companions: int) -> float:
-        """Return the rate where so many other answers share the pass."""
+        """Return the rate with `companions` other answers in the pass."""
         return self.throughput.at_least((1 + companions) / self.curve.seconds(1 + companions))
 
     @property
     def model_is_asked(self) -> bool:
-        """Return whether the last request was one to draft."""
+        """Return whether the last request was to draft."""
         return self.request.ask is not Ask.NOTHING
 
     @property
     def part_reader(self) -> str:
-        """Return the beginning of the sources that have read only part of their text; "": none."""
+        """Return the name prefix of sources that have read only part of their text; "": none."""
         return self.model.name if self.model is not None and self.request.reads_part else ""
 
     @property
     def losses_left(self) -> float:
-        """Return the seconds that may be lost now."""
+        """Return the seconds left of the loss budget."""
         return self.losses.left(self.curve.seconds(1))
 
     def begin(self) -> None:
-        """Start an answer: acceptance counts half, throughput starts anew, probes and the last request stay."""
+        """Start an answer: acceptance counts half, throughput is reset, probe budget and last request stay."""
         self.acceptance.begin()
         self.curve.begin()
         self.throughput.begin()
@@ -154,7 +154,7 @@ class ControllerState:
         self.settings = settings
 
     def requested(self, request: ModelRequest) -> None:
-        """Take the request that is made to the draft model, and what pays for it."""
+        """Take the request to the draft model, and charge it to the loan or the probe budget."""
         self.request = request
         if request.is_loan:
             self.losses.lend()
@@ -163,7 +163,7 @@ class ControllerState:
         self.losses.expect(request.reading_seconds)
 
     def drafting_timed(self) -> float:
-        """Return the seconds that the last request expected of a draft of one token, once; 0: none."""
+        """Return the seconds that the last request expected for a draft of one token, once; 0: none."""
         expected = self.request.expected_seconds
         if expected:
             self.request = replace(self.request, expected_seconds=0.0)

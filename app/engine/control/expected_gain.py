@@ -1,14 +1,14 @@
-"""The expected gain of a draft, in tokens: the rule that decides every draft length.
+"""Expected gain of a draft, in tokens: the rule that decides every draft length.
 
-A round that verifies n draft tokens emits 1 + P_1 + ... + P_n tokens on average, P_i being the chance that the first i
-are all accepted, and takes T(n + 1) seconds, and the drafter's own. At a throughput of lambda, the tokens a second that
-rounds achieve anyway, a second costs lambda tokens, and the best n maximises
+A round that verifies n draft tokens emits 1 + P_1 + ... + P_n tokens on average, where P_i is the chance that the
+first i are all accepted. It takes T(n + 1) seconds and those of the drafter. At a throughput of lambda tokens a second
+a second costs lambda tokens, so the best n maximises
 
     (1 + P_1 + ... + P_n) - lambda (T(n + 1) + draft seconds)
 
-n = 0, plain decoding, is one of the candidates: switching off is no special case. (Renewal reward, Dinkelbach 1967; a
-second costs what is achieved now, not what plain decoding would.) Every n is compared, as T is jagged: four tokens can
-cost less than three.
+n = 0, plain decoding, is one of the candidates, so switching off is no special case. (Renewal reward, Dinkelbach 1967;
+lambda is the achieved throughput, not that of plain decoding.) Every n is compared, as T is jagged: four tokens can
+cost cost less than three.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,22 +18,22 @@ from operator import mul
 from app.engine.costs.pass_cost import VerifyCurve
 
 MARGIN = 0.03
-"""Tokens that a draft must be worth more than none: estimates err, and plain decoding does not."""
+"""Least expected gain of a draft, in tokens: estimates have errors, plain decoding has none."""
 _HALVINGS = 20
 
 Seconds = Callable[[int], float]
-"""Seconds that a drafter takes for a draft of so many tokens."""
+"""Seconds of a drafter as a function of the draft length."""
 
 
 def no_time(length: int) -> float:  # noqa: ARG001
-    """Return the seconds of a draft that is already there."""
+    """Return 0.0, the seconds of a draft that already exists."""
     return 0.0
 
 
 def best_length(
     chances: Sequence[float], curve: VerifyCurve, throughput: float, draft_seconds: Seconds = no_time
 ) -> tuple[int, float]:
-    """Return the draft length of most expected gain, and that gain over plain decoding in tokens; (0, 0.0) for none.
+    """Return the draft length with the largest expected gain, and that gain in tokens; (0, 0.0) for none.
 
     `chances[i]` is the acceptance probability of token i given the ones before; `throughput` is in tokens a second.
     """
@@ -45,21 +45,21 @@ def best_length(
         gain = extra - throughput * (curve.seconds(n + 1) + after + draft_seconds(n))
         if gain > best_gain:
             best, best_gain = n, gain
-        # Were all that follow as likely as this one, and in the cheapest pass, they would not gain more.
+        # Later tokens could not gain more, even if each were as likely as this one and in the cheapest pass.
         if extra + prefix * (longest - n) - least <= best_gain:
             break
     return (best, best_gain) if best else (0, 0.0)
 
 
 def can_pay(longest: int, curve: VerifyCurve, throughput: float, draft_seconds: Seconds) -> bool:
-    """Tell whether a draft that is always right would be worth its time."""
+    """Tell whether a draft that is always accepted would pay off."""
     return any(n - throughput * (curve.extra(n + 1) + draft_seconds(n)) > MARGIN for n in range(1, longest + 1))
 
 
 def worth_of_rest(
     chances: Sequence[float], curve: VerifyCurve, throughput: float, draft_seconds: Seconds, tokens: float
 ) -> tuple[int, float]:
-    """Return the draft length of most expected gain, and the gain of such drafts until so many tokens are emitted."""
+    """Return the best draft length, and the gain of such drafts until the given number of tokens is emitted."""
     length, gain = best_length(chances, curve, throughput, draft_seconds)
     emitted = 1 + sum(accumulate(chances[:length], mul))
     return length, gain * tokens / emitted
@@ -68,11 +68,11 @@ def worth_of_rest(
 def affordable(
     longest: int, cost: Callable[[int], float], lower_bounds: Sequence[float], budget: float, trust: float
 ) -> int:
-    """Return the longest draft that a budget in tokens allows to verify; 0 where it allows none.
+    """Return the longest draft that a budget in tokens allows to verify; 0 for none.
 
-    `cost(n)` is what a round with n draft tokens takes longer than a plain one, in tokens: the loss when all of them
-    are rejected. `lower_bounds[i]` is the proven acceptance probability of token i, 0 beyond. The expected loss, with
-    the lower bounds, is within the budget, and the possible loss never more than `trust` beyond it.
+    `cost(n)` is the extra time of a round with n draft tokens over a plain one, in tokens: the loss if all of them are
+    rejected. `lower_bounds[i]` is the lower bound of token i's acceptance probability, 0 beyond the list. The expected
+    loss by these bounds stays within the budget, and the largest possible loss at most `trust` above it.
     """
     proven = [*lower_bounds[:longest], *[0.0] * (longest - len(lower_bounds))]
     gained = [*accumulate(accumulate(proven, mul))]
@@ -87,11 +87,11 @@ def best_siblings(
     throughput: float,
     room: int,
 ) -> tuple[int, ...]:
-    """Return those places of a draft where a second choice is worth its row, ascending; at most `room` of them.
+    """Return the places of a draft where a sibling is worth its row, ascending, at most `room` of them.
 
-    `places` are those that have one; `sibling_chance` is that of a second choice where the first was rejected. An
-    accepted sibling saves a token's pass, but has to be read once more with the next round: its row leaves nothing in
-    the cache.
+    `places` are the places with a sibling. `sibling_chance` is the acceptance probability of a sibling whose first
+    choice was rejected. An accepted sibling saves the pass of one token, but is read again in the next round: its row
+    leaves nothing in the cache.
     """
     one = curve.seconds(1)
     worth = sibling_chance * (1 - throughput * (curve.seconds(2) - one))
@@ -108,7 +108,7 @@ def best_siblings(
 
 
 def break_even(longest: int, curve: VerifyCurve, throughput: float, draft_seconds: Seconds = no_time) -> float | None:
-    """Return the acceptance probability a token from which on drafting pays; None where it never does."""
+    """Return the acceptance probability for each token above which drafting pays off; None where it never does."""
     low, high = 0.0, 1.0
     if not can_pay(longest, curve, throughput, draft_seconds):
         return None

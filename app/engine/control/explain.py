@@ -1,4 +1,4 @@
-"""Why drafts are as long as they are, in numbers: what a pass costs, how often each source is right, and must be."""
+"""Figures behind draft lengths: costs of passes, acceptance of each source, and its break-even point."""
 
 from dataclasses import dataclass, replace
 
@@ -11,7 +11,7 @@ from app.engine.control.policy import AdaptiveModelPolicy, DraftLengthPolicy
 
 @dataclass(frozen=True, slots=True)
 class WidthCost:
-    """What a pass over several tokens costs now."""
+    """Cost of a pass over several tokens, as measured by now."""
 
     width: int
     seconds: float
@@ -21,55 +21,55 @@ class WidthCost:
 
 @dataclass(frozen=True, slots=True)
 class SourceAccount:
-    """What a source of drafts was seen to do, verified or not, since the models were loaded.
+    """Counts of a source's draft tokens, verified or not, since the models were loaded; its estimate and break-even.
 
     The field names are those of `--json`.
     """
 
     name: str
     guessed_at: tuple[int, ...]
-    """Draft tokens at each place whose predecessors were all right."""
+    """Draft tokens by place, counted if all earlier ones matched the text."""
     right_at: tuple[int, ...]
     chance: float
-    """Acceptance probability of its next token, as learnt: the recent past counts most."""
+    """Acceptance probability of its next token; the recent past counts most."""
     needed: float | None
-    """Acceptance probability a token from which on it pays here and now; None: it never does."""
+    """Acceptance probability for each token above which it pays off now; None: it never does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What the controller knows, at one moment. The field names are those of `--json`."""
+    """Controller's figures at one moment. The field names are those of `--json`."""
 
     longest: int
-    """Longest draft that is allowed."""
+    """Longest draft allowed, in tokens."""
     widths: tuple[WidthCost, ...]
     plain_rate: float
     """Tokens a second without drafting, as passes of one token cost now."""
     rate: float
-    """Tokens a second that rounds achieved lately; never less than plain."""
+    """Tokens a second of the last rounds; never less than plain."""
     sources: tuple[SourceAccount, ...]
     model: str
     """Name of the draft model; "" without one."""
     model_step_ratio: float | None
-    """Its pass of one token over the target's."""
+    """Seconds of its one-token pass over those of the target's."""
     next_try: int | None
-    """Rounds until a draft model that does not pay is probed; None: it pays, or can't at any acceptance."""
+    """Rounds until a draft model that does not pay off is probed; None: it pays off, or can't at any acceptance."""
     adapts: bool = True
-    """Whether it decides at all; else every draft of a fixed length is verified, and nothing is learnt."""
+    """Whether the controller adapts; else every draft is verified whole, and nothing is learnt."""
     failure: str = ""
-    """What went wrong with the draft model in this answer, which goes on without it."""
+    """Error of the draft model in this answer, which goes on without it; "": none."""
     model_tuned: bool = True
-    """Whether the fastest way to run the draft model was looked for, or there is no other; True without one."""
+    """Whether `tune` has looked for the draft model's fastest settings, or there are no others; True without one."""
     aftermath: float = 0.0
-    """How much longer passes of one token take after one over more, in passes of one token; 0: nothing to speak of."""
+    """Extra time of one-token passes after a wider pass, in one-token passes; 0: not measurable."""
 
 
 def explain(
     controller: AdaptiveController, settings: AnswerSettings | None = None, *, adapts: bool = True, failure: str = ""
 ) -> Explanation:
-    """Return what a controller knows and would do with these settings; None: with those that it has.
+    """Return a controller's figures under these settings; None: under its present ones.
 
-    With `adapts` False it decides nothing.
+    `adapts` False: as for a controller that verifies every draft.
     """
     state, policy = controller.state, controller.policy
     if settings is not None:

@@ -1,9 +1,9 @@
-"""What an answer may lose against plain decoding: a budget, kept so that the answer never loses more.
+"""Loss budget of an answer: how much longer than plain decoding it may take.
 
-Whenever an answer ends, it has not taken longer than plain decoding by more than three quarters of a token, or less
-where answers are short, a small share of its time and, where a source was proven and then failed, half as much again,
-or two tokens (and what wide passes make dearer) where a copy broke off; four more where a draft model was lent the time
-to read the prompt.
+Whenever an answer ends, its loss against plain decoding is at most the sum of: the time of three quarters of a token
+(less where answers are short); a small share of its time; half as much again where a proven source failed, or two
+tokens (and the extra time after wide passes) where a copy broke off; four tokens where a draft model got a loan to read
+the prompt.
 """
 
 import math
@@ -11,58 +11,58 @@ import math
 from app.engine.costs.pass_cost import VerifyCurve
 
 BUDGET_TOKENS, TIME_SHARE, _SAVINGS_SHARE = 0.75, 0.015, 0.5
-"""What may be lost: the time of so many tokens, a share of the answer's time, and a share of what it saved so far."""
+"""Parts of the budget: time of tokens, share of the answer's time, share of the time that it saved so far."""
 _LENGTH_SHARE, _INFILL_SHARE = 0.015, 0.01
 """Share of the last answers' length that may be lost instead where they were short, and of infills: some infills have
 half as many tokens as others."""
 _INFILL_LENGTH = 12.0
 """Tokens of an infill before any was seen: infills say nothing of answers, nor answers of infills."""
 _TRUST_SHARE = 0.5
-"""What may be lost beyond that, as a share of it, where lower bounds show that no loss is to be expected."""
+"""Extra budget, as a share of it, where the lower bounds promise no expected loss."""
 RUN_TOKENS = 2.0
-"""What may be lost instead after tokens of a copy that were right in a row, verified or not: an answer that lost its
+"""Budget in tokens after a run of matching tokens of a copy, verified or not: an answer that lost its
 budget in the first rounds could otherwise make no copy at all."""
 LOAN_TOKENS = 4.0
-"""What may be lost besides, once in an answer, where a proven draft model is lent the time to read the prompt."""
+"""Loan in tokens, once in an answer, for a proven draft model to read the prompt."""
 _LENT_TO_READ = 3.0
-"""What reading may take of that: a model that has read and may not draft has read in vain."""
+"""Part of the loan for reading: a model that has read but can't draft any more has read in vain."""
 _LEAST_REST = 4.0
-"""Tokens that an answer is expected to go on for, at least."""
+"""Least number of tokens that an answer is expected to go on for."""
 _BY_CHANCE = 4
-"""Tokens that may be right in a row without a copy behind them."""
+"""Matching tokens in a row that may occur without a copy."""
 _FIRST_TOKENS, _LEAST_FREE = 3, 0.2
-"""Free draft tokens that have to be affordable before anything is known, and the least that they may lose."""
+"""Free draft tokens that must be affordable before anything is measured, and their least budget."""
 _LEAST_TOKENS = 0.12
-"""What may be lost at least: there are answers of four tokens."""
+"""Least budget, in tokens: there are answers of four tokens."""
 _FIRST_LENGTH, _HARDLY_DEARER = 4, 0.1
-"""Longest first draft of a copy, and tokens' time that it may cost beyond its first token."""
+"""Longest first draft of a copy in tokens, and its largest cost beyond its first token, in tokens' time."""
 
 
 def first_length(curve: VerifyCurve) -> int:
-    """Return the longest first draft of a copy: most break off at once, so all tokens but the first must be cheap."""
+    """Return the longest first draft of a copy: most copies break off at once, so further tokens must be cheap."""
     most = curve.seconds(2) + _HARDLY_DEARER * curve.seconds(1)
     return next((n for n in range(_FIRST_LENGTH, 1, -1) if curve.seconds(1 + n) <= most), 1)
 
 
 def kept_back(curve: VerifyCurve, tokens: float) -> float:
-    """Return what free drafts may not lose of a budget, in tokens: where passes are cheap, less is enough for them.
+    """Return the part of a budget, in tokens, that free drafts may not use: where passes are cheap, they need less.
 
-    A draft model may lose it all, since it has a prompt to read first.
+    A draft model may use the whole budget, since it reads a prompt first.
     """
     cost = curve.seconds(1 + _FIRST_TOKENS) / curve.seconds(1) - 1
     return tokens - min(tokens, max(_LEAST_FREE, cost))
 
 
 def run_trust(run: int, curve: VerifyCurve) -> float:
-    """Return what may be lost, in tokens, after so many tokens of a copy that were right in a row.
+    """Return the budget, in tokens, after a run of `run` matching tokens of a copy.
 
-    Where wide passes have an aftermath, no copy could be afforded without it.
+    Where one-token passes are slower after wide passes, no copy would be affordable without it.
     """
     return min(RUN_TOKENS + curve.aftermath / curve.seconds(1), max(0, run - _BY_CHANCE) / 2)
 
 
 class LossBudget:
-    """The time an answer took and saved, and what the running round has spent of its budget; all in seconds.
+    """Time that an answer took and saved, and the running round's share of its budget; all in seconds.
 
     Call order: `begin()` once an answer; in a round `expect()`, `spend_expected()` and `spend()` as passes of the draft
     model are requested and made, then `end_round()`.
@@ -70,9 +70,9 @@ class LossBudget:
 
     def __init__(self) -> None:
         self.tokens = BUDGET_TOKENS
-        """What an answer may lose before it has saved anything."""
+        """Budget of an answer that has saved nothing yet."""
         self._lengths = {False: BUDGET_TOKENS / _LENGTH_SHARE, True: _INFILL_LENGTH}
-        """Tokens that an answer is expected to have, and an infill."""
+        """Expected tokens of an answer, and of an infill."""
         self._infill = False
         self.begin(0)
 
@@ -81,9 +81,9 @@ class LossBudget:
         return self._lengths[self._infill]
 
     def begin(self, emitted: int, *, infill: bool = False) -> None:
-        """Start an answer; take how many tokens the last one had, 0 for none: the next like it has as many.
+        """Start an answer after one of `emitted` tokens, 0 for none; the new one is expected to have as many.
 
-        The last one counts half, in a geometric mean: short answers weigh as much as long ones.
+        The previous one counts half in a geometric mean, so that short answers weigh as much as long ones.
         """
         if emitted:
             self._lengths[self._infill] = min(math.sqrt(self._length * emitted), BUDGET_TOKENS / _LENGTH_SHARE)
@@ -99,51 +99,51 @@ class LossBudget:
         """Of a pass that was requested, and may be made in this round."""
 
     def left(self, one: float) -> float:
-        """Return what may be lost now, where a pass of one token takes `one`.
+        """Return the seconds that may be lost now; `one` is the seconds of a one-token pass.
 
-        Part of what was saved in this answer, or else, with what was lost before, a small share of its time.
+        A part of the time saved in this answer or, less what was lost before, a small share of its time.
         """
         risked = self.saved if self.saved < 0 else _SAVINGS_SHARE * self.saved
         return self.tokens * one + TIME_SHARE * self.seconds + risked - self.spent
 
     def trust(self, proof: float) -> float:
-        """Return what may be lost besides, in tokens, where that is not to be expected; see `run_trust` for `proof`."""
+        """Return the extra budget in tokens where no loss is expected; see `run_trust` for `proof`."""
         return max(0.0, self._trust - proof)
 
     def rest(self, emitted: int) -> float:
-        """Return how many tokens are expected to come: as many as in the last answers, or half of those `emitted`."""
+        """Return the expected number of further tokens: as in the last answers, or half of those `emitted`."""
         return max(self._length - emitted, emitted / 2, _LEAST_REST)
 
     def can_lend(self, reading: float, worth: float, one: float) -> bool:
-        """Tell whether a draft model can be lent the time to read the prompt, once in an answer.
+        """Tell whether a draft model can get the loan to read the prompt, once in an answer.
 
-        `reading` takes so many seconds, a pass of one token `one`, and drafts then are `worth` so many tokens. An
-        infill is over too soon.
+        `reading` and `one`, a one-token pass, are in seconds; `worth` is the gain of later drafts in tokens. An infill
+        ends too soon for a loan.
         """
         if self._has_lent or self._infill:
             return False
         return reading < one * min(worth, _LENT_TO_READ + self.left(one) / one)
 
     def lend(self) -> None:
-        """Let this answer lose more."""
+        """Add the loan to this answer's budget."""
         self.tokens += LOAN_TOKENS
         self._has_lent = True
 
     def expect(self, seconds: float) -> None:
-        """Take what a requested pass will spend; it replaces an earlier request."""
+        """Take the expected seconds of a requested pass; replaces an earlier request."""
         self._expected = seconds
 
     def spend_expected(self) -> None:
-        """Count the requested pass: what a round spends before its draft is verified is part of its budget."""
+        """Charge the requested pass to the round."""
         self.spent += self._expected
         self._expected = 0.0
 
     def spend(self, seconds: float) -> None:
-        """Count a further pass of the draft model."""
+        """Charge a further pass of the draft model to the round."""
         self.spent += seconds
 
     def end_round(self, seconds: float, saved: float) -> None:
-        """Take in what a round took and saved."""
+        """Count the seconds that a round took and saved."""
         self.seconds += seconds
         self.saved += saved
         self.spent = 0.0

@@ -1,9 +1,9 @@
-"""The draft rules: how long a draft is, and when a draft model drafts. State in, decision out; nothing here writes.
+"""Draft rules: the length of a draft, and when a draft model drafts. State in, decision out; nothing here writes.
 
-The suffix index is polled in every round, or as often as a poll is worth its time. A draft that was not verified still
-shows how often it would have been accepted, so nothing has to be lost to learn that. A draft model costs time before
-its draft is verified: its expected gain must pay for its passes and for reading what it has not read. Where it does
-not, the model is probed as often as a hundredth of the time allows.
+The suffix index is polled in every round, or as often as a poll pays off. An unverified draft still shows how often it
+would have been accepted, so learning that costs nothing. A draft model costs time before its draft is verified: its
+expected gain must exceed the cost of its passes and of reading its unread text. Where it does not, the model is probed
+as often as a hundredth of the time allows.
 """
 
 import math
@@ -30,31 +30,31 @@ from drafters.hybrid import Ask, ModelRequest, checked_source
 _PROBE_LENGTH = 2
 """Tokens of a probe."""
 _MODEL_MARGIN = 0.1
-"""Tokens that a draft model must be expected to gain: its draft is not there yet, and so less certain."""
+"""Least expected gain of a draft model, in tokens: its draft does not exist yet, so the estimate is less certain."""
 _FIRST_DELAY = 0.25
-"""Share of a one-token pass by which the first token of an answer may come later, for the sake of those after it."""
+"""Most delay of an answer's first token for the sake of later ones, as a share of a one-token pass."""
 _GROWTH = 2
-"""Tokens that a copy may have in the next draft for each that was accepted."""
+"""Tokens of a copy's next draft for each of its accepted tokens."""
 CHECK_AGAIN = 16
-"""Rounds after which to work out anew when a draft model is probed, at the latest."""
+"""Most rounds until the next probe of a draft model is computed anew."""
 _HORIZON = 30
-"""Rounds that an answer is expected to go on, at least."""
+"""Least number of rounds that an answer is expected to go on."""
 
 
 @dataclass(frozen=True, slots=True)
 class DraftLengthPolicy:
-    """Decides how many draft tokens a round may have, and how many of a draft are verified."""
+    """Policy of draft lengths: how many tokens a round may draft, and how many of a draft are verified."""
 
     state: ControllerState
 
     @property
     def must_decode_plainly(self) -> bool:
-        """Return whether a pass of one token has to be seen, by which all others are judged."""
+        """Return whether a one-token pass is due for measurement; all other costs are relative to it."""
         return self.state.curve.one_is_due and not self.state.settings.companions
 
     @property
     def certain(self) -> int:
-        """Return the most tokens to verify where a grammar leaves no choice: cheaper than passes of their own."""
+        """Return the most tokens to verify where a grammar allows only one: cheaper than passes of their own."""
         return self.state.settings.max_draft - (self.state.progress.pending - 1)
 
     def limit(self) -> int:
@@ -62,11 +62,11 @@ class DraftLengthPolicy:
         return self.certain if self.state.model else min(self.certain, self._longest_copy())
 
     def worth(self, draft: Draft) -> float:
-        """Return the expected gain of the best beginning of a draft, in tokens; 0 for one not worth verifying."""
+        """Return the expected gain, in tokens, of the best beginning of a draft; 0: verifying does not pay off."""
         return best_length(self.verifiable(draft), self.state.curve, self.state.rate)[1] if draft.tokens else 0.0
 
     def select(self, draft: Draft, room: int) -> Draft:
-        """Return the beginning of a draft that is worth verifying, and siblings beside it; see `Controller.select`."""
+        """Return the beginning of a draft that is worth verifying, with siblings; see `Controller.select`."""
         if room == 0 or not draft.tokens:
             return NO_DRAFT if room == 0 else draft
         state = self.state
@@ -81,7 +81,7 @@ class DraftLengthPolicy:
         return with_siblings(draft, best_siblings(chances, places, second, state.curve, state.rate, room))
 
     def verifiable(self, draft: Draft) -> list[float]:
-        """Return the acceptance probability of each token of a draft, as far as the loss budget lets it be verified."""
+        """Return the acceptance probabilities of a draft, up to the length that the loss budget allows to verify."""
         draft, bounds = self._within_budget(draft)
         return self.state.acceptance.chances(draft)[: len(bounds)]
 
@@ -90,7 +90,7 @@ class DraftLengthPolicy:
         return self._within_budget(draft)[1]
 
     def _within_budget(self, draft: Draft) -> tuple[Draft, list[float]]:
-        """Return a draft, a copy cut to its longest, and the lower bounds of what the loss budget allows of it."""
+        """Return a draft, a copy cut to its limit, and the lower bounds as far as the loss budget allows."""
         state, proof, kept = self.state, 0.0, 0.0
         if state.model is None or not draft.source.startswith(state.model.name):
             draft, proof = draft.shortened(self._longest_copy()), run_trust(state.polling.run, state.curve)
@@ -108,33 +108,33 @@ class DraftLengthPolicy:
         proof: float = 0.0,
         kept: float = 0.0,
     ) -> int:
-        """Return the longest draft whose expected loss is within the seconds that are left of the loss budget."""
+        """Return the longest draft whose expected loss is within the rest of the loss budget."""
         curve = self.state.curve
         one, after, seconds = curve.seconds(1), curve.aftermath, curve.seconds
         cost: Callable[[int], float] = lambda n: (seconds(n + 1) - one + after + draft_seconds(n)) / one  # noqa: E731
-        # Until the first token is there, the reader of the answer sees nothing.
+        # Before the first token nothing is on the screen, so a delay is most visible.
         if self.state.progress.rounds == 0:
             return affordable(longest, cost, (), _FIRST_DELAY, 0.0)
         return affordable(longest, cost, lower_bounds, left / one + proof - kept, self.state.losses.trust(proof))
 
     def _longest_copy(self) -> int:
-        # A long copy shows by being copied: what is left of a phrase just met again breaks off together.
+        # Only accepted tokens show that a copy is long: repeated phrases break off after a few tokens.
         return max(first_length(self.state.curve), _GROWTH * self.state.polling.run)
 
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveModelPolicy:
-    """Decides when the draft model drafts, and how far: the `DraftModelPolicy` of the hybrid drafter."""
+    """Policy of the draft model: when it drafts, and how far; the `DraftModelPolicy` of the hybrid drafter."""
 
     state: ControllerState
     lengths: DraftLengthPolicy
 
     def worth(self, draft: Draft) -> float:
-        """Return the expected gain of the best beginning of a draft, in tokens; 0 for one not worth verifying."""
+        """Return the expected gain, in tokens, of the best beginning of a draft; 0: verifying does not pay off."""
         return self.lengths.worth(draft)
 
     def request(self, free: Draft, unread: int, limit: int, *, skipped: int = 0) -> ModelRequest:
-        """Return how to use the draft model: its expected gain must pay for its time."""
+        """Return the request to the draft model whose expected gain exceeds the cost of its time."""
         state, model = self.state, self.state.model
         # The first token of an answer waits for no draft model.
         if model is None or state.progress.rounds == 0:
@@ -144,7 +144,7 @@ class AdaptiveModelPolicy:
             return replace(request, reads_part=True) if skipped else request
         window = request.unread if request.unread < unread else None
         given = request.length if request.ask is Ask.CHECK else 0
-        # Reading a prompt goes at another pace than drafting.
+        # Reading a prompt has other costs for each token than drafting.
         timed = request.ask is Ask.DRAFT and unread <= SMALLEST_WINDOW
         return replace(
             request,
@@ -155,7 +155,7 @@ class AdaptiveModelPolicy:
         )
 
     def goes_on(self, source: str, confidence: tuple[float, ...]) -> bool:
-        """Tell whether one more step of the draft model pays after draft tokens of this confidence."""
+        """Tell whether one more step of the draft model pays off after draft tokens of this confidence."""
         state, model = self.state, self.state.model
         assert model is not None, "only a draft model takes steps"
         so_far = Draft(tokens=(0,) * len(confidence), confidence=confidence, source=source)
@@ -168,30 +168,30 @@ class AdaptiveModelPolicy:
         return best_length([*chances, *ahead][:longest], state.curve, state.rate, more)[0] > done
 
     def rounds_to_next_probe(self) -> int | None:
-        """Return the rounds until a draft model that does not pay is probed; None: it pays, or never can."""
+        """Return the rounds until a draft model that does not pay off is probed; None: it pays off, or never can."""
         state, model = self.state, self.state.model
         if model is None or state.model_is_asked or not self._can_pay(model):
             return None
         rounds, emitted = state.progress.rounds, state.progress.emitted
         a_round = state.losses.seconds / rounds if rounds else state.curve.seconds(1)
         cost = model.probing(state.request.unread, _PROBE_LENGTH, emitted, state.curve)
-        # What is set aside for probes and what may be lost grow with the answer, each by its share.
+        # Probe budget and loss budget both grow with the time of the answer, each by its share.
         waits = (cost - state.probes.seconds) / PROBE_SHARE, (cost - state.losses_left) / TIME_SHARE
         return max(0, math.ceil(max(waits) / a_round))
 
     def may_draft(self) -> tuple[bool, int]:
-        """Return whether the draft model may draft in this round, and the round in which to work that out anew."""
+        """Return whether the draft model may draft in this round, and the round of the next check."""
         state, rounds = self.state, self.state.progress.rounds
         if state.model is None or state.model_is_asked or rounds < state.probes.check_at:
             return state.model_is_asked, state.probes.check_at
-        # To work that out takes longer than a round without drafts has time for on a quick GPU.
+        # On a fast GPU this check in every round would slow down rounds without drafts.
         wait = self.rounds_to_next_probe()
         return wait == 0, rounds + min(CHECK_AGAIN, CHECK_AGAIN if wait is None else wait)
 
     def loan(self, model: ModelCost, unread: int, limit: int) -> ModelRequest | None:
-        """Return the request to read all that is unread on a loan of the loss budget; None where none is due.
+        """Return the request to read all unread tokens on a loan of the loss budget; None where no loan is due.
 
-        The end of a prompt is read for less, but a model that has read no more is seldom right.
+        Reading only the end of a prompt costs less, but drafts of such a model are seldom accepted.
         """
         state, losses = self.state, self.state.losses
         if unread <= SMALLEST_WINDOW or state.settings.companions:
@@ -203,38 +203,38 @@ class AdaptiveModelPolicy:
         return ModelRequest(Ask.DRAFT, length, unread=unread, is_loan=True)
 
     def _paying(self, model: ModelCost, free: Draft, unread: int, limit: int) -> ModelRequest:
-        """Return the request that pays; where none does, a probe if one is due."""
+        """Return the request that pays off; where none does, a probe if one is due."""
         state = self.state
         windows, free_worth = model.windows(unread, state.losses_left), self.worth(free)
         # Skip an unproven draft model while the free draft already has an expected gain.
         if not windows or (free_worth > 0 and not state.acceptance.knows(model.name)):
             return ModelRequest(unread=state.request.unread)
-        # A draft model agrees with what is right, and seldom with what is not.
+        # A draft model seldom agrees with wrong free drafts.
         agreed = [*accumulate(state.acceptance.chances(free), mul)]
-        # Where reading takes all that may be lost, less to read leaves something to draft with.
+        # Where reading all would use up the loss budget, reading less leaves some of it for drafting.
         for read in windows:
             ways = {0, model.read_along(read, agreed)}
             valued = [self.valued(model, free.source, agreed[:given], read, limit) for given in sorted(ways)]
             gain, request = max(valued, key=lambda each: each[0])
             if request.length and gain > free_worth + _MODEL_MARGIN:
                 return request
-        # The last tokens are enough to see how it does now. To read all that it missed costs more each round.
+        # A probe needs only the last tokens. Reading all that it missed costs more each round.
         return self._probe(model, min(windows[0], WINDOWS[0]), limit)
 
     def valued(
         self, model: ModelCost, free: str, agreed: list[float], unread: int, limit: int
     ) -> tuple[float, ModelRequest]:
-        """Return the expected gain of a draft by the model, in tokens, and its request; it checks what is `agreed`."""
+        """Return the expected gain of a draft by the model, in tokens, and its request; `agreed`: see `ModelCost`."""
         state, name, given = self.state, model.name, len(agreed)
         source, like = (checked_source(name, free), name) if given else (name, "")
         chances = state.acceptance.expected(source, limit, like)
         draft_seconds = model.draft_seconds(1, agreed)
         length, gain = best_length(chances, state.curve, state.rate, draft_seconds)
-        if length:  # what pays by no length need not be afforded
+        if length:  # without a length that pays off there is nothing to afford
             reading, bounds = model.draft_seconds(unread, agreed), state.acceptance.proven(source, limit)
             if (places := self.lengths.affordable_length(limit, reading, bounds, state.losses_left)) < length:
                 length, gain = best_length(chances[:places], state.curve, state.rate, draft_seconds)
-        # What is unread is read once, now or later, and serves all rounds to come: its cost is spread over them.
+        # Unread tokens are read once and serve all later rounds, so their cost is spread over these.
         rounds = max(_HORIZON, state.progress.rounds)
         gain -= state.rate * (model.reading(unread) - model.reading(1)) / rounds
         if given and length:
@@ -242,7 +242,7 @@ class AdaptiveModelPolicy:
         return gain, ModelRequest(Ask.DRAFT, length, unread=unread)
 
     def _probe(self, model: ModelCost, unread: int, limit: int) -> ModelRequest:
-        """Return the request for a short draft where time enough is set aside for it, else one for nothing."""
+        """Return the request for a short draft where the probe budget covers it, else an empty request."""
         state, length = self.state, min(_PROBE_LENGTH, limit)
         cost = model.probing(unread, length, state.progress.emitted, state.curve)
         if cost > min(state.probes.seconds, state.losses_left) or not self._can_pay(model):

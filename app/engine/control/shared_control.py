@@ -1,9 +1,10 @@
-"""Answers given at once over one cache: how many of them are worth one pass, and which leaves it to draft alone.
+"""Control of concurrent answers over one cache: how many of them share a pass, and which leaves it to draft alone.
 
-A pass over the tokens of g answers takes T(g) and gives g tokens: with T as flat as a graphics card's nearly g times as
-many a second, on a processor less, and none more where T grows as fast as g. The best g is the batch, and it has no
-room for draft tokens: a draft in a pass of its own has to beat the throughput of all together, and the others' pass
-without this answer comes on top. So the more there are at once, the less is drafted; a long copy still pays.
+A pass over the tokens of g answers takes T(g) seconds and emits g tokens. Where T is nearly flat, as on a GPU, that is
+nearly g times the throughput; on a processor it is less, and no gain where T grows as fast as g. The best g is the
+batch, and it has no room for draft tokens: a draft in a pass of its own must beat the throughput of all answers
+together, and the others' pass without this answer comes on top. So with more answers at once less is drafted; a long
+copy still pays off.
 """
 
 from collections.abc import Sequence
@@ -21,18 +22,18 @@ from models.base import Companion, LanguageModel
 
 
 class SharedBatch:
-    """The answers that run over one cache, and what passes cost that they share."""
+    """Running answers over one cache, and the costs of their shared passes."""
 
     def __init__(self, curve: VerifyCurve, exact: int) -> None:
-        """Take T(w), and the widest pass that is exact; 1: none is, and any may be used."""
+        """Take T(w), and the widest exact pass in tokens; 1: no wider pass is exact, and any may be used."""
         self.curve = curve
         self.exact = exact
         self._running: dict[LanguageModel, int] = {}
         self._reached: dict[LanguageModel, int] = {}
-        """By text, answers within its reach: read in every round, and changed only where an answer begins or ends."""
+        """Number of answers that can share a pass, by text; changes only when an answer begins or ends."""
 
     def enter(self, text: LanguageModel, urgency: int) -> None:
-        """Add an answer over a text of the cache; answers that are equally urgent share their passes."""
+        """Add an answer over a text of the cache; answers of equal urgency share their passes."""
         self._running[text] = urgency
         self._reached.clear()
 
@@ -42,23 +43,23 @@ class SharedBatch:
         self._reached.clear()
 
     def size(self, text: Companion, widest: int) -> int:
-        """Return how many of the answers that can share a pass with a text do best in one of at most so many tokens."""
+        """Return the best number of answers in a shared pass with this text, of at most `widest` tokens."""
         if (reached := self._reached.get(text)) is None:
             reached = self._reached[text] = self._within_reach(text)
         return max(range(1, min(reached, widest) + 1), key=lambda size: size / self.curve.seconds(size), default=1)
 
     def _within_reach(self, text: Companion) -> int:
-        """Return the length of the chain of running answers, one beside the next: none is shared beyond a gap."""
+        """Return the length of the unbroken chain of neighbouring running answers around a text."""
         urgency, chain = self._running.get(text), [text]
         alike = [one for one, its in self._running.items() if its == urgency and one is not text]
-        # It grows while it is gone through.
+        # The list grows during the loop.
         for one in chain:
             chain += [cast("Companion", other) for other in alike if other not in chain and one.can_join(other)]
         return len(chain)
 
 
 class BatchingController:
-    """A controller of answers that share passes: another one decides the lengths, this one whether to share.
+    """Controller of answers that share passes: the inner controller decides lengths, this one whether to share.
 
     Call order: that of `Controller`.
     """
@@ -66,7 +67,7 @@ class BatchingController:
     def __init__(
         self, inner: AdaptiveController | FixedLength, batch: SharedBatch, urgency: int, text: Companion, widest: int
     ) -> None:
-        """Take the controller of the lengths, the answers beside this one, and the widest pass it may be in."""
+        """Take the inner controller, the batch, and the widest pass that the answer may share."""
         self.bounds: Bounds | None = None
         self._inner = inner
         self._batch = batch
@@ -77,15 +78,15 @@ class BatchingController:
         self._may_leave = False
 
     def begin(self) -> None:
-        """Start an answer, which runs from now on."""
+        """Start an answer and add it to the batch."""
         self._batch.enter(self._text, self._urgency)
         self._inner.begin()
 
     def plan(self) -> RoundPlan:
-        """Plan a round: the most tokens to verify, alone; a shared pass has no room for any.
+        """Plan a round: the most tokens to verify in a pass of its own; a shared pass has no room for draft tokens.
 
-        Where not even a draft that is right throughout would be worth a pass of its own, one token of a free draft
-        shows how a copy goes on.
+        Where not even a fully accepted draft would be worth a pass of its own, one token of a free draft still shows
+        whether a copy goes on.
         """
         self._size = self._batch.size(self._text, self._widest)
         # Without a draft nothing is selected.
@@ -96,14 +97,14 @@ class BatchingController:
         return plan if self._may_leave else RoundPlan(min(longest, 0 if self._has_model else 1))
 
     def select(self, draft: Draft, room: int) -> Draft:
-        """Return what is worth verifying of a draft in a pass of its own, or nothing in a shared one."""
+        """Return the part of a draft that is worth a pass of its own; an empty draft for a shared pass."""
         shares = self._size > 1 and not self._leaves(draft)
         self._join(shares=shares)
         return self._inner.select(draft, 0 if shares else room)
 
     @property
     def certain(self) -> int:
-        """Return the most tokens to verify where a grammar leaves no choice; a shared pass has room for none."""
+        """Return the most tokens to verify where a grammar allows only one; 0 in a shared pass."""
         return self._inner.certain if self.bounds is None else 0
 
     def observe(self, round_: Round) -> None:
@@ -113,16 +114,16 @@ class BatchingController:
         self._inner.observe(round_)
 
     def _leaves(self, draft: Draft) -> bool:
-        """Tell whether a draft gains more in a pass of its own: only lower bounds count, as others pay for it."""
+        """Tell whether a draft gains more in a pass of its own, by lower bounds, as other answers wait for it."""
         if not isinstance(self._inner, AdaptiveController) or not draft.tokens:
             return False
-        # What was drawn must not decide whether it is verified.
+        # A drawn token must not decide whether it is verified: that would bias the accept rule.
         if draft.probs is not None:
             return True
         return self._may_leave and self._gain_alone(self._inner.lengths.proven(draft)) > MARGIN
 
     def _gain_alone(self, chances: Sequence[float]) -> float:
-        """Return what a draft gains in a pass of its own, in tokens, though that of the others then comes on top."""
+        """Return the gain of a draft in a pass of its own, in tokens, less the cost of the others' separate pass."""
         inner, others, curve = self._inner, self._size - 1, self._batch.curve
         if not isinstance(inner, AdaptiveController):
             return 0.0

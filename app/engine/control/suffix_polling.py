@@ -1,9 +1,9 @@
-"""How often the suffix index is polled: in every round, or where that costs time and finds nothing, less often.
+"""Polling of the suffix index: in every round, or less often where polls cost time and find nothing.
 
-To index what was emitted and look up its continuation takes some tenths of a millisecond: nothing beside a pass of a
-large model, two or three hundredths of one of a tiny model, or of a pass that several answers share, and a tenth of one
-on a quick GPU. The longer nothing was worth verifying, the longer the pause, so that a copy is noticed after a share of
-the time that there was none; and the dearer a poll, the sooner the pause grows, and the longer it gets.
+Indexing the emitted tokens and looking up a continuation takes some tenths of a millisecond: negligible beside a pass
+of a large model, two or three hundredths of a pass of a tiny model or of a shared pass, and a tenth of one on a fast
+GPU. The longer polls find nothing, the longer the pause, so that a copy is noticed after a fixed share of the time
+without one. The more a poll costs, the sooner and the longer the pause grows.
 """
 
 from app.engine.decoding.round import Round
@@ -11,40 +11,40 @@ from drafters.base import Draft
 from models.base import common_prefix
 
 POLL_SHARE = 0.01
-"""Tokens' time that a poll may take and be had in every round."""
+"""Most cost of a poll, in tokens' time, at which every round polls."""
 _IN_VAIN, _MOST_IN_VAIN = 8, 56
-"""Polls in vain that make the pause, the rounds from one poll to the next, a round longer; and the most that count."""
+"""Polls without a find that lengthen the pause (rounds between two polls) by one round; and the most that count."""
 _DEAR, _QUICKEST = 2, 4
-"""Pauses grow as much quicker as a poll is dearer than this many of those that may be had, and no more than so much."""
+"""Cost of a poll, in multiples of the limit above, from which pauses grow faster; and the largest such factor."""
 _NEW = 0.1
-"""Weight of the latest poll in the cost of one."""
+"""Weight of the latest poll in the average cost of polls."""
 
 
 class SuffixPolling:
-    """What polls of the suffix index cost and found, and whether one is due."""
+    """Costs and results of polls of the suffix index, and the round of the next one."""
 
     def __init__(self) -> None:
         self.run = 0
-        """Tokens of a copy that were right one after the other, verified or not."""
+        """Matching tokens of a copy in a row, verified or not."""
         self._seconds = 0.0
         self._in_vain = 0
         self._rounds = self._pause = 1
         self._follows = False
 
     def begin(self) -> None:
-        """Start an answer, with a poll: another text, of which half of what was seen tells something."""
+        """Start an answer, with a poll; earlier results count half, as the text is another."""
         self._in_vain //= 2
         self._rounds, self._follows, self.run = self._pause, False, 0
 
     @property
     def is_due(self) -> bool:
-        """Return whether to poll in this round: at the end of a pause, or after a draft whose first token was right."""
+        """Return whether to poll in this round: at the end of a pause, or after a draft whose first token matched."""
         return self._follows or self._rounds >= self._pause
 
     def observe(self, round_: Round, proposed: Draft | None, throughput: float, *, asked: bool = False) -> None:
-        """Count a round, at so many tokens a second, and its draft as it was proposed; None: no poll.
+        """Count a round, at `throughput` tokens a second, and its draft as proposed; None: no poll.
 
-        A copy does not break off in a round that was not to draft. A draft model that was `asked` takes its own time.
+        A round without drafting does not end a copy. The time of a draft model that was `asked` is not the poll's.
         """
         if proposed is None:
             self._rounds += 1
@@ -55,7 +55,7 @@ class SuffixPolling:
         verified = len(round_.draft.tokens) > 0
         self._in_vain = 0 if verified and right else min(self._in_vain + 1, _MOST_IN_VAIN)
         if not verified and not asked:
-            # What a draft that is verified costs is part of what it gains.
+            # The cost of a verified draft is part of its gain already.
             self._seconds += (round_.draft_seconds - self._seconds) * (_NEW if self._seconds else 1.0)
         dearness = self._seconds * throughput / POLL_SHARE
         growth = min(max(1.0, dearness / _DEAR), _QUICKEST) if dearness > 1 else 0.0

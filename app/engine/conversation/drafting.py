@@ -1,47 +1,58 @@
-"""Who guesses for a loaded target, with what was found out for it."""
+"""The drafter of a loaded target, with what was measured and stored for it."""
 
 from dataclasses import dataclass
 
 from app.engine.control.acceptance_store import AcceptanceStore
 from app.engine.control.adaptive_controller import AdaptiveController
+from app.engine.control.controller_state import AnswerSettings
+from app.engine.control.explain import Explanation, explain
 from drafters.base import Drafter
 from drafters.draft_model import DraftModel
 from drafters.history.drafter import Recall
 from drafters.history.store import TextMemory
+from drafters.hybrid import Hybrid
 from models.base import LanguageModel
 
 
 @dataclass(frozen=True, slots=True)
 class Drafting:
-    """Who guesses for a target, and who decides when and how long."""
+    """The drafter of a target, and the controller that decides when it drafts and how long."""
 
     drafter: Drafter
     adaptive: AdaptiveController | None = None
-    """None: nobody guesses."""
+    """None: nothing is drafted."""
     exact_draft: int | None = None
-    """Longest draft whose pass gives, bit for bit, what one token at a time would; None: nobody guesses."""
+    """Longest draft, in tokens, whose pass equals one-token passes bit for bit; None: nothing is drafted."""
     memory: TextMemory | None = None
-    """Where what is said goes; None: it is not kept."""
+    """Store of prompts and answers for later runs; None: they are not kept."""
     recall: Recall | None = None
-    """Who copies from what is kept; with no texts yet."""
+    """The drafter that copies from that store; it holds no texts yet."""
     model: DraftModel | None = None
-    """The draft model among those who guess; None: there is none."""
+    """The draft model inside `drafter`; None: it has none."""
     record: AcceptanceStore | None = None
-    """What that has shown in earlier runs; None: nothing is kept of it."""
+    """Acceptance of the draft model in earlier runs; None: it is not kept."""
     exact_branches: bool = False
-    """Whether second guesses beside a draft are checked as exactly as the draft."""
+    """Whether siblings beside a draft are verified as exactly as the draft."""
 
     def introduce(self, target: LanguageModel) -> None:
-        """See how often the draft model agrees with a target that it has never guessed for."""
+        """Measure how often the draft model agrees with a target that it has never drafted for."""
         if self.record is not None and self.model is not None:
             self.record.introduce(target, self.model.model)
 
+    def explanation(self, settings: AnswerSettings | None = None, *, adapts: bool) -> Explanation | None:
+        """Return what drafting costs and gains here; None where nothing is drafted.
+
+        `settings` are those of the next answer; None: those of the last. `adapts`: whether draft lengths adapt.
+        """
+        failure = self.drafter.failure if isinstance(self.drafter, Hybrid) else ""
+        return explain(self.adaptive, settings, adapts=adapts, failure=failure) if self.adaptive else None
+
     def leave(self) -> None:
-        """Free who guesses; what he has shown stays."""
+        """Free the drafter; write down the acceptance of its model."""
         self.keep_record()
         self.drafter.close()
 
     def keep_record(self) -> None:
-        """Write down what the draft model has shown, if any of it is new."""
+        """Write down the acceptance of the draft model, if any draft token is new."""
         if self.record is not None:
             self.record.keep(least=1)

@@ -1,4 +1,4 @@
-"""When an answer ends though the model would go on: its time is over, or enough was said."""
+"""Early end of an answer: its time limit, or a caller that has enough text."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from app.engine.decoding.round import Clock
 
 
 class EarlyStop:
-    """Tells when the time for an answer is over, or enough was said."""
+    """Check after each round whether the time limit is reached or the caller has enough text."""
 
     def __init__(self, question: Question, clock: Clock) -> None:
         self._seconds, self._enough = question.seconds, question.enough
@@ -16,9 +16,9 @@ class EarlyStop:
         self._first: float | None = None
 
     def reached(self, answer: Sequence[str]) -> Finish | None:
-        """Hear what was said so far, in pieces, after each round; return why it is to end, None for going on.
+        """Take the pieces of the answer after a round; return the reason to end it, None to go on.
 
-        The first line is completed in any case; a blank one is none.
+        The time limit never cuts the first line; a blank line does not count.
         """
         if self._enough is not None and self._enough("".join(answer)):
             return Finish.STOP

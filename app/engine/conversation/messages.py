@@ -1,4 +1,4 @@
-"""What the engine thread tells its listeners: frozen values, no text dropped, in order."""
+"""Messages of the engine thread to its listeners: frozen values, in order, with no text dropped."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from models.text.thoughts import Effort
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The engine can answer."""
+    """Message that the models are loaded."""
 
     model: str
     """The target's file name, without its ending."""
@@ -25,87 +25,87 @@ class Ready:
     drafter: str
     context_size: int
     exact_draft: int | None
-    """Longest draft whose pass is, bit for bit, what one token at a time would give here; None: no drafter."""
+    """Longest draft whose pass equals one-token passes to the last bit on this machine; None: no drafter."""
     notes: tuple[str, ...] = ()
-    """What the user should know about how it was loaded, such as why something fell back."""
+    """Notes on the load for the user, such as why a setting fell back."""
     chat_notes: tuple[str, ...] = ()
-    """What the user should know besides who wants to chat; to complete or to fill in it means nothing."""
+    """Further notes that matter for chats only, not for completion or infill."""
     slots: int = 1
-    """Answers that can be given at once, each with a cache of its own."""
+    """Most answers at once, each with a cache of its own."""
     efforts: tuple[Effort, ...] = ()
-    """How much the model can be asked to think; () without a chat template."""
+    """Efforts of thinking that the chat template supports; () without a chat template."""
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A round ended."""
+    """Message after a round."""
 
     text: str
-    """Characters that became certain; "" when they are not yet."""
+    """New characters of the text; "" while they are still incomplete."""
     round: Round
     lengths: tuple[int, ...] = ()
-    """Characters that each emitted token completes, certain by now or later; an end token completes none."""
+    """Characters that each emitted token completes, in `text` or later; an end token completes none."""
     pieces: tuple[bytes, ...] = ()
-    """What each emitted token adds to the text, which may end inside a character; b"" for a control token."""
+    """Bytes of each emitted token, which may end inside a character; b"" for a control token."""
     proposed: tuple[bytes, ...] = ()
-    """The same of each token that was checked: the draft's chain, then the siblings."""
+    """Bytes of each verified token: the draft's chain, then the siblings."""
     places: tuple[Place, ...] = ()
-    """How likely each emitted token was, where somebody asked; not of an end token."""
+    """Log probabilities of each emitted token, where the question asks for them; none for an end token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """How an answer goes, from time to time, for who watches it."""
+    """Message with the figures of a running answer, from time to time."""
 
     stats: Snapshot
     explanation: Explanation | None
-    """None: nobody guesses."""
+    """None: no drafter."""
     held: int
     """Tokens of the conversation in the context."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """An answer is complete, or was stopped."""
+    """Message at the end of an answer, complete or stopped."""
 
     text: str
-    """Characters that were held back until now."""
+    """Last characters of the answer, held back until now."""
     answer: str
-    """The whole answer."""
+    """Text of the whole answer."""
     finish: Finish
     stats: Snapshot
     drafter: str
     accept: Accept
-    """The rule that drafts were judged by."""
+    """Accept rule of the answer."""
     explanation: Explanation | None = None
-    """What drafting cost and gained, when it was asked for."""
+    """Costs and gains of drafting, where the question asks for them."""
     left_out: int = 0
-    """Oldest messages that had no room in the context."""
+    """Number of oldest messages left out, as they had no room in the context."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """The answer to why drafting does what it does."""
+    """Message with the controller's figures, for /spec."""
 
     explanation: Explanation | None
-    """None: nobody guesses."""
+    """None: no drafter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Walked:
-    """The answer to how a round went."""
+    """Message with one round step by step, for /explain."""
 
     walk: Walk | None
     reason: str = ""
-    """Why there is none."""
+    """Reason where there is no walk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The job could not be done; the engine goes on with the next."""
+    """Message that a job failed; the engine goes on with the next."""
 
     error: LocalspecError
 
 
 Message = Ready | Reading | Said | Watched | Ended | Explained | Walked | Failed
-"""Everything a listener can receive."""
+"""Any message that a listener can receive."""

@@ -1,4 +1,4 @@
-"""The last rounds that drafted, to be walked through: rounds are kept, their rows are not, so a pass is made again."""
+"""Last rounds with a draft, for /explain: rounds are kept without their rows, so a pass is repeated."""
 
 from collections import deque
 
@@ -11,13 +11,13 @@ from models.sampling.sampler import Sampler
 from models.system.counted import counted
 
 KEPT = 8
-"""Rounds that can be walked through."""
-_NONE = "No round of the last answer drafted, so there is none to walk through."
-_OTHERWISE = "Repeating the pass gave a different result: this device does not round reproducibly."
+"""Most rounds that are kept."""
+_NONE = "No round of the last answer drafted, so there is none to explain."
+_OTHERWISE = "The repeated pass gave a different result: this device does not round reproducibly."
 
 
 class RoundHistory:
-    """The last rounds of an answer that drafted, and what they were judged with."""
+    """Last rounds with a draft of an answer, and its sampler."""
 
     def __init__(self) -> None:
         self._rounds: deque[tuple[int, Round]] = deque(maxlen=KEPT)
@@ -25,30 +25,30 @@ class RoundHistory:
         self._sampler: Sampler | None = None
 
     def begin(self, sampler: Sampler) -> None:
-        """Start an answer: what is known of the last one is forgotten."""
+        """Start an answer and forget the rounds of the previous one."""
         self._rounds.clear()
         self._number = 0
         self._sampler = sampler
 
     def observe(self, round_: Round) -> None:
-        """Keep a round, if it drafted."""
+        """Keep a round if it had a draft."""
         self._number += 1
         if round_.draft.tokens:
             self._rounds.append((self._number, round_))
 
     def walk(self, session: Session, back: int | None, exact_width: int) -> Walked:
-        """Tell how a round went, the last being 1, or why it can't be told.
+        """Return a round step by step, counted back from the last, 1; or the reason why it can't be repeated.
 
-        None is the round that shows most: the last with a rejected guess, else the last. Makes the round's pass again,
-        at the width it had; then the cache holds what it held before, read in passes that this machine computes as one
-        token at a time (`exact_width`). Raises Cancelled when it is stopped: the cache is then shorter.
+        `back` None: the last round with a rejected token, else the last. Repeats the round's pass at its width; then
+        reads the cache's former content again, in passes that are exact on this machine (`exact_width`). Raises
+        Cancelled when it is stopped: the cache is then shorter.
         """
         if self._sampler is None or not self._rounds:
             return Walked(None, _NONE)
         back = back or self._most_instructive()
         if back > len(self._rounds):
             there_are = f"There {'is' if len(self._rounds) == 1 else 'are'} {counted(len(self._rounds), 'round')}"
-            return Walked(None, f"{there_are} to walk through: the last that drafted, at most {KEPT}.")
+            return Walked(None, f"{there_are} to explain: the last ones with a draft, at most {KEPT}.")
         number, round_ = self._rounds[-back]
         return _walk(session, round_, number, self._sampler, exact_width)
 
@@ -80,7 +80,7 @@ def _walk(session: Session, round_: Round, number: int, sampler: Sampler, exact_
 
 
 def _read(session: Session, until: int, exact_width: int) -> None:
-    """Read the text up to `until`: the prompt as quickly as can be, the answer so that its bits are what they were."""
+    """Read the text up to `until`: the prompt in wide passes, the answer in exact ones, which restore its bits."""
     target, prompt = session.target, session.stats.prompt_tokens - 1
     while target.length < until:
         start = target.length

@@ -1,6 +1,6 @@
-"""One conversation's place in the target's cache: every answer starts from the longest prefix it already holds.
+"""Cache session of one conversation: every answer starts from the longest prefix that the cache holds.
 
-A new turn, a regenerated answer and an undone turn are one thing here: a prompt that shares its beginning with the
+A new turn, a regenerated answer and an undone turn are alike: each is a prompt that shares its beginning with the
 cache.
 """
 
@@ -21,7 +21,7 @@ from models.sampling.sampler import Sampler
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Progress in reading the prompt; the first one comes before anything is read, and tells what is reused."""
+    """Progress of reading the prompt; the first one comes before anything is read, and has the reused tokens."""
 
     done: int
     """Prompt tokens in the cache, reused ones included."""
@@ -29,7 +29,7 @@ class Reading:
 
 
 class Session:
-    """Answers prompts with one target and one drafter, keeping the cache between answers."""
+    """Session of prompts and answers with one target and one drafter; the cache stays between answers."""
 
     def __init__(self, target: LanguageModel, drafter: Drafter, clock: Clock) -> None:
         self.target = target
@@ -37,15 +37,15 @@ class Session:
         self.tokens: list[int] = []
         """Tokens of the last prompt and answer; the cache holds the first `target.length` of them."""
         self.stats = Stats()
-        """Counters of the answer that is running or was last."""
+        """Counters of the running or last answer."""
         self._clock = clock
 
     def answer(
         self, prompt: Sequence[int], sampler: Sampler, ending: Ending, controller: Controller
     ) -> Iterator[Reading | Pass | Round]:
-        """Yield the reading of the prompt, then the rounds of its answer, and each pass that may be shared before.
+        """Yield the progress of the prompt, then the rounds of its answer, each after its pass if that may be shared.
 
-        Stopping early keeps what was read and said. Raises ContextFullError before anything is decoded.
+        Stopping early keeps the tokens read and emitted. Raises ContextFullError before anything is decoded.
         """
         started = self._clock()
         yield from self.read(prompt)
@@ -60,11 +60,11 @@ class Session:
                     self.stats.first_token_seconds = self._clock() - started
             left = self._clock()
             yield event
-            # A pass that was shared was done meanwhile, and is the round's own time.
+            # A shared pass was done between the yields; its time belongs to the round.
             waited += self._clock() - left - (event.seconds or 0.0 if isinstance(event, Pass) else 0.0)
 
     def read(self, prompt: Sequence[int]) -> Iterator[Reading]:
-        """Read a prompt up to its last token, and say nothing; raises as `answer` does."""
+        """Read a prompt up to its last token without an answer; raises as `answer` does."""
         started = self._clock()
         try:
             yield from self._reading(prompt)
@@ -72,10 +72,9 @@ class Session:
             self.stats.prompt_seconds = self._clock() - started
 
     def _begin(self, sampler: Sampler) -> float:
-        """Let the drafter begin, and return its seconds, which are told with those of the first round.
+        """Start the drafter, and return its seconds, which are reported with those of the first round.
 
-        The controller never hears of them: they are spent whether it drafts or not, and an answer that may not lose
-        any more would not win them back either.
+        The controller does not count them: they are spent whether it drafts or not.
         """
         started = self._clock()
         self.drafter.begin(self.tokens, sampler)
@@ -91,9 +90,9 @@ class Session:
         yield from self._read()
 
     def _rewind_to_common(self, prompt: Sequence[int]) -> int:
-        """Cut the cache to what it shares with a prompt, and make the prompt the text; return the tokens saved."""
+        """Cut the cache to the prefix shared with a prompt, make the prompt the text; return the reused tokens."""
         held = self.tokens[: self.target.length]
-        # The last token stays pending: its row is the first to be asked for.
+        # The last token stays pending: its row is the first one needed.
         same = min(common_prefix(held, prompt), len(prompt) - 1)
         if not self.target.can_rewind(same):
             same = 0
@@ -102,17 +101,17 @@ class Session:
         return same
 
     def _read_last_sibling(self, said: Sequence[int]) -> None:
-        """Read the token that was said last but one by itself, where it is still to be read.
+        """Read the last but one emitted token in a pass of its own, where the cache lacks it.
 
-        A sibling kept just before the end is in no cache. Plain decoding has read it in a pass of its own, and reads
-        the rest of the prompt from behind it: passes that begin elsewhere may round otherwise.
+        A sibling accepted just before the end is in no cache. Plain decoding has read it in a pass of its own, and
+        reads the rest of the prompt after it: passes that begin elsewhere may round differently.
         """
         place = self.target.length
         if place == len(said) - 2 and place < len(self.tokens) - 1 and self.tokens[: place + 1] == list(said[:-1]):
             self.target.decode([self.tokens[place]], rows=1)
 
     def _read(self) -> Iterator[Reading]:
-        """Decode the prompt up to its last token, pass by pass, so that it can be watched and stopped."""
+        """Decode the prompt up to its last token, pass by pass, so that it can be shown and stopped."""
         total = len(self.tokens)
         while self.target.length < total - 1:
             start = self.target.length

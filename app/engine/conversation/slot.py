@@ -1,35 +1,27 @@
-"""One conversation in the caches of target and drafter: what was read for it need not be read again."""
+"""One conversation in the caches of target and drafter: a prompt that begins like the last text is not read again."""
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from math import inf
-from typing import cast
+from typing import NamedTuple, cast
 
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.controller_state import AnswerSettings
-from app.engine.control.explain import Explanation, explain
 from app.engine.control.shared_control import BatchingController, SharedBatch
+from app.engine.conversation.answer_run import AnswerRun, AnswerStart, Events
 from app.engine.conversation.drafting import Drafting
-from app.engine.conversation.early_stop import EarlyStop
-from app.engine.conversation.fitness import Fitness
-from app.engine.conversation.messages import Ended, Explained, Message, Said, Watched
+from app.engine.conversation.messages import Explained, Message
 from app.engine.conversation.round_history import RoundHistory
-from app.engine.conversation.session import Reading, Session
+from app.engine.conversation.session import Session
 from app.engine.conversation.transcript import Transcript
 from app.engine.costs.usable_width import usable_width
 from app.engine.decoding.controller import Controller, FixedLength
-from app.engine.decoding.ending import Ending, Finish
 from app.engine.decoding.grammar import ending_of, state_of
-from app.engine.decoding.logprobs import places
 from app.engine.decoding.request import Question
-from app.engine.decoding.round import Clock, Round
+from app.engine.decoding.round import Clock
 from app.engine.decoding.shared_pass import Pass
 from drafters.hybrid import Eager, Hybrid
 from models.base import Companion, LanguageModel, common_prefix
-from models.errors import Cancelled
-from models.forms.preface import NO_PREFACE, Preface
-from models.sampling.accept import Accept
+from models.forms.preface import NO_PREFACE
 from models.sampling.sampler import Sampler
 from models.text.fim import FimFormat, no_fim
 from models.text.prompts import Message as Turn
@@ -37,69 +29,81 @@ from models.text.thoughts import Effort
 from models.text.tool_calls import Tool
 
 _EAGER = Eager()
-WATCH_SECONDS = 0.4
-"""Time between two reports to who watches an answer."""
 FIXED_LENGTH = 3
-"""Draft length of those who want no adapting and name none."""
+"""Draft length, in tokens, without adapting and without `--draft-max`."""
 _ALIKE = 0.25
-"""Share of a prompt that must be read already for its slot to be worth more than one that was left alone longer."""
+"""Share of a prompt that a cache must hold already to choose its slot for that, and not the slot unused longest."""
 _ROOM_TO_FILL = 512
-"""Tokens that are left free for what fills a hole, at least, in a context that has them twice."""
+"""Tokens that an infill prompt leaves free for the answer, at least, in a context of twice as many."""
+
+
+class Fitness(NamedTuple):
+    """How well a question fits a slot; compared field by field in this order, larger is better.
+
+    First comes a slot that holds much of the prompt, then an unused one, then one with the same purpose: completions
+    keep out of the caches of conversations, and conversations out of those of completions.
+    """
+
+    reused_tokens: int
+    """Prompt tokens in the cache; 0 where they are few, as with a common system prompt: the cache then stays."""
+    unused: bool
+    same_purpose: bool
+    shares_passes: bool
+    """Whether its passes can be one with those of a running answer."""
 
 
 class Slot:
-    """A target's cache and its drafter's, and what was said in them."""
+    """The caches of a target and its drafter, and the conversation in them."""
 
     def __init__(self, target: LanguageModel, drafting: Drafting, transcript: Transcript, clock: Clock) -> None:
-        """Take a loaded target, who guesses for it, and the transcript of its conversation; owns the first two."""
+        """Take a loaded target, its drafter and the transcript of its conversation; owns the first two."""
         self.session = Session(target, drafting.drafter, clock)
         self.transcript = transcript
         self.busy = False
-        """Whether an answer is being given."""
+        """Whether an answer is running."""
         self.shared_batch: SharedBatch | None = None
-        """Whose passes can be one with those of this slot; None: nobody's."""
+        """The slots whose passes can be one with those of this slot; None: there are none."""
         self._drafting = drafting
         self._clock = clock
         self._recent = RoundHistory()
         self._predicted = ""
-        self._left_out = 0
-        self._rule = Accept.COUPLED
         self._fim = FimFormat.of(target.vocab)
         self._last: str | None = None
+        """Purpose of the last question; None: there was none."""
 
     @property
     def target(self) -> LanguageModel:
-        """The model that answers."""
+        """The target of this slot."""
         return self.session.target
 
     @property
     def _text(self) -> Companion:
-        """The target, as one of the texts of its cache: what a loader loads is one."""
+        """The target, as one of the texts of its cache: every model that a loader opens is one."""
         return cast("Companion", self.target)
 
     @property
     def drafting(self) -> Drafting:
-        """Who guesses, and who decides when."""
+        """The drafter and its controller."""
         return self._drafting
 
     def use(self, drafting: Drafting) -> None:
-        """Let somebody else guess."""
+        """Change the drafter; the last one is freed."""
         self._drafting.leave()
         self.session.drafter, self._drafting = drafting.drafter, drafting
         self._predicted = ""
 
     def given(self, question: Question) -> list[int] | None:
-        """Return the prompt of a question that is no conversation, on this slot or its twins; None for one that is.
+        """Return the prompt of an infill or of given tokens, for this slot and its twins; None for a conversation.
 
-        Raises LocalspecError for a hole that the model can't fill.
+        Raises LocalspecError for an infill that the model can't do.
         """
-        if question.hole is not None:
-            return self._hole(question)
+        if question.infill is not None:
+            return self._infill_prompt(question)
         return list(question.tokens) or None
 
     def fitness(self, question: Question, given: Sequence[int] | None, busy: Iterable["Slot"]) -> Fitness:
-        """Return how well a question fits this slot, beside those that are busy. `given`: see there."""
-        prompt = self.transcript.preview(*_asked(question, question.turns)) if given is None else given
+        """Return how well a question fits this slot beside the busy ones; `given` as `given()` returns it."""
+        prompt = self.transcript.preview(*_prompt_parts(question, question.turns)) if given is None else given
         shared = common_prefix(self.session.tokens[: self.target.length], prompt)
         return Fitness(
             reused_tokens=shared if shared > len(prompt) * _ALIKE else 0,
@@ -113,105 +117,72 @@ class Slot:
         return any(self._text.can_join(slot.target) for slot in slots)
 
     def answer(self, question: Question, given: Sequence[int] | None, urgency: int = 0) -> Iterator[Message | Pass]:
-        """Answer a question whose prompt is `given`; stopped half-way, it ends in order, and what was said stays said.
+        """Answer a question whose prompt is `given`, or a conversation; an answer that is stopped stays in the cache.
 
-        A pass that can be shared, with those that are equally urgent, is yielded before it is done; who does nothing
-        with it lets it be done alone.
+        A pass that can be shared with equally urgent answers is yielded before it is made; a consumer that ignores it
+        lets it be made alone.
         """
         self.busy = True
         try:
-            yield from self._answer(question, given, urgency)
+            start = self._start(question, given)
+            run = AnswerRun(start, self.session, self._drafting, self._recent, self._clock)
+            yield from run.messages(self._events(start, urgency))
+            rest, text = run.complete_text()
+            if start.in_conversation:
+                self.transcript.keep(text, self.session.tokens[len(start.prompt) :])
+            yield from run.reports(rest, text)
+            self._remember_answer(start)
         finally:
             self.busy = False
             if self.shared_batch is not None:
                 self.shared_batch.leave(self.target)
 
-    def _answer(self, question: Question, given: Sequence[int] | None, urgency: int) -> Iterator[Message | Pass]:
+    def _start(self, question: Question, given: Sequence[int] | None) -> AnswerStart:
         turns = self.transcript.kept(question, self.target.context_size) if given is None else question.turns
-        prompt = self.transcript.prompt(*_asked(question, turns)) if given is None else given
-        self._left_out = len(question.turns) - len(turns)
+        prompt = self.transcript.prompt(*_prompt_parts(question, turns)) if given is None else given
         self._last = _purpose(question)
         self._learn(question.prediction)
-        opening, preface = self._begun(question) if given is None else ("", NO_PREFACE)
+        opening, preface = "", NO_PREFACE
+        if given is None:
+            opening, preface = self.transcript.opening, self.transcript.preface(question.raw, question.effort)
         grammar = state_of(question.grammar, self.target.vocab, len(prompt), preface)
         sampler = Sampler(question.sampling, question.accept, question.listed, grammar)
         ending = ending_of(question, self.target.vocab, opening, sampler)
-        self._recent.begin(sampler)
-        self._rule = sampler.accept
-        answer: list[str] = []
-        finish = Finish.CANCELLED
-        due = self._clock() if question.watch else inf
-        limit = EarlyStop(question, self._clock)
-        try:
-            with closing(self._events(prompt, sampler, ending, question, urgency)) as events:
-                for event in events:
-                    if isinstance(event, Pass):
-                        yield event
-                        continue
-                    yield self._tell(event, ending, answer)
-                    if isinstance(event, Round):
-                        finish = event.finish or finish
-                        if event.finish is None and (ended := limit.reached(answer)) is not None:
-                            finish = ended
-                            break
-                    if due < inf and (now := self._clock()) >= due:
-                        due = now + WATCH_SECONDS
-                        yield self._watched(question)
-                else:
-                    # Nothing was to be said: the prompt was to be read, and was.
-                    finish = Finish.LENGTH if question.max_tokens == 0 else finish
-        except Cancelled:
-            finish = Finish.CANCELLED
-        yield from self._end(question, ending, "".join(answer), finish, len(prompt))
+        return AnswerStart(question, prompt, sampler, ending, given is None, len(question.turns) - len(turns))
 
-    def _begun(self, question: Question) -> tuple[str, Preface]:
-        """Return what the prompt of a conversation began of its answer, and what may come before a grammar's."""
-        return self.transcript.opening, self.transcript.preface(question.raw, question.effort)
-
-    def _events(
-        self, prompt: Sequence[int], sampler: Sampler, ending: Ending, question: Question, urgency: int
-    ) -> Generator[Reading | Pass | Round]:
-        if question.max_tokens == 0:
-            yield from self.session.read(prompt)
+    def _events(self, start: AnswerStart, urgency: int) -> Events:
+        if start.question.max_tokens == 0:
+            yield from self.session.read(start.prompt)
         else:
-            yield from self.session.answer(prompt, sampler, ending, self._controller(question, urgency))
+            controller = self._controller(start.question, urgency)
+            yield from self.session.answer(start.prompt, start.sampler, start.ending, controller)
 
-    def _end(self, question: Question, ending: Ending, said: str, finish: Finish, asked: int) -> Iterator[Message]:
-        session, drafting = self.session, self._drafting
-        ending.text.finish()
-        rest = ending.text.take()
-        text = said + rest
-        in_conversation = question.hole is None and not question.tokens
-        if in_conversation:
-            self.transcript.keep(text, session.tokens[asked:])
-        explanation = self._explanation(adapts=question.adapt) if question.explain else None
-        if question.watch:
-            yield self._watched(question)
-        stats, drafter, rule = session.stats.snapshot(), session.drafter.name, self._rule
-        yield Ended(rest, text, finish, stats, drafter, rule, explanation, self._left_out)
-        if drafting.memory is not None and in_conversation and len(session.tokens) > asked:
-            drafting.memory.keep(session.tokens, asked)
+    def _remember_answer(self, start: AnswerStart) -> None:
+        """Store prompt and answer of a conversation for later runs."""
+        memory, tokens = self._drafting.memory, self.session.tokens
+        if memory is not None and start.in_conversation and len(tokens) > len(start.prompt):
+            memory.keep(tokens, len(start.prompt))
 
     def explain(self, settings: Question) -> Iterator[Message]:
-        """Tell what drafting costs here, what came of it, and what is decided therefore, if anything is.
+        """Yield what drafting costs and gains here, and the draft length that follows from it.
 
         `settings` are those of the next answer: the last one may have had others, or there was none.
         """
         adaptive = self._drafting.adaptive
         allowed = None if adaptive is None else self._settings(adaptive, settings)
-        yield Explained(self._explanation(allowed, adapts=settings.adapt))
+        yield Explained(self._drafting.explanation(allowed, adapts=settings.adapt))
 
     def walk(self, back: int | None) -> Iterator[Message]:
-        """Tell how a round of the last answer was judged, the last that drafted being 1; None: what shows most."""
+        """Yield how a round of the last answer was verified; 1: the last that drafted, None: the most instructive."""
         exact = self._drafting.exact_draft
         yield self._recent.walk(self.session, back, 1 if exact is None else exact + 1)
 
     def recall(self, conversation: Question, spelled: Sequence[Sequence[int]]) -> None:
-        """Remember in which tokens the answers of a conversation were given, in a run before this one."""
+        """Take the tokens in which the answers of a conversation were generated, in an earlier run."""
         self.transcript.recall(conversation.turns, spelled, raw=conversation.raw, special=conversation.special)
 
     def remember(self) -> None:
-        """Learn what was said in earlier runs."""
+        """Let the drafter learn the stored texts of earlier runs."""
         memory, recall = self._drafting.memory, self._drafting.recall
         if memory is not None and recall is not None:
             for text in memory.texts():
@@ -222,25 +193,25 @@ class Slot:
         self._drafting.leave()
         self.session.target.close()
 
-    def _hole(self, question: Question) -> list[int]:
-        """Return the tokens that ask for what fills a hole; raises LocalspecError for a model that can't."""
-        if self._fim is None or question.hole is None:
+    def _infill_prompt(self, question: Question) -> list[int]:
+        """Return the tokens of an infill prompt; raises LocalspecError for a model that can't fill in."""
+        if self._fim is None or question.infill is None:
             raise no_fim(self.target.name)
         size = self.target.context_size
-        # The same for all short ones: a prompt that is cut elsewhere is another prompt.
-        return self._fim.prompt(question.hole, size - min(max(question.max_tokens or 0, _ROOM_TO_FILL), size // 2))
+        # One room for all short answers: a prompt that is cut at another place shares no prefix with the cache.
+        return self._fim.prompt(question.infill, size - min(max(question.max_tokens or 0, _ROOM_TO_FILL), size // 2))
 
     def _controller(self, question: Question, urgency: int) -> Controller:
-        """Return who decides in this answer about drafts, and about shared passes where there are any."""
-        decides, shared_batch = self._configured(question), self.shared_batch
-        # A length that somebody has asked for is drafted whatever others do.
-        if shared_batch is None or not (isinstance(decides, AdaptiveController) or decides.plan().limit == 0):
-            return decides
+        """Return the controller of draft lengths, and of shared passes where there are any."""
+        controller, shared_batch = self._configured(question), self.shared_batch
+        # A fixed draft length holds whatever other answers do.
+        if shared_batch is None or not (isinstance(controller, AdaptiveController) or controller.plan().limit == 0):
+            return controller
         widest = usable_width(shared_batch.exact, self.target.max_rows, allow_rounding=question.allow_rounding)
-        return BatchingController(decides, shared_batch, urgency, self._text, widest)
+        return BatchingController(controller, shared_batch, urgency, self._text, widest)
 
     def _configured(self, question: Question) -> AdaptiveController | FixedLength:
-        """Return the controller of a question, with the settings for it and for what this machine is exact for."""
+        """Return the controller of a question, with its settings within the exact width of this machine."""
         adaptive = self._drafting.adaptive
         if adaptive is None:
             return FixedLength(0)
@@ -256,11 +227,11 @@ class Slot:
             adaptive.settings,
             max_draft=self._longest(question),
             max_siblings=self.target.max_branches if exact and question.accept.takes_siblings else 0,
-            infill=question.hole is not None,
+            infill=question.infill is not None,
         )
 
     def _learn(self, prediction: str) -> None:
-        """Let the drafter copy from an expected answer; each text once."""
+        """Let the drafter copy from a predicted answer; each text once."""
         drafter = self._drafting.drafter
         if prediction and prediction != self._predicted and isinstance(drafter, Hybrid):
             drafter.learn(self.target.vocab.tokenize(prediction, special=False))
@@ -272,37 +243,13 @@ class Slot:
             wanted = self.target.max_rows - 1 if question.adapt else FIXED_LENGTH
         return wanted if question.allow_rounding or not exact else min(wanted, exact)
 
-    def _explanation(self, settings: AnswerSettings | None = None, *, adapts: bool) -> Explanation | None:
-        adaptive, drafter = self._drafting.adaptive, self._drafting.drafter
-        failure = drafter.failure if isinstance(drafter, Hybrid) else ""
-        return explain(adaptive, settings, adapts=adapts, failure=failure) if adaptive else None
 
-    def _tell(self, event: Reading | Round, ending: Ending, answer: list[str]) -> Message:
-        if isinstance(event, Reading):
-            return event
-        self._recent.observe(event)
-        piece, opening = self.target.vocab.piece, b"" if answer else ending.text.opening.encode()
-        answer.append(ending.text.take())
-        lengths = ending.text.take_lengths()
-        first, *others = map(piece, event.emitted)
-        return Said(
-            answer[-1],
-            event,
-            lengths + (0,) * (len(event.emitted) - len(lengths)),
-            (opening + first, *others),
-            tuple(map(piece, event.draft.checked)),
-            places(event.likelihoods, self.target.vocab),
-        )
-
-    def _watched(self, question: Question) -> Watched:
-        session = self.session
-        return Watched(session.stats.snapshot(), self._explanation(adapts=question.adapt), len(session.tokens))
-
-
-def _asked(question: Question, turns: Sequence[Turn]) -> tuple[Sequence[Turn], bool, Effort, Sequence[Tool], bool]:
-    """Return what the prompt of a question depends on, for these of its turns."""
+def _prompt_parts(
+    question: Question, turns: Sequence[Turn]
+) -> tuple[Sequence[Turn], bool, Effort, Sequence[Tool], bool]:
+    """Return all that the prompt of a conversation depends on, for these of its turns."""
     return turns, question.raw, question.effort, question.tools, question.special
 
 
 def _purpose(question: Question) -> str:
-    return "chat" if question.hole is None else "completion"
+    return "chat" if question.infill is None else "completion"

@@ -1,4 +1,4 @@
-"""A conversation as tokens, such that what the cache holds stays a prefix of it."""
+"""Tokens of a conversation, chosen so that the cache's content stays a prefix of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,23 +17,23 @@ from models.text.tool_calls import CallFormat, Tool
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """What a conversation adds to a known beginning."""
+    """Part that a turn adds to a conversation."""
 
     text: MarkedText
     tokens: list[int]
     asked: int = 0
-    """Characters of what was asked; the answer comes after them."""
+    """Characters before the answer, which comes after them."""
 
     @property
     def size(self) -> int:
-        """Characters of both."""
+        """Characters of question and answer."""
         return len(self.text.text)
 
     def begins(self, other: MarkedText, read: int) -> bool:
-        """Tell whether another text goes on with this one from a place on.
+        """Tell whether another text continues with this stretch at `read`.
 
-        What was asked must have its marks at the same places. In the answer, what the model spelled out must be no
-        mark there; marks that it said are its own, whatever they look like later.
+        The part before the answer must have its marks at equal places. In the answer, text that the model spelled out
+        must be no mark there; marks that it emitted stay its own, however they are written later.
         """
         if not other.text.startswith(self.text.text, read):
             return False
@@ -44,49 +44,49 @@ class _Stretch:
 
 
 class Transcript:
-    """Turns messages into prompt tokens, reusing the very tokens that were emitted in earlier answers.
+    """Renderer of messages to prompt tokens that reuses the tokens emitted in earlier answers.
 
-    A model may spell a word in other tokens than the tokenizer would; reading its answer back from text would then
-    change the history it remembers, and throw away the cache from there on.
+    A model may spell a word in other tokens than the tokenizer does. Tokenizing its answer anew would then change the
+    history, and the cache would be lost from there on.
     """
 
     def __init__(self, model: LanguageModel, *, may_be_raw: bool = True) -> None:
-        """Take a model, and whether the user could do without its chat template by --raw."""
+        """Take a model; `may_be_raw`: the user can use --raw in place of its chat template."""
         self._vocab = model.vocab
         self._templates = ChatTemplates(model)
         self._used: ChatTemplate | None = None
         self._reader = TextReader(model.vocab, self._templates.marks)
         self._may_be_raw = may_be_raw
-        # Each goes on from those before it: whole texts would take the square of a long conversation.
+        # Each stretch continues those before it: whole texts would take quadratic time in a long conversation.
         self._known: list[_Stretch] = []
         self._asked = 0, _Stretch(MarkedText(""), [])
         self.opening = ""
-        """What the last prompt began of its answer: the mark of thoughts, where the template writes it."""
+        """Beginning of the answer that the last prompt contains: the mark of thoughts, if the template writes it."""
 
     @property
     def has_template(self) -> bool:
-        """Whether the model knows turns of a conversation at all."""
+        """Whether the model has a chat template."""
         return self._templates.exist
 
     @property
     def has_broken_template(self) -> bool:
-        """Whether it has a chat template that can't be used."""
+        """Whether its chat template can't be used."""
         return self._templates.exist and self._templates.working() is None
 
     @property
     def calls(self) -> CallFormat | None:
-        """How the model calls tools; None: not at all, or in a way that is not known."""
+        """Format of the model's tool calls; None: no tool calls, or an unknown format."""
         template = self._templates.working(tools=True)
         return None if template is None else template.calls(self._vocab)
 
     @property
     def efforts(self) -> tuple[Effort, ...]:
-        """How much the model can be asked to think; () where nothing says how."""
+        """Efforts of thinking that the template supports; () for none."""
         template = self._templates.working()
         return () if template is None else template.efforts
 
     def preface(self, raw: bool = False, effort: Effort = Effort.AUTO) -> Preface:
-        """Return what may come before the answer to what was just asked for with `prompt`."""
+        """Return the part that may come before the answer to the last `prompt`."""
         if raw or self._used is None:
             return NO_PREFACE
         return Preface(effort is not Effort.OFF and Effort.ON in self._used.efforts, self.opening)
@@ -99,10 +99,10 @@ class Transcript:
         tools: Sequence[Tool] = (),
         special: bool = False,
     ) -> list[int]:
-        """Return the tokens that ask for the next answer; never none.
+        """Return the tokens of the prompt for the next answer; never empty.
 
-        With `special`, marks that the messages spell are marks; else they are text. Raises LocalspecError where the
-        template refuses the messages, or an effort.
+        With `special`, control tokens spelled in messages are control tokens; else they are text. Raises
+        LocalspecError where the template refuses the messages or an effort.
         """
         known, asked = self._asked = self._spelled(messages, raw, effort, tools, special)
         begun = "" if self._used is None else opening(asked.text.text)
@@ -111,7 +111,7 @@ class Transcript:
         return self._joined(known, asked) or self._vocab.tokenize(" ")
 
     def kept(self, question: Question, context_size: int) -> Sequence[Message]:
-        """Return the turns of a question that are to be read; see `app.engine.conversation.truncate_history`."""
+        """Return the turns of a question that fit; see `app.engine.conversation.truncate_history`."""
         if not question.drops_oldest:
             return question.turns
 
@@ -128,15 +128,15 @@ class Transcript:
         tools: Sequence[Tool] = (),
         special: bool = False,
     ) -> list[int]:
-        """Return what `prompt` would, and remember nothing."""
+        """Return the tokens that `prompt` would return, and remember nothing."""
         return self._joined(*self._spelled(messages, raw, effort, tools, special))
 
     def _spelled(
         self, messages: Sequence[Message], raw: bool, effort: Effort, tools: Sequence[Tool], special: bool
     ) -> tuple[int, _Stretch]:
-        """Return how many of the known answers a conversation goes on from, and what it adds to them."""
+        """Return how many of the known answers a conversation continues, and what it adds to them."""
         text = self._written(messages, raw, effort, tools, special)
-        # A prompt that has no answer in it may begin as one that was asked before, and be split elsewhere.
+        # A prompt without an answer may share its beginning with an earlier one and still be tokenized differently.
         known, read = self._common(text, sum(message.role == "assistant" for message in messages))
         if known:
             return known, self._stretch(rest := text.after(read), self._reader.tokens(rest, goes_on=True))
@@ -145,7 +145,7 @@ class Transcript:
     def _written(
         self, messages: Sequence[Message], raw: bool, effort: Effort, tools: Sequence[Tool], special: bool
     ) -> MarkedText:
-        """Return the text of a conversation, and what in it only looks like a mark."""
+        """Return the text of a conversation, with the places of text that only resembles control tokens."""
         with_tools = bool(tools) or any(message.calls or message.answers for message in messages)
         try:
             self._used = None if raw else self._templates.get(tools=with_tools)
@@ -160,7 +160,7 @@ class Transcript:
         return _Stretch(text, tokens, len(text.text))
 
     def _common(self, text: MarkedText, most: int) -> tuple[int, int]:
-        """Return how many of the first known answers a text begins with, and how many characters these are."""
+        """Return how many of the first known answers a text begins with, and their length in characters."""
         known = read = 0
         for stretch in self._known[:most]:
             if not stretch.begins(text, read):
@@ -172,10 +172,10 @@ class Transcript:
         return [token for stretch in (*self._known[:known], more) for token in stretch.tokens]
 
     def keep(self, answer: str, emitted: Sequence[int]) -> None:
-        """Remember the tokens of an answer to the last prompt; an end token is no part of it, nor an opening."""
+        """Remember the tokens of the answer to the last prompt, without an end token and without an opening."""
         answer = answer.removeprefix(self.opening)
         tokens = [token for token in emitted if not self._vocab.is_end(token)]
-        # Cut inside a character or by a stop string, tokens and text disagree: then the text counts.
+        # After a cut inside a character or at a stop string, tokens and text differ: then the text counts.
         if self._bytes_of(tokens) == answer.encode():
             known, asked = self._asked
             said = MarkedText(answer, self._reader.spelled(answer, tokens))
@@ -189,9 +189,9 @@ class Transcript:
         raw: bool = False,
         special: bool = False,
     ) -> None:
-        """Remember in which tokens the answers among these messages were given, in a run before this one.
+        """Remember the tokens of the answers among these messages, as an earlier run emitted them.
 
-        `spelled` has the tokens of each answer in turn. Those of another tokenizer spell something else, and are not
+        `spelled` has the tokens of each answer in turn. Tokens of another tokenizer spell another text, and are not
         used.
         """
         places = [place for place, message in enumerate(messages) if message.role == "assistant"]
@@ -207,7 +207,7 @@ class Transcript:
         return [] if self._vocab.bos is None else [self._vocab.bos]
 
     def _without_second_bos(self, tokens: list[int]) -> list[int]:
-        """Drop one of two leading BOS tokens: many templates write the one that the tokenizer adds."""
+        """Drop one of two leading BOS tokens: many templates write the BOS that the tokenizer adds too."""
         doubled = self._vocab.bos is not None and tokens[:2] == [self._vocab.bos] * 2
         return tokens[1:] if doubled else tokens
 

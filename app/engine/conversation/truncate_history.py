@@ -1,7 +1,7 @@
-"""What is left out of a conversation that has outgrown the context: its oldest messages, many at a time.
+"""Truncation of a conversation that has outgrown the context: its oldest messages go, many at a time.
 
-All that follows what is left out gets other places, and has to be read anew. So a quarter of the context is freed at
-once: the next turns begin at the same message, whoever counts, and find it in the cache.
+All messages after a removed one change their places, and have to be read anew. So a quarter of the context is freed at
+once: prompts of the next turns then begin at one message, and find it in the cache.
 """
 
 from bisect import bisect_left
@@ -10,18 +10,19 @@ from collections.abc import Callable, Sequence
 from models.text.prompts import Message
 
 _STEPS = 4
-"""Into which a context is divided."""
+"""Parts into which a context is divided."""
 _SHARE = 8
-"""Share of the context, as its inverse, that is kept free for an answer of which nobody said how long it may be."""
+"""Inverse of the share of the context that stays free for an answer without a limit of tokens."""
 
 
 def kept(
     turns: Sequence[Message], tokens: Callable[[Sequence[Message]], int], context_size: int, answer: int | None
 ) -> Sequence[Message]:
-    """Return the messages that are to be read: all of them, or a system message and the last turns, as many as fit.
+    """Return the messages to read: all of them, or a system message and as many of the last turns as fit.
 
-    `tokens` tells how many a prompt has, `answer` how many the answer may have. The last question always stays, whether
-    it fits or not. The same conversation loses the same messages at each call, and one that goes on mostly does.
+    `tokens` returns the length of a prompt, `answer` is the limit of the answer, both in tokens. The last question
+    always stays, even where it does not fit. Equal conversations lose equal messages, and so does mostly one that goes
+    on.
     """
     head = turns[:1] if turns[:1] and turns[0].role == "system" else turns[:0]
     rests = [turns[n:] for n in range(len(head) + 1, len(turns)) if turns[n].role == "user"]

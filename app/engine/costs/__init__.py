@@ -1,1 +1,1 @@
-"""Measured costs of passes on this machine, and the settings that were chosen from them."""
+"""Costs of passes, measured on this machine, and the settings chosen from them."""

@@ -1,20 +1,20 @@
-"""How far a table of what passes cost is wrong as a whole: what real passes vote for."""
+"""Drift of the table of pass costs as a whole, voted for by real passes."""
 
 import statistics
 from collections import deque
 
 _VOTES, _MOST_SEEN = 2, 15
-"""Votes of the measured table on what passes take, and the most of real ones of one token; each wider one has one."""
+"""Votes of the measured table, and the most votes of real one-token passes; each wider width has one vote."""
 _LATELY, _USUALLY = 3, 9
-"""Last passes of a width whose median is its vote, and those whose median it was before they became dearer."""
+"""Last passes of a width whose median is its vote, and those whose median is its vote before a rise of its cost."""
 _OFTEN, _SELDOM = 4, 24
-"""Passes after which one of one token is due: as long as few were seen, and later."""
+"""Rounds after which a one-token pass is due: while few were measured, and later."""
 FADE = 0.995
-"""What is left of a width's own factor after a pass of another width: a price once seen too high is looked at again."""
+"""Rest of a width's own factor after a pass of another width: a cost once measured too high is measured again."""
 
 
 class _Vote:
-    """How far the table is wrong about one wide width: what its last passes say."""
+    """Vote of one wide width on the table's error, from its last passes."""
 
     def __init__(self) -> None:
         self._seen = deque[float](maxlen=_USUALLY)
@@ -22,7 +22,7 @@ class _Vote:
 
     @property
     def value(self) -> float:
-        """What it says now: what became dearer goes back to what it was while unused, as nobody would try it."""
+        """Return the vote now: after a rise it falls back while the width is unused, else no draft would try it."""
         rise = self._lately / self._usually
         return self._usually * rise**self._left if rise > 1 else self._lately
 
@@ -38,17 +38,17 @@ class _Vote:
         self._left *= FADE
 
     def rescale(self, ratio: float) -> None:
-        """Take the machine to have changed."""
+        """Apply a change of the whole machine's speed."""
         self._seen = deque((ratio * seen for seen in self._seen), _USUALLY)
         self._lately *= ratio
         self._usually *= ratio
 
 
 class CostDrift:
-    """How far the table is wrong about passes of one token, and about wider ones: medians of what real passes vote for.
+    """Error factors of the table for one-token passes and for wider ones: medians of the votes of real passes.
 
-    A table taken while another program ran can be wrong by a factor, and where all rounds draft, or none does, nothing
-    that is expected of them would ever show it.
+    A table measured while another program ran can be wrong by a factor. Where all rounds draft, or none does, the
+    expected costs alone would never show that.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class CostDrift:
 
     @property
     def one_is_due(self) -> bool:
-        """Tell whether a pass of one token has not been seen for long."""
+        """Tell whether the last one-token pass was too long ago."""
         return self._since_one >= (_SELDOM if self._is_known else _OFTEN)
 
     @property
@@ -67,7 +67,7 @@ class CostDrift:
         return len(self._ones) > 2 * _VOTES
 
     def knows(self, width: int) -> bool:
-        """Tell whether enough passes were seen to tell a slow one from a slow machine."""
+        """Tell whether enough passes were measured to tell a slow pass from a slow machine."""
         return self._is_known and (width == 1 or len(self._wides) > _VOTES)
 
     def of(self, width: int) -> float:
@@ -92,10 +92,10 @@ class CostDrift:
         self._ones.append(vote)
         self._one = statistics.median([1.0] * _VOTES + list(self._ones))
         if self._is_known:
-            # The machine has changed: wider passes with it, until they are seen.
+            # The machine's speed has changed, so wider passes change too until they are measured.
             self._unseen *= self._one / before
             for wide in self._wides.values():
                 wide.rescale(self._one / before)
         else:
-            # Nobody tries what is taken for dear: as long as it may be, wide passes are as cheap as can be thought.
+            # A width that seems expensive is never tried again, so an unmeasured one counts as cheap as possible.
             self._unseen = min(1.0, self._one)

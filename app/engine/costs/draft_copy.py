@@ -1,7 +1,7 @@
-"""A draft model in four bits, written when its file is first used: drafting costs what its steps cost, and little else.
+"""Four-bit copy of a draft model, written when its file is first used: drafting time is mostly the time of its steps.
 
-A copy only guesses a little otherwise, and every guess is checked. Which quantisation is best, `localspec tune` finds
-out; what is written here takes seconds, and is not written where tuning has found anything.
+A copy's drafts differ a little, and the target verifies every draft token. `localspec tune` finds the best
+quantisation. The copy written here takes seconds, and is not written where `tune` has stored a result.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ from models.system.sealed import is_sealed, private_folder, remove_sealed, seal
 _KIND = "Q4_0"
 """It is written twenty times as quickly as IQ4_NL, which loses a little less."""
 _BITS = 5.5
-"""Bits of a weight that a step reads on average from which on a copy of four and a half is much quicker."""
+"""Average bits of a weight from which on a copy with 4.5 bits is much faster."""
 _SMALLEST, _LARGEST = 100 << 20, 1 << 30
-"""Bytes of a file: less is quick as it is, and more would take half a minute to write."""
+"""Range of file sizes, in bytes: smaller files are fast enough, larger ones would take half a minute to write."""
 _COPIED = (
     "A copy of {} in four bits was written ({}): it drafts faster, and the text stays the same. --no-draft-copy uses "
     "the file itself."
@@ -32,35 +32,35 @@ _COPIED = (
 _log = logging.getLogger("localspec.draft_copy")
 Opened = TypeVar("Opened")
 Tell = Callable[[str, float | None], None]
-"""Receives what is done, in words, and None; see `app.engine.runtime.load`."""
+"""Receives a progress text, and None; see `app.engine.runtime.load`."""
 
 
 def place_of_copy(folder: Path, path: Path, kind: str) -> Path:
-    """Return where a copy of this very file is kept."""
+    """Return the path of the copy of a file; a changed file has another one."""
     state = path.stat()
     text = f"{path.resolve()} {state.st_size} {state.st_mtime_ns}"
     return folder / f"{path.stem}-{kind}-{hashlib.sha256(os.fsencode(text)).hexdigest()[:8]}.gguf"
 
 
 def is_whole_copy(copy: Path) -> bool:
-    """Tell whether a copy may be used: a plain file of this user that is as it was when it was written."""
+    """Tell whether a copy may be used: a plain file of this user, unchanged since it was written."""
     if is_sealed(copy):
         return True
     if os.path.lexists(copy):
-        _log.warning("%s is damaged, or was put there by another program: it is written anew", copy)
+        _log.warning("%s is damaged, or another program wrote it. It is written anew.", copy)
     return False
 
 
 def keep_copy(made: Path, copy: Path) -> None:
-    """Put a copy that is written in its place; raises OSError, and ModelFileError for one that can't be read."""
+    """Move a finished copy to its place; raises OSError, and ModelFileError for an unreadable copy."""
     read_model(made)
     seal(made, copy)
 
 
 def open_copy(copy: Path, path: Path, open_file: Callable[[Path], Opened]) -> Opened:
-    """Open a copy of a file, or the file itself where the copy did not load; the copy is then removed.
+    """Open a copy of a file, or the file itself where the copy does not load; the copy is then removed.
 
-    Raises what opening raises, of the file itself alone.
+    Raises the errors of opening the file itself.
     """
     if copy == path:
         return open_file(path)
@@ -74,17 +74,17 @@ def open_copy(copy: Path, path: Path, open_file: Callable[[Path], Opened]) -> Op
 
 
 class DraftCopies:
-    """Copies in a folder of draft models that would be slow as they are."""
+    """Folder of four-bit copies of draft models."""
 
     def __init__(self, folder: Path, abort: AbortFlag, tell: Tell, note: Callable[[str], None]) -> None:
-        """Take where copies are, who stops the writing of one, who hears of its progress, and of the new copy."""
+        """Take the folder, the flag that stops writing, and the receivers of progress and of the note on a new copy."""
         self._folder = folder
         self._abort = abort
         self._tell = tell
         self._note = note
 
     def quickest(self, path: Path) -> Path:
-        """Return a copy of a draft model, written now if need be; the file itself where none is worth it, or possible.
+        """Return a copy of a draft model, written now if needed; the file itself where no copy helps or fits.
 
         Raises Cancelled when the abort flag is raised meanwhile, and ModelFileError for a file that is no model.
         """
@@ -99,7 +99,7 @@ class DraftCopies:
         except Cancelled:
             raise
         except (LocalspecError, OSError) as error:
-            # The file itself drafts too; no room, for one, is no reason to fail.
+            # Without a copy, for lack of disk space for example, the file itself still drafts.
             _log.warning("%s", error)
             return path
         return copy

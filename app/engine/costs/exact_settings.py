@@ -1,10 +1,10 @@
-"""`--strict`: settings under which every pass that is used gives, bit for bit, the rows of one token at a time.
+"""Settings for `--strict`: those under which every pass gives, bit for bit, the rows of one-token passes.
 
-Tried are the settings of a load without it, passes filled up to a multiple of four tokens (rearranged weights have one
-kernel for blocks of four and another for what is left over), and weights that are not rearranged, which have to be read
-again; one thread only where nothing else is exact. A GPU has other kernels for almost every width, so there passes are
-filled up to eight and sixteen, too: as long as all have one width they are rounded alike, and what a wider pass costs
-more than one of one token, drafts can win back. What is exact is seen now, on this machine, and never remembered.
+Tried in order: the settings of a load without --strict; passes padded to a multiple of four tokens (rearranged weights
+have one kernel for blocks of four and another for the rest); weights that are not rearranged, which are read again;
+one thread, where nothing else is exact. A GPU has other kernels for almost every width, so there passes are padded to
+eight and sixteen too: passes of one width round alike, and drafts can win back the cost of the wider pass. Exactness is
+measured at each load, on this machine, and never stored.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from models.system.machine import available_memory
 _UNBUFFERED, _ONE_THREAD = "weights not rearranged", "one thread"
 _NO_COST = "at no cost: passes are the same without --strict"
 _ROWS = {4: "four"}
-"""Rows that the kernels of rearranged weights take at once, by number and in words."""
+"""Rows that the kernels of rearranged weights process at once, as number and in words."""
 _ROWS_ON_GPU = {4: "four", 8: "eight", 16: "sixteen"}
 """Up to eight, llama.cpp multiplies by vectors; by a matrix from nine on."""
 _CHECKING_SECONDS = 5.0
@@ -38,16 +38,16 @@ Open = Callable[[LlamaOptions], LanguageModel]
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A target under settings that were seen to be exact."""
+    """Target under settings that were measured to be exact."""
 
     model: LanguageModel
     checked: Checked
     note: str
-    """One sentence for the user: what was chosen, what was checked, and the price."""
+    """Sentence for the user: the chosen settings, what was checked, and the cost."""
 
 
 class Strict:
-    """Finds the settings for one target."""
+    """Search for the exact settings of one target."""
 
     def __init__(self, open_model: Open, clock: Clock, tell: Callable[[str], None]) -> None:
         self._open = open_model
@@ -58,7 +58,7 @@ class Strict:
         self._refused: list[str] = []
 
     def settle(self, model: LanguageModel) -> Settled:
-        """Return the target as it is to be used; raises LocalspecError where nothing is exact, and then closes it."""
+        """Return the target under exact settings; closes it and raises LocalspecError where no settings are exact."""
         try:
             if not isinstance(model, LlamaModel):
                 return _as_it_is(model, self._clock)
@@ -77,7 +77,7 @@ class Strict:
             raise never_exact(name, self._refused)
         usual = self._trials[0]
         if chosen is not usual:
-            # Another program may have been in the way of one of them: prices taken in turns have the last word.
+            # Another program may have slowed one of them, so costs measured in turns decide.
             usual, chosen = self._timed_in_turns(usual, chosen)
             chosen = best((usual, chosen)) or chosen
         return Settled(self._keep(chosen.options), chosen.checked, _note(chosen, usual))
@@ -94,7 +94,7 @@ class Strict:
             self._try(_ONE_THREAD, replace(options, threads=1, batch_threads=1))
 
     def _try(self, label: str, options: LlamaOptions) -> None:
-        """Time a setting and, unless its price rules it out, check it; keep what was seen."""
+        """Time a setting and, unless its cost rules it out, check that it is exact."""
         model = self._under(options)
         self._tell(f"{model.name}: checking that passes are exact")
         seconds = measure_steady(model, self._clock, TIMED_WIDTHS, _TIMING_SECONDS)
@@ -104,10 +104,10 @@ class Strict:
         checked = check(model, self._clock, _CHECKING_SECONDS)
         self._trials.append(Trial(label, options, seconds, checked))
         if checked.difference:
-            self._refused.append(f"{label or 'as they are'}: {checked.difference}")
+            self._refused.append(f"{label or 'usual settings'}: {checked.difference}")
 
     def _under(self, options: LlamaOptions) -> LlamaModel:
-        """Return the target under these settings, over weights in memory where that can be."""
+        """Return the target under these settings, over weights in memory where possible."""
         model = self._models.get(options.extra_buffers)
         if model is None:
             self._make_room()
@@ -136,7 +136,7 @@ class Strict:
         return model
 
     def _timed_in_turns(self, *trials: Trial) -> list[Trial]:
-        """Return trials at the prices of one-token passes taken in turns, where all can be in memory at once."""
+        """Return trials with one-token costs measured in turns, where all fit in memory at once."""
         if len({trial.options.extra_buffers for trial in trials}) > len(self._models):
             return list(trials)
         times: dict[str, list[float]] = {trial.label: [] for trial in trials}
@@ -153,7 +153,7 @@ def _at_cost(trial: Trial, one_token: float) -> Trial:
 
 
 def _note(chosen: Trial, usual: Trial) -> str:
-    what, plainly = told(chosen.checked), 1 / usual.seconds[1]
+    what, plainly = checked_note(chosen.checked), 1 / usual.seconds[1]
     if chosen is usual:
         return f"{what}, {_NO_COST}; {plainly:.1f} tokens/s plain."
     return f"{what}, {chosen.label}; {1 / chosen.seconds[1]:.1f} tokens/s plain, {plainly:.1f} without --strict."
@@ -165,19 +165,19 @@ def check_now(model: LanguageModel, clock: Clock) -> Checked:
     checked = check(model, clock, _CHECKING_SECONDS)
     if checked.width == 1:
         difference = checked.difference or "the context has no room for what is to be compared"
-        raise never_exact(model.name, [f"as they are: {difference}"])
+        raise never_exact(model.name, [f"usual settings: {difference}"])
     return checked
 
 
-def told(checked: Checked) -> str:
-    """Return what was checked, in words."""
+def checked_note(checked: Checked) -> str:
+    """Return the note on what was checked."""
     *most, last = [f"{depth:,}" for depth in checked.depths]
     depths = f"{', '.join(most)} and {last}" if most else last
     return f"strict: exact up to {checked.width} tokens per pass (checked after {depths} tokens)"
 
 
 def require_rewinds(model: LanguageModel) -> None:
-    """Raise LocalspecError for a memory that can't take back every guess."""
+    """Raise LocalspecError for a model whose memory can't rewind."""
     if model.rewind_support.limit is not None:
         raise LocalspecError(
             f"--strict can't be used with {model.name}: its memory can't be rewound bit for bit.",
@@ -187,7 +187,7 @@ def require_rewinds(model: LanguageModel) -> None:
 
 
 def never_exact(name: str, differences: list[str]) -> LocalspecError:
-    """Return the error for a target that no setting makes exact."""
+    """Return the error for a target that no settings make exact."""
     return LocalspecError(
         f"--strict can't be used with {name}: no setting was found that makes passes over several tokens exact.",
         cause="\n".join(differences),
@@ -197,4 +197,4 @@ def never_exact(name: str, differences: list[str]) -> LocalspecError:
 
 def _as_it_is(model: LanguageModel, clock: Clock) -> Settled:
     checked = check_now(model, clock)
-    return Settled(model, checked, f"{told(checked)}, {_NO_COST}.")
+    return Settled(model, checked, f"{checked_note(checked)}, {_NO_COST}.")

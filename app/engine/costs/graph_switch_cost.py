@@ -1,45 +1,45 @@
-"""What a wide pass makes dearer besides itself: the first passes of one token after it.
+"""Graph switch cost: the extra time of the first one-token passes after a wide pass.
 
-CUDA replays passes that are alike from a graph. After one of another width the next is launched kernel by kernel, and
-the one after that is recorded anew. On a quick card that can take longer than the wide pass itself, and no price of a
-pass alone shows it. On a processor it is nothing that can be told from noise, and counts as nothing.
+CUDA replays passes of equal shape from a graph. After a pass of another width the next one is launched kernel by
+kernel, and the one after that is recorded anew. On a fast GPU that can take longer than the wide pass itself, and the
+cost of a single pass does not show it. On a processor it can't be told from noise, and counts as 0.
 """
 
 import statistics
 from collections import deque
 
 DISTURBED = 2
-"""Passes of one token after a wide one that may be dearer; the next is taken to be as usual."""
+"""One-token passes after a wide one that may be slower; the next one has its usual cost."""
 _LATELY, _FEWEST = 9, 3
-"""Last times that are remembered, of which the medians count, and the fewest that say anything."""
+"""Last measurements that are kept, whose median counts, and the fewest for a median."""
 _NOTICED = 0.2
-"""Tokens' time below which it is noise."""
+"""Least cost, in tokens' time; less is noise."""
 _NO_FACTORS = (1.0,) * (DISTURBED + 1)
 
 
 class Aftermath:
-    """How much longer passes of one token take after a wide one than when they follow their like."""
+    """Extra time of one-token passes after a wide pass, over one-token passes after each other."""
 
     def __init__(self) -> None:
         self.tokens = 0.0
-        """Time that a wide pass costs after it, in passes of one token."""
+        """Extra time after a wide pass, in one-token passes."""
         self._factors = _NO_FACTORS
         self._seen: deque[list[float]] = deque(maxlen=_LATELY)
         self._since: list[float] | None = None
-        """Seconds of the passes since the last wide one; None: nothing more is to be learnt from them."""
+        """Seconds of the passes since the last wide one; None: the measurement is complete."""
 
     def begin(self) -> None:
-        """Take the passes that follow to come after something else."""
+        """Start anew: the next pass follows an unrelated one."""
         self._since = None
 
     @property
     def is_over(self) -> bool:
-        """Whether a wide pass now would have one, which it has not right after another."""
+        """Whether a wide pass now would cost extra time later, which one right after another does not."""
         return self._since != []
 
     @property
     def factor(self) -> float:
-        """How many times longer than usual the next pass takes if it is of one token."""
+        """Return the expected time of a one-token pass now over its usual time."""
         return 1.0 if self._since is None else self._factors[len(self._since)]
 
     def observe(self, width: int, seconds: float) -> None:

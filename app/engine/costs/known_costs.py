@@ -1,7 +1,7 @@
-"""What earlier runs and `tune` measured about a model on this machine, looked up without loading the engine.
+"""Costs of a model that earlier runs and `tune` measured on this machine, read without loading the engine.
 
 The records are those of `app.engine.runtime.load` and `app.engine.costs.tuned`, found by the end of their keys, which
-names file, build and machine; a record that is damaged is not found.
+names file, build and machine. Damaged records are skipped.
 """
 
 import re
@@ -17,16 +17,16 @@ from models.system.bounded_read import read_json
 from models.system.machine import physical_cores
 
 _LONGEST = 3600.0
-"""Seconds that a pass can take."""
+"""Plausible seconds of a pass."""
 CURVE_KEY, EXACT_KEY, TUNED_KEY = "curve ", "exact width ", "tuned 2, "
-"""How the keys of the records begin. The number changes when a tuned one means something else than before."""
+"""Prefixes of the records' keys. The number changes when the meaning of a tuned record changes."""
 _EXACT = re.compile(rf"{EXACT_KEY}\d+ (deep )?")
 _TUNED = re.compile(rf"{TUNED_KEY}(target|draft), (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class KnownCosts:
-    """Seconds of passes of one model, as they were measured on this machine."""
+    """Seconds of one model's passes, measured on this machine."""
 
     seconds: Mapping[int, float]
     """T(w): seconds by width; width 1 is always there."""
@@ -46,17 +46,17 @@ class KnownCosts:
 
 
 def known_target(memory: Path, path: Path) -> KnownCosts | None:
-    """Return what the file `memory` has about a target, with the cost of wider passes; None for nothing."""
+    """Return the stored costs of a target from the file `memory`, wider passes included; None without a record."""
     return _quickest(known for known in _known(memory, path) if len(known.seconds) > 1)
 
 
 def known_draft(memory: Path, path: Path) -> KnownCosts | None:
-    """Return what the file `memory` has about a draft model, of which only single steps count; None for nothing."""
+    """Return the stored cost of a draft model's steps from the file `memory`; None without a record."""
     return _quickest(_known(memory, path))
 
 
 def _quickest(found: Iterable[KnownCosts]) -> KnownCosts | None:
-    """Return the measurement that counts: another program can only have made one slower."""
+    """Return the fastest measurement: another program can only have slowed one down."""
     return min(found, key=lambda known: known.one_token, default=None)
 
 
@@ -75,7 +75,7 @@ def _known(memory: Path, path: Path) -> list[KnownCosts]:
 
 
 def _is_usual(key: str) -> bool:
-    """Tell whether a record is of the cores there are now, and of no flag that makes other widths exact."""
+    """Tell whether a record is for the present number of cores, and without flags that change the exact width."""
     if (tuned := _TUNED.match(key)) is not None:
         return key.startswith(f"{tuned[0]} cores, ") and int(tuned[2]) == physical_cores()
     return f") {physical_cores()} cores " in key and "flash_attention=False" not in key
@@ -85,7 +85,7 @@ def _measured(records: Mapping[str, Any]) -> Iterator[KnownCosts]:
     exact = {
         key[found.end() :]: value for key, value in records.items() if (found := _EXACT.match(key)) and _is_width(value)
     }
-    # Loaded as a draft model it has a curve under settings for which that was never asked.
+    # A file loaded as a draft model has a curve under settings whose exact width was never measured.
     narrowest = min(exact.values(), default=None)
     for key, value in records.items():
         if key.startswith(CURVE_KEY):
@@ -99,12 +99,12 @@ def _measured(records: Mapping[str, Any]) -> Iterator[KnownCosts]:
 
 
 def _of_tuned(role: str, record: Mapping[str, Any]) -> dict[int, float]:
-    """Return the curve of a target; of a draft model its step in a short context."""
+    """Return the curve of a target; for a draft model the cost of a step in a short context."""
     if role == "target":
         return _seconds(record.get("verify"))
     steps, copy = _seconds(record.get("one_token")), record.get("copy")
     if isinstance(copy, str) and not Path(copy).is_file():
-        # Deleted since, and then the model itself drafts, which takes longer.
+        # The copy was deleted since, so the model itself drafts, which takes longer.
         return {}
     return {1: steps[min(steps)]} if steps else {}
 

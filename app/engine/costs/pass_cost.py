@@ -1,9 +1,9 @@
-"""What a pass costs on this machine: T(w), seconds for one pass over w tokens, measured and kept fresh.
+"""Pass cost T(w): seconds of one pass over w tokens on this machine, measured once and corrected by real passes.
 
-The curve is jagged (kernels work in blocks of four rows, some processors and cards have cliffs), so it is a table of
-measured widths, never a fitted line. A table made at one depth of the context is corrected by every real pass: a
-factor common to all widths, and one of each width's own, which fades while the width goes unused. A table that was
-wrong from the start is told from that by votes: see `levels`.
+The curve is jagged (kernels work in blocks of four rows, some processors and GPUs have cliffs), so it is a table of
+measured widths, never a fitted line. A table made at one depth of the context is corrected by every real pass: by a
+factor common to all widths, and by one for each width, which fades while the width is unused. A table that was wrong
+from the start is detected by votes: see `cost_drift`.
 """
 
 import math
@@ -18,28 +18,28 @@ from models.base import LanguageModel
 QUICK_WIDTHS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 32)
 """Widths that a first load measures; between them the cost is interpolated."""
 DRAFT_WIDTHS = (1, 2, 4, 16)
-"""The same for a draft model: single steps, and copies that it checks."""
+"""Widths for a draft model: single steps, and copies that it checks."""
 READ_WIDTHS = (64, 512)
-"""What a draft model reads at once, of a long text: a row for the last token alone, and quicker than in proportion."""
+"""Widths for a draft model that reads a long text, with a row for the last token alone: cheaper for each token."""
 _REPEATS = 5
-"""Passes of each width, time allowing."""
+"""Passes of each width, if there is time."""
 _ATTEMPTS = 3
-"""Measurings of a table, each when the one before can't be right."""
+"""Most measurements of a table, each because the previous one was implausible."""
 _DIP, _DIP_OF_ONE = 1.6, 1.15
-"""How much longer than a wider pass a pass can really take, and one of one token.
+"""Most time of a pass over that of a wider one, for wide passes and for one-token passes.
 
-Kernels work in blocks, and three rows can cost more than four; one row never costs more than two.
+Kernels work in blocks, so three rows can cost more than four; one row never costs more than two.
 """
 _COMMON, _OWN = 0.08, 0.12
-"""Share of a new observation in the common factor, and in a width's own."""
+"""Weight of a new observation in the common factor, and in a width's own."""
 _STALL = 3.0
-"""How many times longer than expected a pass takes that waits for another program, or sleeps with the machine."""
+"""Time over expected time from which a pass counts as stalled: it waited for another program or the machine slept."""
 _LISTED = 64
-"""Widths whose prices are kept at hand; a draft model's table goes on to what it reads at once."""
+"""Widths whose costs are cached; a draft model's table has wider ones, for reading."""
 
 
 class VerifyCurve:
-    """T(w), from measurements and from every real pass since."""
+    """Table of T(w), from measurements and from every real pass since."""
 
     def __init__(self, seconds: Mapping[int, float]) -> None:
         """Take measured seconds by width; width 1 must be among them."""
@@ -54,7 +54,7 @@ class VerifyCurve:
 
     @property
     def one_is_due(self) -> bool:
-        """Tell whether it is long since a pass of one token was seen, which all others are judged by."""
+        """Tell whether a one-token pass is due for measurement; all other costs are relative to it."""
         return self._drift.one_is_due
 
     def add(self, seconds: Mapping[int, float]) -> None:
@@ -65,7 +65,7 @@ class VerifyCurve:
 
     def seconds(self, width: int) -> float:
         """Return the expected seconds of a pass over `width` tokens now."""
-        # Looked up a hundred times a round.
+        # Looked up a hundred times in each round.
         measured_costs = self._costs or self._list_costs()
         return measured_costs[width - 1] if width <= len(measured_costs) else self._cost(width)
 
@@ -76,16 +76,16 @@ class VerifyCurve:
 
     @property
     def aftermath(self) -> float:
-        """Return the seconds by which passes of one token will take longer for a wide one now."""
+        """Return the extra seconds of later one-token passes if a wide pass comes now."""
         return self.aftermath_ratio * self.seconds(1) if self._aftermath.is_over else 0.0
 
     @property
     def aftermath_ratio(self) -> float:
-        """Return what any wide pass costs after it, over T(1)."""
+        """Return the extra time of one-token passes after a wide pass, over T(1)."""
         return self._aftermath.tokens
 
     def extra(self, width: int) -> float:
-        """Return the seconds that a pass over several tokens costs more than one of one token, with its aftermath."""
+        """Return the seconds of a pass over those of a one-token pass, extra time after it included."""
         return self.seconds(width) - self.seconds(1) + self.aftermath
 
     def _list_costs(self) -> list[float]:
@@ -98,7 +98,7 @@ class VerifyCurve:
 
     def _cost(self, width: int) -> float:
         widest = len(self._table)
-        # Beyond the table a pass goes on at the price of its widest part.
+        # Beyond the table each further token costs as much as in the widest measured pass.
         base = self._table[width - 1] if width <= widest else self._table[-1] * width / widest
         return self._common * self._drift.of(width) * self._own.get(width, 1.0) * base
 
@@ -107,17 +107,17 @@ class VerifyCurve:
         return self.seconds(width) / self.seconds(1)
 
     def begin(self) -> None:
-        """Take the next pass to follow others than those that were seen: a prompt was read."""
+        """Start anew after unobserved passes, such as those of a prompt."""
         self._aftermath.begin()
 
     def observe(self, width: int, seconds: float) -> float:
-        """Learn from a real pass; return what of its seconds was its own, and not a wait for another program."""
+        """Learn from a real pass; return its seconds without a wait for another program."""
         if seconds <= 0:
             return seconds
         expected = self.seconds(width) * (self._aftermath.factor if width == 1 else 1.0)
         seconds = self._own_seconds(width, seconds, expected)
         self._aftermath.observe(width, seconds)
-        # What one pass tells is capped all the same.
+        # The influence of a single pass is capped as well.
         ratio = min(max(seconds / expected, 0.5), 2.0)
         self._drift.observe(width, seconds / expected)
         for other in self._own:
@@ -129,14 +129,14 @@ class VerifyCurve:
         return seconds
 
     def _own_seconds(self, width: int, seconds: float, expected: float) -> float:
-        """Return what is expected of a pass that stalled, alone among others that did not."""
+        """Return the expected seconds for a stalled pass among passes that did not stall, else the measured ones."""
         stalled_before, self._stalled = self._stalled, seconds > _STALL * expected
-        # Two in a row are a machine that has changed, and where little was seen the table may be what is wrong.
+        # Two stalls in a row mean a slower machine; with few observations the table itself may be wrong.
         alone = self._stalled and not stalled_before and self._drift.knows(width)
         return expected if alone else seconds
 
     def rescale(self, ratio: float) -> None:
-        """Learn from several passes at once, that took `ratio` times what was expected of them."""
+        """Learn from several passes at once that took `ratio` times their expected time."""
         self._common *= min(max(ratio, 0.5), 2.0) ** _COMMON
         self._costs = []
 
@@ -156,12 +156,12 @@ def measure(
     seconds: float = 2.0,
     rows: int | None = None,
 ) -> dict[int, float]:
-    """Return the median seconds of passes of each width, taken where the cache stands and leaving it as it is.
+    """Return the median seconds of passes of each width after the cache's content, which is restored.
 
-    `rows` are wanted of each; None: as many as there are tokens. A cache that is full, or that can't take back a pass,
-    is empty then, and before.
-    Widths that the model or the room left in its context can't take are left out. Every other is timed once, and again
-    in turn, so that a slow moment hits them all, as long as the time given is not used up.
+    `rows` logits rows are computed in each pass; None: one for each token. A cache that is full or can't rewind is
+    emptied before and after.
+    Widths that do not fit the model or its context are left out. Every other width is timed once, and again in turns
+    until the time is used up, so that a slow moment affects all of them.
     """
     times: dict[int, list[float]] = {}
     started = clock()
@@ -179,9 +179,9 @@ def measure_steady(
     seconds: float = 2.0,
     rows: int | None = None,
 ) -> dict[int, float]:
-    """Return the same from a machine left alone, as far as it can be had: measured anew while it was not.
+    """Return the seconds of `measure`, measured anew while the table is implausible for an idle machine.
 
-    Another program can only make passes slower, so that of each width the quickest counts.
+    Another program can only slow passes down, so the fastest measurement of each width counts.
     """
     best = measure(model, clock, widths, seconds, rows)
     for _ in range(_ATTEMPTS - 1):
@@ -193,7 +193,7 @@ def measure_steady(
 
 
 def is_steady(seconds: Mapping[int, float]) -> bool:
-    """Tell whether a table can be that of a machine left alone: no pass takes much longer than a wider one."""
+    """Tell whether a table is plausible for an idle machine: no pass takes much longer than a wider one."""
     wider = math.inf
     for width, taken in sorted(seconds.items(), reverse=True):
         if taken > (_DIP if width > 1 else _DIP_OF_ONE) * wider:
@@ -205,8 +205,8 @@ def is_steady(seconds: Mapping[int, float]) -> bool:
 def timed_passes(
     model: LanguageModel, clock: Clock, widths: Sequence[int], repeats: int, rows: int | None = None
 ) -> Iterator[tuple[int, float]]:
-    """Yield (width, seconds) of pass after pass, in turns, `repeats` of each width; for all else see `measure`."""
-    # What stays after a pass that can't be taken back would be taken for the text that was there.
+    """Yield (width, seconds) of each pass, in turns, `repeats` passes of each width; arguments as for `measure`."""
+    # A memory that can't rewind would keep the timed tokens as if they were text, so it is emptied.
     if model.rewind_support.limit is not None or model.length == model.context_size:
         model.rewind(0)
     most = model.max_rows if rows is None else model.batch_size
@@ -215,8 +215,8 @@ def timed_passes(
     last = 0
     for _ in range(repeats):
         for width in fitting:
-            # The first pass touches memory that no later one has to fetch. And llama.cpp prepares a pass anew when its
-            # width changes, CUDA records the next one to be replayed: those of plain decoding are spared both.
+            # Not timed: it touches memory first, llama.cpp prepares a pass anew when the width changes, and CUDA
+            # records the next one. Passes of plain decoding have none of these costs.
             for _ in range(DISTURBED if last == 0 or width == 1 != last else 0):
                 _seconds_of_pass(model, 1, 1, clock)
             last = width

@@ -1,4 +1,4 @@
-"""What a certificate holds for: these files, this build, this machine, these settings."""
+"""Provenance of a certificate: files, build, machine and settings."""
 
 import hashlib
 import platform
@@ -15,24 +15,24 @@ from models.llama.model import LlamaModel
 from models.system.machine import physical_cores
 
 _PIECE = 1 << 20
-"""Bytes hashed at once: a stop is heard between two of them."""
+"""Bytes hashed at once; the abort flag is checked between two blocks."""
 OnHash = Callable[[str, float], None]
-"""Told the name of the file that is hashed, and the share of it that is done."""
+"""Receives the name of the file that is hashed, and the share done, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRecord:
-    """One model, so that another one can't be taken for it."""
+    """Identity of one model."""
 
     name: str
     description: str
     sha256: str
-    """Of the whole file; "" for a model that has none."""
+    """SHA-256 of the whole file; "" for a model without a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a GGUF model was loaded, with every choice that was left open made."""
+    """Load settings of a GGUF model, with every automatic choice resolved."""
 
     threads: int
     """Threads of a one-token pass."""
@@ -52,21 +52,21 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where a certificate comes from."""
+    """Provenance of one certificate."""
 
     model: ModelRecord
     draft_model: ModelRecord | None
     build: str
-    """The engine, its version and the instructions it was built for; "" when no GGUF was run."""
+    """Engine, its version and instruction sets; "" without a GGUF model."""
     processor: str
     cores: int
     """Physical cores that this process may use."""
     settings: Settings | None
-    """Of the target; None for a model without a file."""
+    """Load settings of the target; None for a model without a file."""
 
 
 def provenance(target: LanguageModel, draft: LanguageModel | None, abort: AbortFlag, on_hash: OnHash) -> Provenance:
-    """Hash the files and write down the rest; raises Cancelled when the abort flag goes up, ModelFileError."""
+    """Return the provenance, with hashes of the files; raises Cancelled at the abort flag, ModelFileError."""
     real = isinstance(target, LlamaModel)
     return Provenance(
         model=_record(target, abort, on_hash),
@@ -96,7 +96,7 @@ def file_hash(path: Path, abort: AbortFlag, on_share: Callable[[float], None]) -
 
 
 def settings_of(model: LlamaModel) -> Settings:
-    """Return how a model was loaded."""
+    """Return the load settings of a model."""
     options = model.options
     threads, batch_threads = threads_of(options)
     return Settings(
@@ -112,13 +112,13 @@ def settings_of(model: LlamaModel) -> Settings:
 
 
 def processor_name() -> str:
-    """Return what the processor calls itself, and its architecture."""
+    """Return the processor's name and architecture."""
     name = platform.processor() or "unknown"
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
         name = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
-        # Not every system has such a file, nor every processor such a line.
+        # Some systems lack this file, some processors this line.
         pass
     return f"{name}, {platform.machine()}"
 

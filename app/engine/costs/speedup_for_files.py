@@ -1,4 +1,4 @@
-"""From two files to a predicted speed-up: what was measured on this machine where it was, bytes read where not."""
+"""Predicted speed-up for two files: from costs measured on this machine, or else from the bytes that a step reads."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,24 +9,24 @@ from app.engine.costs.speedup_model import Prediction, predict
 
 @dataclass(frozen=True, slots=True)
 class Foreseen:
-    """A prediction, and what it rests on."""
+    """Prediction and its basis."""
 
     prediction: Prediction
     target: KnownCosts | None
     """Measured passes of the target; None: assumed."""
     step_measured: bool
-    """Whether a step of the draft model was measured; else it follows from the bytes that both read a token."""
+    """Whether a step of the draft model was measured; else its cost follows from the bytes that both models read."""
     target_bytes: float
-    """Bytes that a token of the target reads."""
+    """Bytes that the target reads for each token."""
     draft_bytes: float
 
 
 def foresee(
     target: KnownCosts | None, target_bytes: float, draft_bytes: float, draft: KnownCosts | None = None
 ) -> Foreseen:
-    """Return what a draft model would gain.
+    """Return the predicted gain of a draft model.
 
-    Seconds are compared with seconds alone: a measured draft model beside a target that was not counts by its bytes.
+    Measured seconds count only if both models were measured; else both count by their bytes.
     """
     if target is not None and draft is not None:
         step, measured = draft.one_token / target.one_token, True
@@ -38,5 +38,5 @@ def foresee(
 def foresee_file(
     memory: Path, target: KnownCosts | None, target_bytes: float, draft: Path, draft_bytes: float
 ) -> Foreseen:
-    """Return the same for a draft model that is on this machine; `memory` is the file of what was measured here."""
+    """Return the predicted gain of a draft model on this machine; `memory` is the file of measurements."""
     return foresee(target, target_bytes, draft_bytes, known_draft(memory, draft) if target else None)

@@ -1,31 +1,31 @@
-"""What a draft model would gain, before either model was run: arithmetic over costs that are known or assumed.
+"""Model of a draft model's speed-up before either model has run, from known or assumed costs.
 
-A round that drafts n tokens, each right with chance a when those before it were, emits 1 + a + ... + a^n of them, the
-target's own included, and takes T(n + 1) and n steps of the draft model. Against plain decoding, T(1) a token, that is
+A round that drafts n tokens with acceptance probability a emits 1 + a + ... + a^n tokens, and takes T(n + 1) and n
+steps of the draft model. Against plain decoding, T(1) for each token, that is
 
     speed-up = (1 + a + ... + a^n) / (T(n + 1) / T(1) + n c)
 
-with c, a step of the draft model over T(1). n = 0 gives 1: a draft that does not pay is not made.
+where c is the cost of a draft model's step over T(1). n = 0 gives 1: a draft that does not pay off is not made.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 ACCEPTANCE = {"chat": 0.69, "summaries": 0.80, "code": 0.97}
-"""Chance that a guess is right by kind of text: Qwen2.5-Coder 0.5B drafting for the 1.5B at temperature 0.7."""
+"""Acceptance probability by kind of text: Qwen2.5-Coder 0.5B drafting for the 1.5B at temperature 0.7."""
 CHEAP_ROW, DEAR_ROW = 0.15, 1.0
-"""Price of a further token in a pass over that of the first, where nothing was measured.
+"""Assumed range of a further token's cost in a pass, over T(1), where nothing was measured.
 
-Seen: less than a sixth with localspec's kernels, up to a whole one without. Between them is what is not known.
+Measured: less than a sixth with localspec's kernels, up to a whole T(1) without them.
 """
 WORTH = 1.05
-"""A draft model that is predicted to gain less is not worth its memory."""
+"""Least predicted speed-up for which a draft model is worth its memory."""
 _ASSUMED_WIDTHS = (*range(1, 10), 12, 16, 24, 32)
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What drafting costs, in one-token passes of the target."""
+    """Costs of drafting, in one-token passes of the target."""
 
     verify: Mapping[int, float]
     """T(w) / T(1) by width, for each width that may be used; 1 for width 1."""
@@ -35,34 +35,34 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """The best that can be done at one acceptance."""
+    """Best draft length at one acceptance probability, and its speed-up."""
 
     length: int
-    """Draft length; 0: not drafting is best."""
+    """Draft length in tokens; 0: plain decoding is best."""
     speed_up: float
-    """Against plain decoding; 1 for not drafting."""
+    """Speed-up over plain decoding; 1 for plain decoding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is expected for one kind of text."""
+    """Prediction for one kind of text."""
 
     text: str
-    """Such as "chat"."""
+    """Kind of text, such as "chat"."""
     acceptance: float
     least: Gain
-    """With the dearest passes that are assumed; equal to `most` where passes were measured."""
+    """Speed-up at the highest assumed pass costs; equal to `most` where passes were measured."""
     most: Gain
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a draft model would gain for a target."""
+    """Predicted gain of a draft model for a target."""
 
     cases: tuple[Case, ...]
-    """From the text that is hardest to guess to the easiest."""
+    """Kinds of text by rising acceptance probability."""
     step: float
-    """A step of the draft model over a one-token pass of the target."""
+    """Seconds of a draft model's step over those of a one-token pass of the target."""
 
     @property
     def least(self) -> float:
@@ -76,7 +76,7 @@ class Prediction:
 
     @property
     def pays(self) -> bool:
-        """Whether there is a kind of text for which the draft model may be worth having."""
+        """Whether the draft model may pay off for some kind of text."""
         return self.most >= WORTH
 
     @property
@@ -87,23 +87,23 @@ class Prediction:
 
 
 def expected_emitted(acceptance: float, length: int) -> float:
-    """Return the tokens that a round emits on average, the target's own included."""
+    """Return the average number of tokens that a round emits, the target's own included."""
     return sum(acceptance**place for place in range(length + 1))
 
 
 def best_gain(acceptance: float, costs: Costs) -> Gain:
-    """Return the draft length that gains most, and what it gains; only widths with a known cost are tried."""
+    """Return the draft length with the largest gain; only widths with a known cost are tried."""
     gains = [Gain(0, 1.0)]
     for width, ratio in sorted(costs.verify.items()):
         length = width - 1
         if length > 0:
             gains.append(Gain(length, expected_emitted(acceptance, length) / (ratio + length * costs.step)))
-    # Of equals the shortest: max returns the first.
+    # max returns the first of equal ones, which is the shortest draft.
     return max(gains, key=lambda gain: gain.speed_up)
 
 
 def predict(step: float, verify: Mapping[int, float] | None) -> Prediction:
-    """Return what is to be expected; `verify` is T(w) / T(1) by width as measured, None where it was not."""
+    """Return the prediction; `verify` is the measured T(w) / T(1) by width, None where it was not measured."""
     dear = Costs(verify or assumed_verify(DEAR_ROW), step)
     cheap = Costs(verify or assumed_verify(CHEAP_ROW), step)
     cases = (Case(text, chance, best_gain(chance, dear), best_gain(chance, cheap)) for text, chance in _in_order())
@@ -111,7 +111,7 @@ def predict(step: float, verify: Mapping[int, float] | None) -> Prediction:
 
 
 def assumed_verify(row: float) -> dict[int, float]:
-    """Return T(w) / T(1) by width for a price of each further token."""
+    """Return T(w) / T(1) by width for a given cost of each further token."""
     return {width: 1 + row * (width - 1) for width in _ASSUMED_WIDTHS}
 
 

@@ -1,7 +1,7 @@
-"""Timed passes inside a budget of seconds: at least one of each width, more while there is time.
+"""Timer of passes within a budget of seconds: at least one pass of each width, more while there is time.
 
-Other programs can only make a pass slower, so a price is the lower quartile of what was taken: neither one lucky pass
-nor the many that had to wait. How far the median lies above it tells whether the machine was busy.
+Other programs can only slow a pass down, so a cost is the lower quartile of its times: neither one lucky pass nor the
+many that had to wait. The distance of the median above it tells whether the machine was busy.
 """
 
 import statistics
@@ -15,32 +15,32 @@ from models.base import LanguageModel
 from models.llama.load import LlamaOptions
 
 _MOST = 5
-"""Passes of one width; more would not make a price surer, only older."""
+"""Most passes of one width; more would not make the result more precise."""
 _BUSY = 1.5
 _ENOUGH = 3
 _JITTER = 0.001
-"""Seconds that a pass may be late on any machine."""
+"""Seconds of delay that a pass may have on any machine."""
 
 
 class Tunable(LanguageModel, Protocol):
-    """A model whose threads, cache and attention can be changed while its weights stay; see `models.llama.model`."""
+    """Model whose threads, cache and attention can be changed while its weights stay; see `models.llama.model`."""
 
     options: LlamaOptions
     cache_types: tuple[str, str]
 
     def use_threads(self, threads: int, batch_threads: int) -> None:
-        """Take other numbers of threads; the cache stays."""
+        """Set other numbers of threads; the cache stays."""
 
     def reopen(self, options: LlamaOptions) -> None:
-        """Start over with an empty cache as these options say."""
+        """Start over with an empty cache under these options."""
 
 
 class Timer:
-    """A clock, a number of seconds, and the prices taken by them."""
+    """Clock with a budget of seconds, and the costs measured by it."""
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self.seconds = seconds
-        """The whole budget."""
+        """Whole budget in seconds."""
         self._waited = False
         self._pieces: list[Timer] = []
         self._clock = clock
@@ -53,25 +53,25 @@ class Timer:
 
     @property
     def left(self) -> float:
-        """Seconds that may still be spent, 0 when all are."""
+        """Seconds left of the budget, at least 0."""
         return max(0.0, self.seconds - self.elapsed)
 
     @property
     def busy(self) -> bool:
-        """Whether passes took turns with another program: half of them waited far longer than the quickest."""
+        """Whether another program was running: half of the passes took far longer than the fastest."""
         return self._waited or any(piece.busy for piece in self._pieces)
 
     def piece(self, share: float) -> "Timer":
-        """Return a timer for this share of what is left, beginning now."""
+        """Return a timer for this share of the seconds left, starting now."""
         self._pieces.append(Timer(self._clock, share * self.left))
         return self._pieces[-1]
 
     def part(self, share: float) -> float:
-        """Return this share of the whole in seconds, or what is left of it."""
+        """Return this share of the whole budget in seconds, at most the seconds left."""
         return min(self.left, share * self.seconds)
 
     def measured_costs(self, model: LanguageModel, widths: Sequence[int], seconds: float) -> dict[int, float]:
-        """Return seconds by width for passes after what the cache holds, which stays; what can't be had is left out."""
+        """Return seconds by width for passes after the cache's content, which stays; without widths that don't fit."""
         taken: dict[int, list[float]] = {}
         until = self._clock() + seconds
         timed = cast(Generator[tuple[int, float], None, None], timed_passes(model, self._clock, widths, _MOST))
@@ -84,7 +84,7 @@ class Timer:
         return {width: measured_cost(times) for width, times in sorted(taken.items())}
 
     def read(self, model: LanguageModel, depth: int) -> float:
-        """Read up to `depth` tokens; return the seconds that it took."""
+        """Read up to `depth` tokens; return the seconds taken."""
         started = self._clock()
         text = filler(model, depth)
         while model.length < depth:
@@ -93,13 +93,13 @@ class Timer:
 
 
 def measured_cost(times: Iterable[float]) -> float:
-    """Return the lower quartile: the least of up to three, the second of four to seven."""
+    """Return the lower quartile: the least of up to three times, the second of four to seven."""
     ordered = sorted(times)
     return ordered[len(ordered) // 4]
 
 
 def filler(model: LanguageModel, length: int) -> list[int]:
-    """Return so many tokens of text; what they say makes no difference to what they cost."""
+    """Return `length` tokens of text; costs do not depend on which."""
     some = model.vocab.tokenize("The quick brown fox jumps over the lazy dog. ", special=False) or [0]
     return (some * (length // len(some) + 1))[:length]
 

@@ -1,9 +1,8 @@
-"""What `localspec tune` found out, as the next loads use it: kept for one model file, one build and one machine.
+"""Results of `localspec tune` for later loads: stored for one model file, one build and one machine.
 
-Four rules hold here. A flag that the user gives wins over anything tuned. What was measured for another file, build,
-processor, number of cores or share of layers on a GPU is not found. What was measured with threads that the user gave
-to `tune` is only found by a load that gives as many: given is not found out. And what was chosen with rounding allowed
-is only found by a load that allows it too; how a choice is made is in `app.tune.measuring.choice`.
+Four rules: A flag of the user overrides a tuned setting. A result for another file, build, processor, number of cores
+or share of layers on a GPU is ignored. A result for threads given to `tune` counts only for loads with as many given. A
+result with rounding allowed counts only for loads that allow it. `app.tune.measuring.choice` makes the choice.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,31 +25,31 @@ _WIDEST = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What can be chosen about how a model runs, in the words of `LlamaOptions`."""
+    """Tunable load settings of a model; the fields are those of `LlamaOptions`."""
 
     threads: int
     """Threads of a one-token pass, at least 1."""
     batch_threads: int
     """Threads of a wider pass, at least 1."""
     flash_attention: bool | None = None
-    """None, with both cache types "auto": the attention that a load takes by itself, which is the exact one."""
+    """None, with both cache types "auto": a load's default attention, which is the exact one."""
     cache_type_k: str = "auto"
     cache_type_v: str = "auto"
     extra_buffers: bool | None = None
-    """None: the layout of the weights that a load takes by itself."""
+    """None: a load's default layout of the weights."""
 
     def options(self, base: LlamaOptions) -> LlamaOptions:
-        """Return the options with all of this setting in them, whatever they held."""
+        """Return the options with every field of this setting replaced."""
         return replace(base, **asdict(self))
 
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """How a target runs best on this machine, and what its passes cost then."""
+    """Best setting of a target on this machine, and its pass costs."""
 
     setting: Setting
     exact_width: int
-    """Widest pass, from 1 on, that equals one-token passes to the last bit at every depth that was tried."""
+    """Widest pass, at least 1, that equals one-token passes to the last bit at every depth that was tried."""
     verify: Mapping[int, float]
     """T(w): seconds of a pass by its width; width 1 is always there."""
     depth: int
@@ -61,15 +60,15 @@ class Tuned:
 
 @dataclass(frozen=True, slots=True)
 class TunedDraft:
-    """How a draft model runs best: since every guess is checked, nothing about it has to be exact."""
+    """Best setting of a draft model; it need not be exact, as the target verifies every draft token."""
 
     setting: Setting
     one_token: Mapping[int, float]
     """Seconds of a step by the number of tokens in the cache; never empty."""
     copy: Path | None = None
-    """A re-quantised copy to use in its place, which `one_token` was measured on; None: the file itself."""
+    """Re-quantised copy to load in its place, on which `one_token` was measured; None: the file itself."""
     beats_copies: bool = False
-    """Whether copies were measured and the file itself is as quick; else one is written as if it had not been tuned."""
+    """Whether copies were measured and the file itself is as fast; else a load writes a copy as without tuning."""
 
     @property
     def step(self) -> float:
@@ -78,10 +77,10 @@ class TunedDraft:
 
 
 def apply_tuned(options: LlamaOptions, tuned: Tuned | TunedDraft | None) -> LlamaOptions:
-    """Fill in what the user left open; what was given by a flag stays.
+    """Return the options with tuned values for everything that the user's flags leave open.
 
-    Threads are one choice (`-t 4` speaks for wide passes too), and so are flash attention and both cache types: half
-    of one and half of another was never measured, and may not even load.
+    Threads are one choice (`-t 4` sets wide passes too), and so are flash attention and both cache types: a mixture was
+    never measured, and may not even load.
     """
     if tuned is None:
         return options
@@ -95,7 +94,7 @@ def apply_tuned(options: LlamaOptions, tuned: Tuned | TunedDraft | None) -> Llam
 
 
 def _with_attention(options: LlamaOptions, chosen: Setting) -> LlamaOptions:
-    """Fill in attention and cache: with the threads they were chosen for, since with others they may not be exact."""
+    """Fill in attention and cache, if the threads are those that they were chosen with: else they may not be exact."""
     left_open = options.flash_attention is None and options.cache_type_k == options.cache_type_v == "auto"
     if not left_open or threads_of(options) != (chosen.threads, chosen.batch_threads):
         return options
@@ -104,7 +103,7 @@ def _with_attention(options: LlamaOptions, chosen: Setting) -> LlamaOptions:
 
 
 def measured_for(options: LlamaOptions, tuned: Tuned | TunedDraft) -> bool:
-    """Tell whether the seconds of a record are those of these options: a flag of the user may have changed one."""
+    """Tell whether a record was measured under these options; a flag of the user may have changed one."""
     threads, batch_threads = threads_of(options)
     wanted, setting = replace(options, threads=threads, batch_threads=batch_threads), tuned.setting
     if setting.extra_buffers is None:
@@ -113,9 +112,9 @@ def measured_for(options: LlamaOptions, tuned: Tuned | TunedDraft) -> bool:
 
 
 def load_tuned(memory: Path, path: Path, options: LlamaOptions, *, allow_rounding: bool = False) -> Tuned | None:
-    """Return what is known about a target on this machine; None for nothing, or for a damaged record.
+    """Return the stored result for a target on this machine; None without one, or for a damaged record.
 
-    With `allow_rounding` a choice made under it comes first, and the exact one after it.
+    With `allow_rounding` a result under it comes first, then the exact one.
     """
     roles = [_role(rounding) for rounding in ((True, False) if allow_rounding else (False,))]
     found = (_read_tuned(record) for record in _records(memory, path, options, *roles))
@@ -123,12 +122,12 @@ def load_tuned(memory: Path, path: Path, options: LlamaOptions, *, allow_roundin
 
 
 def store_tuned(memory: Path, path: Path, options: LlamaOptions, tuned: Tuned, *, allow_rounding: bool = False) -> None:
-    """Keep what was found out about a target; `options` are the user's: GPU layers, threads that were given."""
+    """Store the result for a target; `options` are the user's: GPU layers, given threads."""
     Remembered(memory).put(_key(path, options, _role(allow_rounding)), _record(tuned))
 
 
 def load_tuned_draft(memory: Path, path: Path, options: LlamaOptions) -> TunedDraft | None:
-    """Return what is known about a draft model; None for nothing, a damaged record, or a copy that is not as it was."""
+    """Return the stored result for a draft model; None without one, for a damaged record, or for a changed copy."""
     for record in _records(memory, path, options, "draft"):
         tuned = _read_draft(record)
         if tuned and (tuned.copy is None or _is_there(tuned.copy, record.get("copy_identity"))):
@@ -141,7 +140,7 @@ def _is_there(copy: Path, known: Json) -> bool:
 
 
 def store_tuned_draft(memory: Path, path: Path, options: LlamaOptions, tuned: TunedDraft) -> None:
-    """Keep what was found out about a draft model, under the name of the file that the user gives."""
+    """Store the result for a draft model, under the name of the file that the user gives."""
     record = _record(tuned)
     record["copy"] = str(tuned.copy) if tuned.copy else None
     record["copy_identity"] = identity(tuned.copy) if tuned.copy else None
@@ -153,7 +152,7 @@ def _role(allow_rounding: bool) -> str:
 
 
 def _records(memory: Path, path: Path, options: LlamaOptions, *roles: str) -> Iterator[dict[str, Json]]:
-    """Yield what is stored for these roles: with just the threads that were given, then with those that were found."""
+    """Yield the stored records of these roles: for the given threads, then for tuned threads."""
     known = Remembered(memory)
     for threads in dict.fromkeys((options.threads, 0)):
         for role in roles:
@@ -169,7 +168,7 @@ def _key(path: Path, options: LlamaOptions, role: str) -> str:
 
 
 def _record(tuned: Tuned | TunedDraft) -> dict[str, Json]:
-    """Return a record as JSON has it: a number that is a key becomes a name."""
+    """Return a record for JSON, with keys that are numbers written as text."""
     record: dict[str, Any] = asdict(tuned)
     for name in ("verify", "one_token"):
         if name in record:
@@ -201,7 +200,7 @@ def _read_draft(record: Mapping[str, Json]) -> TunedDraft | None:
 
 
 def _setting(value: Any) -> Setting:
-    """Read a setting as llama.cpp must be given it: a value outside its range would end the process."""
+    """Read and check a setting: a value outside its range would crash llama.cpp."""
     setting = Setting(**value)
     for threads in (setting.threads, setting.batch_threads):
         _whole(threads, 1, _MOST_THREADS)

@@ -1,1 +1,1 @@
-"""Runs the rounds: draft, verify, accept, rewind; nothing else judges a token."""
+"""Rounds of decoding: draft, verify, accept, rewind; no other room judges a token."""

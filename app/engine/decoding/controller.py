@@ -1,4 +1,4 @@
-"""The protocol between the loop and the rule that chooses draft lengths, and the controller of a fixed length."""
+"""Protocol of controllers, which choose draft lengths for the decoding loop; the controller of a fixed length."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -11,18 +11,18 @@ from drafters.base import Draft
 
 @dataclass(frozen=True, slots=True)
 class RoundPlan:
-    """The plan of a round, from `plan()` to `observe()`; what happens in between makes a new value of it."""
+    """Plan of a round, from `plan()` to `observe()`; every change in between makes a new value."""
 
     limit: int = 0
     """Most tokens to verify, siblings included; 0: decode plainly."""
     proposed: Draft | None = None
-    """The draft that `select()` was given, before it was cut; None: no drafter was called."""
+    """Draft as passed to `select()`, before it was cut; None: no drafter was called."""
     caught_up: bool = False
-    """Whether the draft model read, in this round, what it had missed."""
+    """Whether the draft model read its unread tokens in this round."""
 
 
 class Controller(Protocol):
-    """Chooses the draft length of each round from what earlier rounds showed.
+    """Controller of the draft length of each round, from observations of earlier rounds.
 
     Call order: `begin()` once an answer; then in each round `plan()`, `select()` if the plan's limit is above 0, and
     `observe()`. `certain` and `bounds` are read after `select()`. An answer can be stopped after any of these calls;
@@ -36,26 +36,25 @@ class Controller(Protocol):
         """Plan a round: choose how many tokens may be drafted."""
 
     def select(self, draft: Draft, room: int) -> Draft:
-        """Return what is worth verifying of a draft, at most `room` tokens: its beginning, and siblings beside it.
+        """Return the part of a draft that is worth verifying, at most `room` tokens: its beginning, with siblings.
 
-        Of a draft with `probs` nothing may be left out because of what was drawn, or the rule that accepts it is
-        biased.
+        A draft with `probs` must not be cut because of the tokens drawn: that would bias the accept rule.
         """
 
     @property
     def certain(self) -> int:
-        """Return the most tokens to verify where a grammar leaves no choice, now that the draft was selected."""
+        """Return the most tokens to verify where a grammar allows only one; called after `select()`."""
 
     @property
     def bounds(self) -> Bounds | None:
-        """Return what the pass over the selected draft may be shared with; None: nothing."""
+        """Return the limits for sharing the pass over the selected draft; None: it is not shared."""
 
     def observe(self, round_: Round) -> None:
         """Learn from a round that has ended; the plan ends with it."""
 
 
 class FixedLength:
-    """Plans one draft length for every round, and selects every draft whole."""
+    """Controller with one draft length for every round, which selects every draft whole."""
 
     bounds: Bounds | None = None
 
@@ -83,12 +82,12 @@ class FixedLength:
 
 
 def places_of(draft: Draft, most: int) -> list[int]:
-    """Return those of the first `most` places at which a draft has a second choice, ascending."""
+    """Return the places, among the first `most`, for which a draft has a second choice, ascending."""
     return [place for place, token in enumerate(draft.runners_up[:most]) if token is not None]
 
 
 def with_siblings(draft: Draft, places: Iterable[int]) -> Draft:
-    """Return a draft with its second choices at these places, ascending, where it has them."""
+    """Return a draft with siblings: its second choices for these places, ascending, where it has them."""
     known = [place for place in places if place < len(draft.runners_up)]
     chosen = ((place, token) for place in known if (token := draft.runners_up[place]) is not None)
     return replace(draft, siblings=tuple(chosen))

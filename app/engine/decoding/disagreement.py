@@ -1,13 +1,13 @@
-"""How far target and draft were apart where a guess was rejected; a value that needs no arithmetic to be read."""
+"""Disagreement of target and draft at a rejected token; a plain value, so that screens import no arithmetic."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """What the target made of the guess that it rejected, before temperature, cuts and penalties."""
+    """Target's probabilities at a rejected draft token, before temperature, cuts and penalties."""
 
     proposal_prob: float
-    """Its probability of the rejected guess."""
+    """Target's probability of the rejected draft token."""
     instead_prob: float
-    """Its probability of what it said instead: the replacement, or the sibling that was kept."""
+    """Target's probability of the emitted token: the replacement, or the accepted sibling."""

@@ -1,4 +1,4 @@
-"""When an answer ends, decided token by token: a round is cut exactly where plain decoding would have stopped."""
+"""End of an answer, decided token by token: a round is cut exactly where plain decoding would have stopped."""
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -8,16 +8,16 @@ from models.text.detokenizer import AnswerText
 
 
 class Finish(StrEnum):
-    """Why an answer ended."""
+    """Reason for the end of an answer."""
 
     END = "end"
-    """The model said so, with an end-of-generation token."""
+    """The model emitted an end-of-generation token."""
     STOP = "stop"
-    """A stop string was completed, or the last line that was wanted, or enough was said for who asked."""
+    """A stop string or the last wanted line was complete, or the caller had enough text."""
     LENGTH = "length"
-    """As many tokens as were asked for."""
+    """The limit of tokens was reached."""
     TIME = "time"
-    """The time for it was over, and a line was complete."""
+    """The time limit was reached, and a line was complete."""
     CONTEXT = "context"
     """The context is full."""
     CANCELLED = "cancelled"
@@ -25,7 +25,7 @@ class Finish(StrEnum):
 
 
 class Ending:
-    """Watches the emitted tokens of one answer, and collects their text."""
+    """End conditions and text of one answer, fed with its emitted tokens."""
 
     def __init__(
         self,
@@ -37,10 +37,10 @@ class Ending:
         opening: str = "",
         is_complete: Callable[[Sequence[int]], bool] | None = None,
     ) -> None:
-        """Take the stop strings, the most tokens to emit, and how many lines are enough; None: no such limit.
+        """Take the stop strings, the most tokens and the most lines; None: no such limit.
 
-        `opening` is what the prompt began of the text; `is_complete` hears all tokens of the answer after each, and
-        tells whether only an end could follow.
+        `opening` is the beginning of the text that the prompt contains. `is_complete` receives all tokens of the answer
+        after each one, and returns whether only an end can follow.
         """
         self._vocab = vocab
         self._left = budget
@@ -49,11 +49,11 @@ class Ending:
         self.text = AnswerText(vocab, stops, lines, opening)
 
     def cap(self, limit: int) -> int:
-        """Return the draft length that still makes sense: a round emits one token more than it drafts."""
+        """Return the longest useful draft: a round emits one token more than its draft has."""
         return limit if self._left is None else min(limit, self._left - 1)
 
     def cut(self, emitted: Sequence[int]) -> tuple[tuple[int, ...], Finish | None]:
-        """Return the tokens that belong to the answer, and why it ends with the last of them; None: it goes on."""
+        """Return the tokens that belong to the answer, and the reason if it ends with the last of them, else None."""
         for count, token in enumerate(emitted, start=1):
             finish = self._feed(token)
             if finish is not None:
@@ -69,6 +69,6 @@ class Ending:
         if self.text.feed(token):
             return Finish.STOP
         if self._is_complete is not None and self._is_complete(self._said):
-            # A pass for the end token alone would tell nothing.
+            # A pass for the end token alone would add nothing to the text.
             return Finish.END
         return Finish.LENGTH if self._left == 0 else None

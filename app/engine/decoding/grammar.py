@@ -1,4 +1,4 @@
-"""What a grammar means for an answer: for what chooses its tokens, for what ends it, and for drafts."""
+"""Grammar of an answer: its allowed tokens, its end, and its drafts."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from models.forms.grammar_state import GrammarState
 
 SOURCE = "grammar"
-"""Name, among those of drafters, of what can't be wrong."""
+"""Source name of draft tokens that a grammar leaves as the only choice."""
 
 
 def state_of(grammar: Grammar | None, vocab: Vocab, prompt_length: int, preface: Preface) -> "GrammarState | None":
-    """Return what follows the grammar of an answer that comes after so many tokens; None where there is none.
+    """Return the grammar state of an answer after a prompt of `prompt_length` tokens; None without a grammar.
 
     Raises UsageError for a grammar that is too large.
     """
     if grammar is None:
         return None
-    # Only who has a grammar waits for llguidance, which takes a tenth of a second.
+    # Importing llguidance takes a tenth of a second, which answers without a grammar are spared.
     from models.forms.grammar_state import GrammarState
 
     return GrammarState(vocab, grammar, prompt_length, NO_PREFACE if grammar.has_thoughts else preface)
@@ -37,13 +37,13 @@ def state_of(grammar: Grammar | None, vocab: Vocab, prompt_length: int, preface:
 def allowed_after(
     grammar: Grammar | None, vocab: Vocab, asked: Sequence[int], said: Sequence[int], preface: Preface
 ) -> NDArray[np.bool_] | None:
-    """Return which tokens may come after a prompt and the beginning of its answer, by id; None: any may."""
+    """Return a mask by token id of the tokens that may follow a prompt and the beginning of its answer; None: any."""
     state = state_of(grammar, vocab, len(asked), preface)
     return None if state is None else state.allowed((*asked, *said))
 
 
 def ending_of(question: Question, vocab: Vocab, opening: str, sampler: Sampler) -> Ending:
-    """Return what watches for the end of the answer, of which `opening` is in the prompt already."""
+    """Return the end conditions of the answer, whose `opening` is part of the prompt already."""
     return Ending(
         vocab,
         stops=question.stops,
@@ -55,12 +55,12 @@ def ending_of(question: Question, vocab: Vocab, opening: str, sampler: Sampler) 
 
 
 def completes(sampler: Sampler) -> Callable[[Sequence[int]], bool] | None:
-    """Return what tells whether the tokens of an answer leave nothing but an end; None where no grammar says."""
+    """Return a test whether only an end can follow the tokens of an answer; None without a grammar."""
     return None if sampler.grammar is None else sampler.grammar.is_complete
 
 
 def possible(draft: Draft, sampler: Sampler, tokens: Sequence[int]) -> Draft:
-    """Return a draft up to what a grammar rules out: who copies knows of none."""
+    """Return a draft up to the first token that the grammar excludes: drafters do not know the grammar."""
     if sampler.grammar is None or not draft.tokens:
         return draft
     fitting = sampler.grammar.fitting(draft.tokens, tokens)
@@ -68,9 +68,9 @@ def possible(draft: Draft, sampler: Sampler, tokens: Sequence[int]) -> Draft:
 
 
 def with_certain(draft: Draft, sampler: Sampler, tokens: Sequence[int], most: Callable[[], int]) -> Draft:
-    """Return a draft of all that a grammar leaves no choice about, where less than that is drafted.
+    """Return a draft of the tokens that the grammar leaves as the only choice, where the given draft is shorter.
 
-    The target is asked all the same, for what follows. `most` tells how many tokens there is room for, if asked.
+    The pass is still needed for the token after them. `most` returns the room in tokens, and is called only if needed.
     """
     if sampler.grammar is None:
         return draft

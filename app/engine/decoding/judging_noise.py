@@ -1,4 +1,4 @@
-"""Where chance comes from when a draft is judged: coins and draws that depend on the seed and the place alone."""
+"""Randomness of the accept rules: random numbers and draws that depend on the seed and the place alone."""
 
 from typing import Any, Protocol
 
@@ -8,36 +8,36 @@ from models.sampling.distribution import Distribution
 from models.sampling.noise import gumbel, stream, uniform
 
 _JUDGING = 2
-"""Label of the coins; drafts are drawn under another, so the two know nothing of each other."""
+"""Label of the random numbers; drafts are drawn under another label, so both are independent."""
 
 
 class JudgingNoise(Protocol):
-    """The chances of one round."""
+    """Source of randomness for one round."""
 
     def happens(self, chance: Any, place: int, turn: int = 0) -> bool:
-        """Toss the coin for a place of the draft, which comes up with this chance; another coin for each turn."""
+        """Return True with probability `chance`, for a place of the draft; each turn has another random number."""
 
     def draw(self, distribution: Distribution, place: int) -> int:
-        """Draw the token that is emitted at a place, the first of the draft being 0."""
+        """Draw the emitted token at a place; the first place of the draft is 0."""
 
 
 class SeededNoise:
-    """Coins that the seed decides: the same round again has the same outcome."""
+    """Randomness fixed by the seed: a repeated round has an equal outcome."""
 
     def __init__(self, seed: int, start: int) -> None:
         """Take the seed of the answer, and the number of tokens before the round."""
         self._seed = seed
         self._start = start
-        # Coins are those of the round: a rule that judges a whole draft tosses for places that a later round, knowing
-        # the outcome, comes to again.
+        # Random numbers belong to the round: the block rule uses some for places that a later round, which depends on
+        # the outcome, judges again.
         self._noise_source = stream(seed, _JUDGING, start)
 
     def happens(self, chance: Any, place: int, turn: int = 0) -> bool:
-        """Toss the coin for a place."""
+        """Return whether the random number of a place and turn is below `chance`."""
         return bool(self.uniform(place, turn) < chance)
 
     def uniform(self, place: int, turn: int) -> float:
-        """Return what the coin shows, a number in [0, 1): it comes up when that is below its chance."""
+        """Return the random number of a place and turn, in [0, 1)."""
         return uniform(self._noise_source, place, turn)
 
     def draw(self, distribution: Distribution, place: int) -> int:

@@ -1,4 +1,4 @@
-"""How likely the tokens of an answer were to the target, for clients that ask for log probabilities."""
+"""Log probabilities of an answer's tokens under the target, for clients that ask for them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,35 +13,35 @@ from models.base import Logits, Vocab
 
 @dataclass(frozen=True, slots=True)
 class Likelihood:
-    """Log probabilities of one place of the text, before penalties, cuts and temperature."""
+    """Log probabilities at one place of the text, before penalties, cuts and temperature."""
 
     token: int
-    """What was emitted there."""
+    """Emitted token id."""
     logprob: float
     best: tuple[tuple[int, float], ...]
-    """The likeliest tokens of that place, in order, as many as are wanted; the emitted one need not be among them."""
+    """Most likely tokens of that place, in order, as many as requested; the emitted one may be missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Likely:
-    """A token that might stand at a place of the text."""
+    """Candidate token for a place of the text."""
 
     token: int
     data: bytes
-    """What it adds to the text; the spelling of a control token, which adds nothing."""
+    """Bytes that it adds to the text; for a control token, which adds none, its spelling."""
     logprob: float
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An emitted token, and what else was likely."""
+    """Emitted token with the most likely candidates for its place."""
 
     said: Likely
     best: tuple[Likely, ...]
 
 
 def places(found: Iterable[Likelihood], vocab: Vocab) -> tuple[Place, ...]:
-    """Return likelihoods as they are told: tokens by their bytes, and none for the end of an answer."""
+    """Return likelihoods with tokens as bytes, without that of an end token."""
 
     def likely(token: int, logprob: float) -> Likely:
         return Likely(token, vocab.piece(token) or vocab.text(token).encode(), logprob)
@@ -54,9 +54,9 @@ def places(found: Iterable[Likelihood], vocab: Vocab) -> tuple[Place, ...]:
 
 
 def likelihoods(logits: Logits, draft: Draft, verdict: Verdict, listed: int) -> tuple[Likelihood, ...]:
-    """Return how likely each token is that a verdict emits, with the `listed` likeliest of its place.
+    """Return the log probability of each token that a verdict emits, with the `listed` most likely of its place.
 
-    Rows are as for `app.engine.decoding.verify.verify`: a token that was drafted has the row that it was judged by.
+    Rows are as for `app.engine.decoding.verify.verify`; a draft token's row is the one that it was judged by.
     """
     rows = list(range(verdict.accepted + 1))
     if verdict.sibling is not None and (sibling := draft.sibling(verdict.accepted)) is not None:
@@ -70,6 +70,6 @@ def _likelihood(row: NDArray[np.float32], token: int, listed: int) -> Likelihood
     total = float(top) + float(np.log(np.exp(row - top).sum(dtype=np.float64)))
     listed = min(listed, len(row))
     ids = np.argpartition(row, len(row) - listed)[len(row) - listed :] if listed else np.zeros(0, np.int64)
-    # Of equals the lower id comes first, as the sampler has it.
+    # Among equals the lower id comes first, as in the sampler.
     ids = ids[np.lexsort((ids, -row[ids]))]
     return Likelihood(token, float(row[token]) - total, tuple((int(one), float(row[one]) - total) for one in ids))

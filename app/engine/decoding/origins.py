@@ -1,38 +1,38 @@
-"""Where each emitted token came from: who guessed it, or why the target said it itself."""
+"""Origin of each emitted token: the drafter that proposed it, or the reason for a token of the target."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # Saved rounds are listed and exported without any of the engine.
+    # Listing and exporting saved rounds must not import the engine.
     from app.engine.decoding.round import Round
 
 
 class Origin(StrEnum):
-    """Where an emitted token came from."""
+    """Origin of an emitted token."""
 
     PLAIN = "plain"
-    """The target's own, in a round that guessed nothing."""
+    """Token of the target in a round without a draft."""
     MODEL = "draft model"
-    """Guessed by the draft model, and accepted."""
+    """Accepted token of the draft model."""
     SUFFIX = "suffix index"
-    """Copied from a repeat in the text, and accepted."""
+    """Accepted token copied from a repetition in the text."""
     LOOKUP = "prompt lookup"
-    """Copied from the conversation, and accepted."""
+    """Accepted token copied from the conversation."""
     MEMORY = "memory"
-    """Copied from earlier runs, and accepted."""
+    """Accepted token copied from earlier runs."""
     CHECKED = "copy, read by the draft model"
-    """Copied, found plausible by the draft model that went on from there, and accepted."""
+    """Accepted token of a copy that the draft model read and continued."""
     SIBLING = "second guess"
-    """The draft model's second choice, checked beside the first, and accepted."""
+    """Accepted sibling: the draft model's second choice, verified beside the first."""
     FORCED = "no choice"
-    """The only one that the form of the answer allows."""
+    """Only token that the form of the answer allows."""
     OTHER = "other drafter"
-    """Guessed by a drafter without a name here, and accepted."""
+    """Accepted token of any other drafter."""
     REPLACEMENT = "replacement"
-    """The target's own, where it rejected a guess."""
+    """Token of the target in place of a rejected draft token."""
     BONUS = "bonus"
-    """The target's own, after every guess was accepted: it came with the same pass."""
+    """Token of the target after a fully accepted draft, from that draft's pass."""
 
 
 _OF_SOURCE = {
@@ -44,7 +44,7 @@ _OF_SOURCE = {
 
 
 def origin_of_source(source: str) -> Origin:
-    """Return what a draft's source makes of its accepted tokens."""
+    """Return the origin of accepted tokens of a draft with this source."""
     if source.startswith("model:"):
         free = next((name for name in _OF_SOURCE if source.endswith(f"+{name}")), None)
         return Origin.MODEL if free is None else Origin.CHECKED
@@ -60,5 +60,5 @@ def origins(round_: "Round") -> tuple[Origin, ...]:
     if verdict.sibling is not None:
         kept.append(Origin.SIBLING)
     last = Origin.BONUS if verdict.is_bonus else Origin.REPLACEMENT
-    # An answer may end within the draft.
+    # An answer may end inside the draft.
     return tuple([*kept, last][: len(round_.emitted)])

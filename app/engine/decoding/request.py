@@ -1,4 +1,4 @@
-"""What an answer is wanted to, and how."""
+"""Question to the engine: its messages, and all settings of its answer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from models.forms.grammar import Grammar
 from models.sampling.accept import Accept
 from models.sampling.sampler import SamplingParams
-from models.text.fim import Hole
+from models.text.fim import Infill
 from models.text.prompts import Message as Turn
 from models.text.thoughts import Effort
 from models.text.tool_calls import Tool
@@ -14,49 +14,49 @@ from models.text.tool_calls import Tool
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A conversation that wants its next answer."""
+    """Conversation whose next answer is wanted, with all settings of that answer."""
 
     turns: tuple[Turn, ...]
     sampling: SamplingParams
     raw: bool = False
     """Send the bare text, without the model's chat template."""
     special: bool = False
-    """Let what the turns spell like a control token be that token; else it is text."""
+    """Read control tokens spelled in the turns as control tokens; else they are text."""
     effort: Effort = Effort.AUTO
-    """How much to think before the answer, where the template lets one choose."""
+    """Effort of thinking before the answer, where the template supports it."""
     stops: tuple[str, ...] = ()
     """Strings that end the answer and are not part of it."""
     max_tokens: int | None = None
-    """None: until the model ends it, or the context is full; 0: read the prompt, and say nothing."""
+    """Most tokens of the answer; None: until the model ends it or the context is full; 0: only read the prompt."""
     tools: tuple[Tool, ...] = ()
-    """What the model is told that it may call; `grammar` has what it can."""
+    """Tools listed in the prompt; `grammar` has those that the answer may call."""
     grammar: Grammar | None = None
-    """What the answer has to look like, thoughts before it not counted; None: as it likes."""
+    """Required form of the answer, thoughts before it excluded; None: any."""
     drops_oldest: bool = False
     """Leave out the oldest messages where all of them do not fit in the context; else that is an error."""
-    hole: Hole | None = None
+    infill: Infill | None = None
     """A place in a text to fill; the turns are then not looked at."""
     tokens: tuple[int, ...] = ()
-    """The whole prompt, in the target's tokens; empty: the turns say it."""
+    """Whole prompt in the target's tokens; empty: rendered from the turns."""
     lines: int | None = None
-    """Most lines to say, empty ones not counted; None: any number."""
+    """Most lines of the answer, empty ones not counted; None: no limit."""
     enough: Callable[[str], bool] | None = field(default=None, compare=False)
-    """Told all that was said after each round, on the engine's thread: True ends the answer. None: nobody is told."""
+    """Receives all text after each round, on the engine's thread; returning True ends the answer. None: no callback."""
     seconds: float | None = None
-    """Time to speak, from the first token on; the first line is completed in any case. None: any time."""
+    """Seconds from the first token on; the first line is completed in any case. None: no limit."""
     draft_length: int | None = None
-    """Most tokens to guess in a round; None: as many as pay, or 3 without adapting."""
+    """Most draft tokens in a round; None: as many as pay off, or 3 without adapting."""
     adapt: bool = True
-    """Guess when and as long as it pays; else always `draft_length`."""
+    """Draft only when and as far as it pays off; else always `draft_length` tokens."""
     prediction: str = ""
-    """A text like the answer that is expected: guesses may be taken from it."""
+    """Text that resembles the expected answer, to copy drafts from."""
     explain: bool = False
-    """Tell in the end what drafting cost here, and what came of it."""
+    """Send an explanation of drafting costs and gains with the end."""
     listed: int | None = None
-    """Tell how likely each token was, with so many of the likeliest beside it; None: nobody asks."""
+    """Send log probabilities with this number of most likely tokens; None: none."""
     watch: bool = False
-    """Tell how it goes, from time to time and in the end."""
+    """Send figures from time to time and at the end."""
     accept: Accept = Accept.COUPLED
-    """How drafts are judged."""
+    """Accept rule for drafts."""
     allow_rounding: bool = False
-    """Draft longer than this machine's arithmetic is exact for: a near-tie may then fall the other way."""
+    """Allow drafts longer than this machine's arithmetic is exact for: near-ties may then resolve differently."""

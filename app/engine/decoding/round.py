@@ -1,4 +1,4 @@
-"""One round of the loop, as everyone learns of it who was not in it."""
+"""Record of one round of the decoding loop."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round: draft, verify, accept, rewind."""
+    """Record of one round: draft, verify, accept, rewind. Times are in seconds."""
 
     draft: Draft
     verdict: Verdict
@@ -24,25 +24,25 @@ class Round:
     prefix_length: int
     """Tokens of prompt and answer before this round."""
     draft_seconds: float
-    """Time in the drafter: guessing, and learning the outcome."""
+    """Time in the drafter: proposing, and learning the outcome."""
     verify_seconds: float
     """Time of the target's pass."""
     host_seconds: float
-    """Time of everything else: the accept rule, the text, the rewind."""
+    """Time of everything else: accept rule, text, rewind."""
     finish: Finish | None
-    """Why the answer ends with this round; None: it goes on."""
+    """Reason if the answer ends with this round; None: it goes on."""
     width: int
-    """Tokens of the target's pass: those pending, and the draft with its siblings."""
+    """Tokens of the target's pass: pending tokens, draft, siblings."""
     disagreement: Disagreement | None = None
-    """What the target made of the guess that it rejected; None: it rejected none."""
+    """Disagreement at the rejected draft token; None: none was rejected."""
     others: int = 0
-    """Other answers, a token each, in the same pass."""
+    """Other answers in a shared pass, one token each."""
     counts: bool = True
-    """Whether this round is the one, of those that shared a pass, by which the pass is counted."""
+    """Whether a shared pass is counted in this round, as it is in exactly one of its rounds."""
     likelihoods: tuple[Likelihood, ...] = ()
-    """Of each emitted token, where somebody asked."""
+    """Log probabilities of each emitted token, where the question asks for them."""
     wait_seconds: float = 0.0
-    """Time since the round before that is in none of the times above: others' turns, and telling of a round."""
+    """Time since the previous round that is in none of the times above: turns of others, sending of messages."""
 
     @property
     def accepted(self) -> int:

@@ -1,7 +1,7 @@
-"""Passes that wait to be shared: those of several answers over one cache are done as one.
+"""Shared passes: waiting passes of several answers over one cache, decoded as one pass.
 
-A pass reads every weight of the model, whatever it decodes: two answers that share it have read them once. As wide as a
-pass is exact to the last bit, it gives each answer what its own pass would.
+A pass reads every weight of the model, however many tokens it decodes: two answers that share it read them once. Up to
+the width at which passes are exact to the last bit, each answer gets the rows that its own pass would give.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,36 +12,36 @@ from models.base import Companion, LanguageModel, Logits, Part
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a pass may be done with: with texts of the same cache, and with only so many."""
+    """Limits of sharing a pass: texts of one cache, and the most passes."""
 
     text: Companion
-    """The target, as one of the texts of its cache."""
+    """Text of the answer in the shared cache."""
     passes: int
-    """Most passes that are one."""
+    """Most passes in one shared pass."""
 
 
 class Pass:
-    """A pass that a round asks for: done with others that wait, or else alone when its rows are wanted."""
+    """Pass requested by a round: decoded with other waiting passes, or alone when its rows are read."""
 
     def __init__(self, target: LanguageModel, tokens: Sequence[int], rows: int, parents: Sequence[int]) -> None:
         """Take the arguments of `LanguageModel.decode`."""
         self.target = target
         self.tokens = tokens
         self.bounds: Bounds | None = None
-        """What it may be done with; None: with nothing."""
+        """Limits of sharing; None: it is not shared."""
         self.others = 0
-        """Passes of others that were done with it."""
+        """Other passes in the shared pass."""
         self.seconds: float | None = None
-        """Time of the pass that was shared; None: it was not."""
+        """Seconds of the shared pass; None: not shared."""
         self.counts = True
-        """Whether it stands for the pass that was shared, where each is counted once: one of those in it does."""
+        """Whether the shared pass is counted here: exactly one of its passes counts it."""
         self._count = rows
         self._parents = parents
         self._rows: Logits | None = None
         self._error: Exception | None = None
 
     def rows(self) -> Logits:
-        """Return the rows, shape (rows, vocab.size), doing the pass if nobody has; raises as `decode` does."""
+        """Return the rows, shape (rows, vocab.size); decodes if not done yet; raises as `decode` does."""
         if self._error is not None:
             raise self._error
         if self._rows is None:
@@ -49,19 +49,19 @@ class Pass:
         return self._rows
 
     def done(self, rows: Logits, others: int, seconds: float) -> None:
-        """Take the rows, as `rows` returns them, of a pass that was shared with so many others and took `seconds`.
+        """Take the rows, as `rows` returns them, from a pass shared with `others` others that took `seconds`.
 
-        They are overwritten by the next pass over any of its texts.
+        The next pass over any of its texts overwrites them.
         """
         self._rows, self.others, self.seconds = rows, others, seconds
 
     def fail(self, error: Exception) -> None:
-        """Take what went wrong with a pass that was shared: `rows` raises it."""
+        """Take the error of a shared pass: `rows` raises it."""
         self._error = error
 
 
 def gathered(waiting: Iterable[Pass]) -> list[Pass]:
-    """Return the first pass that waits, and those that make a chain of companions with it: who waits longest first."""
+    """Return the first waiting pass and those that form a chain of neighbours with it, longest waiting first."""
     first, *others = waiting
     chosen, growing = [first], True
     while growing:
@@ -74,9 +74,9 @@ def gathered(waiting: Iterable[Pass]) -> list[Pass]:
 
 
 def together(passes: Sequence[Pass], clock: Callable[[], float]) -> None:
-    """Do passes that were gathered as one; raises as `decode` does, and none of them is done then."""
+    """Decode gathered passes as one; raises as `decode` does, and then none of them is done."""
     bounds = passes[0].bounds
-    assert bounds is not None, "who shares a pass says with which"
+    assert bounds is not None, "a shared pass has bounds"
     started = clock()
     found = bounds.text.decode_together([Part(one.target, one.tokens[0]) for one in passes])
     seconds = clock() - started
@@ -86,7 +86,7 @@ def together(passes: Sequence[Pass], clock: Callable[[], float]) -> None:
 
 
 def _fits(one: Pass, chosen: Sequence[Pass]) -> bool:
-    """Tell whether a pass may be done with others, of which one is its neighbour."""
+    """Tell whether a pass may join others, one of which is its neighbour."""
     bounds = [each.bounds for each in (one, *chosen) if each.bounds is not None and len(each.tokens) == 1]
     if len(bounds) <= len(chosen) or len(bounds) > min(each.passes for each in bounds):
         return False

@@ -1,12 +1,12 @@
-"""The one loop. Plain decoding is this loop with an empty draft.
+"""Decoding loop. Plain decoding is this loop with an empty draft.
 
 Invariants, asserted in every round:
-    I1  before a round the target's cache holds tokens[:-1]; the last token is pending. After a sibling came true two
-        are: what was said of a sibling leaves no trace in the cache
+    I1  before a round the target's cache holds tokens[:-1]; the last token is pending. After an accepted sibling two
+        tokens are pending, as a sibling's row leaves nothing in the cache
     I2  the pass over pending tokens and draft gives k + 1 rows, and row i follows draft[:i]
     I3  a round emits 1 to k + 1 tokens
-    I4  after a round, and after a round that was stopped or broken off, I1 holds again; only a memory that can't go
-        back over a broken round is empty then
+    I4  after a round, and after a stopped or failed round, I1 holds again; a memory that can't rewind over a failed
+        round is emptied instead
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -26,7 +26,7 @@ from models.base import LanguageModel, Logits
 from models.sampling.sampler import Sampler
 
 Select = Callable[[Draft, int], Draft]
-"""Returns what is verified of a draft: at most so many tokens, siblings included."""
+"""Returns the part of a draft to verify: at most `room` tokens, siblings included."""
 
 
 def _whole(draft: Draft, room: int) -> Draft:  # noqa: ARG001
@@ -44,11 +44,11 @@ def speculate(
     select: Select = _whole,
     certain: Callable[[], int] = int,
 ) -> Generator[Pass, None, Round]:
-    """Run one round: guess at most `limit` tokens, check them in one pass, and append what is emitted to `tokens`.
+    """Run one round: propose at most `limit` tokens, verify them in one pass, append the emitted ones to `tokens`.
 
-    `select` has the last word on what is verified, but for what a grammar leaves no choice about: of that `certain`
-    tells how many tokens there is room for. Yields the pass, which is done when it goes on, unless it is done then
-    already; returns the round.
+    `select` decides which draft tokens are verified, except those that a grammar leaves as the only choice: `certain`
+    returns the room for these. Yields the pass, and decodes it after the yield unless it is done by then; returns the
+    round.
     """
     prefix_length = len(tokens)
     assert target.length in (prefix_length - 1, prefix_length - 2), "I1"
@@ -96,7 +96,7 @@ def _judged(
     rows: Logits, draft: Draft, sampler: Sampler, tokens: Sequence[int]
 ) -> tuple[Verdict, Disagreement | None, tuple[Likelihood, ...]]:
     verdict = verify(rows, draft, sampler, tokens)
-    # The rows are the engine's own memory: they are gone with the next pass.
+    # The rows are the engine's own memory, which the next pass overwrites.
     likely = () if sampler.listed is None else likelihoods(rows, draft, verdict, sampler.listed)
     return verdict, disagreement(rows, draft, verdict), likely
 
@@ -110,7 +110,7 @@ def generate(
     controller: Controller,
     clock: Clock,
 ) -> Iterator[Round]:
-    """Yield rounds until the answer ends, growing `tokens`; stopping early, by any way, leaves I1 true.
+    """Yield rounds until the answer ends, appending to `tokens`; stopping early, by any way, leaves I1 true.
 
     The target's cache must hold `tokens[:-1]`, and the drafter must have begun with `tokens`.
     """
@@ -129,7 +129,7 @@ def rounds_and_passes(
     controller: Controller,
     clock: Clock,
 ) -> Generator[Pass | Round]:
-    """Do as `generate` does, and yield each pass that the controller would share before it is done."""
+    """Yield the rounds of `generate`, and before each round its pass, if the controller would share it."""
     controller.begin()
     try:
         while True:
@@ -152,7 +152,7 @@ def rounds_and_passes(
 
 
 def conclude(steps: Generator[Pass, None, Round]) -> Round:
-    """Run a round to its end, alone."""
+    """Run a round to its end, without sharing its pass."""
     while True:
         try:
             next(steps)
@@ -166,7 +166,7 @@ def _room_for_certain(target: LanguageModel, tokens: Sequence[int], ending: Endi
 
 
 def draft_room(target: LanguageModel, tokens: Sequence[int], ending: Ending, wanted: int) -> int:
-    """Return the draft length that the pass, the context, the memory and the budget leave of the one wanted."""
+    """Return the wanted draft length, limited by pass width, context, memory and the answer's limit."""
     pending = len(tokens) - target.length
     limits = [wanted, target.max_rows - 1, target.batch_size - pending, target.context_size - len(tokens)]
     if target.rewind_support.limit is not None:

@@ -1,4 +1,4 @@
-"""What speculation did: raw counts with one writer, and rates that are None where they have no meaning."""
+"""Statistics of speculation: counts, and rates that are None where they have no meaning."""
 
 from dataclasses import dataclass, field
 
@@ -7,21 +7,21 @@ from app.engine.decoding.round import Round
 
 @dataclass(slots=True)
 class Stats:
-    """Counters of one answer. `observe` is the only writer of what rounds tell."""
+    """Counters of one answer; only `observe` adds a round. Times are in seconds."""
 
     prompt_tokens: int = 0
     """Tokens of the prompt, reused ones included."""
     reused_tokens: int = 0
-    """Prompt tokens that the cache still held."""
+    """Prompt tokens reused from the cache."""
     prompt_seconds: float = 0.0
     """Time to read the rest of the prompt."""
     first_token_seconds: float | None = None
     """Time from the request to the first emitted tokens; None before them."""
     rounds: int = 0
     drafts: int = 0
-    """Rounds that drafted something."""
+    """Rounds with a draft."""
     drafted: int = 0
-    """Draft tokens checked by the target."""
+    """Draft tokens verified by the target."""
     accepted: int = 0
     """Draft tokens that became text."""
     emitted: int = 0
@@ -38,7 +38,7 @@ class Stats:
     first_seconds: float = 0.0
     """Time of the first round."""
     wait_seconds: float = 0.0
-    """Time between the rounds after the first, in which others were answered."""
+    """Time between rounds after the first, spent on other answers."""
     emitted_when_drafted: int = 0
     """Tokens emitted by rounds that drafted."""
 
@@ -78,7 +78,7 @@ class Stats:
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Emitted tokens over the time from the first round to the last, both without the first: a clock's rate."""
+        """Emitted tokens over time, both without the first round."""
         return ratio(self.emitted - self.first_emitted, self.seconds - self.first_seconds + self.wait_seconds)
 
     @property
@@ -88,12 +88,12 @@ class Stats:
 
     @property
     def mean_acceptance_length(self) -> float | None:
-        """Emitted tokens a round, replacement or bonus included, over the rounds that drafted."""
+        """Emitted tokens per round with a draft, replacement or bonus included."""
         return ratio(self.emitted_when_drafted, self.drafts)
 
     @property
     def coverage(self) -> float | None:
-        """Rounds that drafted over all rounds."""
+        """Rounds with a draft over all rounds, 0 to 1."""
         return ratio(self.drafts, self.rounds)
 
     def snapshot(self) -> "Snapshot":
@@ -134,5 +134,5 @@ class Snapshot:
 
 
 def ratio(part: float, whole: float) -> float | None:
-    """Return part over whole; None where there is nothing to compare with."""
+    """Return part over whole; None for a whole of 0."""
     return part / whole if whole > 0 else None

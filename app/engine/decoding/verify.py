@@ -1,11 +1,11 @@
-"""The accept rule at work: which draft tokens become text, and what comes after them.
+"""Verification: applies the accept rule to a draft, and chooses the token after the accepted ones.
 
-    accepted     draft token that is kept: it becomes text
-    rejected     the first draft token that is not, and all after it
+    accepted     draft token that becomes text
+    rejected     the first draft token that is not accepted, and all after it
     replacement  the token emitted in place of the first rejected one
     residual     the distribution a replacement is drawn from, by the rules that draw
     bonus        the token after a draft that was accepted whole: its row came with the pass
-    sibling      a second guess for one place; when it is the one that comes true, its own row gives a bonus too
+    sibling      a second proposal for one place; when it is accepted, its own row gives a bonus token too
     emitted      accepted + 1, always
 
 Coupled rule: the target's token is `Sampler.pick` of its row, which depends on the row, the seed and the position
@@ -33,32 +33,32 @@ from models.sampling.sampler import Sampler
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the target made of a draft."""
+    """Result of verifying a draft."""
 
     accepted: int
-    """Number of the chain's tokens kept, from the first."""
+    """Number of accepted tokens of the chain, from the first."""
     next_token: int
     """The target's token after them: replacement, bonus, or the plain token of an empty draft."""
     is_bonus: bool
-    """Whether everything drafted on the way to it was accepted."""
+    """Whether `next_token` is a bonus: no token on its path was rejected."""
     sibling: int | None = None
-    """The sibling that was kept after them, before `next_token`; None: none was."""
+    """Accepted sibling after them, before `next_token`; None: none."""
 
     def emitted(self, draft: Draft) -> tuple[int, ...]:
-        """Return what this verdict on a draft emits, before it is cut at the end of the answer."""
+        """Return the tokens that this verdict emits, before a cut at the end of the answer."""
         kept = draft.tokens[: self.accepted]
         return (*kept, self.next_token) if self.sibling is None else (*kept, self.sibling, self.next_token)
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What the target says about a draft: a distribution for every token checked, and one after it."""
+    """Target's rows for a draft: one for every verified token, and one after it."""
 
     logits: Logits
     draft: Draft
     sampler: Sampler
     tokens: Sequence[int]
-    """The text before the draft."""
+    """Tokens of the text before the draft."""
 
     def pick(self, place: int) -> int:
         """Return the target's own token at a place of the chain."""
@@ -67,19 +67,19 @@ class Rows:
     def served(self, place: int) -> Distribution:
         """Return the target's distribution at a place of the chain.
 
-        Penalties see the text and the chain before that place: row by row, and nothing of what is rejected.
+        Penalties count the text and the chain before that place, and no rejected token.
         """
         return self.sampler.served(self.logits[place], self.tokens, self.draft.tokens[:place])
 
     def pick_after(self, row: int, place: int, sibling: int) -> int:
-        """Return the target's token after a sibling, whose row this is."""
+        """Return the target's token after a sibling, from the sibling's row."""
         return self.sampler.pick(self.logits[row], self.tokens, (*self.draft.tokens[:place], sibling))
 
 
 def verify(
     logits: Logits, draft: Draft, sampler: Sampler, tokens: Sequence[int], noise_source: JudgingNoise | None = None
 ) -> Verdict:
-    """Judge a draft of k tokens by k + 1 rows; row i, shape (vocabulary,), follows `tokens` + the draft's first i.
+    """Verify a draft of k tokens by k + 1 rows; row i, shape (vocabulary,), follows `tokens` + the draft's first i.
 
     The rule is the sampler's. A sibling's row comes after those of the chain, in order.
     """
@@ -92,7 +92,7 @@ def verify(
 
 
 def disagreement(logits: Logits, draft: Draft, verdict: Verdict) -> Disagreement | None:
-    """Return how far target and draft were apart where a guess was rejected; None where none was.
+    """Return the disagreement at the rejected draft token; None where none was rejected.
 
     Rows are as for `verify`; their whole softmax counts, before penalties, cuts and temperature.
     """
@@ -108,7 +108,7 @@ def disagreement(logits: Logits, draft: Draft, verdict: Verdict) -> Disagreement
 
 
 def _coupled(rows: Rows) -> Verdict:
-    """Keep the draft while it says what the target says."""
+    """Accept draft tokens while the target picks the same tokens."""
     draft = rows.draft
     for place, proposal in enumerate(draft.tokens):
         token = rows.pick(place)
@@ -119,7 +119,7 @@ def _coupled(rows: Rows) -> Verdict:
 
 
 def _beside(rows: Rows, place: int, token: int) -> Verdict | None:
-    """Return the verdict on a place whose token is not the chain's but its sibling's; None where it is neither's."""
+    """Return the verdict where the target picks the sibling of a place; None where it picks another token."""
     sibling = rows.draft.sibling(place)
     if sibling is None or sibling[1] != token:
         return None
@@ -127,7 +127,7 @@ def _beside(rows: Rows, place: int, token: int) -> Verdict | None:
 
 
 def _residual(rows: Rows, noise_source: JudgingNoise) -> Verdict:
-    """Keep each guess with its accept chance; replace the first that is not kept from the residual."""
+    """Accept each token with its acceptance probability; draw the replacement of a rejected one from the residual."""
     draft = rows.draft
     for place, proposal in enumerate(draft.tokens):
         target, drawn_from = rows.served(place), draft.drawn_from(place)
@@ -136,7 +136,7 @@ def _residual(rows: Rows, noise_source: JudgingNoise) -> Verdict:
         target = residual(target, drawn_from)
         sibling, others = draft.sibling(place), drawn_from.without(proposal)
         if sibling is not None and others is not None:
-            # The second guess was drawn from what was left of the draft's distribution, so that is what it answers to.
+            # The sibling was drawn from the draft distribution without the first token, so it is judged by that.
             row, token = sibling
             if noise_source.happens(accept_chance(target.of(token), others.of(token)), place, turn=1):
                 after = rows.sampler.served(rows.logits[row], rows.tokens, (*draft.tokens[:place], token))
@@ -147,7 +147,7 @@ def _residual(rows: Rows, noise_source: JudgingNoise) -> Verdict:
 
 
 def _block(rows: Rows, noise_source: JudgingNoise) -> Verdict:
-    """Toss for every place; the last coin that comes up tells how much of the draft is kept."""
+    """Accept the draft up to the last place whose random number is below its acceptance probability."""
     draft = rows.draft
     k = len(draft.tokens)
     targets = [rows.served(place) for place in range(k)]
@@ -163,7 +163,7 @@ def _block(rows: Rows, noise_source: JudgingNoise) -> Verdict:
 
 
 def _typical(rows: Rows, noise_source: JudgingNoise) -> Verdict:
-    """Keep every guess that is plausible to the target."""
+    """Accept every token above the typical threshold."""
     for place, proposal in enumerate(rows.draft.tokens):
         target = rows.served(place)
         if target.of(proposal) <= typical_threshold(target):

@@ -1,1 +1,1 @@
-"""The engine's thread: loads models, queues requests, runs answers one after another or several at once."""
+"""Engine thread: loads models, queues requests, runs answers one after another or several at once."""

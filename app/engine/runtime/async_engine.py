@@ -1,4 +1,4 @@
-"""The engine as a program with an event loop uses it: many may ask at once, and what they ask is taken by urgency."""
+"""Asynchronous engine for programs with an event loop: many questions at once, taken by urgency."""
 
 import asyncio
 import time
@@ -18,18 +18,18 @@ from models.errors import LocalspecError
 
 T = TypeVar("T")
 AnswerMessage = Reading | Said | Watched | Ended
-"""What is told of an answer: the prompt being read, rounds, figures if they are wanted, and the end, always last."""
+"""Messages of an answer: progress of the prompt, rounds, figures if asked for, and the end, always last."""
 
 
 class AsyncEngine:
-    """Takes questions from one event loop to the engine's thread, and brings back what it says."""
+    """Engine for one event loop: passes questions to the engine thread, and its messages back."""
 
     def __init__(self, plan: LoadPlan, clock: Clock = time.perf_counter) -> None:
-        """Take what to load; nothing is loaded before `load`."""
+        """Take the load plan; nothing is loaded before `load`."""
         self._engine = Engine(lambda abort: Worker(plan, abort, clock))
 
     async def load(self, on_progress: Progress = lambda _, __: None) -> Ready:
-        """Load target and drafter; `on_progress` is called in the loop with a name and the share read.
+        """Load target and drafter; `on_progress` is called in the loop with a name and the share read, 0 to 1.
 
         Raises LocalspecError. Cancelling the task stops the load.
         """
@@ -51,11 +51,11 @@ class AsyncEngine:
         wait: float | None = None,
         on_end: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[AnswerMessage]:
-        """Yield what is said to a question; raises LocalspecError, and BusyError if it did not begin in `wait` seconds.
+        """Yield the messages of an answer; raises LocalspecError, and BusyError if it did not begin in `wait` seconds.
 
-        `on_end` is called in the loop when the engine is through with it, however much is still to be fetched here.
-        Cancelling the task, or closing the iterator (use `contextlib.aclosing`), calls the answer off within a round;
-        what it read stays in the cache.
+        `on_end` is called in the loop when the engine has finished, even if messages are still unread here. Cancelling
+        the task, or closing the iterator (use `contextlib.aclosing`), stops the answer within a round; the tokens that
+        it read stay in the cache.
         """
         job = _answering(question, urgency)
         async with aclosing(self._messages(job, Claim.SLOT, urgency, wait, on_end)) as messages:
@@ -64,9 +64,9 @@ class AsyncEngine:
                     yield message
 
     async def look(self, job: Callable[[Worker], T]) -> T:
-        """Return what a quick look at the loaded models gives, between two rounds of whoever is answered.
+        """Return the result of a short job on the loaded models, run between two rounds of running answers.
 
-        `job` runs on the engine's thread; what it raises is raised here.
+        `job` runs on the engine thread; its errors are raised here.
         """
         found: list[T] = []
         wrong: list[Exception] = []
@@ -74,10 +74,10 @@ class AsyncEngine:
         def looking(worker: Worker) -> Iterator[Message]:
             try:
                 found.append(job(worker))
-            except Exception as error:  # it is the asker's, and raised there
+            except Exception as error:  # raised for the caller of `look`
                 wrong.append(error)
             except BaseException as error:
-                # Raised in the loop, the panic of a library would end more than this request.
+                # A panic of a Rust library is no Exception: raised in the loop it would end more than this request.
                 log_unexpected(error)
                 wrong.append(unexpected(error))
             yield from ()
@@ -91,7 +91,7 @@ class AsyncEngine:
 
     @property
     def failure(self) -> LocalspecError | None:
-        """Why the engine's thread has died; None while it runs."""
+        """Error that ended the engine thread; None while it runs."""
         return self._engine.failure
 
     def close(self) -> None:
@@ -131,6 +131,6 @@ def _answering(question: Question, urgency: Urgency) -> Job:
 
 
 def _post(loop: asyncio.AbstractEventLoop, take: Callable[..., object], *what: object) -> None:
-    """Hand something to the loop from any thread; a loop that is closed wants nothing any more."""
+    """Call a function in the loop from any thread; does nothing once the loop is closed."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(take, *what)

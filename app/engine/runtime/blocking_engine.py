@@ -1,4 +1,4 @@
-"""The engine as a line program uses it: one job at a time, and Ctrl-C stops the job, not the program."""
+"""Blocking engine for line programs: one job at a time, and Ctrl-C stops the job, not the program."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -18,29 +18,29 @@ from drafters.registry import DrafterSpec
 
 
 class Notices(Protocol):
-    """Shows what a line program says beside its answers."""
+    """Output of a line program besides its answers."""
 
     def warn(self, text: str) -> None:
         """Show a note."""
 
     def progress(self, text: str) -> None:
-        """Show how far a job is."""
+        """Show the progress of a job."""
 
     def loading(self, name: str, share: float | None) -> None:
-        """Show how much of a file is loaded, 0 to 1; None: unknown."""
+        """Show the loaded share of a file, 0 to 1; None: unknown."""
 
 
 class LineEngine:
-    """Runs jobs to their end; failures are raised, interrupts become cancellations."""
+    """Engine that runs each job to its end; failures are raised, Ctrl-C becomes a cancellation."""
 
     def __init__(self, plan: LoadPlan, notices: Notices, *, chats: bool = True) -> None:
-        """Take what to load, where notes are shown, and whether the model is wanted for conversations."""
+        """Take the load plan, the output for notes, and whether notes about chats are shown."""
         self._engine = Engine(lambda abort: Worker(plan, abort, time.perf_counter))
         self._notices = notices
         self._chats = chats
         self._ticket: Ticket | None = None
         self.interrupts = 0
-        """Ctrl-C pressed during the job that runs or was last."""
+        """Whether Ctrl-C was pressed during the running or last job."""
 
     def load(self) -> Ready:
         """Load target and drafter; raises LocalspecError."""
@@ -50,7 +50,7 @@ class LineEngine:
         return ready
 
     def use_drafter(self, spec: DrafterSpec) -> Ready:
-        """Change the drafter; raises LocalspecError, and then the old one stays."""
+        """Change the drafter; raises LocalspecError, and then the old drafter stays."""
         return self._ready(lambda worker: worker.use_drafter(spec, self._show_loading))
 
     def answer(self, question: Question) -> Iterator[Said | Ended]:
@@ -60,23 +60,23 @@ class LineEngine:
                 yield message
 
     def recall(self, conversation: Question, spelled: Sequence[Sequence[int]]) -> None:
-        """Let the prompts of a conversation that goes on be spelled as they were; raises LocalspecError."""
+        """Restore the tokens of a resumed conversation's answers; raises LocalspecError."""
         for _ in self._run(lambda worker: worker.recall(conversation, spelled)):
             pass
 
     def explain(self, settings: Question) -> Explanation | None:
-        """Return what drafting costs here, and what follows under these settings; None when nobody guesses."""
+        """Return the controller's figures under these settings; None without a drafter."""
         for message in self._run(lambda worker: worker.explain(settings)):
             if isinstance(message, Explained):
                 return message.explanation
-        raise AssertionError("a question after the controller ends with its explanation")
+        raise AssertionError("the explain job ends with Explained or fails")
 
     def walk(self, back: int | None = None) -> Walked:
-        """Return how a round of the last answer was judged, the last that drafted being 1; None: what shows most."""
+        """Return a round of the last answer step by step, counted back from 1; None: the most instructive one."""
         for message in self._run(lambda worker: worker.walk(back)):
             if isinstance(message, Walked):
                 return message
-        raise AssertionError("a question after a round ends with its walk, or why there is none")
+        raise AssertionError("the walk job ends with Walked or fails")
 
     def close(self) -> None:
         """Free the models."""
@@ -101,7 +101,7 @@ class LineEngine:
                 yield message
 
     def _show_loading(self, name: str, share: float | None) -> None:
-        # Called on the engine's thread, while this one waits for it and writes nothing.
+        # Called on the engine thread, while the main thread waits for it and writes nothing.
         self._notices.loading(name, share)
 
     def _started(self, ticket: Ticket) -> None:

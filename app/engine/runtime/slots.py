@@ -1,4 +1,4 @@
-"""Several answers at once: more caches over weights that are loaded already, for the target and its draft model."""
+"""Slots for several answers at once: further caches over loaded weights, for the target and its draft model."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -24,13 +24,13 @@ _NEVER_EXACT = (
     "near-tie between two tokens can resolve differently. For text that is equal to the last bit use -np 1."
 )
 _WORTH = 1.1
-"""How much dearer passes must be than one for them all, or llama.cpp's change from text to text takes up the gain."""
+"""Least cost of separate passes over one shared pass: less gain is lost to llama.cpp's switch between texts."""
 
 
 def further_slots(
     loader: Loader, spec: DrafterSpec, target: LanguageModel, drafting: Drafting, count: int
 ) -> Iterator[tuple[LanguageModel, Drafting]]:
-    """Yield `count` more caches over a target's weights, each with somebody who guesses as the first one's does.
+    """Yield `count` further caches over a target's weights, each with a drafter like that of the first.
 
     Ends early, with a note of the loader, where there is no memory for another.
     """
@@ -54,12 +54,12 @@ def _another(
 
 
 def like(loader: Loader, spec: DrafterSpec, target: LanguageModel, drafting: Drafting) -> Drafting:
-    """Return who guesses for a twin of a target as another does for the first; what passes cost is known already."""
+    """Return the drafting of a further slot, like that of the first one, with its measured costs."""
     adaptive = drafting.adaptive
     if adaptive is None:
         return Drafting(NullDrafter())
     model = None if drafting.model is None else DraftModel(_twin(drafting.model.model), target.vocab)
-    # The learnt part of a curve depends on how long a text is, and each has its own.
+    # The learnt corrections of a curve depend on the length of the text, so each slot has its own.
     state = adaptive.state
     cost = state.model and replace(state.model, curve=VerifyCurve(state.model.curve.measured))
     own = AdaptiveController(VerifyCurve(state.curve.measured), AnswerSettings(target.max_rows - 1), cost)
@@ -68,9 +68,9 @@ def like(loader: Loader, spec: DrafterSpec, target: LanguageModel, drafting: Dra
 
 
 def shared_batch(loader: Loader, target: LanguageModel, slots: int) -> SharedBatch | None:
-    """Make one cache of the target for so many answers, where they gain by sharing passes; None where they don't.
+    """Reopen the target with one cache for `slots` answers, where shared passes are faster; None where not.
 
-    `--strict` has checked the cache as it is.
+    Not under `--strict`, which has checked the cache as it is.
     """
     if slots == 1 or loader.plan.strict or target.rewind_support.limit is not None:
         return None
@@ -87,17 +87,17 @@ def shared_batch(loader: Loader, target: LanguageModel, slots: int) -> SharedBat
 
 
 def _saves(curve: VerifyCurve, size: int) -> bool:
-    """Tell whether so many answers gain by one pass: two may not where four do, as kernels work in blocks."""
+    """Tell whether `size` answers gain by one pass: two may not where four do, as kernels work in blocks."""
     return size * curve.seconds(1) >= _WORTH * curve.seconds(size)
 
 
 def bring_together(slots: Sequence[Slot], shared: SharedBatch | None) -> None:
-    """Let slots share their passes, where there was memory for one cache of several."""
+    """Set up slots to share their passes, where there was memory for one cache of several texts."""
     if any(slot.is_beside(slots) for slot in slots):
         for slot in slots:
             slot.shared_batch = shared
 
 
 def _twin(model: LanguageModel) -> LanguageModel:
-    assert isinstance(model, LlamaModel | ToyModel), "what a loader loads is one of the two"
+    assert isinstance(model, LlamaModel | ToyModel), "a loader returns one of these two"
     return model.twin()

@@ -1,10 +1,10 @@
-"""The engine's one thread: it owns every llama.cpp context, and takes jobs from a queue.
+"""Engine thread: owns every llama.cpp context, and takes jobs from a queue.
 
-Two threads in one context would corrupt it, and an "exclusive" worker thread can't be stopped from outside; one owner
-with a queue makes both impossible. Listeners are called on this thread and must only pass the message on.
+Two threads in one context would corrupt it, so one thread owns it and all others submit jobs. Listeners are called on
+this thread and must only pass the message on.
 
-Jobs that share the engine take turns, message by message: an answer, round by round. The more urgent goes first. A pass
-that can be shared waits until the others' have come as far, for one turn of each, and is done with theirs.
+Jobs that share the engine take turns, message by message: an answer, round by round. The most urgent job goes first. A
+pass that can be shared waits one turn of each other job for their passes, and is decoded with them.
 """
 
 import threading
@@ -24,14 +24,14 @@ from models.errors import BusyError, Cancelled, LocalspecError
 from models.system.deep_stack import start_deep
 
 Steps = Iterator[Message | Pass]
-"""What a job does, up to the next thing that it tells, or the next pass that it may share."""
+"""Steps of a job: messages, and passes that it may share."""
 Job = Callable[[Worker], Steps]
-"""Work for the engine: uses the worker, yields what it has to tell."""
+"""Job for the engine: uses the worker and yields messages."""
 Listener = Callable[[Message | None], None]
 
 
 class Ticket:
-    """A submitted job: what to do, whom to tell, and whether it was called off."""
+    """Submitted job with its listener and its state."""
 
     def __init__(self, job: Job, listener: Listener, claim: Claim, urgency: Urgency, deadline: float | None) -> None:
         self.job = job
@@ -39,26 +39,26 @@ class Ticket:
         self.claim = claim
         self.urgency = urgency
         self.deadline = deadline
-        """Time of the monotonic clock up to which it must have begun; None: any."""
+        """Latest start, in seconds of the monotonic clock; None: any time."""
         self.cancelled = False
         self.turn = 0
         """Place in the order of turns."""
         self.messages: Steps | None = None
-        """What it has to tell; None: it has not begun."""
+        """Iterator of its steps; None: it has not begun."""
         self.wanted: Pass | None = None
-        """The pass that it waits for."""
+        """Pass that it waits for."""
 
     @property
     def overdue(self) -> bool:
-        """Whether it has not begun, and it is too late to."""
+        """Whether it has not begun by its deadline."""
         return self.messages is None and self.deadline is not None and time.monotonic() > self.deadline
 
 
 class Engine:
-    """Runs jobs; every method may be called from any thread."""
+    """Engine with one thread that runs jobs; every method may be called from any thread."""
 
     def __init__(self, make_worker: Callable[[AbortFlag], Worker]) -> None:
-        """Start the thread; the worker is made, used and closed on it."""
+        """Start the thread, which makes, uses and closes the worker."""
         self._abort = AbortFlag()
         self._changed = threading.Condition()
         self._turns = count()
@@ -72,7 +72,7 @@ class Engine:
 
     @property
     def failure(self) -> LocalspecError | None:
-        """Why the thread has ended though it was not closed; None while it runs. Every job then fails with it."""
+        """Error that ended the thread unexpectedly, with which every further job fails; None while it runs."""
         return self._failure
 
     def submit(
@@ -86,7 +86,7 @@ class Engine:
     ) -> Ticket:
         """Queue a job; the listener receives its messages, then None when it is over.
 
-        One that has not begun after `wait` seconds fails with BusyError; each one fails when the thread has died.
+        A job that has not begun after `wait` seconds fails with BusyError; all jobs fail when the thread has died.
         """
         ticket = Ticket(job, listener, claim, urgency, None if wait is None else time.monotonic() + wait)
         with self._changed:
@@ -103,7 +103,7 @@ class Engine:
         return ticket
 
     def cancel(self, ticket: Ticket) -> None:
-        """Call a job off, running or waiting; a running decode stops within milliseconds."""
+        """Cancel a running or waiting job; a running decode stops within milliseconds."""
         with self._changed:
             ticket.cancelled = True
             if self._current is ticket:
@@ -111,14 +111,14 @@ class Engine:
             self._changed.notify()
 
     def stream(self, job: Job, on_submit: Callable[[Ticket], None] = lambda _: None) -> Iterator[Message]:
-        """Submit a job and yield its messages, waiting for each; `on_submit` gets the ticket that can cancel it."""
+        """Submit a job and yield its messages, waiting for each; `on_submit` receives the ticket, to cancel it by."""
         messages: SimpleQueue[Message | None] = SimpleQueue()
         on_submit(self.submit(job, messages.put))
         while (message := messages.get()) is not None:
             yield message
 
     def close(self, timeout: float = 10.0) -> None:
-        """Stop what is running and what is waiting, free the models and end the thread."""
+        """Stop running and waiting jobs, free the models and end the thread."""
         with self._changed:
             self._closing = True
             for ticket in (*self._active, *self._waiting):
@@ -131,11 +131,11 @@ class Engine:
         try:
             self._work(make_worker)
         except BaseException as error:
-            # A thread that ends in silence would leave every request waiting for ever.
+            # Without this error every request would wait for ever.
             self._die(error)
 
     def _die(self, error: BaseException) -> None:
-        """Fail what runs and what waits; later jobs fail as they are submitted."""
+        """Fail running and waiting jobs; later jobs fail when they are submitted."""
         log_unexpected(error)
         with self._changed:
             self._failure = unexpected(error)
@@ -152,7 +152,7 @@ class Engine:
         worker = make_worker(self._abort)
         while (ticket := self._next(worker)) is not None:
             if ticket.messages is None and ticket.claim is Claim.SLOT and (late := _too_late(ticket)):
-                # It has touched nothing yet, and what its slot holds stays for others.
+                # The job has touched nothing yet, so the content of its slot stays valid.
                 self._end(ticket, late)
             elif ticket.wanted is not None and not ticket.cancelled:
                 self._share(ticket, worker)
@@ -161,7 +161,7 @@ class Engine:
         worker.close()
 
     def _next(self, worker: Worker) -> Ticket | None:
-        """Wait for a job that can go on or begin, and make it the current one; None: the engine is to end."""
+        """Wait for a job that can go on or begin, and make it the current one; None: the engine is closing."""
         with self._changed:
             while True:
                 if self._closing and not self._waiting and not self._active:
@@ -172,11 +172,11 @@ class Engine:
                 self._changed.wait(_seconds_left(self._waiting))
 
     def _take(self, ticket: Ticket) -> Ticket:
-        """Make a ticket the current one; one that was called off goes on with the flag up."""
+        """Make a ticket the current one; a cancelled one goes on with the abort flag raised."""
         if ticket in self._waiting:
             self._waiting.remove(ticket)
             self._active.append(ticket)
-        # Whose pass is done with others' has no turn of its own yet.
+        # A job whose pass was shared has used no turn of its own yet.
         return ticket if ticket.wanted is not None and not ticket.cancelled else self._turn_of(ticket)
 
     def _turn_of(self, ticket: Ticket) -> Ticket:
@@ -188,16 +188,16 @@ class Engine:
         return ticket
 
     def _rank(self, ticket: Ticket) -> tuple[bool, int, int]:
-        """Order tickets: what was called off is soon over, then by urgency, then who waits longest for a turn.
+        """Return the sort key of a ticket: cancelled jobs first, then by urgency, then the longest waiting.
 
-        Who waits to share a pass lets each of the others have a turn first, by which they may have come as far.
+        A job that waits to share a pass lets each other job have a turn first, so that their passes can join.
         """
         patience = len(self._active) if ticket.wanted is not None else 0
         return not (ticket.cancelled or ticket.overdue), ticket.urgency, ticket.turn + patience
 
     def _may_begin(self, ticket: Ticket, worker: Worker) -> bool:
         if ticket.cancelled or ticket.overdue:
-            # It begins to end; but before it hears of that it may touch what answers that run rely on.
+            # A cancelled job begins only to end, but might change a slot that running answers need.
             return ticket.claim is not Claim.ALL or not self._active
         before = [other for other in self._waiting if other.turn < ticket.turn and other.claim is Claim.ALL]
         if ticket.claim is Claim.NOTHING or before:
@@ -215,11 +215,11 @@ class Engine:
                     self._abort.set()
 
     def _share(self, first: Ticket, worker: Worker) -> None:
-        """Do a pass with those that wait to share one, and let each job go on."""
+        """Decode a pass together with waiting ones, and let each job go on."""
         alike = [one for one in self._active if one.urgency is first.urgency and not one.cancelled]
         waiting = {one.wanted: one for one in sorted(alike, key=self._rank) if one.wanted is not None}
         if not waiting:
-            # Called off since it was chosen: it goes on, and ends, at its next turn.
+            # Cancelled since it was chosen: it ends at its next turn.
             return
         passes = gathered(waiting)
         if len(passes) > 1:
@@ -227,9 +227,9 @@ class Engine:
             try:
                 together(passes, worker.clock)
             except LocalspecError:
-                pass  # what can't be done together is done alone, and fails where it fails
+                pass  # passes that can't be shared are decoded alone, and fail alone
             except BaseException as error:
-                # Each tells it as if its own pass had failed: how much of it was decoded is unknown.
+                # Every job fails as if its own pass had failed: how much of it was decoded is unknown.
                 for one in passes:
                     one.fail(error if isinstance(error, Exception) else unexpected(error))
         for ticket in [waiting[one] for one in passes]:
@@ -238,14 +238,14 @@ class Engine:
             self._step(ticket, worker)
 
     def _begin_shared(self) -> None:
-        """Let a pass of several not be stopped by the end of one; that of the engine stops it."""
+        """Keep the end of one job from stopping a shared pass; only the end of the engine stops it."""
         with self._changed:
             self._current = None
             if not self._closing:
                 self._abort.clear()
 
     def _step(self, ticket: Ticket, worker: Worker) -> None:
-        """Let a job tell its next message, or go on to its next pass."""
+        """Run a job to its next message or pass."""
         ticket.wanted = None
         try:
             if ticket.messages is None:
@@ -254,7 +254,7 @@ class Engine:
         except LocalspecError as error:
             self._end(ticket, error)
         except BaseException as error:
-            # The panic of a library in Rust is no Exception; it ends its job and not the thread.
+            # A panic of a Rust library is no Exception; it must end its job and not the thread.
             log_unexpected(error)
             self._end(ticket, unexpected(error))
         else:
@@ -274,7 +274,7 @@ class Engine:
         self._tell(ticket, None)
 
     def _tell(self, ticket: Ticket, message: Message | None) -> None:
-        """Pass a message on; a listener that fails costs its own job and no other."""
+        """Pass a message to the listener; a failing listener ends its own job and no other."""
         ticket.cancelled |= not is_heard(ticket.listener, message)
 
 

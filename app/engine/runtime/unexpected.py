@@ -1,4 +1,4 @@
-"""Errors that localspec did not foresee: logged without their message, and given to the job that met them."""
+"""Unexpected errors: logged without their message, and raised for the job in which they occurred."""
 
 import logging
 import traceback
@@ -12,12 +12,12 @@ _log = logging.getLogger("localspec.engine")
 
 
 def log_unexpected(error: BaseException) -> None:
-    """Log where an error came from, without its message, which may hold a prompt."""
+    """Log the place of an error, without its message, which may contain a prompt."""
     _log.error("%s%s", "".join(traceback.format_tb(error.__traceback__)), type(error).__name__)
 
 
 def unexpected(error: BaseException) -> LocalspecError:
-    """Return the error that a job fails with after one that localspec did not foresee."""
+    """Return the LocalspecError for an unexpected error."""
     return LocalspecError(
         "Internal error in localspec.",
         cause=f"{type(error).__name__}: {error}",
@@ -26,7 +26,7 @@ def unexpected(error: BaseException) -> LocalspecError:
 
 
 def is_heard(listener: Callable[[M], None], message: M) -> bool:
-    """Pass a message to a listener; return False, and log it, where the listener fails."""
+    """Pass a message to a listener; return False, and log the error, where the listener fails."""
     try:
         listener(message)
     except BaseException as error:

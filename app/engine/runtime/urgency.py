@@ -1,24 +1,24 @@
-"""Order of the jobs that share the engine, and what of it each needs."""
+"""Urgency of jobs, and the part of the engine that each job claims."""
 
 from enum import Enum, IntEnum
 
 
 class Urgency(IntEnum):
-    """Order of jobs that want a turn: the lower number comes first."""
+    """Urgency of a job; the lower number goes first."""
 
     COMPLETION = 0
-    """A completion at a cursor, while the text is typed."""
+    """Completion at a cursor during typing."""
     ANSWER = 1
     IDLE = 2
-    """Work that is not waited for: it is called off when its place is wanted."""
+    """Background work, cancelled when another job needs its slot."""
 
 
 class Claim(Enum):
-    """What of the engine a job needs."""
+    """Part of the engine that a job needs."""
 
     ALL = "all"
-    """Everything: no other job has a slot meanwhile."""
+    """Whole engine: no other job has a slot meanwhile."""
     SLOT = "slot"
     """One slot of the worker."""
     NOTHING = "nothing"
-    """A moment between two rounds of others."""
+    """Moment between two rounds of other jobs."""

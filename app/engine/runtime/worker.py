@@ -1,4 +1,4 @@
-"""What the engine can do, as iterators of messages. It owns the models, so it runs on the engine's one thread."""
+"""Worker of the engine thread: owns the models; its methods are iterators of messages."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -19,37 +19,37 @@ from models.text.tool_calls import CallFormat
 
 
 class Worker:
-    """A loaded target and its drafter, and as many conversations in their caches as there are slots."""
+    """Loaded target and drafter, with one conversation in the caches of each slot."""
 
     def __init__(self, plan: LoadPlan, abort: AbortFlag, clock: Clock) -> None:
         self._plan = plan
         self._abort = abort
         self._clock = clock
         self._slots: list[Slot] = []
-        """The one that was used last comes last."""
+        """Slots, the last used one last."""
 
     @property
     def slots(self) -> int:
-        """How many answers can be given at once."""
+        """Most answers at once."""
         return len(self._slots)
 
     @property
     def clock(self) -> Clock:
-        """What time is taken by."""
+        """Clock for all measured times."""
         return self._clock
 
     @property
     def vocab(self) -> Vocab:
-        """The tokens of the target."""
+        """Vocabulary of the target."""
         return self._slot.target.vocab
 
     @property
     def calls(self) -> CallFormat | None:
-        """How the target calls tools; None: not at all, or in a way that is not known."""
+        """Format of the target's tool calls; None: no tool calls, or an unknown format."""
         return self._slot.transcript.calls
 
     def load(self, on_progress: Progress, plan: LoadPlan | None = None) -> Iterator[Message]:
-        """Load what a plan names, at first the one given at the start; if it fails, what was loaded before stays."""
+        """Load the models of a plan, by default the one given at the start; on failure the loaded models stay."""
         plan = plan or self._plan
         loader = Loader(plan, self._abort, self._clock, on_progress)
         target = loader.target()
@@ -75,10 +75,10 @@ class Worker:
         self._remember()
 
     def use_drafter(self, spec: DrafterSpec, on_progress: Progress) -> Iterator[Message]:
-        """Change the drafter; one that can't be used leaves the old one in place."""
+        """Change the drafter; on failure the old drafter stays."""
         loader = Loader(replace(self._plan, drafter=spec), self._abort, self._clock, on_progress)
         for slot in self._slots:
-            # Who drafts next may be the same pair, and go on from that.
+            # The next drafter may have the same pair of models, and continues from this record.
             slot.drafting.keep_record()
         for slot, drafting in zip(reversed(self._slots), self._draftings(loader, spec), strict=True):
             slot.use(drafting)
@@ -87,7 +87,7 @@ class Worker:
         self._remember()
 
     def _draftings(self, loader: Loader, spec: DrafterSpec) -> list[Drafting]:
-        """Return who guesses from now on, for each slot, the last slot first: all of them, or none."""
+        """Return the new drafting of each slot, the last slot first; raises before any slot has changed."""
         last, *others = reversed(self._slots)
         made = [loader.drafting(spec, last.target)]
         try:
@@ -99,14 +99,14 @@ class Worker:
         return made
 
     def answer(self, question: Question, urgency: int = 0) -> Iterator[Message | Pass]:
-        """Answer a question, on the free slot where it costs least; see `Slot.answer`."""
+        """Answer a question on the free slot that fits best; see `Slot.answer`."""
         free = [slot for slot in self._slots if not slot.busy]
         busy = [slot for slot in self._slots if slot.busy]
         # Once for all: a hole can be as large as the context.
         slot = free[0]
         given = slot.given(question)
         if len(free) > 1:
-            # Of those that are equal the one that was left alone longest: what the others read may be wanted again.
+            # Among equals the longest unused one: the content of the others is likelier to be needed again.
             slot = max(free, key=lambda one: one.fitness(question, given, busy))
         self._slots.remove(slot)
         self._slots.append(slot)
@@ -115,15 +115,15 @@ class Worker:
             slot.drafting.record.keep()
 
     def explain(self, settings: Question) -> Iterator[Message]:
-        """Tell what drafting costs here and what came of it; see `Slot.explain`."""
+        """Yield the controller's figures; see `Slot.explain`."""
         return self._slot.explain(settings)
 
     def walk(self, back: int | None) -> Iterator[Message]:
-        """Tell how a round of the last answer was judged; see `Slot.walk`."""
+        """Yield a round of the last answer step by step; see `Slot.walk`."""
         return self._slot.walk(back)
 
     def recall(self, conversation: Question, spelled: Sequence[Sequence[int]]) -> Iterator[Message]:
-        """Remember in which tokens the answers of a conversation were given, in a run before this one."""
+        """Restore the tokens of a conversation's answers, as an earlier run emitted them."""
         self._slot.recall(conversation, spelled)
         yield from ()
 
@@ -139,7 +139,7 @@ class Worker:
         return self._slots[-1]
 
     def _remember(self) -> None:
-        """Learn what was said in earlier runs; after the load was told, for then the user types."""
+        """Index texts of earlier runs, after the message that the load is done, while the user types."""
         for slot in self._slots:
             slot.remember()
 

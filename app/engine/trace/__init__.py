@@ -1,1 +1,1 @@
-"""One round explained step by step, repeated from what was recorded of it."""
+"""Trace of one round, step by step, by repeating it from its record."""

@@ -1,7 +1,7 @@
-"""How a round went, told by its judge.
+"""Replay of a round for its trace.
 
-`verify` runs again on the round's rows, with a coins that writes down every coin and every draw; what else is shown
-comes from the same functions on the same rows. So nothing is told that did not happen.
+`verify` runs again on the round's rows, with a source of randomness that records every random number and every draw.
+All other figures come from `verify`'s own functions on these rows, so the trace can't differ from the round.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,15 +20,15 @@ from models.sampling.distribution import Distribution, excess
 from models.sampling.noise import gumbel
 
 _SHARES = 4
-"""Likeliest tokens of a residual that are shown; the guess and the replacement are shown in any case."""
+"""Most likely tokens of a residual that are shown; draft token and replacement are always shown."""
 _CANDIDATES = 3
-"""Tokens of a draw with the largest keys that are shown; the likeliest and the guess are shown in any case."""
+"""Tokens of a draw with the largest keys that are shown; the most likely and the draft token are always shown."""
 _BEFORE = 12
 """Tokens of the text before the round that are shown."""
 
 
 def retell(rows: Rows, vocab: Vocab, number: int = 1, emitted: Sequence[int] | None = None) -> Walk:
-    """Judge a round again, and tell how it went; `emitted` is what became text, all of it when left out."""
+    """Verify a round again and return its trace; `emitted` is the tokens that became text, by default all of them."""
     noise_source = _Watched(rows.sampler.params.seed, len(rows.tokens))
     verdict = verify(rows.logits, rows.draft, rows.sampler, rows.tokens, noise_source)
     told = _Told(rows, vocab, noise_source, verdict)
@@ -50,14 +50,14 @@ def retell(rows: Rows, vocab: Vocab, number: int = 1, emitted: Sequence[int] | N
 
 
 class _Watched(SeededNoise):
-    """The coins of the round, written down."""
+    """Randomness of a round that records every random number and draw."""
 
     def __init__(self, seed: int, start: int) -> None:
         super().__init__(seed, start)
         self.tosses: dict[tuple[int, int], Toss] = {}
-        """By place and turn."""
+        """Tosses by place and turn."""
         self.drawn_from: Distribution | None = None
-        """None: the rule draws by the sampler."""
+        """Distribution of the last draw; None: the rule draws by the sampler."""
 
     def happens(self, chance: Any, place: int, turn: int = 0) -> bool:
         came_up = super().happens(chance, place, turn)
@@ -70,7 +70,7 @@ class _Watched(SeededNoise):
 
 
 class _Told:
-    """A round that was judged, from which everything shown is read."""
+    """Verified round, from which the trace is built."""
 
     def __init__(self, rows: Rows, vocab: Vocab, noise_source: _Watched, verdict: Verdict) -> None:
         self._rows = rows
@@ -123,7 +123,7 @@ class _Told:
     def _fate(self, place: int) -> Fate:
         if place < self._verdict.accepted:
             return Fate.KEPT
-        # The block rule looks at the whole draft before it decides.
+        # The block rule judges the whole draft before it decides.
         looked = place == self._verdict.accepted or self._rule is Accept.BLOCK
         return Fate.REJECTED if looked else Fate.PASSED_OVER
 
@@ -214,7 +214,7 @@ class _Told:
         )
 
     def _last_served(self) -> Distribution:
-        """Return what the last token was drawn from."""
+        """Return the distribution from which the last token was drawn."""
         if self._noise_source.drawn_from is not None:
             return self._noise_source.drawn_from
         place, token = self._verdict.accepted, self._verdict.sibling

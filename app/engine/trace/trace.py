@@ -1,8 +1,8 @@
-"""One round, step by step, as values: the test of each guess, what a rejected one was replaced from, the last draw.
+"""Trace of one round as values: the test of each draft token, the residual, the last draw.
 
-    residual    what the target has over the draft where a guess was rejected, normalised
-    noise       Gumbel noise of (seed, position, token): of all tokens, the one with the largest key is drawn
-    key         ln(chance) + noise
+    residual    positive part of target - draft at the rejected draft token, normalised
+    noise       Gumbel noise of (seed, position, token); the token with the largest key is drawn
+    key         ln(probability) + noise
 
 `app.engine.trace.replay_round` makes them.
 """
@@ -15,7 +15,7 @@ from models.sampling.accept import Accept
 
 
 class Fate(StrEnum):
-    """What became of a guess."""
+    """Outcome of a draft token."""
 
     KEPT = "kept"
     REJECTED = "rejected"
@@ -23,93 +23,93 @@ class Fate(StrEnum):
 
 
 class Kind(StrEnum):
-    """What the last token of a round is."""
+    """Kind of the last token of a round."""
 
     PLAIN = "plain"
-    """Nothing was guessed."""
+    """Token of a round without a draft."""
     REPLACEMENT = "replacement"
-    """It stands in the place of the first rejected guess."""
+    """Replacement of the first rejected draft token."""
     BONUS = "bonus"
-    """Every guess was kept, and its row came with the pass."""
+    """Bonus token after a fully accepted draft, from that draft's pass."""
     SIBLING_BONUS = "sibling's bonus"
-    """A second guess was kept, and this one comes after it."""
+    """Bonus token after an accepted sibling."""
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A token, to be shown."""
+    """Token to be shown."""
 
     token: int
     piece: bytes
-    """What it adds to the text, which may end inside a character; b"" for a control token."""
+    """Bytes that it adds to the text, which may end inside a character; b"" for a control token."""
     name: str
-    """The vocabulary's own spelling."""
+    """Spelling in the vocabulary."""
 
 
 @dataclass(frozen=True, slots=True)
 class Toss:
-    """A coin: a number in [0, 1) that the seed and the place decide."""
+    """Test by a random number in [0, 1), which seed and place decide."""
 
     chance: float
     uniform: float
     came_up: bool
-    """Whether the coin is below the chance."""
+    """Whether the random number is below the chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A guess and its test."""
+    """Draft token and its test."""
 
     place: int
     """Place in the draft, from 0."""
     is_sibling: bool
-    """Whether it is the second guess for its place."""
+    """Whether it is the sibling of its place."""
     word: Word
     target_prob: float
-    """Of the guess, as served; of a second guess that the residual rule tried, in the residual of the first."""
+    """Target's probability of it, as served; for a sibling under the residual rule, its probability in the residual."""
     draft_prob: float | None
-    """That the guess was drawn with; None: it was not left to chance, and counts as certain."""
+    """Probability with which it was drawn from the draft; None: not drawn at random, counts as 1."""
     drafter_confidence: float | None
-    """How sure the drafter was; None: it has no opinion."""
+    """Drafter's confidence, 0 to 1; None: not stated."""
     fate: Fate
     choice: Word | None = None
-    """The target's own token at this place; coupled rule alone, and only for guesses that were looked at."""
+    """Target's own token at this place; only under the coupled rule, for tokens that were checked."""
     toss: Toss | None = None
-    """The coin, of rules that have coins; None: none was tossed."""
+    """Test by a random number; None: the rule has none, or did not reach it."""
     scale: float | None = None
-    """Block rule: the chance so far that the draft can be kept up to here, this guess included."""
+    """Block rule: probability that the draft can be accepted up to here, this token included."""
     threshold: float | None = None
-    """Typical rule: the guess is kept when the target's probability is above it."""
+    """Typical rule: the token is accepted when the target's probability is above it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a residual makes of a token."""
+    """Token's share of a residual."""
 
     word: Word
     target: float
     draft: float
     left: float
-    """scale * target - draft, where that is positive."""
+    """scale * target - draft, or 0 where that is negative."""
     chance: float
-    """The same, normalised."""
+    """`left`, normalised."""
 
 
 @dataclass(frozen=True, slots=True)
 class Residual:
-    """What the target has over the draft, at the place where a guess was rejected."""
+    """Residual at a rejected draft token."""
 
     after_sibling: bool
-    """Whether it is what is left after the second guess was rejected too: its target is then the residual before it."""
+    """Whether the sibling was rejected too: its target is then the residual before it."""
     scale: float
-    """Factor of the target; 1 but for the block rule."""
+    """Factor of the target; 1 except under the block rule."""
     shares: tuple[Share, ...]
-    """Its likeliest tokens, the likeliest first, and with them the guess and the replacement."""
+    """Most likely tokens in order, with the draft token and the replacement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A token that could have been drawn at the end of the round."""
+    """Token that could have been drawn at the end of the round."""
 
     word: Word
     chance: float
@@ -119,31 +119,31 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """A round, as it was judged."""
+    """Trace of a round."""
 
     number: int
     """Of the rounds of its answer, from 1."""
     rule: Accept
-    """At temperature 0 all rules are one, and it is called coupled."""
+    """Accept rule; coupled at temperature 0, where all rules are equal."""
     temperature: float
     source: str
-    """Who guessed."""
+    """Source of the draft."""
     before: tuple[Word, ...]
-    """The last tokens before the round."""
+    """Last tokens before the round."""
     steps: tuple[Step, ...]
-    """The guesses, a second guess after the first of its place."""
+    """Draft tokens, a sibling after the first token of its place."""
     residuals: tuple[Residual, ...]
-    """What a replacement was drawn from; two where a second guess was tried in between, and rejected as well."""
+    """Distributions that a replacement was drawn from; two where a sibling was rejected as well."""
     candidates: tuple[Candidate, ...]
-    """Of the last token, the drawn one first; none at temperature 0, where nothing is drawn."""
+    """Candidates for the last token, the drawn one first; none at temperature 0, where nothing is drawn."""
     next: Word
-    """The token after the guesses that were kept."""
+    """Token after the accepted ones."""
     kind: Kind
     emitted: tuple[Word, ...]
-    """What became text: fewer tokens than were judged where the answer ended among them."""
+    """Tokens that became text: fewer than were judged if the answer ended inside the round."""
     verdict: Verdict
 
     @property
     def judged(self) -> int:
-        """Tokens that the round would have emitted, had the answer gone on."""
+        """Number of tokens that the round would have emitted if the answer had gone on."""
         return self.verdict.accepted + (self.verdict.sibling is not None) + 1

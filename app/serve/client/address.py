@@ -1,4 +1,4 @@
-"""From what a user calls a server to where requests go."""
+"""The base URL of a server, read from the URL that a user gives."""
 
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -12,12 +12,12 @@ _HINT = "Give it as in http://127.0.0.1:8080, or http://127.0.0.1:8080#MODEL if 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server of the OpenAI protocol."""
+    """The address of a server of the OpenAI protocol."""
 
     base: str
-    """What its paths begin with, such as http://127.0.0.1:8080/v1; no slash at its end."""
+    """Base of its paths, such as http://127.0.0.1:8080/v1, without a slash at the end."""
     model: str = ""
-    """The model to ask; empty: the one that it serves."""
+    """The model to request; "": the one that it serves."""
     is_loopback: bool = True
     """Whether requests stay on this machine."""
 

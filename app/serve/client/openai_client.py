@@ -1,7 +1,7 @@
-"""Asks a server of the OpenAI protocol for greedy answers, and says what is wrong with one that can't give them.
+"""A client of the OpenAI protocol that requests greedy answers and explains every failure.
 
-What keeps a question where the user sent it: redirects are not followed, and proxies and passwords that the environment
-names are not used. What keeps a bad server from doing harm: a reply is read up to a size and for a time.
+Requests stay where the user sends them: the client follows no redirect, and uses no proxy or password from the
+environment. Replies are read up to a maximum size and time, which keeps a faulty server from doing harm.
 """
 
 import json
@@ -20,16 +20,16 @@ from app.serve.client.served_answers import ServedAnswer, ServedModel
 from models.errors import LocalspecError, UsageError
 
 _LARGEST = 32 << 20
-"""Bytes of a reply."""
+"""Maximum bytes of a reply."""
 _EXCERPT = 300
 _LISTED = 5
-"""Likely tokens to be listed in each place: the most that every server allows."""
+"""Number of likely tokens requested per position: the largest that every server accepts."""
 _FORBIDDEN = (401, 403)
 _BUSY = (429, 503)
 
 
 class RefusedError(LocalspecError):
-    """The server answered a request with an error status, so it may like another request better."""
+    """An error status of a server. Another form of the request may still succeed."""
 
     def __init__(self, title: str, *, status: int, cause: str, hint: str) -> None:
         super().__init__(title, cause=cause, hint=hint)
@@ -38,23 +38,23 @@ class RefusedError(LocalspecError):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What to ask: the messages of a chat, or a text to go on with."""
+    """A question: the messages of a chat, or a text to continue."""
 
     messages: tuple[tuple[str, str], ...] = ()
-    """Pairs of role and text; empty for a text to go on with."""
+    """Pairs of role and text; empty for a text to continue."""
     prompt: str = ""
     suffix: str = ""
-    """What comes after the hole to fill; empty: nothing."""
+    """The text after the gap to fill; "": no gap."""
 
     @property
     def begun(self) -> str:
-        """The answer to go on with; empty: a new one is asked for."""
+        """The beginning of the answer, to be continued; "": a new answer."""
         role, text = self.messages[-1] if self.messages else ("", "")
         return text if role == "assistant" else ""
 
 
 class OpenAIClient:
-    """One server. Close it, or use it as a context manager."""
+    """A connection to one server. Close it, or use it as a context manager."""
 
     def __init__(
         self, address: Address, *, timeout: float, api_key: str = "", clock: Callable[[], float] = time.perf_counter
@@ -63,14 +63,14 @@ class OpenAIClient:
 
         Raises UsageError for a key or an address that can't be sent.
         """
-        # What a header can't carry would be shown by the error that refuses it.
+        # A header that can't carry the key would show the key in the library's error.
         if not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
             raise UsageError("--api-key has characters no key may have.", hint="Give the key alone, without quotes.")
         self.address = address
         self.model = address.model
-        """Sent with each question; empty: the server is to choose."""
+        """Sent with each question; "": the server chooses."""
         self.gives_logprobs: bool | None = None
-        """Whether it takes questions that ask for log probabilities; None: not asked yet."""
+        """Whether the server accepts requests for log probabilities; None: not tried yet."""
         self._key = api_key
         self._timeout = timeout
         self._clock = clock
@@ -119,7 +119,7 @@ class OpenAIClient:
         try:
             answer = self._answer(question, body)
         except RefusedError:
-            # It was not the log probabilities that it did not like.
+            # The retry fails too, so the log probabilities were not the reason: report the first error.
             raise refused from None
         self.gives_logprobs = False
         return answer
@@ -157,7 +157,7 @@ class OpenAIClient:
             ) from error
 
     def _read(self, response: httpx2.Response, path: str, deadline: float) -> bytes:
-        """Return the body; the timeouts of the library are for each piece of it, this one is for all."""
+        """Return the body. The library's timeouts hold for each piece, this deadline for the whole body."""
         sent = bytearray()
         for piece in response.iter_bytes():
             sent += piece

@@ -1,11 +1,11 @@
-"""Reads what servers of the OpenAI protocol answer. They agree on less than its name says, and nothing is trusted.
+"""Readers of OpenAI-protocol replies. Servers differ in the details, and no field is trusted.
 
 Traps:
     Fillers. A server that drafts may write log probability 0 for a token it did not sample by itself. A token that is
     certain leaves the others next to nothing; where none or likely ones are listed, 0 is no log probability.
     Minus infinity is written as null, -9999, or the lowest number there is.
     Text that is thought goes to a field of its own, while the tokens hold all of it.
-    A list of tokens may have holes, or replacement characters where one token has half a character. It is used only
+    A list of tokens may have gaps, or replacement characters where one token has half a character. It is used only
     where it spells the text.
 """
 
@@ -15,17 +15,17 @@ from typing import Any
 from app.serve.client.served_answers import ServedAnswer, ServedModel, ServedToken
 
 _IMPOSSIBLE = -1000.0
-"""What is less likely was never computed."""
+"""Lower log probabilities are fillers."""
 _POSSIBLE = 0.001
-"""What is likelier than certain, rounding aside, is a probability, or something else."""
+"""Higher values are probabilities or other figures, not log probabilities; the margin is for rounding."""
 _CERTAIN = -8.0
-"""Log probability of the second token, above which the first can't have 0."""
+"""Log probability of the second token. Above it, the first token can't have log probability 0."""
 _FACTS = ("n_params", "n_vocab", "size")
 _THOUGHTS = ("reasoning_content", "reasoning")
 
 
 def read_models(reply: object) -> tuple[ServedModel, ...]:
-    """Return the models that a reply to GET /v1/models names; none where it is something else."""
+    """Return the models that a reply to GET /v1/models names; none for any other reply."""
     listed = _list(_dict(reply).get("data"))
     named = [(record["id"], _dict(record.get("meta"))) for record in map(_dict, listed) if _name(record.get("id"))]
     return tuple(
@@ -37,9 +37,9 @@ def read_models(reply: object) -> tuple[ServedModel, ...]:
 
 
 def read_answer(reply: object, seconds: float, begun: str = "") -> ServedAnswer | None:
-    """Return the answer in a reply of either endpoint, asked for in `seconds`; None where there is none in it.
+    """Return the answer in a reply of either endpoint, received after `seconds`; None for a reply without an answer.
 
-    A server that was asked to go on with a text, `begun`, may send it again before what is new.
+    A server that was asked to continue a text, `begun`, may send that text again before the new one.
     """
     record = _dict(reply)
     choice = _dict(next(iter(_list(record.get("choices"))), None))
@@ -50,20 +50,20 @@ def read_answer(reply: object, seconds: float, begun: str = "") -> ServedAnswer 
     tokens = _tokens(choice.get("logprobs"))
     usage, timings = _dict(record.get("usage")), _dict(record.get("timings"))
     drafted, accepted = _drafting(usage, timings)
-    told = _count(usage.get("completion_tokens"))
+    reported = _count(usage.get("completion_tokens"))
     return ServedAnswer(
         text="".join(parts),
         tokens=tokens if tokens is not None and _spells(tokens, parts) else None,
         finish=_name(choice.get("finish_reason")) or "",
         seconds=seconds,
-        counted=told if told is not None or tokens is None else len(tokens),
+        counted=reported if reported is not None or tokens is None else len(tokens),
         drafted=drafted,
         accepted=accepted,
     )
 
 
 def _parts(choice: dict[str, Any]) -> list[str] | None:
-    """Return the texts of an answer in their order, what was thought before what was said."""
+    """Return the texts of an answer in order: thoughts, then text."""
     if isinstance(choice.get("text"), str):
         return [_clean(choice["text"])]
     if not isinstance(choice.get("message"), dict):
@@ -75,7 +75,7 @@ def _parts(choice: dict[str, Any]) -> list[str] | None:
 
 
 def _tokens(logprobs: object) -> tuple[ServedToken, ...] | None:
-    """Return the tokens in either form of the protocol; None where there are none, or not in these forms."""
+    """Return the tokens in either form of the protocol; None for a reply without tokens, or in another form."""
     record = _dict(logprobs)
     if isinstance(record.get("content"), list):
         entries = [_dict(entry) for entry in record["content"]]
@@ -107,7 +107,7 @@ def _side_by_side(record: dict[str, Any]) -> tuple[list[_Pair], list[list[_Pair]
 
 
 def _pair(entry: dict[str, Any]) -> _Pair:
-    """Return the bytes and the log probability of a token, None for what is not there."""
+    """Return bytes and log probability of a token; None for each that is missing."""
     token, data = entry.get("token"), _list(entry.get("bytes"))
     if data and all(type(byte) is int and 0 <= byte < 256 for byte in data):
         spelled: bytes | None = bytes(data)
@@ -137,7 +137,7 @@ def _spells(tokens: Iterable[ServedToken], parts: Iterable[str]) -> bool:
 
 
 def _drafting(usage: dict[str, Any], timings: dict[str, Any]) -> tuple[int | None, int | None]:
-    """Return how many tokens were guessed and how many of them were right, where a server says so."""
+    """Return the numbers of draft tokens and of accepted ones; None where the server reports none."""
     drafted, accepted = _count(timings.get("draft_n")), _count(timings.get("draft_n_accepted"))
     if drafted is not None:
         return drafted, accepted
@@ -160,12 +160,12 @@ def _count(value: object) -> int | None:
 
 
 def _name(value: object) -> str | None:
-    """Return a name that can be shown: a server may send anything, control sequences included."""
+    """Return a printable name: a server may send anything, control sequences included."""
     return "".join(c if c.isprintable() else "?" for c in value) if isinstance(value, str) and value else None
 
 
 def _clean(text: str) -> str:
-    """Return a text that can be written: JSON may hold halves of surrogate pairs."""
+    """Return a text that can be encoded: JSON may hold halves of surrogate pairs."""
     return text.encode(errors="backslashreplace").decode()
 
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ServedToken:
-    """One token of an answer, as a server tells it. Log probabilities are natural."""
+    """One token of an answer, as a server reports it. Log probabilities are natural."""
 
     data: bytes
-    """Its bytes, maybe only part of a character; its spelling where it has none."""
+    """The token's bytes, possibly part of a character; its spelling where the server sends no bytes."""
     logprob: float | None = None
-    """None: not given, or no real one."""
+    """None: not sent, or a filler."""
     best: tuple[tuple[bytes, float], ...] = ()
-    """The likeliest tokens in this place, itself among them, each once, the best first; empty: not given."""
+    """The most likely tokens at this position, this one included, each once, best first; empty: not sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,21 +21,21 @@ class ServedAnswer:
 
     text: str
     tokens: tuple[ServedToken, ...] | None = None
-    """None: not told, or they do not spell the text."""
+    """None: not sent, or not spelling the text."""
     finish: str = ""
     seconds: float = 0.0
     """Wall time of the request."""
     counted: int | None = None
     """Tokens of the answer by the server's own count."""
     drafted: int | None = None
-    """Tokens that were guessed; None: the server does not say."""
+    """Number of draft tokens; None: the server does not report it."""
     accepted: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A model as a server names it."""
+    """A model as a server describes it."""
 
     id: str
     facts: tuple[tuple[str, int], ...] = ()
-    """Sizes that tell weights apart whatever they are called, such as the number of parameters."""
+    """Sizes that distinguish weights under any name, such as the number of parameters."""

@@ -1,4 +1,4 @@
-"""One answer as it comes from the engine: text that passes, and figures, also of one that is called off."""
+"""The text and figures of one answer, collected from the engine's messages; a cancelled answer keeps its figures."""
 
 import time
 
@@ -9,17 +9,17 @@ from app.engine.decoding.logprobs import Place
 from app.engine.decoding.round import Clock
 from app.engine.decoding.stats import Snapshot, Stats
 from app.engine.runtime.async_engine import AnswerMessage
-from app.serve.requests.asked import Asked, Outcome, Piece
+from app.serve.requests.asked import EngineRequest, Outcome, Piece
 from app.serve.requests.indent import Margin
 
 
-class Answer:
-    """Hears what the engine says, and tells what of it goes to the client."""
+class AnswerCollector:
+    """Collects the messages of one answer; returns the text that can go to the client."""
 
-    def __init__(self, asked: Asked, clock: Clock = time.perf_counter) -> None:
-        """Take the question, and what time is taken by."""
+    def __init__(self, asked: EngineRequest, clock: Clock = time.perf_counter) -> None:
+        """Start an answer to a request; `clock` returns seconds."""
         self.outcome: Outcome | None = None
-        """How it ended; None: it goes on."""
+        """The end of the answer; None while it runs."""
         self._clock = clock
         self._reads_since = 0.0
         self._margin = Margin(asked.indent)
@@ -29,11 +29,11 @@ class Answer:
 
     @property
     def stats(self) -> Snapshot:
-        """What was counted so far; the engine's own figures come with the end."""
+        """Figures so far. The engine's final figures arrive with the end."""
         return self._stats.snapshot()
 
     def hear(self, message: AnswerMessage) -> Piece | None:
-        """Take a message; return what is certain by it, None where there is no news for the client."""
+        """Take a message; return the new certain text, or None if the client needs nothing sent."""
         if isinstance(message, Ended):
             rest = self._margin.feed(message.text)
             self.end(rest + self._margin.finish(), message.finish, message.stats)
@@ -44,16 +44,16 @@ class Answer:
         return None
 
     def end(self, rest: str, finish: Finish, stats: Snapshot | None = None) -> None:
-        """End it, with text that was not told yet."""
+        """End the answer with text that was not sent yet."""
         text, stats = "".join(self._said) + rest, self.stats if stats is None else stats
         self.outcome = Outcome(rest, text, finish, stats, tuple(self._places))
 
     def _hear_reading(self, message: Reading) -> Piece:
         now = self._clock()
         if not self._stats.prompt_tokens:
-            # What is done before anything was read lay in the cache.
+            # Tokens done before any reading came from the cache.
             self._stats.prompt_tokens, self._stats.reused_tokens = message.total, message.done
-            # From here on, and not from the request on, which may have waited for others.
+            # Not measured from the request on, which may have waited for others.
             self._reads_since = now
         self._stats.prompt_seconds = now - self._reads_since
         return Piece()
@@ -64,6 +64,6 @@ class Answer:
         self._said.append(text)
         self._places += message.places
         if self._margin.is_over:
-            # The engine would go on with lines that nobody wants.
+            # The engine would continue with lines that are discarded.
             self.end("", Finish.LENGTH)
         return Piece(text, message.places)

@@ -1,4 +1,4 @@
-"""What a client is told when it can't have what it asked for, in the one shape that OpenAI's clients read."""
+"""Errors for clients, in the one form that OpenAI's clients read."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,25 +17,25 @@ from models.errors import (
 )
 
 _KINDS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 503: "unavailable_error"}
-MISTAKE = "Internal error in localspec."
-"""What a client is told of a mistake of the server's own."""
+MISTAKE = "Internal error in localspec. See the server's log."
+"""Message for an error of the server's own."""
 _RETRY = {"Retry-After": "1"}
 _CLIENT, _SERVER = 400, 500
-_WITHOUT_TEMPLATE = "/completion and /infill need none."
+_WITHOUT_TEMPLATE = "/completion and /infill work without it."
 _LONGEST = 200
-"""Characters that are told of what a chat template says."""
+"""Maximum characters quoted from a chat template's own error."""
 
 
 class Refused(Exception):
-    """A request that is not answered, with the status and the words that say why."""
+    """A refused request, with its HTTP status and message."""
 
     def __init__(
         self, status: int, message: str, *, param: str | None = None, code: str | None = None, **more: object
     ) -> None:
-        """Take what to say; `param` names the field that was wrong, `more` goes into the error as it is.
+        """Take status and message; `param` names the wrong field, `more` is added to the error as it is.
 
-        What a client sent must not come up in `message`, which may end in a log; but for what is wrong about the form
-        that it wants an answer in.
+        `message` must not quote the client's text, for it may reach a log. The one exception is an error in a form
+        (grammar or schema).
         """
         super().__init__(message)
         self.status = status
@@ -51,17 +51,17 @@ class Refused(Exception):
         return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code, **self.more}}
 
     def response(self, headers: Mapping[str, str] | None = None) -> Response:
-        """Return the answer to the client."""
+        """Return the HTTP response."""
         retry = _RETRY if self.status == 503 else {}
         return JSONResponse(self.body, self.status, {**retry, **(headers or {})})
 
 
 class Gone(Exception):
-    """The client has left; nobody reads an answer."""
+    """The client has disconnected; the answer is not sent."""
 
 
 def refusal(error: LocalspecError, context_size: int) -> Refused:
-    """Return what a client is told of a failure of the engine."""
+    """Return the HTTP error for a failure of the engine."""
     if isinstance(error, ContextFullError):
         return Refused(_CLIENT, error.title, code="context_length_exceeded", n_ctx=context_size)
     if isinstance(error, BusyError):
@@ -69,8 +69,10 @@ def refusal(error: LocalspecError, context_size: int) -> Refused:
     if isinstance(error, UsageError):
         return Refused(_CLIENT, " ".join(filter(None, (f"{error.title.removesuffix('.')}.", error.hint))))
     if isinstance(error, MessagesRefusedError):
-        told = f"{error.title} It says: {_shortened(error.own_words)}" if error.own_words else error.title
-        return Refused(_CLIENT, told, param="messages")
+        message = (
+            f"{error.title} The template's message: {_shortened(error.own_words)}" if error.own_words else error.title
+        )
+        return Refused(_CLIENT, message, param="messages")
     if isinstance(error, TemplateBrokenError) and isinstance(error.__cause__, TemplateSyntaxError):
         return Refused(_CLIENT, f"The model's chat template is broken. {_WITHOUT_TEMPLATE}", code="not_supported")
     if isinstance(error.__cause__, TemplateError):
@@ -79,6 +81,6 @@ def refusal(error: LocalspecError, context_size: int) -> Refused:
 
 
 def _shortened(words: str) -> str:
-    """Return what a model's file says, on one line that is not long."""
+    """Return a text from a model's file on one line of limited length."""
     line = one_line(words)
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

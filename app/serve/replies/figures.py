@@ -1,4 +1,4 @@
-"""What clients read of an answer: figures as llama.cpp's server and as OpenAI's names them."""
+"""Figures of an answer under the names of llama.cpp's server and of OpenAI's."""
 
 import time
 import uuid
@@ -14,14 +14,15 @@ _ENDS = {Finish.END: "eos", Finish.STOP: "word"}
 
 
 def timings(outcome: Outcome) -> dict[str, float]:
-    """Return the times and counts of an answer, in llama.cpp's names."""
+    """Return times (ms) and counts of an answer under llama.cpp's names."""
     stats = outcome.stats
     read, said = stats.prompt_tokens - stats.reused_tokens, stats.emitted
     spoken = stats.draft_seconds + stats.verify_seconds + stats.host_seconds + stats.wait_seconds
     return {
         "cache_n": stats.reused_tokens,
         "prompt_n": read,
-        # The last of them is read by the first round, in whose time it is: where it is the only one, none has a speed.
+        # The first round reads the prompt's last token and includes its time, so the prompt's speed counts one token
+        # less.
         **_speed("prompt", max(0, read - 1), stats.prompt_seconds),
         "predicted_n": said,
         **_speed("predicted", said, spoken),
@@ -31,7 +32,7 @@ def timings(outcome: Outcome) -> dict[str, float]:
 
 
 def usage(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return the tokens of one or more answers, in OpenAI's names."""
+    """Return the token counts of one or more answers under OpenAI's names."""
     stats = [outcome.stats for outcome in outcomes]
     prompt, said = sum(one.prompt_tokens for one in stats), sum(one.emitted for one in stats)
     accepted, drafted = sum(one.accepted for one in stats), sum(one.drafted for one in stats)
@@ -48,17 +49,17 @@ def usage(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 
 def finish_reason(finish: Finish) -> str:
-    """Return why an answer ended, in OpenAI's words."""
+    """Return the reason why an answer ended, in OpenAI's terms."""
     return "stop" if finish in _ENDS else "length"
 
 
 def stop_type(finish: Finish) -> str:
-    """Return why an answer ended, in llama.cpp's words."""
+    """Return the reason why an answer ended, in llama.cpp's terms."""
     return _ENDS.get(finish, "limit")
 
 
 def head(kind: str, prefix: str, model: str) -> dict[str, Any]:
-    """Return what every reply of OpenAI's begins with, the same in all events of a stream."""
+    """Return the common first members of OpenAI's replies, identical in all events of a stream."""
     return {
         "id": f"{prefix}-{uuid.uuid4().hex}",
         "object": kind,

@@ -1,4 +1,4 @@
-"""Log probabilities, in the three shapes that clients read: OpenAI's two, and llama.cpp's."""
+"""Log probabilities in the three forms that clients read: two of OpenAI's, one of llama.cpp's."""
 
 import codecs
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ from app.engine.decoding.logprobs import Likely, Place
 from app.serve.requests.fields import Fields
 
 _MOST = 100
-"""Likely tokens that are told for each place."""
+"""Maximum number of likely tokens listed per position."""
 
 
 def read_chat_listed(fields: Fields) -> int | None:
-    """Read how many likely tokens a chat wants beside each of its own; None: nothing. Raises Refused."""
+    """Read how many likely tokens a chat requests per emitted token; None: no log probabilities. Raises Refused."""
     wanted, listed = fields.flag("logprobs"), fields.whole("top_logprobs", 0, _MOST)
     if listed and not wanted:
         fields.refuse("top_logprobs", "needs 'logprobs': true")
@@ -21,18 +21,18 @@ def read_chat_listed(fields: Fields) -> int | None:
 
 
 def read_listed(fields: Fields, name: str) -> int | None:
-    """Read the same where one number says it; `false` is nothing, too. Raises Refused."""
+    """Read that number from a single field; `false` means none. Raises Refused."""
     return None if fields.raw(name) is False else fields.whole(name, 0, _MOST)
 
 
 def chat_logprobs(places: Sequence[Place]) -> dict[str, Any]:
-    """Return `logprobs` of a chat's choice."""
+    """Return the member `logprobs` of a chat's choice."""
     entries = [{**_entry(place.said), "top_logprobs": [_entry(one) for one in place.best]} for place in places]
     return {"content": entries, "refusal": None}
 
 
 def text_logprobs(places: Sequence[Place], start: int = 0) -> dict[str, Any]:
-    """Return `logprobs` of a text's choice, whose first token begins at a character of the answer."""
+    """Return the member `logprobs` of a text's choice; `start` is the character offset of its first token."""
     decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
     offsets = accumulate((len(decode(place.said.data)) for place in places), initial=start)
     return {
@@ -44,17 +44,17 @@ def text_logprobs(places: Sequence[Place], start: int = 0) -> dict[str, Any]:
 
 
 def characters(places: Sequence[Place]) -> int:
-    """Return how many characters tokens have, parts of one at either end counted as one."""
+    """Return the number of characters in these tokens; an incomplete character at either end counts as one."""
     return len(b"".join(place.said.data for place in places).decode(errors="replace"))
 
 
 def native_probabilities(places: Sequence[Place]) -> list[dict[str, Any]]:
-    """Return `completion_probabilities` of llama.cpp's server."""
+    """Return the member `completion_probabilities` of llama.cpp's server."""
     return [{**_native(place.said), "top_logprobs": [_native(one) for one in place.best]} for place in places]
 
 
 def _entry(one: Likely) -> dict[str, Any]:
-    # A token may be a part of a character: its bytes say which.
+    # A token may be part of a character: its bytes identify it.
     return {"token": _text(one), "logprob": one.logprob, "bytes": list(one.data)}
 
 

@@ -1,4 +1,4 @@
-"""Counters and histograms for Prometheus: by class of request and size of prompt, never a mean alone."""
+"""Counters and histograms for Prometheus, by class of request and size of prompt."""
 
 import time
 from collections.abc import Iterator
@@ -8,19 +8,19 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 
 from app.engine.decoding.ending import Finish
 from app.engine.decoding.stats import Snapshot
-from app.serve.requests.asked import Kind, Outcome
+from app.serve.requests.asked import Outcome, RequestKind
 
 _PROMPTS = (256, 1024, 4096)
-"""Tokens that begin the next class of prompts."""
+"""Lower bounds of the classes of prompt sizes, in tokens."""
 _SECONDS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2.5, 5, 10, 20, 40, 80, 160)
 _RATES = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024)
 _DEEPEST = 63
-"""The last draft position with a counter of its own: a label must not grow without bounds."""
+"""The last draft position with its own counter: labels must not grow without bounds."""
 _LABELS = ("kind", "prompt")
 
 
 class Metrics:
-    """Everything that /metrics shows, in a registry of its own."""
+    """The figures of /metrics, in a registry of their own."""
 
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -40,15 +40,19 @@ class Metrics:
         self._said = self._counter("localspec:generation_tokens", "Tokens of answers.", "kind")
         self._ended = self._counter("localspec:requests", "Answers, by how they ended.", "kind", "finish")
         self._cancelled = self._counter("localspec:requests_cancelled", "Requests whose client disconnected.", "kind")
-        self._refused = self._counter("localspec:requests_refused", "Requests that were not answered.", "status")
+        self._refused = self._counter("localspec:requests_refused", "Requests that were refused.", "status")
         self._waiting = self._gauge("localspec:requests_waiting", "Requests that are waiting.")
         self._running = self._gauge("localspec:requests_running", "Requests that are being answered.")
-        self._first = self._histogram("localspec:time_to_first_token_seconds", "From the request on.", _SECONDS)
-        self._whole = self._histogram("localspec:request_seconds", "From the request to its end.", _SECONDS)
-        self._rate = self._histogram("localspec:tokens_per_second", "Speed after the first round.", _RATES)
+        self._first = self._histogram(
+            "localspec:time_to_first_token_seconds", "Time from the request to the first token.", _SECONDS
+        )
+        self._whole = self._histogram(
+            "localspec:request_seconds", "Time from the request to the end of the answer.", _SECONDS
+        )
+        self._rate = self._histogram("localspec:tokens_per_second", "Tokens per second after the first round.", _RATES)
 
     @contextmanager
-    def meter(self, kind: Kind) -> Iterator["Meter"]:
+    def meter(self, kind: RequestKind) -> Iterator["Meter"]:
         """Count a request while it waits and runs."""
         meter = Meter(self, kind)
         self._waiting.inc()
@@ -58,12 +62,12 @@ class Metrics:
             (self._running if meter.has_begun else self._waiting).dec()
 
     def begun(self) -> None:
-        """Count a request that waits no longer."""
+        """Count a request that has stopped waiting."""
         self._waiting.dec()
         self._running.inc()
 
-    def ended(self, kind: Kind, outcome: Outcome, first: float | None, whole: float) -> None:
-        """Count an answer, `first` and `whole` being its times in seconds."""
+    def ended(self, kind: RequestKind, outcome: Outcome, first: float | None, whole: float) -> None:
+        """Count a finished answer; `first` and `whole` are its times in seconds."""
         self._ended.labels(kind, outcome.finish).inc()
         self.counted(kind, outcome.stats)
         labels = (kind, prompt_class(outcome.stats.prompt_tokens))
@@ -73,8 +77,8 @@ class Metrics:
         if (rate := outcome.stats.tokens_per_second) is not None:
             self._rate.labels(*labels).observe(rate)
 
-    def cancelled(self, kind: Kind, stats: Snapshot, *, warms: bool) -> None:
-        """Count an answer that nobody waited for, with what was done for it; of what only warms the cache, that."""
+    def cancelled(self, kind: RequestKind, stats: Snapshot, *, warms: bool) -> None:
+        """Count a cancelled answer and its tokens; a request that only warms the cache counts as tokens alone."""
         if not warms:
             self._ended.labels(kind, Finish.CANCELLED).inc()
             self._cancelled.labels(kind).inc()
@@ -84,7 +88,7 @@ class Metrics:
         """Count a request that was not answered."""
         self._refused.labels(status).inc()
 
-    def counted(self, kind: Kind, stats: Snapshot) -> None:
+    def counted(self, kind: RequestKind, stats: Snapshot) -> None:
         """Add the tokens of an answer."""
         self._prompt.labels(kind).inc(stats.prompt_tokens)
         self._cached.labels(kind).inc(stats.reused_tokens)
@@ -98,7 +102,7 @@ class Metrics:
                 counter.labels(*labels, min(position, _DEEPEST)).inc(count)
 
     def text(self) -> bytes:
-        """Return everything in Prometheus's text format."""
+        """Return all figures in Prometheus's text format."""
         return generate_latest(self._registry)
 
     def _counter(self, name: str, help_: str, *labels: str) -> Counter:
@@ -114,16 +118,16 @@ class Metrics:
 class Meter:
     """The times of one request."""
 
-    def __init__(self, metrics: Metrics, kind: Kind) -> None:
+    def __init__(self, metrics: Metrics, kind: RequestKind) -> None:
         self._metrics = metrics
         self._kind = kind
         self._started = time.perf_counter()
         self.has_begun = False
-        """Whether it waits no longer."""
+        """Whether the request has stopped waiting."""
         self._first: float | None = None
 
     def heard(self, *, token: bool) -> None:
-        """Note that the engine told something, a token or that it reads."""
+        """Note the engine's first message for the request: a token, or reading progress."""
         if not self.has_begun:
             self.has_begun = True
             self._metrics.begun()
@@ -131,7 +135,7 @@ class Meter:
             self._first = time.perf_counter()
 
     def ended(self, outcome: Outcome, *, warms: bool) -> None:
-        """Count it as answered; what only warms the cache has no times that anybody waits for."""
+        """Count the request as answered. Requests that only warm the cache add no times: no client waits for them."""
         if warms:
             self._metrics.counted(self._kind, outcome.stats)
             return
@@ -140,7 +144,7 @@ class Meter:
 
 
 def prompt_class(tokens: int) -> str:
-    """Return the class of a prompt's length."""
+    """Return the size class of a prompt."""
     edges = (0, *_PROMPTS)
     low = max(edge for edge in edges if edge <= tokens)
     higher = [edge for edge in _PROMPTS if edge > low]

@@ -1,4 +1,4 @@
-"""What the server tells of itself, and of tokens."""
+"""Handlers of the paths that need no answer of the model: health, models, properties, metrics, tokens."""
 
 from typing import Any
 
@@ -19,13 +19,13 @@ from app.serve.service import Loaded, Service
 
 
 class Pages:
-    """The paths that ask the model nothing."""
+    """The paths that run no model."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     async def health(self, _: Request) -> Response:
-        """Tell that questions can be answered; raises Refused as long as they can't."""
+        """Report readiness; raises Refused while the model is not ready."""
         loaded = self._service.loaded
         return JSONResponse({"status": "ok", "model": loaded.name})
 
@@ -34,17 +34,17 @@ class Pages:
         return JSONResponse({"object": "list", "data": [_model(self._service.loaded)]})
 
     async def model(self, request: Request) -> Response:
-        """Tell of the one model."""
+        """Describe the one model."""
         loaded = self._service.loaded
         if request.path_params["name"] != loaded.name:
             raise Refused(404, "There is no such model.", code="model_not_found")
         return JSONResponse(_model(loaded))
 
     async def props(self, _: Request) -> Response:
-        """Tell how questions are answered, as llama.cpp's server does."""
+        """Return model properties and default settings, as llama.cpp's server does."""
         loaded, settings = self._service.loaded, self._service.settings
         size = loaded.ready.context_size
-        # -1: a new seed each time. Clients send back what they read here.
+        # -1: a new seed for each request. Clients send back the values that they read here.
         defaults = {"n_ctx": size, "params": {**sampling_settings(settings.chatting), "seed": -1}}
         return JSONResponse(
             {
@@ -61,21 +61,21 @@ class Pages:
         )
 
     async def metrics(self, _: Request) -> Response:
-        """Tell what was counted, in Prometheus's text format."""
+        """Return all counters in Prometheus's text format."""
         return Response(self._service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     async def tokenize(self, request: Request) -> Response:
-        """Turn text into tokens."""
+        """Convert text to tokens."""
         fields = await self._fields(request, Route.TOKENIZE)
         return Response(await tokens.tokenize(fields, self._service), media_type="application/json")
 
     async def detokenize(self, request: Request) -> Response:
-        """Turn tokens into text."""
+        """Convert tokens to text."""
         fields = await self._fields(request, Route.DETOKENIZE)
         return JSONResponse(with_warnings(await tokens.detokenize(fields, self._service), fields.warnings))
 
     async def _fields(self, request: Request, route: Route) -> Fields:
-        """Read the body; raises Refused, first of all where nothing is loaded."""
+        """Read the body; raises Refused, first of all while no model is loaded."""
         _ = self._service.loaded
         return understood(await read_fields(request, self._service.settings.limits.body), route)
 

@@ -1,4 +1,4 @@
-"""Answers as server-sent events, to clients that may leave, or read too slowly."""
+"""Answers as server-sent events, for clients that may disconnect or read too slowly."""
 
 import asyncio
 import json
@@ -14,11 +14,11 @@ from app.serve.replies.errors import MISTAKE, Gone, Refused
 from app.serve.web.disconnect import unless_gone
 
 _SECONDS = 60.0
-"""Time that a client may leave its window full."""
+"""Seconds that a client may leave its receive window full."""
 COMMENT = b": waiting\n\n"
-"""What clients of event streams leave out: it keeps the connection from being taken for dead."""
+"""A comment, which clients of event streams ignore; it keeps an idle connection open."""
 DONE = b"data: [DONE]\n\n"
-"""The end of a stream, as OpenAI's clients expect it."""
+"""The last event of a stream, as OpenAI's clients expect it."""
 
 
 def event(content: dict[str, Any]) -> bytes:
@@ -30,9 +30,9 @@ def event(content: dict[str, Any]) -> bytes:
 
 
 class EventStream(Response):
-    """Sends events as they come, and ends in order when the server stops; the events end when the client leaves.
+    """A response of events that ends in order when the server stops, and at once when the client disconnects.
 
-    Comments fill each silence: while a request waits for its turn, while its prompt is read, and between two events.
+    Comments fill each silence: while a request waits, while its prompt is read, and between two events.
     """
 
     media_type = "text/event-stream"
@@ -45,9 +45,9 @@ class EventStream(Response):
         silences: tuple[float, float],
         over: BackgroundTask | None = None,
     ) -> None:
-        """Take the events, what says that the server stops, a counter of refusals by status, and what is done last.
+        """Take the events, the server's stop signal, a counter of refusals by status, and a task to run at the end.
 
-        `silences` are the longest ones in seconds: before the first event, and any other.
+        `silences` are maximum seconds without bytes: before the first event, and between events.
         """
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}, background=over)
         del self.headers["content-length"]
@@ -57,7 +57,7 @@ class EventStream(Response):
         self._silences = silences
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        """Send everything."""
+        """Send all events."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         try:
             await unless_gone(self._send(send), receive, self._stop)
@@ -80,13 +80,13 @@ class EventStream(Response):
                 await _write(send, one)
 
     async def _fail(self, send: Send, refused: Refused) -> None:
-        """End with an error. The status is out: a client learns of it by the event."""
+        """End with an error event: the HTTP status was sent already."""
         self._refused(refused.status)
         await _end(send, event(refused.body))
 
 
 async def _with_comments(events: AsyncGenerator[bytes], silence: float, further: float) -> AsyncGenerator[bytes]:
-    """Yield events, and a comment after so many seconds without one, at first and later on."""
+    """Yield events, and a comment after each silence; the first silence may have another length."""
     while True:
         upcoming = asyncio.ensure_future(anext(events, None))
         try:
@@ -96,7 +96,7 @@ async def _with_comments(events: AsyncGenerator[bytes], silence: float, further:
             one = upcoming.result()
         finally:
             if not upcoming.done():
-                # A generator that is waited for can't be closed.
+                # A generator can't be closed while its next value is awaited.
                 upcoming.cancel()
                 await asyncio.gather(upcoming, return_exceptions=True)
         if one is None:
@@ -106,7 +106,7 @@ async def _with_comments(events: AsyncGenerator[bytes], silence: float, further:
 
 
 async def _end(send: Send, data: bytes) -> None:
-    """Send the last of it; who does not take it in time goes without."""
+    """Send the end; drop it for a client that does not read it in time."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_SECONDS):
             await send({"type": "http.response.body", "body": data, "more_body": False})
@@ -115,5 +115,5 @@ async def _end(send: Send, data: bytes) -> None:
 async def _write(send: Send, data: bytes) -> None:
     async with asyncio.timeout(_SECONDS):
         await send({"type": "http.response.body", "body": data, "more_body": True})
-    # What was said long ago is there at once: without a turn of the loop nobody would see that the client has left.
+    # Buffered events never suspend: without a turn of the event loop a disconnected client goes unnoticed.
     await asyncio.sleep(0)

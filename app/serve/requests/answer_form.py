@@ -1,4 +1,4 @@
-"""What clients say an answer has to look like, in the fields of OpenAI's servers and of llama.cpp's."""
+"""The required form of an answer, from the fields of OpenAI's servers and of llama.cpp's."""
 
 from app.serve.requests.fields import Fields
 from app.serve.service import Service
@@ -10,10 +10,10 @@ _FORMATS = ("text", "json_object", "json_schema")
 
 
 def read_form(fields: Fields) -> Grammar | None:
-    """Read the form of the answer; None where it may be any. Raises Refused."""
+    """Read the form of the answer; None for a free one. Raises Refused."""
     asked = [name for name in _FIELDS if _is_asked(fields, name)]
     if len(asked) > 1:
-        fields.refuse(asked[1], f"says what the answer looks like, as '{asked[0]}' does")
+        fields.refuse(asked[1], f"can't be combined with '{asked[0]}': both set the form of the answer")
     if not asked:
         return None
     name = asked[0]
@@ -31,7 +31,7 @@ def has_form(fields: Fields) -> bool:
 
 
 async def form_aside(fields: Fields, service: Service) -> Grammar | None:
-    """Read the form of the answer and compile it, beside event loop and engine; raises Refused, LocalspecError."""
+    """Read and compile the form of the answer on a thread of its own; raises Refused, LocalspecError."""
     if not has_form(fields):
         return None
     form = await service.aside.form(lambda: read_form(fields))
@@ -42,7 +42,7 @@ async def form_aside(fields: Fields, service: Service) -> Grammar | None:
 def _is_asked(fields: Fields, name: str) -> bool:
     if name != "response_format":
         value = fields.raw(name)
-        # Of schemas the empty one asks for any JSON.
+        # The empty schema asks for any JSON.
         return bool(value) or (name == "json_schema" and value == {})
     form = fields.part(name)
     kind = "text" if form is None else form.text("type") or "text"
@@ -58,5 +58,5 @@ def _schema(fields: Fields, name: str) -> object:
     inner = form.part("json_schema") or form
     if inner.has("schema"):
         return inner.raw("schema")
-    # As in llama.cpp it may be there for either type; OpenAI has it in an object of its own, and for one.
+    # llama.cpp accepts a schema under either type; OpenAI accepts it in an object of its own, under one type.
     return ANY_JSON if form.text("type") == "json_object" else inner.refuse("schema", "is required")

@@ -1,4 +1,4 @@
-"""What a request comes down to, whatever protocol it came in."""
+"""A request to the engine, independent of the protocol that it came in."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,8 +10,8 @@ from app.engine.decoding.stats import Snapshot
 from app.engine.runtime.thread import Urgency
 
 
-class Kind(StrEnum):
-    """Class of a request: they are counted apart, since they differ in what is quick."""
+class RequestKind(StrEnum):
+    """Class of a request. Classes are counted apart: their typical times differ."""
 
     CHAT = "chat"
     COMPLETION = "completion"
@@ -19,45 +19,45 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A question, and whose it is."""
+class EngineRequest:
+    """A question for the engine, with its class."""
 
     question: Question
-    kind: Kind
+    kind: RequestKind
     indent: int = 0
-    """Least blanks before a line of the answer, but for the first."""
+    """Minimum number of blanks before each line of the answer, except the first."""
 
     @property
     def warms(self) -> bool:
-        """Whether it is asked for the cache's sake alone."""
+        """Whether the request only fills the cache."""
         return self.question.max_tokens == 0
 
     @property
     def urgency(self) -> Urgency:
-        """How soon it is wanted."""
+        """Priority of the request in the engine's queue."""
         if self.warms:
             return Urgency.IDLE
-        return Urgency.ANSWER if self.kind is Kind.CHAT else Urgency.COMPLETION
+        return Urgency.ANSWER if self.kind is RequestKind.CHAT else Urgency.COMPLETION
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Text that became certain; "" while the prompt is read, or a character is not whole."""
+    """A piece of certain text; "" while the prompt is read, or until a character is complete."""
 
     text: str = ""
     places: tuple[Place, ...] = ()
-    """How likely the tokens were that were emitted meanwhile, where the request asks for it."""
+    """Log probabilities of the tokens emitted meanwhile, if requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an answer ended."""
+    """The end of an answer."""
 
     rest: str
-    """The end of the text, which nobody has heard yet."""
+    """The end of the text, not sent yet."""
     text: str
     """The whole text."""
     finish: Finish
     stats: Snapshot
     places: tuple[Place, ...] = ()
-    """How likely all tokens were, where the request asks for it."""
+    """Log probabilities of all tokens, if requested."""

@@ -1,4 +1,4 @@
-"""What asks the model: chats, completions, holes to be filled."""
+"""Handlers of the paths that run the model: chats, completions, infill."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from app.serve.replies.stream import EventStream
 from app.serve.requests.answer_form import form_aside, has_form
-from app.serve.requests.asked import Asked, Outcome, Piece
+from app.serve.requests.asked import EngineRequest, Outcome, Piece
 from app.serve.requests.body import read_fields
 from app.serve.requests.chat import read_chat
 from app.serve.requests.completions import read_completions
@@ -24,11 +24,11 @@ from app.serve.web.disconnect import unless_gone
 
 T = TypeVar("T")
 Speech = AsyncGenerator[Piece | Outcome]
-"""An answer as `Service.speak` tells it."""
+"""An answer as `Service.speak` yields it."""
 
 
 class Asking:
-    """The paths that ask the model something."""
+    """The paths that run the model."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -36,7 +36,7 @@ class Asking:
     async def chat(self, request: Request) -> Response:
         """Answer a conversation."""
         fields, service = await self._fields(request, Route.CHAT), self._service
-        # Many tools take a tenth of a second to be checked, in which nobody else's answer would go on.
+        # Checking many tools takes a tenth of a second, which would stall every other answer.
         aside = service.aside.form if has_form(fields) or fields.has("tools") else service.aside.text
         chat = await aside(lambda: read_chat(fields, service))
         await service.prepare(chat.asked.question.grammar)
@@ -45,7 +45,7 @@ class Asking:
         return JSONResponse(chat.reply(await self._attend(request, self._service.whole(chat.asked))))
 
     async def completions(self, request: Request) -> Response:
-        """Go on with texts, or fill holes, as OpenAI's servers do."""
+        """Continue texts, or fill gaps in them, as OpenAI's servers do."""
         fields = await self._fields(request, Route.COMPLETIONS)
         read = read_prefixes if fields.text("suffix") else read_prompts
         prompts, form = await read(fields, self._service), await form_aside(fields, self._service)
@@ -55,13 +55,13 @@ class Asking:
         return JSONResponse(wanted.reply(await self._attend(request, self._all(wanted.asked))))
 
     async def infill(self, request: Request) -> Response:
-        """Fill a hole, as llama.cpp's server does."""
+        """Fill a gap in a text, as llama.cpp's server does."""
         fields = await self._fields(request, Route.INFILL)
         form = await form_aside(fields, self._service)
         return await self._native(request, [read_infill(fields, self._service, _client(request), form)])
 
     async def completion(self, request: Request) -> Response:
-        """Go on with texts, as llama.cpp's server does."""
+        """Continue texts, as llama.cpp's server does."""
         fields = await self._fields(request, Route.COMPLETION)
         prompts = await read_prompts(fields, self._service)
         form = await form_aside(fields, self._service)
@@ -73,14 +73,14 @@ class Asking:
             return await self._stream(request, asked[0], lambda speech: events_of(wanted, speech, service))
         outcomes = await self._attend(request, self._all(asked))
         replies = [one.reply(outcome, service.loaded) for one, outcome in zip(wanted, outcomes, strict=True)]
-        # What was asked one thing is told one thing, not a list of it.
+        # A request with one prompt gets one object, not a list.
         return JSONResponse(replies if len(replies) > 1 else replies[0])
 
-    async def _all(self, asked: Sequence[Asked]) -> list[Outcome]:
+    async def _all(self, asked: Sequence[EngineRequest]) -> list[Outcome]:
         return [await self._service.whole(one, further=place > 0) for place, one in enumerate(asked)]
 
     async def _fields(self, request: Request, route: Route) -> Fields:
-        """Read the body; raises Refused, first of all where nothing is loaded."""
+        """Read the body; raises Refused, first of all while no model is loaded."""
         _ = self._service.loaded
         return understood(await read_fields(request, self._service.settings.limits.body), route)
 
@@ -88,11 +88,11 @@ class Asking:
         return await unless_gone(work, request.receive, self._service.stop)
 
     async def _stream(
-        self, request: Request, asked: Asked, events: Callable[[Speech], AsyncGenerator[bytes]]
+        self, request: Request, asked: EngineRequest, events: Callable[[Speech], AsyncGenerator[bytes]]
     ) -> Response:
-        """Answer in events, which begin before the engine does where that takes more than a moment.
+        """Return a stream of events, which begins before the engine does if that takes more than a moment.
 
-        What is refused within the moment is still told by the status.
+        An error within that moment is still reported by the HTTP status.
         """
         speech, limits = self._service.speak(asked), self._service.settings.limits
         first = asyncio.ensure_future(anext(speech))
@@ -113,12 +113,12 @@ class Asking:
 
 
 def _client(request: Request) -> tuple[str, str]:
-    """Return who asks, as far as it can be known: an editor may open a connection for each request."""
+    """Return host and user agent of a client: an editor may open a connection for each request."""
     return request.client.host if request.client else "", request.headers.get("user-agent", "")
 
 
 async def _until_done(first: asyncio.Future[Piece | Outcome], seconds: float) -> None:
-    """Wait for the first of an answer, at most for a time; being called off does not call it off."""
+    """Wait for the first message of an answer, at most `seconds`; cancelling the wait does not cancel the answer."""
     await asyncio.wait([first], timeout=seconds)
 
 
@@ -129,7 +129,7 @@ async def _with_first(first: asyncio.Future[Piece | Outcome], rest: Speech) -> S
 
 
 async def _given_up(first: asyncio.Future[Piece | Outcome], rest: Speech) -> None:
-    """End an answer, wherever it is; it can't be closed while its first part is waited for."""
+    """Cancel an answer at any point; a generator can't be closed while its first value is awaited."""
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
     await rest.aclose()

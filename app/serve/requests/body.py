@@ -1,4 +1,4 @@
-"""The body of a request: how much of it, how fast, how deep."""
+"""The body of a request: limits of its size, time and depth, and its JSON."""
 
 import asyncio
 import gc
@@ -13,19 +13,21 @@ from app.serve.replies.errors import Refused
 from app.serve.requests.fields import Fields
 
 _SECONDS = 30.0
-"""Time to send a body."""
+"""Maximum seconds to send a body."""
 _PLAIN = ("", "identity")
-"""Content encodings that change nothing."""
+"""Content encodings that leave the body as it is."""
 _LARGE = 1 << 16
-"""Bytes of a body that takes longer to read than a thread takes to start."""
+"""Bytes above which parsing takes longer than starting a thread."""
 _DEPTH = 128
-"""Most lists and objects within each other: a few in a request of any of the protocols, and those of a JSON schema."""
+"""Maximum depth of lists and objects: requests need a few, JSON schemas more."""
 
 
 async def read_fields(request: Request, limit: int) -> Fields:
     """Read a JSON object of at most `limit` bytes; raises Refused."""
     if request.headers.get("content-encoding", "").strip().lower() not in _PLAIN:
-        raise Refused(415, "The body has a Content-Encoding, which this server does not read. Send it without.")
+        raise Refused(
+            415, "The body has a Content-Encoding, which this server does not support. Send the body uncompressed."
+        )
     body = await _read(request, limit)
     return Fields(_document(body) if len(body) < _LARGE else await asyncio.to_thread(_document, body))
 
@@ -52,13 +54,13 @@ def _document(body: bytes) -> dict[str, object]:
     if not isinstance(document, dict):
         raise Refused(400, "The body must be a JSON object.")
     if is_too_deep(document):
-        raise Refused(400, f"The JSON is more than {_DEPTH} levels deep.")
+        raise Refused(400, f"The JSON is nested more than {_DEPTH} levels deep.")
     return document
 
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Keep the garbage collector from walking through what is being parsed: it holds Python's lock meanwhile."""
+    """Pause the garbage collector during parsing: it would traverse the new objects and hold Python's lock."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -75,18 +77,18 @@ def _parsed(body: bytes) -> object:
 
 def _loaded(body: bytes) -> object:
     try:
-        # Files that Windows' tools write begin with a byte order mark, and are sent as they are.
+        # Files written by Windows tools begin with a byte order mark, and clients send them unchanged.
         return json.loads(body.decode("utf-8-sig"), parse_constant=no_number)
     except UnicodeDecodeError:
         raise Refused(400, "The body is not valid UTF-8.") from None
     except RecursionError:
-        raise Refused(400, f"The JSON is more than {_DEPTH} levels deep.") from None
+        raise Refused(400, f"The JSON is nested more than {_DEPTH} levels deep.") from None
     except ValueError:
         raise Refused(400, "The body is not valid JSON.") from None
 
 
 def is_too_deep(document: object) -> bool:
-    """Tell whether more lists and objects are within each other than a request may have."""
+    """Tell whether lists and objects are nested more deeply than a request allows."""
     depth, level = 0, [document]
     while level:
         depth += 1

@@ -13,7 +13,7 @@ from app.serve.replies.logprobs import chat_logprobs, read_chat_listed
 from app.serve.replies.stream import DONE, event
 from app.serve.replies.warnings_list import with_warnings
 from app.serve.requests.answer_form import read_form
-from app.serve.requests.asked import Asked, Kind, Outcome, Piece
+from app.serve.requests.asked import EngineRequest, Outcome, Piece, RequestKind
 from app.serve.requests.fields import Fields
 from app.serve.requests.openai_fields import read_prediction, refuse_unsupported, wants_usage
 from app.serve.requests.sampling import read_count, read_sampling, read_stops
@@ -27,21 +27,21 @@ from models.text.thoughts import Thoughts
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """A conversation that wants its next message."""
+    """A chat request: a conversation whose next message is to be generated."""
 
-    asked: Asked
+    asked: EngineRequest
     stream: bool
     tells_usage: bool
     model: str
     divides: bool = True
-    """Whether thoughts have a field of their own."""
+    """Whether thoughts are returned in a field of their own."""
     offer: Offer | None = None
-    """What may be called; None: nothing."""
+    """Tools that the model may call; None: none."""
     warnings: tuple[str, ...] = ()
-    """What was changed or left out of the request."""
+    """Fields that were changed or ignored."""
 
     def reply(self, outcome: Outcome) -> dict[str, Any]:
-        """Return the answer to a request that does not stream."""
+        """Return the reply to a request that does not stream."""
         reader = self._reader()
         thoughts, spoken = reader.read(outcome.text, last=True)
         choice = {
@@ -55,7 +55,7 @@ class ChatRequest:
         return with_warnings(reply, self.warnings)
 
     async def events(self, speech: AsyncGenerator[Piece | Outcome]) -> AsyncGenerator[bytes]:
-        """Yield the answer in pieces."""
+        """Yield the answer in events."""
         base = head("chat.completion.chunk", "chatcmpl", self.model)
         if self.tells_usage:
             base["usage"] = None
@@ -68,7 +68,7 @@ class ChatRequest:
                     begins = False
                 logprobs = self._logprobs(said.places) if isinstance(said, Piece) else None
                 for delta in reader.deltas(said):
-                    # All in the first: it is the tokens of both that came together.
+                    # All log probabilities go into the first delta: its tokens hold thoughts and text together.
                     yield _chunk(base, delta, logprobs=logprobs)
                     logprobs = None
                 if logprobs and logprobs["content"]:
@@ -108,7 +108,7 @@ def read_chat(fields: Fields, service: Service) -> ChatRequest:
     offer, divides = read_tools(fields, service.loaded.calls, question.grammar), read_divides(fields)
     if offer is not None:
         question = _offering(fields, question, offer, divides=divides)
-    asked = Asked(question, Kind.CHAT)
+    asked = EngineRequest(question, RequestKind.CHAT)
     stream, tells_usage = fields.flag("stream"), wants_usage(fields)
     return ChatRequest(asked, stream, tells_usage, service.loaded.name, divides, offer, fields.warnings)
 
@@ -131,24 +131,24 @@ def _message(thoughts: str, spoken: Spoken) -> dict[str, Any]:
 
 
 class _Reader:
-    """Divides an answer as it comes into the fields that clients read it in."""
+    """Splits an answer into the fields that clients read: thoughts, text and calls."""
 
     def __init__(self, offer: Offer | None, *, divides: bool) -> None:
         self._thoughts = Thoughts(divides=divides, keeps_calls=offer is not None)
         self._calls = None if offer is None else Calls(offer.form, offer.called)
 
     def read(self, text: str, *, last: bool) -> tuple[str, Spoken]:
-        """Take more of it; return what was thought, then said, then called."""
+        """Take more text; return its thoughts, then text, then calls."""
         parts = self._thoughts.feed(text, last=last)
         return parts.thoughts, Spoken(parts.said) if self._calls is None else self._calls.feed(parts.said, last=last)
 
     def finish_reason(self, finish: Finish) -> str:
-        """Return why it ended, in OpenAI's words."""
+        """Return the reason why the answer ended, in OpenAI's terms."""
         reason = finish_reason(finish)
         return "tool_calls" if reason == "stop" and self._calls is not None and self._calls.are_whole else reason
 
     def deltas(self, said: Piece | Outcome) -> Iterator[dict[str, Any]]:
-        """Yield what a piece of the answer adds to its fields."""
+        """Yield the additions of one piece to each field."""
         last = isinstance(said, Outcome)
         thoughts, spoken = self.read(said.rest if isinstance(said, Outcome) else said.text, last=last)
         if thoughts:

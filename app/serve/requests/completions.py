@@ -11,7 +11,7 @@ from app.serve.replies.figures import finish_reason, head, timings, usage
 from app.serve.replies.logprobs import characters, read_listed, text_logprobs
 from app.serve.replies.stream import DONE, event
 from app.serve.replies.warnings_list import with_warnings
-from app.serve.requests.asked import Asked, Kind, Outcome, Piece
+from app.serve.requests.asked import EngineRequest, Outcome, Piece, RequestKind
 from app.serve.requests.fields import Fields
 from app.serve.requests.native import require_filling
 from app.serve.requests.openai_fields import read_prediction, refuse_for_chats, refuse_unsupported, wants_usage
@@ -19,24 +19,24 @@ from app.serve.requests.prompts import Prompt
 from app.serve.requests.sampling import read_count, read_sampling, read_stops
 from app.serve.service import Service
 from models.forms.grammar import Grammar
-from models.text.fim import Hole
+from models.text.fim import Infill
 
 _KIND, _PREFIX = "text_completion", "cmpl"
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionsRequest:
-    """Texts to go on with, or holes to fill, one after the other."""
+    """Texts to continue, or gaps to fill, one after the other."""
 
-    asked: Sequence[Asked]
+    asked: Sequence[EngineRequest]
     stream: bool
     tells_usage: bool
     model: str
     warnings: tuple[str, ...] = ()
-    """What was changed or left out of the request."""
+    """Fields that were changed or ignored."""
 
     def reply(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-        """Return the answer to a request that does not stream."""
+        """Return the reply to a request that does not stream."""
         choices = [
             _choice(place, outcome.text, finish_reason(outcome.finish), self._logprobs(outcome.places))
             for place, outcome in enumerate(outcomes)
@@ -46,7 +46,7 @@ class CompletionsRequest:
         return {**reply, "timings": timings(outcomes[0])} if len(outcomes) == 1 else reply
 
     async def events(self, first: AsyncGenerator[Piece | Outcome], service: Service) -> AsyncGenerator[bytes]:
-        """Yield the answers in pieces; the first has begun."""
+        """Yield the answers in events; the first answer has begun."""
         base = head(_KIND, _PREFIX, self.model)
         if self.tells_usage:
             base["usage"] = None
@@ -76,7 +76,7 @@ class CompletionsRequest:
 def read_completions(
     fields: Fields, service: Service, prompts: Sequence[Prompt], form: Grammar | None
 ) -> CompletionsRequest:
-    """Read what to do with prompts, and a form of the answers, that are read already; raises Refused."""
+    """Read the request for prompts and a form that are already read; raises Refused."""
     refuse_unsupported(fields)
     refuse_for_chats(fields)
     fields.text("model")
@@ -84,7 +84,7 @@ def read_completions(
     if suffix:
         require_filling(service)
     base = _question(fields, service.settings.filling if suffix else service.settings.completing, form)
-    asked = [Asked(_on(base, prompt, suffix), Kind.COMPLETION) for prompt in prompts]
+    asked = [EngineRequest(_on(base, prompt, suffix), RequestKind.COMPLETION) for prompt in prompts]
     stream, tells_usage = fields.flag("stream"), wants_usage(fields)
     return CompletionsRequest(asked, stream, tells_usage, service.loaded.name, fields.warnings)
 
@@ -102,7 +102,7 @@ def _question(fields: Fields, base: Question, form: Grammar | None) -> Question:
 
 
 def _on(base: Question, prompt: Prompt, suffix: str | None) -> Question:
-    return replace(base, hole=Hole(prompt.text, suffix)) if suffix else prompt.to(base)
+    return replace(base, infill=Infill(prompt.text, suffix)) if suffix else prompt.to(base)
 
 
 def _choice(place: int, text: str, finish: str | None, logprobs: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The members of a JSON object, each read as what it has to be; what is not is refused by its name, never shown."""
+"""Members of a JSON object, each read with its required type. A refusal names the member and never shows its value."""
 
 import math
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from app.serve.replies.warnings_list import Warnings
 
 
 def whole_characters(text: str) -> str:
-    """Return a text with halves of surrogate pairs put together, and U+FFFD for each half that is alone."""
+    """Return a text with halves of surrogate pairs joined, and U+FFFD for each half that stands alone."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -17,14 +17,14 @@ class Fields:
     """A JSON object from a client. A member that is null counts as left out."""
 
     def __init__(self, members: Mapping[str, object], name: str = "", warnings: Warnings | None = None) -> None:
-        """Take the members, what they are called together in errors, and the warnings of the whole request."""
+        """Take the members, the prefix of their names in errors, and the warnings of the whole request."""
         self._members = members
         self._warnings = Warnings() if warnings is None else warnings
         self._prefix = f"{name}." if name else ""
         self._said: Mapping[str, str] = {}
 
     def renamed(self, members: Mapping[str, object], said: Mapping[str, str]) -> "Fields":
-        """Return other members of the request; `said` is what the client calls those that have another name there."""
+        """Return other members of the request; `said` maps new names to the client's names."""
         fields = type(self)(members, self._prefix.removesuffix("."), self._warnings)
         fields._said = said
         return fields
@@ -43,7 +43,7 @@ class Fields:
         return None if value is None else self._as_text(value, name)
 
     def prose(self, name: str) -> str | None:
-        """Return a text of a conversation: half of a surrogate pair, as of a text that was cut, becomes U+FFFD."""
+        """Return a text of a conversation. Half of a surrogate pair, as in a cut text, becomes U+FFFD."""
         value = self._members.get(name)
         return whole_characters(value) if isinstance(value, str) else self.text(name)
 
@@ -84,7 +84,7 @@ class Fields:
         return value if len(value) <= most else self.refuse(name, f"has more than {most} items")
 
     def texts(self, name: str, most: int) -> tuple[str, ...]:
-        """Return the texts of a list, or the one text that stands for such a list."""
+        """Return the texts of a list; a single text counts as a list of one."""
         if isinstance(self._members.get(name), str):
             return (self.text(name) or "",)
         return tuple(self._as_text(item, name) for item in self.items(name, most) or ())
@@ -108,22 +108,22 @@ class Fields:
         return [self.within(item, f"{name}[{place}]") for place, item in enumerate(found)]
 
     def raw(self, name: str) -> object:
-        """Return whatever is there."""
+        """Return the member's value, of any type."""
         return self._members.get(name)
 
     def within(self, value: object, name: str) -> "Fields":
-        """Return a value that has to be an object."""
+        """Return a value as an object; refuse any other type."""
         if not isinstance(value, dict):
             self.refuse(name, "must be an object")
         return Fields(value, self._path(name), self._warnings)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings of the whole request, up to now."""
+        """All warnings of the request so far."""
         return self._warnings.texts
 
     def warn(self, name: str, what: str) -> None:
-        """Warn of what became of a field, as in `'tools' ...`: in the reply and in the log."""
+        """Add a warning about a field, as in `'tools' ...`, to the reply and the log."""
         self._warnings.add(f"'{self._path(name)}' {what}.")
 
     def refuse(self, name: str, why: str) -> NoReturn:
@@ -141,5 +141,5 @@ class Fields:
             value.encode()
         except UnicodeEncodeError:
             # JSON can spell half a surrogate pair, which no text can hold.
-            self.refuse(name, "has half of a surrogate pair in it")
+            self.refuse(name, "contains half of a surrogate pair, which no text can hold")
         return value

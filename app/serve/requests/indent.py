@@ -1,26 +1,26 @@
-"""How far a completion may go back to the left: the end of the block that it is in."""
+"""The left limit of a completion: text ends before a line with less indentation than the block has."""
 
 import re
 
 _LINE = re.compile(r"\n(?:[ \t\r]*\n)*([ \t]*)([^ \t\r\n])?")
-"""The end of a line, the empty lines after it, and the beginning of the next: a form feed or a wide space is one."""
+"""The end of a line, the empty lines after it, and the start of the next one, such as a form feed or a wide space."""
 
 
 class Margin:
-    """Lets text through as long as its lines are indented far enough; the first one is the cursor's own.
+    """Passes text on while its lines are indented enough; the first line continues the cursor's line.
 
-    What is not yet decided is held back, and so are empty lines: they belong to what follows them.
+    Undecided text is held back, and so are empty lines: they belong to the line after them.
     """
 
     def __init__(self, least: int) -> None:
-        """Take the least number of blanks before a line; 0: any line passes."""
+        """Take the minimum number of blanks before a line; 0: all lines pass."""
         self._least = least
         self._held = ""
         self.is_over = False
-        """Whether a line came that was too far to the left; nothing passes any more."""
+        """Whether a line had too little indentation; no more text passes."""
 
     def feed(self, text: str) -> str:
-        """Add text; return what passes."""
+        """Add text; return the part that passes."""
         if self._least == 0 or self.is_over:
             return "" if self.is_over else text
         text, self._held = self._held + text, ""
@@ -37,6 +37,6 @@ class Margin:
         return text
 
     def finish(self) -> str:
-        """Return what is still held back: no more text will come."""
+        """Return the text that is still held back; no more text follows."""
         held, self._held = self._held, ""
         return held

@@ -1,7 +1,7 @@
-"""The fields of requests that are known: those of this server, and those of the other engines that clients speak to.
+"""The known fields of requests: those of this server, and those of other engines whose clients connect here.
 
-One table. A field that changes an answer is followed, under its own name or under the one that it has here, or refused
-by its name. A field that can't change the text is left out. Whatever is in no table gets a warning.
+A field that changes an answer is followed, under its own name or its name here, or refused by name. A field that can't
+change the text is ignored. A field that is in no table gets a warning.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ _EMPTY: tuple[object, ...] = (False, 0, "", [], {})
 
 
 class Route(StrEnum):
-    """Class of paths whose requests have the same fields."""
+    """Class of paths whose requests have equal fields."""
 
     CHAT = "/v1/chat/completions"
     COMPLETIONS = "/v1/completions"
@@ -24,12 +24,12 @@ class Route(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a field is refused where its value is not neutral."""
+    """A reason why a field is refused, unless its value is neutral."""
 
     why: str
-    """What is so here, and what to use instead."""
+    """The server's behaviour, and the field to use instead."""
     neutral: tuple[object, ...] = _EMPTY
-    """Values that ask for nothing; null is always one."""
+    """Values that request nothing; null is always one."""
 
 
 _SAMPLING = (
@@ -63,7 +63,7 @@ READ: Mapping[Route, frozenset[str]] = {
         Route.DETOKENIZE: "model tokens",
     }.items()
 }
-"""What each path reads by itself."""
+"""Fields that each path reads."""
 
 OTHER_NAMES: Mapping[str, str] = {
     "repetition_penalty": "repeat_penalty",
@@ -96,22 +96,22 @@ OTHER_NAMES: Mapping[str, str] = {
     "template_vars": "chat_template_kwargs",
     "continue_": "continue_final_message",
 }
-"""Names that fields of this server have elsewhere."""
+"""Names that fields of this server have in other engines."""
 FORMS = ("guided_regex", "regex", "regex_pattern", "guided_choice", "structured_outputs", "format")
-"""Forms of an answer that become a grammar or a schema."""
+"""Fields whose value is converted to a grammar or a schema."""
 GROUPS = ("options", "sampling_params", "parameters", "extra_body")
-"""Objects whose members are fields like those beside them."""
+"""Objects whose members count as fields of the request."""
 
 _NO_SAMPLER = "this server has no such sampler"
-_BIAS = "this server neither bans nor favours single tokens; a 'grammar' says what an answer may be"
-_END = "the model decides when an answer ends; a 'grammar' can ask for a length"
+_BIAS = "this server can't ban or favour single tokens; use a 'grammar' to restrict the answer"
+_END = "the model decides when an answer ends; use a 'grammar' to require a length"
 _ONE = "each prompt gets one answer: send several requests"
 _MESSAGES = "send it in 'messages'"
 _TEMPLATE = "the chat template is that of the model's file; /completion takes a prompt that is rendered already"
-_SPECIAL = "answers hold text alone, without the names of special tokens"
-_AS_LOADED = "the model is served as it was loaded"
+_SPECIAL = "answers contain only text, without the names of special tokens"
+_AS_LOADED = "the model can't be changed after it is loaded"
 _SHORTEN = "this server does not cut prompts: send a shorter one"
-_NO_TEXTS = "texts go to the model without a template"
+_NO_TEXTS = "this path sends texts to the model without a chat template"
 
 REFUSED: Mapping[str, Refusal] = {
     **dict.fromkeys(
@@ -123,7 +123,7 @@ REFUSED: Mapping[str, Refusal] = {
     "stop_token_ids": Refusal("texts end an answer here, not token ids: use 'stop'"),
     "eos_token_id": Refusal("texts end an answer here, not token ids: use 'stop'"),
     **dict.fromkeys(
-        ("include_stop_str_in_output", "no_stop_trim"), Refusal("the text in 'stop' is no part of an answer")
+        ("include_stop_str_in_output", "no_stop_trim"), Refusal("the answer never includes the text in 'stop'")
     ),
     **dict.fromkeys(("use_beam_search", "early_stopping"), Refusal(_ONE)),
     **dict.fromkeys(("num_beams", "num_return_sequences", "num_responses"), Refusal(_ONE, (0, 1))),
@@ -135,17 +135,17 @@ REFUSED: Mapping[str, Refusal] = {
     **dict.fromkeys(("no_repeat_ngram_size", "skew", "dynamic_temperature", "adaptive_target"), Refusal(_NO_SAMPLER)),
     **dict.fromkeys(("sampler_priority", "sampler_order"), Refusal("use 'samplers', a list of those that are wanted")),
     **dict.fromkeys(("guidance_scale", "cfg_scale"), Refusal(_NO_SAMPLER, (0, 1))),
-    **dict.fromkeys(("negative_prompt", "watermark", "token_healing"), Refusal("this server can't do that")),
+    **dict.fromkeys(("negative_prompt", "watermark", "token_healing"), Refusal("this server has no such feature")),
     **dict.fromkeys(("truncate_prompt_tokens", "truncate"), Refusal(_SHORTEN, (*_EMPTY, -1))),
     **dict.fromkeys(("chat_template", "template", "instruction_template", "prompt_template"), Refusal(_TEMPLATE)),
     **dict.fromkeys(("instruction_template_str", "chat_template_str"), Refusal(_TEMPLATE)),
     **dict.fromkeys(("system", "system_prompt", "documents", "context"), Refusal(_MESSAGES)),
     "mode": Refusal("chats follow the model's own template", (*_EMPTY, "instruct")),
-    "response_prefix": Refusal("begin the answer yourself: end 'messages' with one of the assistant"),
+    "response_prefix": Refusal("to begin the answer, end 'messages' with a message of the assistant"),
     **dict.fromkeys(
-        ("images", "image_data", "multi_modal_data", "mm_processor_kwargs"), Refusal("this server reads text")
+        ("images", "image_data", "multi_modal_data", "mm_processor_kwargs"), Refusal("this server accepts only text")
     ),
-    "inputs": Refusal("the text to go on with is 'prompt'"),
+    "inputs": Refusal("send the text to continue in 'prompt'"),
     "input_ids": Refusal("'prompt' takes token ids"),
     "skip_special_tokens": Refusal(_SPECIAL, (True,)),
     "add_bos_token": Refusal("the first token is the one that the vocabulary asks for", (True,)),
@@ -157,11 +157,11 @@ REFUSED: Mapping[str, Refusal] = {
     ),
     **dict.fromkeys(("return_full_text", "echo"), Refusal("this server does not repeat prompts")),
     **dict.fromkeys(("prompt_logprobs", "decoder_input_details", "top_n_tokens"), Refusal("use 'logprobs'")),
-    "post_sampling_probs": Refusal("probabilities are those before sampling"),
+    "post_sampling_probs": Refusal("this server reports probabilities before sampling"),
     "guided_whitespace_pattern": Refusal("blanks of JSON are as this server has them"),
     "whitespace_pattern": Refusal("blanks of JSON are as this server has them"),
     "structural_tag": Refusal("use 'tools', 'json_schema' or 'grammar'"),
-    "grammar_lazy": Refusal("a grammar holds from the beginning on; for calls use 'tools'"),
+    "grammar_lazy": Refusal("a grammar applies from the first token; for calls use 'tools'"),
     **dict.fromkeys(("lora_path", "adapter_id", "preset", "control_vectors"), Refusal(_AS_LOADED)),
     **dict.fromkeys(("plugins", "web_search"), Refusal("this server does not search the web")),
     "functions": Refusal("this server calls functions that are named in 'tools'"),
@@ -169,13 +169,13 @@ REFUSED: Mapping[str, Refusal] = {
     "logit_bias": Refusal("this server does not bias tokens"),
     "ignore_eos": Refusal("the model decides when an answer ends"),
 }
-"""Fields that would change an answer and can't be followed."""
+"""Fields that would change an answer and are not supported."""
 REFUSED_HERE: Mapping[Route, Mapping[str, Refusal]] = {
     Route.CHAT: {
         "prompt": Refusal(_MESSAGES),
         "suffix": Refusal("/v1/completions takes it"),
         "raw": Refusal("/completion takes a prompt that goes to the model without a template"),
-        "add_special_tokens": Refusal("a chat begins as its template says"),
+        "add_special_tokens": Refusal("the chat template decides how a chat begins"),
     },
     Route.COMPLETIONS: {
         **dict.fromkeys(("chat_template_kwargs", "tools", "messages"), Refusal(_NO_TEXTS)),
@@ -193,7 +193,7 @@ REFUSED_HERE: Mapping[Route, Mapping[str, Refusal]] = {
     Route.TOKENIZE: {"messages": Refusal("send a text in 'content'"), "prompt": Refusal("send the text in 'content'")},
     Route.DETOKENIZE: {},
 }
-"""What one path refuses, or gives another reason for."""
+"""Fields that only one path refuses, or refuses with another reason."""
 
 _OF_CLIENTS = (
     "user metadata store service_tier priority request_id rid safety_identifier prompt_cache_key session_id trace "
@@ -210,7 +210,7 @@ _OF_SAMPLERS = (
     "dry_sequence_breakers xtc_threshold dynatemp_exponent dynatemp_low dynatemp_high dynatemp_min dynatemp_max "
     "min_keep smoothing_curve penalize_newline penalize_nl temperature_last top_k_first"
 )
-"""Of samplers that are off here, since they are refused where they are on, and of the order of the others."""
+"""Parameters of samplers that are refused when on, and of the order of other samplers."""
 _OF_REPLIES = (
     "timings_per_token return_progress details response_fields include_reasoning stream_reasoning verbose "
     "raw_response return_hidden_states spaces_between_special_tokens return_metadata extra include grammar_triggers "
@@ -226,4 +226,4 @@ NOTED: Mapping[str, str] = {
     "truncation_length": "has no effect: the size of the context is set when the server starts, with -c",
     "predicted_output": "has no effect: use 'prediction'",
 }
-"""Fields that are wishes, and what becomes of them."""
+"""Fields without effect, each with the alternative to use."""

@@ -13,52 +13,52 @@ from app.serve.replies.figures import stop_type, timings
 from app.serve.replies.logprobs import native_probabilities, read_listed
 from app.serve.replies.stream import event
 from app.serve.replies.warnings_list import with_warnings
-from app.serve.requests.asked import Asked, Kind, Outcome, Piece
+from app.serve.requests.asked import EngineRequest, Outcome, Piece, RequestKind
 from app.serve.requests.fields import Fields
 from app.serve.requests.openai_fields import refuse_native, refuse_probabilities, refuse_several
 from app.serve.requests.prompts import Prompt
 from app.serve.requests.sampling import read_count, read_sampling, read_stops
 from app.serve.service import Loaded, Service
 from models.forms.grammar import Grammar
-from models.text.fim import Chunk, Hole
+from models.text.fim import Chunk, Infill
 
 _MOST_CHUNKS = 1024
 _MOST_FIELDS = 256
 _MOST_INDENT = 1 << 20
 _MOST_BEGUN = 4
-"""One part in so many of the context is the most that the beginning of an answer may take."""
+"""Divisor of the context size: the maximum share that the beginning of an answer may take."""
 _LONGEST = 1e9
-"""Most milliseconds."""
+"""Maximum milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class NativeRequest:
-    """A request of llama.cpp's own kind."""
+    """A request of llama.cpp's own protocol."""
 
-    asked: Asked
+    asked: EngineRequest
     stream: bool
     fields: tuple[str, ...] | None
-    """What the client wants to be told; None: everything."""
+    """Members of the reply that the client requests; None: all."""
     index: int = 0
-    """Place of the prompt among those of the request."""
+    """Index of the prompt in the request."""
     warnings: tuple[str, ...] = ()
-    """What was changed or left out of the request."""
+    """Fields that were changed or ignored."""
 
     def reply(self, outcome: Outcome, loaded: Loaded) -> dict[str, Any]:
-        """Return the answer to a request that does not stream."""
-        told = {**self._end(outcome, loaded), "content": outcome.text, **self._probabilities(outcome.places)}
-        return with_warnings(_chosen(told, self.fields), self.warnings)
+        """Return the reply to a request that does not stream."""
+        reply = {**self._end(outcome, loaded), "content": outcome.text, **self._probabilities(outcome.places)}
+        return with_warnings(_chosen(reply, self.fields), self.warnings)
 
     async def events(self, speech: AsyncGenerator[Piece | Outcome], loaded: Loaded) -> AsyncGenerator[bytes]:
-        """Yield the answer in pieces, the last with all figures."""
+        """Yield the answer in events, the last with all figures."""
         async with aclosing(speech):
             async for said in speech:
                 if isinstance(said, Outcome):
                     end = {**self._end(said, loaded), "content": said.rest}
                     yield event(with_warnings(_chosen(end, self.fields), self.warnings))
                 elif said.text or said.places:
-                    told = {"index": self.index, "content": said.text, "tokens": [], "stop": False, "id_slot": -1}
-                    yield event({**told, **self._probabilities(said.places)})
+                    reply = {"index": self.index, "content": said.text, "tokens": [], "stop": False, "id_slot": -1}
+                    yield event({**reply, **self._probabilities(said.places)})
 
     def _end(self, outcome: Outcome, loaded: Loaded) -> dict[str, Any]:
         stats = outcome.stats
@@ -90,45 +90,47 @@ class NativeRequest:
         return {"n_ctx": loaded.ready.context_size, **settings, "n_indent": self.asked.indent, "stream": self.stream}
 
     def _stopping_word(self, outcome: Outcome) -> str:
-        """Return the text that ended the answer, where only one could."""
+        """Return the stop text that ended the answer, if only one is possible."""
         stops = self.asked.question.stops
         return stops[0] if stop_type(outcome.finish) == "word" and len(stops) == 1 else ""
 
 
 def read_infill(fields: Fields, service: Service, client: Hashable, form: Grammar | None) -> NativeRequest:
-    """Read a hole to be filled in a form, for a client whose last ones are remembered; raises Refused."""
+    """Read an infill request and its form; the client's last ones are remembered. Raises Refused."""
     require_filling(service)
     prefix, suffix = fields.text("input_prefix"), fields.text("input_suffix")
     if prefix is None or suffix is None:
         fields.refuse("input_prefix" if prefix is None else "input_suffix", "is required")
     begun, most = fields.text("prompt") or "", service.loaded.ready.context_size // _MOST_BEGUN
     if len(begun.encode()) > most:
-        # Before the hole what is too long for the context can be cut.
+        # Text before the gap can be cut to the context, a beginning of the answer can't.
         prefix, begun = prefix + begun, ""
-    hole, keeps = Hole(prefix, suffix, chunks=_chunks(fields), begun=begun), fields.flag("cache_prompt")
+    infill, keeps = Infill(prefix, suffix, chunks=_chunks(fields), begun=begun), fields.flag("cache_prompt")
     refuse_probabilities(fields, "n_probs")
-    wanted = _request(fields, Asked(_question(fields, service.settings.filling, form), Kind.INFILL, _indent(fields)))
-    # Last: what is refused is not remembered.
-    hole = service.prompt_reuse.hole(client, hole, most) if keeps else hole
-    return replace(wanted, asked=replace(wanted.asked, question=replace(wanted.asked.question, hole=hole)))
+    wanted = _request(
+        fields, EngineRequest(_question(fields, service.settings.filling, form), RequestKind.INFILL, _indent(fields))
+    )
+    # Last step: a refused request must not be remembered.
+    infill = service.prompt_reuse.infill(client, infill, most) if keeps else infill
+    return replace(wanted, asked=replace(wanted.asked, question=replace(wanted.asked.question, infill=infill)))
 
 
 def read_completion(
     fields: Fields, service: Service, prompts: Sequence[Prompt], form: Grammar | None
 ) -> list[NativeRequest]:
-    """Read what to do with prompts, and a form of the answers, that are read already; raises Refused."""
+    """Read the request for prompts and a form that are already read; raises Refused."""
     refuse_several(fields)
     base = _question(fields, service.settings.completing, form)
-    # 0 asks for none there, not for the tokens' own.
+    # 0 means no probabilities there, not the emitted tokens' own.
     base = replace(base, listed=read_listed(fields, "n_probs") or None)
-    asked = [Asked(prompt.to(base), Kind.COMPLETION, _indent(fields)) for prompt in prompts]
+    asked = [EngineRequest(prompt.to(base), RequestKind.COMPLETION, _indent(fields)) for prompt in prompts]
     return [replace(_request(fields, one), index=place) for place, one in enumerate(asked)]
 
 
 async def events_of(
     requests: Sequence[NativeRequest], first: AsyncGenerator[Piece | Outcome], service: Service
 ) -> AsyncGenerator[bytes]:
-    """Yield the answers to several requests, one after the other; the first has begun."""
+    """Yield the answers to several requests in order; the first answer has begun."""
     for place, one in enumerate(requests):
         speech = first if place == 0 else service.speak(one.asked, further=True)
         async with aclosing(one.events(speech, service.loaded)) as events:
@@ -137,15 +139,15 @@ async def events_of(
 
 
 def require_filling(service: Service) -> None:
-    """Refuse what only models with markers for a hole can do."""
+    """Refuse infill for a model without infill markers; raises Refused."""
     loaded = service.loaded
     if not loaded.fills:
-        message = f"{loaded.name} can't fill in code: its vocabulary has no fill-in-the-middle markers."
+        message = f"{loaded.name} can't fill in code: its vocabulary has no fill-in-the-middle tokens."
         raise Refused(400, message, code="not_supported")
 
 
 def sampling_settings(question: Question) -> dict[str, Any]:
-    """Return how a question is answered, in llama.cpp's names."""
+    """Return the settings of a question under llama.cpp's names."""
     sampling = question.sampling
     return {
         "n_predict": -1 if question.max_tokens is None else question.max_tokens,
@@ -164,7 +166,7 @@ def sampling_settings(question: Question) -> dict[str, Any]:
 
 def _question(fields: Fields, base: Question, form: Grammar | None) -> Question:
     refuse_native(fields)
-    # Read, and not followed, as in llama.cpp: llama.vim sends it with each request, and would keep an empty answer.
+    # Checked but not followed, as in llama.cpp: llama.vim sends it with each request, and would keep an empty answer.
     _seconds(fields, "t_max_prompt_ms")
     return replace(
         base,
@@ -176,8 +178,8 @@ def _question(fields: Fields, base: Question, form: Grammar | None) -> Question:
     )
 
 
-def _request(fields: Fields, asked: Asked) -> NativeRequest:
-    # An empty list wants everything, as in llama.cpp.
+def _request(fields: Fields, asked: EngineRequest) -> NativeRequest:
+    # An empty list requests all members, as in llama.cpp.
     wanted = fields.texts("response_fields", _MOST_FIELDS) or None
     return NativeRequest(asked, fields.flag("stream"), wanted, warnings=fields.warnings)
 
@@ -193,18 +195,18 @@ def _chunks(fields: Fields) -> tuple[Chunk, ...]:
 
 
 def _indent(fields: Fields) -> int:
-    """Return the least indentation; none for 0 and less, as in llama.cpp."""
+    """Return the minimum indentation; 0 for values of 0 and less, as in llama.cpp."""
     return max(0, fields.whole("n_indent", -_MOST_INDENT, _MOST_INDENT) or 0)
 
 
 def _seconds(fields: Fields, name: str) -> float | None:
-    """Return a time limit; none for 0 and less, as in llama.cpp."""
+    """Return a time limit in seconds; None for 0 and less, as in llama.cpp."""
     limit = fields.number(name, -_LONGEST, _LONGEST)
     return limit / 1000 if limit is not None and limit > 0 else None
 
 
 def _chosen(reply: Mapping[str, Any], wanted: tuple[str, ...] | None) -> dict[str, Any]:
-    """Return the members that are wanted, each under its path; one that is not there is left out."""
+    """Return the requested members, each under its path, without the missing ones."""
     if wanted is None:
         return dict(reply)
     found = ((path, _at(reply, path)) for path in wanted)

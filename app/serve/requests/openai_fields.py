@@ -1,4 +1,4 @@
-"""What the protocols let a client ask for and localspec can't give: refused in words, never ignored."""
+"""Features of the protocols that localspec does not support: refused with a reason, never ignored."""
 
 from typing import NoReturn
 
@@ -6,40 +6,40 @@ from app.serve.replies.errors import Refused
 from app.serve.requests.fields import Fields
 
 _TEXTS = ("text", "input_text", "output_text", "refusal")
-"""Types of the parts of a message that are text."""
+"""Types of message parts that are text."""
 
 
 def refuse_unsupported(fields: Fields) -> None:
-    """Refuse what would otherwise be left out silently."""
+    """Refuse unsupported fields that would otherwise be ignored."""
     _refuse_more_than_one(fields, "n", "best_of")
     refuse_probabilities(fields, "n_probs")
     _refuse_calls(fields, "function_call", "this server calls functions that are named in 'tools'")
     if fields.has("web_search_options"):
-        # Empty, it asks for a search all the same.
+        # Even an empty object requests a search.
         refuse("web_search_options", "this server does not search the web")
     _refuse_modalities(fields)
 
 
 def refuse_for_chats(fields: Fields) -> None:
-    """Refuse what conversations alone can have."""
+    """Refuse fields that only conversations support."""
     _refuse_calls(fields, "tool_choice", "texts go to the model without a template")
     refuse_probabilities(fields, "top_logprobs")
 
 
 def refuse_native(fields: Fields) -> None:
-    """Refuse what llama.cpp's server would do, and this one can't."""
+    """Refuse fields that llama.cpp's server supports and this one does not."""
     refuse_probabilities(fields, "logprobs")
     _refuse_more_than_one(fields, "n")
     _refuse_modalities(fields)
 
 
 def refuse_several(fields: Fields) -> None:
-    """Refuse what llama.vscode sends with each hole, and can do without; elsewhere it is meant."""
+    """Refuse several answers to one prompt. llama.vscode sends the field with each infill and needs no effect there."""
     _refuse_more_than_one(fields, "n_cmpl")
 
 
 def read_prediction(fields: Fields) -> str:
-    """Read a text like the answer that is expected; "" where none is."""
+    """Read the predicted text of the answer; "" for none."""
     if isinstance(fields.raw("prediction"), str):
         return fields.text("prediction") or ""
     part = fields.part("prediction")
@@ -51,33 +51,33 @@ def read_prediction(fields: Fields) -> str:
 
 
 def read_content(fields: Fields, name: str) -> str | None:
-    """Read a text, or a list of parts that are texts; None where it is left out."""
+    """Read a text, or a list of parts that are texts; None for a missing member."""
     if not isinstance(fields.raw(name), list):
         return fields.prose(name)
     texts = []
     for part in fields.parts(name, 4096):
         kind = part.text("type")
         if kind not in _TEXTS:
-            part.refuse("type", "must be 'text': this server accepts nothing else")
+            part.refuse("type", "must be 'text': this server accepts only text")
         texts.append(part.prose("refusal" if kind == "refusal" else "text") or "")
     return "\n".join(texts)
 
 
 def wants_usage(fields: Fields) -> bool:
-    """Tell whether a stream is to end with the tokens that were used."""
+    """Tell whether a stream ends with the token counts."""
     options = fields.part("stream_options")
     return options is not None and options.flag("include_usage")
 
 
 def refuse(name: str, why: str) -> NoReturn:
-    """Refuse a field that has no effect here."""
+    """Refuse a field that is not supported."""
     raise Refused(400, f"'{name}' is not supported: {why}.", param=name, code="unsupported_parameter")
 
 
 def refuse_probabilities(fields: Fields, name: str) -> None:
-    """Refuse probabilities asked for by the name that they have elsewhere, or where there are none."""
+    """Refuse a request for probabilities under a field that this path does not support."""
     if (fields.whole(name, -1, 1 << 16) or 0) > 0:
-        refuse(name, "this path does not return probabilities by that name")
+        refuse(name, "this path returns no probabilities for this field")
 
 
 def _refuse_modalities(fields: Fields) -> None:

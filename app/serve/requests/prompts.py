@@ -1,4 +1,4 @@
-"""Prompts in every form that clients send them in: texts, token ids, ids with texts among them, and several at once."""
+"""Prompts in every form that clients send: texts, token ids, ids mixed with texts, and lists of them."""
 
 import codecs
 from collections.abc import Sequence
@@ -16,33 +16,33 @@ from models.text.prompts import Message as Turn
 
 _FIELD = "prompt"
 _MOST = 64
-"""Most prompts of a request; LangChain puts twenty into one."""
+"""Maximum prompts of a request; LangChain sends twenty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What an answer goes on with."""
+    """A prompt to continue."""
 
     text: str
     tokens: tuple[int, ...] = ()
-    """What is read in place of the text, to the token; empty: the text."""
+    """Token ids that replace the text; empty: the text counts."""
     special: bool = True
-    """Whether control tokens that the text spells are those tokens; as in llama.cpp, unless the client says no."""
+    """Whether control tokens spelled in the text become these tokens; True by default, as in llama.cpp."""
 
     def to(self, base: Question) -> Question:
-        """Return the question that asks to go on with it."""
+        """Return a question that continues this prompt."""
         if self.tokens:
             return replace(base, turns=(), tokens=self.tokens)
         return replace(base, turns=(Turn("user", self.text),), raw=True, special=self.special)
 
 
 async def read_prompts(fields: Fields, service: Service) -> list[Prompt]:
-    """Read one prompt, or a list of prompts; token ids stay what they are. Raises Refused."""
+    """Read one prompt, or a list of prompts; token ids stay unchanged. Raises Refused."""
     return [await _read(fields, item, service) for item in _listed(fields)]
 
 
 async def read_prefixes(fields: Fields, service: Service) -> list[Prompt]:
-    """Read what comes before a hole, as text: token ids must be those that their text is read as. Raises Refused."""
+    """Read the text before a gap; token ids must be the tokens of their own text. Raises Refused."""
     prompts = await read_prompts(fields, service)
     return [Prompt(await _spelled(fields, one.tokens, service)) if one.tokens else one for one in prompts]
 
@@ -69,17 +69,17 @@ def _text(fields: Fields, value: object) -> str:
 
 
 async def _ids(fields: Fields, parts: Sequence[object], service: Service, *, special: bool) -> tuple[int, ...]:
-    """Return token ids, texts among them as their tokens."""
+    """Return token ids, with texts among them converted to tokens."""
     loaded = service.loaded
     if len(parts) > (most := loaded.ready.context_size):
-        message = f"The prompt has more tokens than the context has room for: {most:,}."
+        message = f"The prompt has more tokens than the context has room for ({most:,})."
         raise Refused(400, message, code="context_length_exceeded", n_ctx=most)
     checked = [_part(fields, part, loaded.tokens) for part in parts]
     if sum(len(part) for part in checked if isinstance(part, str)) > MOST_CHARACTERS:
         fields.refuse(_FIELD, f"has more than {MOST_CHARACTERS:,} characters")
     tokens = await service.look(lambda vocab: _joined(vocab, checked, special=special))
     if tokens is None:
-        fields.refuse(_FIELD, "has an id that is not a token")
+        fields.refuse(_FIELD, "has an id that stands for no token")
     return tokens or fields.refuse(_FIELD, "has no tokens")
 
 
@@ -92,14 +92,14 @@ def _part(fields: Fields, part: object, size: int) -> int | str:
 
 
 def _joined(vocab: Vocab, parts: Sequence[int | str], *, special: bool) -> tuple[int, ...] | None:
-    """Return the tokens of ids and texts; None where an id only pads the vocabulary."""
+    """Return the joined tokens of ids and texts; None if an id only pads the vocabulary."""
     if any(vocab.is_padding(part) for part in set(parts) if isinstance(part, int)):
         return None
     tokens: list[int] = []
     read = vocab.tokenize if special else TextReader(vocab, Marks.of(vocab)).plain
     for part in parts:
         tokens += [part] if isinstance(part, int) else read(part)
-    # As in llama.cpp, the first token is the client's own business where it begins with ids.
+    # As in llama.cpp, a prompt that begins with ids gets no first token added.
     begins_with_text = bool(parts) and isinstance(parts[0], str)
     if begins_with_text and vocab.bos is not None and tokens[:1] != [vocab.bos]:
         tokens.insert(0, vocab.bos)
@@ -112,7 +112,11 @@ async def _spelled(fields: Fields, tokens: Sequence[int], service: Service) -> s
         return text if _is_read_as(vocab, text, tokens) else None
 
     text = await service.look(look)
-    return fields.refuse(_FIELD, "has tokens that their text would not be split into") if text is None else text
+    return (
+        fields.refuse(_FIELD, "has token ids that differ from the tokens of their text: send the text instead")
+        if text is None
+        else text
+    )
 
 
 def _is_read_as(vocab: Vocab, text: str, tokens: Sequence[int]) -> bool:

@@ -1,4 +1,4 @@
-"""How a request wants tokens chosen and answers ended: fields that all protocols share."""
+"""Sampling settings and limits of an answer: fields that all protocols share."""
 
 import secrets
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ from models.sampling.sampler import SamplingParams
 _MOST_STOPS = 64
 _HOTTEST = 100.0
 _LEAST_TEMPERATURE = 1e-3
-"""Below it only the likeliest token is left, and below that numbers overflow."""
+"""Lower temperatures all pick the most likely token, and the lowest overflow."""
 _LEAST_TOP_P = 1e-9
 _WHOLE = 1 << 31
 _SEEDS = 1 << 64
 _ANY_SEED = (-1, (1 << 32) - 1)
-"""What asks for a new seed: llama.cpp keeps its -1 in 32 bits without a sign, and clients send that number too."""
+"""Values that request a new seed: llama.cpp stores -1 in 32 bits without a sign, and clients send that number too."""
 _MOST_SAMPLERS = 32
 _OFF: Mapping[str, Mapping[str, float]] = {
     "penalties": {"repeat_penalty": 1.0, "frequency_penalty": 0.0, "presence_penalty": 0.0},
@@ -25,7 +25,7 @@ _OFF: Mapping[str, Mapping[str, float]] = {
     "min_p": {"min_p": 0.0},
     "temperature": {"temperature": 1.0},
 }
-"""What each sampler is without effect."""
+"""The neutral value of each sampler."""
 _MISSING: Mapping[str, tuple[float, float]] = {
     "mirostat": (-1, 0),
     "dynatemp_range": (-_HOTTEST, 0),
@@ -34,19 +34,19 @@ _MISSING: Mapping[str, tuple[float, float]] = {
     "top_n_sigma": (-_HOTTEST, 0),
     "typical_p": (1, _HOTTEST),
 }
-"""Samplers of llama.cpp that are not here, and from what to what they are without effect."""
+"""llama.cpp's samplers that are missing here, each with the range of its neutral values."""
 
 
 def read_sampling(fields: Fields, defaults: SamplingParams) -> SamplingParams:
-    """Read how tokens are chosen; what is left open is as in `defaults`, the seed then a new one each time.
+    """Read the sampling settings; `defaults` fills in missing ones, the seed is then new.
 
-    Raises Refused, and UsageError.
+    Raises Refused, UsageError.
     """
     _refuse_missing(fields)
     given: dict[str, Any] = {name: value for name, value in _given(fields).items() if value is not None}
     params, off = replace(defaults, **given), _switched_off(fields)
     if params.greedy:
-        # Who asks for the likeliest text, or has it by default, wants it whatever is listed.
+        # A request for the most likely text, explicit or by default, keeps that whatever samplers it lists.
         off.pop("temperature", None)
     seed = fields.whole("seed", -_SEEDS, _SEEDS)
     seed = secrets.randbits(32) if seed is None or seed in _ANY_SEED else seed % _SEEDS
@@ -59,7 +59,7 @@ def read_stops(fields: Fields) -> tuple[str, ...]:
 
 
 def read_count(fields: Fields, *names: str, default: int | None) -> int | None:
-    """Read the most tokens of an answer by the first name that is there; -1 stands for any number, None here."""
+    """Read the maximum tokens from the first name that is present; -1 means no limit, here None."""
     counts = [fields.whole(name, -2, _WHOLE) for name in names]
     for count in counts:
         if count is not None:
@@ -92,8 +92,8 @@ def _given(fields: Fields) -> dict[str, float | int | None]:
 
 
 def _switched_off(fields: Fields) -> dict[str, Any]:
-    """Return what is without effect where a request lists the samplers it wants."""
-    # A text of letters, one a sampler, is another way to say it; it is checked, and not followed.
+    """Return neutral settings for the samplers that a request leaves out of its list."""
+    # A text with one letter per sampler is another form of the list; it is checked and not followed.
     wanted = fields.texts("samplers", _MOST_SAMPLERS)
     wanted = () if isinstance(fields.raw("samplers"), str) else wanted
     off = {name: values for name, values in _OFF.items() if wanted and name not in wanted}

@@ -1,6 +1,6 @@
-"""What clients say of a model's thoughts, in the fields of llama.cpp's server, of OpenAI's and of others.
+"""Thinking effort of a chat, from the fields of llama.cpp's server, OpenAI's and others.
 
-How much to think is a wish: a model that has no such effort is asked for the nearest one, and the reply says so.
+An effort is a preference: a model without that effort gets the nearest one, and the reply has a warning.
 """
 
 from collections.abc import Collection, Mapping
@@ -24,9 +24,9 @@ _LEVELS = {
 _AUTO = ("auto", "default")
 _LEAST = "minimal"
 _BEYOND = ("minimal", "xhigh", "max")
-"""Values that no chat template has a level for."""
+"""Values beyond every effort of a chat template."""
 _KINDS = {"enabled": Effort.ON, "disabled": Effort.OFF, "auto": Effort.AUTO, "adaptive": Effort.AUTO}
-"""Types of the object `thinking`."""
+"""Values of `type` in the object `thinking`."""
 _FORMATS = {"none": False, "auto": True, "deepseek": True}
 _BUDGETS = ("thinking_budget", "thinking_budget_tokens", "reasoning_budget", "thinking_token_budget")
 _MOST_BUDGET = 1 << 31
@@ -34,19 +34,19 @@ _NO_BUDGET = "is not followed: this server does not count the tokens of thoughts
 
 
 def read_effort(fields: Fields, default: Effort, known: Collection[Effort]) -> Effort:
-    """Read how much is to be thought before the answer, by a model that has the efforts `known`; () for all.
+    """Read the thinking effort for a model with the efforts `known`; () means all. The first field present counts.
 
-    The first field that says it is followed. Raises Refused for a value that is none.
+    Raises Refused for a value that names no effort.
     """
     wishes = [*_of_template(fields), *_of_openai(fields), *_of_others(fields)]
     return wishes[0].of(known) if wishes else nearest_effort(default, known)
 
 
 class _Wish:
-    """An effort as a field of a request names it."""
+    """A requested effort, with the field that names it."""
 
     def __init__(self, fields: Fields, name: str, value: str | bool) -> None:
-        """Take the field, and its value; raises Refused for a text that names no effort."""
+        """Take field and value; raises Refused for a text that names no effort."""
         self._fields, self._name, self._value = fields, name, value
         if isinstance(value, bool):
             self._effort: Effort | None = Effort.ON if value else Effort.OFF
@@ -57,7 +57,7 @@ class _Wish:
                 fields.refuse(name, f"must be one of: {', '.join(_LEVELS)}")
 
     def of(self, known: Collection[Effort]) -> Effort:
-        """Return what the model is asked for, and warn where that is something else."""
+        """Return the effort that the model gets; add a warning if it differs from the request."""
         if self._effort is None or (self._effort is Effort.OFF and Effort.ON not in known):
             return Effort.AUTO
         wanted = self._effort
@@ -79,7 +79,7 @@ class _Wish:
 
 
 def _of_template(fields: Fields) -> list[_Wish]:
-    """Read the variables that templates know."""
+    """Read the variables of chat templates."""
     options = fields.part("chat_template_kwargs") or Fields({})
     for name in options.names():
         if name not in (*SWITCHES, LEVEL):
@@ -89,7 +89,7 @@ def _of_template(fields: Fields) -> list[_Wish]:
 
 
 def _of_openai(fields: Fields) -> list[_Wish]:
-    """Read OpenAI's field, and the object that OpenRouter and OpenAI's newer protocol have."""
+    """Read OpenAI's field, and the object of OpenRouter and OpenAI's newer protocol."""
     options = fields.part("reasoning") or Fields({})
     if options.has("max_tokens"):
         options.warn("max_tokens", _NO_BUDGET)
@@ -99,7 +99,7 @@ def _of_openai(fields: Fields) -> list[_Wish]:
 
 
 def _of_others(fields: Fields) -> list[_Wish]:
-    """Read `thinking` of Anthropic, DeepSeek and GLM, `think` of Ollama, and switches that stand by themselves."""
+    """Read `thinking` of Anthropic, DeepSeek and GLM, `think` of Ollama, and separate switches."""
     wishes = [*_thinking(fields), *_switch(fields, "enable_thinking")]
     wishes += _switch(fields, "think") if isinstance(fields.raw("think"), bool) else _level(fields, "think")
     for name in _BUDGETS:
@@ -131,7 +131,7 @@ def _switch(fields: Fields, name: str) -> list[_Wish]:
 
 
 def read_divides(fields: Fields) -> bool:
-    """Read whether thoughts are to be told apart from the answer; raises Refused."""
+    """Read whether thoughts get a field of their own; raises Refused."""
     divides = _chosen(fields, "reasoning_format", _FORMATS)
     return True if divides is None else divides
 

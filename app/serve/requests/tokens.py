@@ -12,9 +12,9 @@ from models.text.marks import Marks
 
 _MOST_IDS = 1 << 17
 _AT_ONCE = 1 << 12
-"""Tokens that are written as JSON at once."""
+"""Tokens written as JSON at once."""
 MOST_CHARACTERS = 1 << 20
-"""A text that is longer would keep answers waiting for too long."""
+"""Maximum characters: tokenizing a longer text would delay answers too much."""
 
 
 async def tokenize(fields: Fields, service: Service) -> bytes:
@@ -43,7 +43,7 @@ async def detokenize(fields: Fields, service: Service) -> dict[str, Any]:
 
 
 def _written(tokens: Sequence[Any], warnings: Sequence[str]) -> bytes:
-    """Return tokens as JSON, written in parts: one as a whole would hold Python's lock for a tenth of a second."""
+    """Return tokens as JSON, written in parts: at once, this would hold Python's lock for a tenth of a second."""
     more = f',"warnings":{json.dumps(warnings)}' if warnings else ""
     parts = (tokens[first : first + _AT_ONCE] for first in range(0, len(tokens), _AT_ONCE))
     texts = (json.dumps(part, ensure_ascii=False, separators=(",", ":"))[1:-1] for part in parts)
@@ -51,12 +51,12 @@ def _written(tokens: Sequence[Any], warnings: Sequence[str]) -> bytes:
 
 
 def spelling(vocab: Vocab, token: int) -> bytes:
-    """Return the bytes of a token, those of its name for a control token."""
+    """Return the bytes of a token; for a control token those of its name."""
     return vocab.piece(token) or vocab.text(token).encode()
 
 
 def _piece(vocab: Vocab, token: int) -> str | list[int]:
-    """Return what a token adds to a text: a string, or the bytes of what is no character by itself."""
+    """Return a token's text: a string, or its bytes if they are no character by themselves."""
     spelled = spelling(vocab, token)
     try:
         return spelled.decode()

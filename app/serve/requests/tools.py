@@ -1,4 +1,4 @@
-"""The functions that a model may call: what a request says of them, and the calls of a reply."""
+"""Tools of a request, and tool calls of a reply."""
 
 import json
 import re
@@ -20,31 +20,31 @@ _MOST_TOOLS = 256
 _LONGEST_CAUSE = 600
 _NAME = re.compile(r"[\w.:/-]{1,128}", re.ASCII)
 _CHOICES = ("none", "auto", "required")
-_UNKNOWN = "this model has no way to call tools, or none that is known here"
+_UNKNOWN = "this model has no call format that localspec knows"
 _NOTHING = {"type": "object", "properties": {}}
-"""The parameters of a function that has none."""
+"""Parameters of a function that declares none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Tools for an answer."""
+    """The tools of one answer."""
 
     form: CallFormat
     tools: tuple[Tool, ...]
-    """All that the model is told of."""
+    """All tools that the template shows to the model."""
     grammar: Grammar
-    """What an answer looks like that calls some of them."""
+    """Grammar of an answer that calls one of them."""
     called: tuple[Tool, ...]
-    """Those that it can call."""
+    """Tools that this answer may call."""
 
 
 def read_tools(fields: Fields, form: CallFormat | None, answer: Grammar | None = None) -> Offer | None:
-    """Read what may be called by a model that calls in this form; None for no tools. Raises Refused.
+    """Read the tools for a model with this call format; None for no tools. Raises Refused.
 
-    `answer` is what an answer that calls nothing has to look like; None: as it likes.
+    `answer` is the required form of an answer without calls; None: free text.
     """
     choice = _choice(fields)
-    # Who has to call, and is too small a model to know when it is enough, would call until the context is full.
+    # A small model that must call would repeat calls until the context is full: by default, one call.
     several = fields.flag("parallel_tool_calls", default=choice == "auto")
     parts = fields.parts("tools", _MOST_TOOLS)
     if not parts and choice not in ("none", "auto"):
@@ -62,22 +62,22 @@ def read_tools(fields: Fields, form: CallFormat | None, answer: Grammar | None =
         rule, form = _rule(fields, answer, form), replace(form, comes_first=True, may_be_loose=False)
     grammar = tool_grammar(form, called, must_call=choice not in ("none", "auto"), several=several, answer=rule)
     if error := fault(grammar.source):
-        # Each of them can be small enough, and all together too large.
+        # Each grammar may be small enough while all together are too large.
         fields.refuse("tools", f"can't be used together: {error[:_LONGEST_CAUSE].removesuffix('.')}")
     return Offer(form, tools, grammar, called)
 
 
 def _rule(fields: Fields, answer: Grammar, form: CallFormat) -> str:
-    """Return the rule of an answer that has a form where it calls nothing; raises Refused where both can't be."""
+    """Return the rule of an answer that has a form if it calls nothing; raises Refused if both can't be combined."""
     if (rule := answer.rule) is None:
         fields.refuse("tools", "can't be called in an answer that follows a grammar; a JSON schema can be asked for")
     if form.is_bare:
-        fields.refuse("tools", "can't be told from an answer in JSON, as this model writes its calls")
+        fields.refuse("tools", "can't be combined with an answer in JSON: this model's calls are JSON too")
     return rule
 
 
 def tool_call(piece: CallPiece) -> dict[str, Any]:
-    """Return a piece of a call as clients read it, in a reply or, with its place beside it, in a stream."""
+    """Return a part of a call as clients read it; in a stream with its index."""
     if not piece.name:
         return {"function": {"arguments": piece.arguments}}
     function = {"name": piece.name, "arguments": piece.arguments}
@@ -85,7 +85,7 @@ def tool_call(piece: CallPiece) -> dict[str, Any]:
 
 
 def _choice(fields: Fields) -> str | tuple[str]:
-    """Read what is to be called: one of `_CHOICES`, or the name of a function, alone in a tuple."""
+    """Read the tool choice: one of `_CHOICES`, or a function's name, alone in a tuple."""
     if isinstance(fields.raw("tool_choice"), dict):
         chosen = fields.part("tool_choice") or Fields({})
         if chosen.text("type") != "function":
@@ -116,7 +116,7 @@ def _tool(part: Fields, form: CallFormat) -> Tool:
     name = function.text("name") or ""
     if not _NAME.fullmatch(name):
         function.refuse("name", "must have from 1 to 128 letters, digits, underscores, dashes, dots, colons or slashes")
-    # Some templates take for granted that all three are there.
+    # Some templates require all three members.
     parameters = _NOTHING if function.raw("parameters") in (None, {}) else function.raw("parameters")
     about = {"name": name, "description": function.text("description") or "", "parameters": parameters}
     try:
@@ -127,7 +127,7 @@ def _tool(part: Fields, form: CallFormat) -> Tool:
             return tool
         tool, loose = usable_tool(form, tool)
     except UnicodeEncodeError:
-        function.refuse("parameters", "has half of a surrogate pair in it")
+        function.refuse("parameters", "contains half of a surrogate pair, which no text can hold")
     except UsageError as error:
         function.refuse("parameters", f"can't be used: {error.cause}")
     if loose:

@@ -1,6 +1,6 @@
-"""The messages of a conversation, in OpenAI's form, with calls of tools and their results.
+"""The messages of a conversation in OpenAI's form, with tool calls and their results.
 
-A message that a server has sent is always read: a call that was cut, or a result without its call, becomes text.
+Every message that a server has sent is readable again: a cut call, or a result without its call, becomes text.
 """
 
 import json
@@ -23,7 +23,7 @@ _ROLES: dict[str, Role] = {
     "function": "tool",
 }
 _NAMED = ("system", "developer", "user", "assistant", "tool")
-"""Roles that an error names; the others are of older protocols."""
+"""Roles that an error lists; the others belong to older protocols."""
 
 
 def read_turns(fields: Fields) -> tuple[Turn, ...]:
@@ -40,11 +40,11 @@ class _Conversation:
     def __init__(self) -> None:
         self._turns: list[Turn] = []
         self._open: list[Call] = []
-        """Calls whose results have not come, those of the latest answer first: ids may come again."""
+        """Calls without results yet, those of the latest answer first: ids may repeat."""
         self._cut: list[Call] = []
-        """Calls that are text, whose results have not come."""
+        """Calls that became text, without results yet."""
         self._results: list[str] = []
-        """Results without a call. They wait for the end of the results, where a template takes a user's turn."""
+        """Results without a call. They become one user turn after the last result."""
 
     def add(self, part: Fields) -> None:
         """Read one message; raises Refused."""
@@ -91,24 +91,24 @@ class _Conversation:
         self._results.append(f"Result of {name or 'a tool'}: {text}")
 
     def _end_results(self, *further: str) -> None:
-        """Put results without a call into one turn of the user, with what the user says next."""
+        """Put results without a call into one user turn, together with the user's next text."""
         if not self._results:
             return
-        # Templates that want the roles to alternate refuse two turns of the user in a row.
+        # Templates that require alternating roles refuse two user turns in a row.
         before = (self._turns.pop().text,) if self._turns and self._turns[-1].role == "user" else ()
         self._turns.append(Turn("user", "\n\n".join((*before, *self._results, *further))))
         self._results = []
 
 
 def _taken(calls: list[Call], id_: str, name: str) -> Call | None:
-    """Take the call that a result belongs to out of a list: by its id, else by its name, else the first one."""
+    """Take a result's call out of a list: by id, else by name, else the first one."""
     fitting = (place for place, call in enumerate(calls) if (call.id == id_ if id_ else name in ("", call.name)))
     place = next(fitting, None)
     return None if place is None else calls.pop(place)
 
 
 def _calls(part: Fields) -> tuple[Call, ...]:
-    """Read the calls of an answer; a call in the older form of OpenAI's is the only one, and has no id."""
+    """Read the calls of an answer; OpenAI's older form has one call without an id."""
     calls = tuple(_call(call, place) for place, call in enumerate(part.parts("tool_calls", _MOST_CALLS)))
     older = part.part("function_call")
     return calls if calls or older is None else (_function(older, "call_0"),)
@@ -126,12 +126,12 @@ def _function(function: Fields, id_: str) -> Call:
 
 
 def _arguments(function: Fields) -> str:
-    """Read the arguments of a call: a text, or, as other servers have it, the object itself."""
+    """Read the arguments of a call: a text, or an object as other servers send it."""
     given = function.raw("arguments")
     if isinstance(given, dict):
         return whole_characters(json.dumps(given, ensure_ascii=False))
     text = (function.prose("arguments") or "").strip() or "{}"
-    # A half that is spelled as an escape is none before it is read.
+    # An escaped half of a surrogate pair appears only after parsing.
     return text if not _has_half(text) else whole_characters(json.dumps(json.loads(text), ensure_ascii=False))
 
 
@@ -154,6 +154,6 @@ def _is_object(text: str) -> bool:
 
 
 def _spelled(call: Call) -> str:
-    """Return a call as text: JSON as far as it goes, without the marks of any model."""
+    """Return a call as text: JSON as far as it is complete, without any model's markers."""
     end = "" if _parsed(call.arguments) is None else "}"
     return f'{{"name": {json.dumps(call.name, ensure_ascii=False)}, "arguments": {call.arguments}{end}'

@@ -1,4 +1,4 @@
-"""Reads the fields of other engines: each is followed under its name here, refused, left out, or warned of.
+"""Fields of other engines: each is followed under its name here, refused, ignored, or answered with a warning.
 
 `app.serve.requests.known_fields` has the tables. What changes an answer is never dropped in silence.
 """
@@ -25,13 +25,13 @@ from models.forms.grammar import ANY_JSON
 _MOST_CHOICES = 1000
 _MADE = ("grammar", "json_schema")
 _NO_RANGE = {"repetition_penalty_range": {0: -1}}
-"""Values that have another meaning under the other name: there 0 stands for all tokens."""
+"""Values whose meaning differs under the other name: 0 stands for all tokens there."""
 _IN_REGEX = re.compile(r"\\.|/|\n|::=", re.DOTALL)
 _IN_TEXT = re.compile(r'["\\\x00-\x1f]')
 
 
 def understood(fields: Fields, route: Route) -> Fields:
-    """Return a request with every field under the name that it has here; raises Refused."""
+    """Return a request with every field under its name here; raises Refused."""
     reading = _Reading(fields, route)
     for name in fields.names():
         reading.take(name, fields.raw(name), name)
@@ -45,13 +45,13 @@ class _Reading:
         self._fields, self._route = fields, route
         self._members: dict[str, object] = {}
         self._said: dict[str, str] = {}
-        """What the client calls a member that has another name here."""
+        """The client's names of members that have another name here."""
         self._later: list[tuple[str, object, str]] = []
-        """Members that give way to those of the right name, whatever comes first."""
+        """Members that yield to those with the name used here, in any order."""
         self._refused = {**REFUSED, **REFUSED_HERE[route]}
 
     def take(self, name: str, value: object, said: str) -> None:
-        """Take a member; `said` is its whole path. Raises Refused."""
+        """Take a member; `said` is its full path. Raises Refused."""
         if name in REFUSED_HERE[self._route] or (name in REFUSED and name not in FORMS):
             self._check(name, value, said)
         elif name in READ[self._route] and name == said:
@@ -70,7 +70,7 @@ class _Reading:
             self._fields.warn(_shown(said), why)
 
     def result(self) -> Fields:
-        """Return what was taken; raises Refused."""
+        """Return all members taken; raises Refused."""
         for name, value, said in self._later:
             if name == "do_sample":
                 if value is False:
@@ -100,7 +100,7 @@ class _Reading:
             refuse(said, self._refused[name].why)
 
     def _put(self, name: str, value: object, said: str) -> None:
-        """Set a member by another name, unless it is there."""
+        """Set a member under another name, unless it is already present."""
         if name in self._members:
             if self._members[name] != value:
                 self._fields.warn(said, f"has no effect beside '{self._said.get(name, name)}'")
@@ -108,10 +108,11 @@ class _Reading:
             self._members[name], self._said[name] = value, said
 
     def _form(self, name: str, value: object, said: str) -> None:
-        """Set the form of the answer; raises Refused where there is one already."""
+        """Set the form of the answer; raises Refused if another form is set."""
         for there in _MADE:
             if self._members.get(there) not in (None, "") and self._members[there] != value:
-                self._fields.refuse(said, f"says what the answer looks like, as '{self._said.get(there, there)}' does")
+                other = self._said.get(there, there)
+                self._fields.refuse(said, f"can't be combined with '{other}': both set the form of the answer")
         self._members[name], self._said[name] = value, said
 
     def _take_form(self, name: str, value: object, said: str) -> None:
@@ -141,7 +142,7 @@ class _Reading:
             elif inner == "grammar":
                 self._form("grammar", one, path)
             else:
-                refuse(path, "a form is one of: json, json_object, regex, choice, grammar")
+                refuse(path, "the form must be one of: json, json_object, regex, choice, grammar")
 
     def _take_typed_grammar(self, given: Mapping[str, object], said: str) -> None:
         """Read a grammar as TGI has it: an object with a type and a value."""
@@ -158,18 +159,18 @@ class _Reading:
 
 
 def _check_continuing(fields: Fields) -> None:
-    """Check what is said of an answer that is begun: the assistant's message at the end is always gone on with."""
+    """Check the fields about a begun answer: a message of the assistant at the end is always continued."""
     messages = fields.raw("messages")
     last = messages[-1] if isinstance(messages, list) and messages else None
     begun = isinstance(last, dict) and last.get("role") == "assistant" and not last.get("tool_calls")
     if fields.flag("continue_final_message") and not begun:
         fields.refuse("continue_final_message", "needs a message of the assistant at the end of 'messages'")
     if not fields.flag("add_generation_prompt", default=True) and not begun:
-        refuse("add_generation_prompt", "the model is asked for the next message; /completion goes on with any text")
+        refuse("add_generation_prompt", "a chat always generates the next message; /completion continues any text")
 
 
 def _choice(fields: Fields, value: object, said: str) -> str:
-    """Return a grammar of which one of some texts comes; raises Refused."""
+    """Return a grammar that matches one of some texts; raises Refused."""
     if not isinstance(value, list) or len(value) > _MOST_CHOICES or not all(isinstance(one, str) for one in value):
         fields.refuse(said, f"must be a list of at most {_MOST_CHOICES} strings")
     texts = (_IN_TEXT.sub(lambda one: f"\\x{ord(one[0]):02X}", text) for text in value)
@@ -177,7 +178,7 @@ def _choice(fields: Fields, value: object, said: str) -> str:
 
 
 def _regex(fields: Fields, value: object, said: str) -> str:
-    """Return a grammar of what a regular expression matches as a whole; raises Refused."""
+    """Return a grammar that matches a whole regular expression; raises Refused."""
     if not isinstance(value, str):
         fields.refuse(said, "must be a regular expression")
     whole = value.removeprefix("^")
@@ -188,5 +189,5 @@ def _regex(fields: Fields, value: object, said: str) -> str:
 
 
 def _shown(name: str) -> str:
-    """Return a name that can be shown; a client may send anything."""
+    """Return a printable name; a client may send anything."""
     return json.dumps(name[:64])[1:-1]

@@ -1,4 +1,4 @@
-"""One connection, with less patience than uvicorn's own: for clients that say nothing, or never stop."""
+"""One HTTP connection, with shorter timeouts than uvicorn's for silent clients and endless senders."""
 
 import asyncio
 import json
@@ -11,46 +11,46 @@ from app.serve.replies.errors import Refused
 from app.serve.web.open_files import most_connections
 
 SILENCE = 15.0
-"""Seconds that a connection may be open with no whole request on it."""
+"""Maximum seconds without a complete request."""
 MOST = 256
-"""Connections that may be open at once; above, one that waits for nothing is closed for a new one."""
+"""Maximum open connections; above it, the oldest idle one is closed for a new one."""
 _AHEAD = 1 << 16
-"""Bytes that may be sent behind a request before it is answered, and the client's leaving is still noticed."""
+"""Maximum bytes read behind an unanswered request, which keeps a disconnect noticeable."""
 
 
 class Connection(H11Protocol):
-    """Closes itself where no request comes, and tells what is no HTTP as it tells everything else."""
+    """A connection that closes itself without a request, and reports invalid HTTP as a JSON error."""
 
     _patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request."""
+        """Start to wait for a request."""
         self._opened = self.loop.time()
-        # asyncio does it only for sockets whose protocol number is told, and those of create_server have none. Without
-        # it the body of an answer waits 40 ms for the client's word that it has the headers.
+        # asyncio sets TCP_NODELAY only for sockets with a protocol number, which create_server's lack. Without it the
+        # body of an answer waits 40 ms for the client's acknowledgement of the headers.
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         super().connection_made(transport)
         self._watch()
         self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
+        """Stop the timer."""
         self._stop_watch()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read a piece of a request."""
+        """Read a part of a request."""
         super().data_received(data)
         self._read_on()
         self._watch()
 
     def on_response_complete(self) -> None:
-        """Begin to wait for the next request."""
+        """Start to wait for the next request."""
         super().on_response_complete()
         self._watch()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
-        """Tell that this is no HTTP; in the middle of an answer there is no place for it."""
+        """Report invalid HTTP; in the middle of an answer, close without a report."""
         body = json.dumps(Refused(400, "This is not valid HTTP.").body).encode()
         length = (b"content-length", str(len(body)).encode())
         headers = [(b"content-type", b"application/json"), length, (b"connection", b"close")]
@@ -68,7 +68,7 @@ class Connection(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _read_on(self) -> None:
-        """Go on reading where something was sent behind a request: paused, nobody would see that the client leaves."""
+        """Continue reading behind a request: a paused connection hides that the client disconnects."""
         if not self.is_idle and not self.cycle.more_body and len(self.conn.trailing_data[0]) <= _AHEAD:
             self.flow.resume_reading()
 
@@ -84,7 +84,7 @@ class Connection(H11Protocol):
             self._patience = None
 
     def _make_room(self) -> None:
-        """Close the oldest connection that waits for nothing; this one, if there is none."""
+        """Close the oldest idle connection; this one if there is none."""
         open_ones = [one for one in self.connections if isinstance(one, Connection) and not one.transport.is_closing()]
         if len(open_ones) > most_connections(MOST):
             idle = (one for one in open_ones if one.is_idle and one is not self)

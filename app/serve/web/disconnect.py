@@ -1,4 +1,4 @@
-"""Work for a client that may leave, on a server that may have to stop."""
+"""Work that is cancelled when its client disconnects or the server stops."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 async def unless_gone(work: Coroutine[Any, Any, T], receive: Receive, stop: asyncio.Event) -> T:
-    """Return what `work` gives; raises Gone when its client leaves, and Refused when the server stops, first.
+    """Return the result of `work`; raises Gone if the client disconnects first, Refused if the server stops first.
 
-    The work is then cancelled, and over when this returns. The body of the request must have been read.
+    The work is then cancelled, and has ended when this returns. The body of the request must have been read before.
     """
     working = asyncio.ensure_future(work)
     watching = [asyncio.ensure_future(_until_gone(receive)), asyncio.ensure_future(stop.wait())]

@@ -1,4 +1,4 @@
-"""Who may come in: names a browser may call the server by, pages whose scripts may ask, and the key."""
+"""Access control: host names of the server, origins of web pages, and the key."""
 
 import hmac
 import logging
@@ -13,25 +13,25 @@ from app.serve.settings import Door
 from app.serve.web.hosts import LOOPBACK, is_address, is_everywhere, name_of
 
 _OPEN = ("/health", "/v1/health")
-"""Paths that need no key: whoever waits for the server to come up has none yet."""
+"""Paths without a key: programs that wait for the server's start have none yet."""
 _log = logging.getLogger("localspec.serve")
 
 
 class Guard:
-    """Refuses who may not come in, and logs mistakes of the server's own."""
+    """Refuses requests without access, and logs internal errors."""
 
     def __init__(self, app: ASGIApp, door: Door, metrics: Metrics) -> None:
         self._app = app
         self._door = door
         self._metrics = metrics
         host = door.host.strip("[]")
-        # A port is compared by nobody: a name that is allowed with one is that name.
+        # Ports are not compared: a host name allowed with a port is that host name.
         self._names = {name.lower() for name in (*LOOPBACK, host)} | {name_of(name) for name in door.hosts}
         self._is_everywhere = is_everywhere(host)
         self._key = door.key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request in, or refuse it."""
+        """Pass a request on, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -44,7 +44,7 @@ class Guard:
         try:
             await self._app(scope, receive, send)
         except Exception as error:
-            # It has been answered. Only where it went wrong: what the error says may hold what the client sent.
+            # The error was answered already. Only its place is logged: its message may quote the client's text.
             _log.error("%s at\n%s", type(error).__name__, "".join(traceback.format_tb(error.__traceback__)))
 
     def _check(self, headers: Headers, path: str, method: str) -> None:
@@ -57,19 +57,19 @@ class Guard:
             raise Refused(401, "The API key is missing or wrong.", code="invalid_api_key")
 
     def _is_called(self, host: str) -> bool:
-        """Tell whether a Host header names this server; a page elsewhere that points its own name here does not."""
+        """Tell whether a Host header names this server; any page can point a name of its own at this machine."""
         name = name_of(host)
         return name in self._names or (self._is_everywhere and is_address(name))
 
     def _knows_key(self, headers: Headers) -> bool:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         given = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
-        # Headers are Latin-1; the comparison takes the same time wherever the two differ.
+        # Headers are Latin-1; compare_digest takes constant time.
         return hmac.compare_digest(given.encode("latin-1", "replace"), self._key)
 
 
 def _challenge(refused: Refused, origin: str | None) -> dict[str, str]:
-    """Return the headers of a refusal for want of a key; a page that was let in as far as here may read it."""
+    """Return the headers of a refusal for a missing key; a page with an allowed origin may read them."""
     if refused.status != 401:
         return {}
     page = {"Access-Control-Allow-Origin": origin, "Vary": "Origin"} if origin else {}

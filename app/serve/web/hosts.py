@@ -1,4 +1,4 @@
-"""Names and addresses that a server goes by."""
+"""Host names and addresses of a server."""
 
 import socket
 from ipaddress import ip_address
@@ -7,15 +7,15 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a name or address can be reached from this machine alone."""
+    """Tell whether a name or address is reachable from this machine alone."""
     name = host.strip("[]").lower()
     return name == "localhost" or (is_address(name) and ip_address(name).is_loopback)
 
 
 def is_everywhere(host: str) -> bool:
-    """Tell whether a host to listen on stands for all addresses of this machine: 0 does as well as 0.0.0.0."""
+    """Tell whether a host to listen on means all addresses of this machine, as 0.0.0.0 and 0 do."""
     try:
-        # Read as the system will read it, and never looked up.
+        # Parsed as the system parses it, and never looked up.
         found = socket.getaddrinfo(host.strip("[]"), None, flags=socket.AI_NUMERICHOST)
     except (OSError, UnicodeError):
         return False
@@ -23,7 +23,7 @@ def is_everywhere(host: str) -> bool:
 
 
 def is_address(name: str) -> bool:
-    """Tell whether this is an IP address, and no name that somebody else can point anywhere."""
+    """Tell whether this is an IP address. A name could be pointed anywhere by its owner."""
     try:
         ip_address(name)
     except ValueError:

@@ -1,21 +1,21 @@
-"""How many connections the system lets one process have: each takes one of the files that it may open."""
+"""Limit of open connections: each uses one of the files that the system lets a process open."""
 
 import sys
 from contextlib import suppress
 
 _COUNTS = sys.platform != "win32"
-"""Whether sockets are files here."""
+"""Whether sockets count as files here."""
 if _COUNTS:
     import resource
 
 _WANTED = 1024
-"""Files that are asked for; some systems begin with 256."""
+"""Requested number of open files; some systems begin with 256."""
 _SHARE = 3
-"""One file in so many may be a connection."""
+"""One in this many open files may be a connection."""
 
 
 def ask_for_files() -> None:
-    """Ask the system for as many open files as a server needs, as far as it gives them without a password."""
+    """Raise the limit of open files as far as the system allows without privileges."""
     if not _COUNTS:
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -27,7 +27,7 @@ def ask_for_files() -> None:
 
 
 def most_connections(wanted: int) -> int:
-    """Return how many connections may be open, at most `wanted`: as many again may come before one is closed."""
+    """Return the maximum number of connections, at most `wanted`; as many again may arrive before one is closed."""
     if not _COUNTS:
         return wanted
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

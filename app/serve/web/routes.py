@@ -1,4 +1,4 @@
-"""The web application: which path is what, behind the guard."""
+"""The web application: its paths and handlers, behind the guard."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,7 +18,7 @@ from app.serve.web.guard import Guard
 from models.errors import LocalspecError
 
 _CLIENT_LEFT = 499
-"""Status of an answer that nobody reads."""
+"""Status for an answer without a reader."""
 
 
 def make_app(service: Service) -> ASGIApp:
@@ -40,9 +40,9 @@ def make_app(service: Service) -> ASGIApp:
 
 
 def _for_pages(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
-    """Let pages of these origins read what an application answers."""
-    # Around all of it: Starlette's own middleware would be within what answers for mistakes, and pages not see those.
-    # Any header: OpenAI's client sends a dozen of its own. And a page from elsewhere asks to be let into this network.
+    """Let web pages of these origins read the application's replies."""
+    # Outermost: Starlette's own middleware would sit inside the error handler, whose replies pages could not read. Any
+    # header is allowed: OpenAI's client sends a dozen, and a page elsewhere asks for access to this network.
     return CORSMiddleware(
         app, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=["*"], allow_private_network=True
     )
@@ -52,7 +52,7 @@ def _routes(service: Service) -> list[Route]:
     pages, asking = Pages(service), Asking(service)
     get = {
         ("/health", "/v1/health"): pages.health,
-        # With a slash at the end they would be a model without a name.
+        # A slash at the end would otherwise name a model with an empty name.
         ("/v1/models", "/v1/models/", "/models", "/models/"): pages.models,
         ("/v1/models/{name:path}", "/models/{name:path}"): pages.model,
         ("/props", "/v1/props"): pages.props,
@@ -75,34 +75,34 @@ def _routes(service: Service) -> list[Route]:
 
 
 class _Handlers:
-    """What a client is told where a request could not be answered."""
+    """Replies for requests that failed."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     async def refused(self, _: Request, error: Exception) -> Response:
-        """Tell why a request is refused."""
+        """Report why a request is refused."""
         assert isinstance(error, Refused)
         return self._tell(error)
 
     async def failed(self, _: Request, error: Exception) -> Response:
-        """Tell what the engine, or the reading of a request, failed at."""
+        """Report a failure of the engine, or of reading a request."""
         assert isinstance(error, LocalspecError)
         return self._tell(refusal(error, 0))
 
     async def no_path(self, _: Request, error: Exception) -> Response:
-        """Tell that there is no such path, or that it takes another method."""
+        """Report an unknown path or a wrong method."""
         assert isinstance(error, HTTPException)
-        words = {404: "Unknown path: see localspec serve --help.", 405: "This path does not allow this method."}
-        message = words.get(error.status_code, "The request can't be read.")
+        words = {404: "Unknown path: see localspec serve --help.", 405: "This path does not accept this method."}
+        message = words.get(error.status_code, "The request is not valid HTTP.")
         return self._tell(Refused(error.status_code, message), error.headers)
 
     async def mistake(self, _: Request, __: Exception) -> Response:
-        """Tell that it was not the client's fault; what the error says is not the client's business."""
+        """Report an internal error without its message, which may quote other clients."""
         return self._tell(Refused(500, MISTAKE))
 
     async def gone(self, _: Request, __: Exception) -> Response:
-        """Give back what nobody reads."""
+        """Return an empty reply to a disconnected client."""
         return Response(status_code=_CLIENT_LEFT)
 
     def _tell(self, refused: Refused, headers: Mapping[str, str] | None = None) -> Response:

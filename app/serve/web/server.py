@@ -1,4 +1,4 @@
-"""The running server: listens at once, loads behind it, and ends in order when it is told to."""
+"""The running server: listens at once, loads in the background, and shuts down in order."""
 
 import asyncio
 import errno
@@ -26,15 +26,15 @@ from models.text.thoughts import nearest_effort
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _NOT_HERE = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
-"""Errors of an address that this machine does not have: "localhost" is often two, of which one is switched off."""
+"""Errors of an address that this machine lacks: "localhost" is often two addresses, one of them switched off."""
 _HINTS = {
-    errno.EADDRINUSE: "Another program has it: choose another with --port.",
-    errno.EACCES: "Ports below 1024 are usually for the system: choose another with --port.",
+    errno.EADDRINUSE: "Another program uses this port. Choose another port with --port.",
+    errno.EACCES: "Ports below 1024 usually need privileges. Choose another port with --port.",
 }
 _EVERYWHERE = (socket.AF_INET6, "::")
 _KEEP_ALIVE = 10
 _LAST = 5
-"""Seconds that answers which were told to end may take."""
+"""Seconds that answers get to end after the stop signal."""
 
 
 async def serve(plan: ServePlan, terminal: Terminal) -> None:
@@ -45,7 +45,7 @@ async def serve(plan: ServePlan, terminal: Terminal) -> None:
     service = Service(plan, async_engine)
     server = _Server(service, plan.limits.grace)
     loading = asyncio.create_task(_load(service, terminal, listeners[0]))
-    # A server with nothing to serve ends; what went wrong is raised below.
+    # A server without a model ends; the error is raised below.
     loading.add_done_callback(lambda task: server.leave() if task.cancelled() or task.exception() else None)
     try:
         await server.serve(sockets=listeners)
@@ -70,14 +70,14 @@ def listen(door: Door) -> list[socket.socket]:
             hint=_HINTS.get(error.errno or 0, "Check --host and --port."),
         ) from error
     except UnicodeError as error:
-        # With a part that is empty or too long it is never looked up.
-        raise UsageError(f"--host {door.host} is not a host's name.", cause=str(error), hint="Check --host.") from error
+        # A name with an empty or overlong part is never looked up.
+        raise UsageError(f"--host {door.host} is not a host name.", cause=str(error), hint="Check --host.") from error
 
 
 def _opened(addresses: Collection[tuple[socket.AddressFamily, str]], port: int) -> list[socket.socket]:
-    """Open a socket for each address that is here; raises OSError, also where none is."""
+    """Open a socket for each address that exists here; raises OSError, also if none exists."""
     listeners: list[socket.socket] = []
-    # As a system does unasked; Python's sockets of "::" hear nobody who comes by IPv4.
+    # Dual stack, as systems default to: Python's sockets of "::" accept no IPv4.
     both = [*addresses] == [_EVERYWHERE] and socket.has_dualstack_ipv6()
     with ExitStack() as stack:
         for place, (family, address) in enumerate(addresses, 1):
@@ -98,9 +98,9 @@ async def _load(service: Service, terminal: Terminal, listener: socket.socket) -
         terminal.warn(note)
     wanted = service.settings.chatting.effort
     if (effort := nearest_effort(wanted, ready.efforts)) is not wanted and ready.efforts:
-        terminal.warn(f"{service.loaded.name} can't be asked to think '{wanted}'; chats get '{effort}'.")
+        terminal.warn(f"{service.loaded.name} has no thinking effort '{wanted}'. Chats use '{effort}'.")
     if service.settings.for_editors and not service.loaded.fills:
-        # Editors' plug-ins say nothing of requests that fail: nobody would learn why no completion ever comes.
+        # Editor plug-ins hide failed requests: without this warning the missing completions have no visible reason.
         problem = no_fim(service.loaded.name)
         terminal.warn(f"{problem.title} {problem.hint}")
     url, name = _url(service.settings.door.host, listener), service.loaded.name
@@ -113,14 +113,14 @@ def _url(host: str, listener: socket.socket) -> str:
 
 
 def _log_to_file(name: str) -> None:
-    """Let a library's log go where our own goes; the terminal is for people."""
+    """Send a library's log to localspec's log file; the terminal shows messages for the user."""
     logger = logging.getLogger(name)
     logger.handlers, logger.propagate = [*logging.getLogger("localspec").handlers], False
     logger.setLevel(logging.ERROR)
 
 
 class _Server(uvicorn.Server):
-    """uvicorn with signals, patience and log of our own."""
+    """A uvicorn server with localspec's signals, timeouts and log."""
 
     def __init__(self, service: Service, grace: float) -> None:
         for name in ("uvicorn", "asyncio"):
@@ -135,14 +135,14 @@ class _Server(uvicorn.Server):
         self._grace = grace
 
     def leave(self) -> None:
-        """Take no more requests, and end when those that run have ended, at the latest after the grace period."""
+        """Accept no more requests; end when the running ones have ended, at the latest after the grace period."""
         if not self.should_exit:
             self.should_exit = True
             asyncio.get_running_loop().call_later(self._grace, self._service.stop.set)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Let the first signal end the server in order, and a second Ctrl-C at once."""
+        """End in order at the first signal, and at once at a second Ctrl-C."""
         loop = asyncio.get_running_loop()
 
         def on_signal(number: int, _: FrameType | None) -> None:

@@ -1,25 +1,23 @@
-"""What the keys of the chat screen do, by the names that `app.chat_input.keys` gives them."""
+"""Actions of the chat screen's keys, by their names in `app.chat_input.keys`."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from textual.binding import Binding, BindingType
 
 from app.chat_input.keys import KEYS
 from app.shell.exit_codes import INTERRUPTED
+from app.ui.chat.commands import command_rows
+from app.ui.chat.conversation_screen import ConversationScreen
 from app.ui.chat.conversing import copy, edit, find_session, new_conversation, regenerate, replay, stop
 from app.ui.chat.help import show_help
 from app.ui.chat.pickers import pick_draft, pick_model
 from app.ui.prompt.prompt_area import PromptArea
 
-if TYPE_CHECKING:
-    from app.ui.chat.chat_screen import ChatScreen
-
 MOMENT = 0.8
-"""Seconds after an answer in which Escape does nothing: seeing the end and taking back a key takes about half of it."""
+"""Seconds after an answer in which Escape does nothing: a user reacts to its end in about half of that."""
 
 
-def _stop(screen: "ChatScreen") -> None:
+def _stop(screen: ConversationScreen) -> None:
     # To stop the first load ends the program, and what was typed meanwhile is lost: only Ctrl-C does that.
     if (screen.ready is not None and stop(screen)) or _just_ended(screen):
         return
@@ -28,13 +26,13 @@ def _stop(screen: "ChatScreen") -> None:
     screen.transcript.forget_selection()
 
 
-def _just_ended(screen: "ChatScreen") -> bool:
-    """Tell whether Escape was meant for an answer that ended by itself meanwhile."""
+def _just_ended(screen: ConversationScreen) -> bool:
+    """Return whether Escape was probably meant for an answer that has just ended."""
     at_prompt = screen.prompt.has_focus_within
     return at_prompt and screen.ended_at is not None and screen.now() - screen.ended_at < MOMENT
 
 
-def _interrupt(screen: "ChatScreen") -> None:
+def _interrupt(screen: ConversationScreen) -> None:
     twice, screen.leaving = screen.leaving, False
     if _copy_selected(screen) or stop(screen):
         return
@@ -45,7 +43,7 @@ def _interrupt(screen: "ChatScreen") -> None:
         screen.app.notify("Press Ctrl-C again to leave.", markup=False)
 
 
-def _copy_selected(screen: "ChatScreen") -> bool:
+def _copy_selected(screen: ConversationScreen) -> bool:
     """Copy what is selected in the prompt, else among the messages, and select it no longer; False where nothing is."""
     area = screen.query_one(PromptArea)
     typed = area.selected_text if area.has_focus else ""
@@ -60,39 +58,39 @@ def _copy_selected(screen: "ChatScreen") -> bool:
     return True
 
 
-def _end(screen: "ChatScreen") -> None:
+def _end(screen: ConversationScreen) -> None:
     if screen.prompt.text:
         screen.app.notify("The prompt is not empty; Ctrl-Q leaves anyway.", markup=False)
     else:
         screen.app.exit(0)
 
 
-def _panel(screen: "ChatScreen") -> None:
+def _panel(screen: ConversationScreen) -> None:
     screen.panel_wanted = not screen.panel_shown
     screen.lay_out()
 
 
-def _provenance(screen: "ChatScreen") -> None:
+def _provenance(screen: ConversationScreen) -> None:
     screen.transcript.provenance = not screen.transcript.provenance
     screen.show_flow()
 
 
-def _edit_last(screen: "ChatScreen") -> None:
+def _edit_last(screen: ConversationScreen) -> None:
     branch = screen.dialogue.record.branch()
     if branch:
         edit(screen, branch[-1].id)
 
 
-def _copy_last(screen: "ChatScreen") -> None:
+def _copy_last(screen: ConversationScreen) -> None:
     answers = [entry for entry in screen.dialogue.record.branch() if entry.role == "assistant"]
     if answers:
         copy(screen, answers[-1].parts.said, "the last answer")
 
 
-ACTIONS: Mapping[str, Callable[["ChatScreen"], None]] = {
+ACTIONS: Mapping[str, Callable[[ConversationScreen], None]] = {
     "stop": _stop,
     "interrupt": _interrupt,
-    "help": lambda screen: show_help(screen.app),
+    "help": lambda screen: show_help(screen.app, command_rows()),
     "panel": _panel,
     "provenance": _provenance,
     "replay": lambda screen: replay(screen, screen.transcript.selected),

@@ -1,4 +1,4 @@
-"""The chat as an app: the terminal, the theme, the keys, and the way out."""
+"""The app around the chat screen: terminal, theme, keys, and leaving."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -31,7 +31,7 @@ MakeLink = Callable[[LoadPlan, Post], Link]
 
 
 class ChatApp(App[int]):
-    """The app around the chat screen."""
+    """The Textual app of the chat."""
 
     CSS_PATH = "../styles.tcss"
     TITLE = "localspec"
@@ -42,14 +42,14 @@ class ChatApp(App[int]):
     ]
 
     def __init__(self, request: Request, make_link: MakeLink, now: Callable[[], float] = time.monotonic) -> None:
-        """Take what was asked for, what makes an engine, and a clock."""
+        """Start without a screen. `make_link` makes the engine; `now` returns seconds on a steady clock."""
         super().__init__(driver_class=driver_class())
         self.request = request
         self.chat: ChatScreen | None = None
         self.failure: LocalspecError | None = None
         """Why there could be no chat."""
         self.last_words: list[str] = []
-        """What the user should know about the saving, found out when the screen was gone."""
+        """Notes about saving that came after the screen was closed."""
         self.mailbox = Mailbox(self._wake)
         self._make_link = make_link
         self._now = now
@@ -66,7 +66,7 @@ class ChatApp(App[int]):
     def on_unmount(self) -> None:
         """Write down what is left, and free the models."""
         if self.chat is None:
-            # The screen could not be made: whoever ends the app tells why.
+            # The screen could not be made; `run` reports the error after the app has ended.
             return
         self.failure = self.chat.failure
         record = self.chat.dialogue.record
@@ -77,8 +77,8 @@ class ChatApp(App[int]):
     def exit(self, *result: Any, **details: Any) -> None:
         """Leave in order, by a key, a command or a signal.
 
-        The model stops first: one whose passes take no time would leave the screen and the disk no time either, and
-        who closes a terminal waits a few seconds at most before what is still there is killed.
+        The model stops first: quick passes would otherwise leave no processor time to close the screen and to save.
+        After a terminal is closed, the system kills a process that is still running within a few seconds.
         """
         if self.chat is not None:
             self.chat.link.stop()
@@ -89,13 +89,13 @@ class ChatApp(App[int]):
         self.exit(0)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Offer what the keys do by name."""
+        """Yield the actions of the keys for the command palette."""
         if isinstance(screen, ChatScreen):
             for key in KEYS.values():
                 yield SystemCommand(key.help, "", partial(screen.action_does, key.action))
 
     async def on_event(self, event: Event) -> None:
-        """Let what is typed reach the prompt of the chat, in the order it was typed, wherever the focus is."""
+        """Pass typed characters to the prompt in their order, wherever the focus is."""
         if isinstance(event, Key | Paste) and not event.is_forwarded and isinstance(self.screen, ChatScreen):
             meet_typing(self.screen, event)
         await super().on_event(event)

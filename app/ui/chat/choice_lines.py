@@ -1,4 +1,4 @@
-"""A choice of a picker as lines: names in a column, and beside it, or below a name that is too long, what is known."""
+"""Lines of a picker's choice: the name in a column, with the details beside it or below a long name."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _GONE = Style(dim=True, strike=True)
 
 @dataclass(frozen=True, slots=True)
 class ChoiceLines:
-    """What a list shows of one of several choices; Rich draws it at any width."""
+    """Lines of one choice of a list; Rich draws them at any width."""
 
     choice: Choice
     names: tuple[int, ...]

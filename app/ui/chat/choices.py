@@ -1,4 +1,4 @@
-"""What a picker offers: names, what is known of them without loading, and why one can't be taken."""
+"""Choices of a picker: names, facts known without loading, and the reason why one can't be used."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,31 +12,31 @@ from models.library.catalog import find_model
 from models.library.local import LocalModel, local_models
 
 _SUMMARIES = {
-    AUTO: "whatever pays off: the suffix index, and memory of earlier answers",
-    OFF: "none: plain decoding",
+    AUTO: "the suffix index and memory of earlier answers, while they save time",
+    OFF: "no drafter: plain decoding",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One thing to choose."""
+    """One entry of a picker."""
 
     name: str
-    """What is given to the loader."""
+    """Name or path that is passed to the loader."""
     detail: str
-    """What is known of it, in one line."""
+    """Known facts, in one line."""
     reason: str = ""
-    """Why it can't be taken, or what speaks against it; "": nothing."""
+    """Why it can't be used, or a warning; "": none."""
     usable: bool = True
 
 
 def model_choices() -> list[Choice]:
-    """Return the models on this machine; one that does not fit, or can't be read, says so."""
+    """Return the models on this machine, with a reason beside each that can't be read or may not fit in memory."""
     return [_choice(model) for model in local_models(known=headers_file())]
 
 
 def draft_choices(target: str) -> list[Choice]:
-    """Return who may guess for a target: what needs no model, then every local model, with what is in its way."""
+    """Return the drafters for a target: those without a model, then local models with the reason against each."""
     summaries = _SUMMARIES | {name: drafter.summary for name, drafter in FREE_DRAFTERS.items()}
     free = [Choice(name, summaries[name]) for name in names_to_offer()]
     if target in (TOY, TOY_FIM):
@@ -60,7 +60,7 @@ def _models_for(target: Path) -> list[Choice]:
 
 
 def _incompatible(reasons: list[str]) -> str:
-    return f"does not fit this model: {reasons[0]}" if reasons else ""
+    return f"incompatible with this model: {reasons[0]}" if reasons else ""
 
 
 def _choice(model: LocalModel) -> Choice:
@@ -68,4 +68,4 @@ def _choice(model: LocalModel) -> Choice:
         return Choice(model.name, "", model.reason, usable=False)
     info = model.info
     detail = f"{info.architecture}, {info.parameters / 1e9:.1f}B, {info.quantisation}, {info.size / 1e9:.1f} GB"
-    return Choice(model.name, detail, "may not fit in the memory free now" if model.fits is False else "")
+    return Choice(model.name, detail, "may not fit in the memory that is free now" if model.fits is False else "")

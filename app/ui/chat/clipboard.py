@@ -1,4 +1,4 @@
-"""Copying, also where the terminal takes no copies: the text goes to a private file as well."""
+"""Copies of text, also in a private file for terminals without OSC 52."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ def keep_copy(text: str) -> Path | None:
 
 
 def copied_note(text: str, what: str, path: Path | None) -> str:
-    """Return what is said after copying: terminals do not tell whether they took it."""
+    """Return the notice after copying; terminals do not report whether they took the text."""
     size = counted(len(text), "character")
-    where = f" If your terminal does not support OSC 52: {path}" if path else ""
+    where = f" If your terminal does not support OSC 52, the text is also in {path}" if path else ""
     return f"Copied {what}, {size}.{where}"

@@ -1,9 +1,7 @@
-"""What is done with the conversation on the screen: said, stopped, edited, branched, resumed, replayed, copied."""
+"""Actions on the conversation: send, stop, edit, branch, undo, resume, replay, copy."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from app.chat_input.input_text import with_files
 from app.chat_input.mentions import Expanded
@@ -13,33 +11,22 @@ from app.history.recorder import start_recorder
 from app.history.records import Entry
 from app.history.resume import Resumed, find_resumed
 from app.ui.chat.clipboard import copied_note, keep_copy
+from app.ui.chat.conversation_screen import ConversationScreen, Waiting
 from app.ui.chat.sessions import SessionScreen
 from app.ui.panel.replay import ReplayScreen
 from app.wording.report import unsaid_note
 from models.errors import UsageError
 from models.system.counted import counted
 
-if TYPE_CHECKING:
-    from app.ui.chat.chat_screen import ChatScreen
-
-_RUNNING = "An answer is running; Escape stops it."
-_LOADING = "A model or a drafter is being loaded; Escape stops that."
-_FIRST = "The model is still being loaded; try again after that."
-_WAITING = "A message waits until the model is loaded; the next one can be sent after it."
-_AGAIN = "Enter sends it again, on a branch of its own; an empty prompt cancels it."
-_KEPT = "Up brings back what was typed."
+_RUNNING = "An answer is being generated. Escape stops it."
+_LOADING = "A model or a drafter is loading. Escape cancels it."
+_FIRST = "The model is still loading. Try again when it is ready."
+_WAITING = "A message is waiting for the model to load. Send the next one after its answer."
+_AGAIN = "Enter sends the edited message on a new branch. An empty prompt cancels the edit."
+_KEPT = "Up brings back the unsent text."
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A message that is asked when the model is loaded."""
-
-    said: Expanded
-    instead_of: int | None
-    """The earlier message that it takes the place of."""
-
-
-def say(screen: "ChatScreen", text: str, pasted: Sequence[str] = ()) -> None:
+def say(screen: ConversationScreen, text: str, pasted: Sequence[str] = ()) -> None:
     """Ask the model; while it loads the message waits, while it answers the message stays in the prompt.
 
     A name after "@" in what was typed, and not in what was `pasted`, sends that file along. Raises UsageError for one
@@ -56,7 +43,7 @@ def say(screen: "ChatScreen", text: str, pasted: Sequence[str] = ()) -> None:
     instead_of, screen.editing = screen.editing, None
     if screen.busy or screen.ready is None:
         screen.waiting = Waiting(said, instead_of)
-        screen.note("Sent as soon as the model is loaded.")
+        screen.note("The message is sent when the model is loaded.")
         return
     for file in said.files:
         amount = f"{counted(file.lines, 'line')}, {counted(file.characters, 'character')}"
@@ -64,23 +51,23 @@ def say(screen: "ChatScreen", text: str, pasted: Sequence[str] = ()) -> None:
     ask(screen, said, instead_of)
 
 
-def can_not_say(screen: "ChatScreen") -> bool:
-    """Tell whether another message has to be answered first, and tell the user."""
+def can_not_say(screen: ConversationScreen) -> bool:
+    """Return whether another message must be answered first; the user is notified."""
     if is_held := screen.busy == "answering" or screen.waiting is not None:
-        _tell(screen, _RUNNING if screen.waiting is None else _WAITING)
+        _notify(screen, _RUNNING if screen.waiting is None else _WAITING)
     return is_held
 
 
-def ask(screen: "ChatScreen", said: Expanded, instead_of: int | None) -> None:
-    """Ask the model this very text, as a new message or in the place of an earlier one."""
+def ask(screen: ConversationScreen, said: Expanded, instead_of: int | None) -> None:
+    """Send a message to the model, as a new one or in place of an earlier one."""
     start(screen, screen.dialogue.ask(said.text, instead_of, said.typed))
 
 
-def start(screen: "ChatScreen", question: Question) -> None:
-    """Have a question answered."""
+def start(screen: ConversationScreen, question: Question) -> None:
+    """Start the answer to a question."""
     entry = screen.dialogue.record.growing
     assert entry is not None, "a question expects an answer"
-    # Only now: who is busy with an answer that nobody gives would be so for ever.
+    # After the assertion: a busy screen without a running answer would never become idle.
     screen.busy = "answering"
     screen.flow.begin()
     show_branch(screen)
@@ -88,8 +75,8 @@ def start(screen: "ChatScreen", question: Question) -> None:
     screen.link.answer(question)
 
 
-def show_branch(screen: "ChatScreen") -> None:
-    """Let the messages be those of the current branch."""
+def show_branch(screen: ConversationScreen) -> None:
+    """Show the messages of the current branch."""
     branch, shown = screen.dialogue.record.branch(), screen.transcript.message_keys()
     same = 0
     while same < min(len(branch), len(shown)) and branch[same].id == shown[same]:
@@ -100,8 +87,8 @@ def show_branch(screen: "ChatScreen") -> None:
         add_entry(screen, entry)
 
 
-def add_entry(screen: "ChatScreen", entry: Entry) -> None:
-    """Show a message that was said before."""
+def add_entry(screen: ConversationScreen, entry: Entry) -> None:
+    """Show an earlier message of the conversation."""
     if entry.answer is None:
         screen.transcript.add_user(entry.id, entry.text)
         return
@@ -111,10 +98,10 @@ def add_entry(screen: "ChatScreen", entry: Entry) -> None:
     screen.transcript.add_answer(entry.id, entry.text, footer, lengths, marks, divides=divides)
 
 
-def unsaid(screen: "ChatScreen", *, told: bool = False) -> None:
-    """Take back a message that got no word: what was typed is in the prompt again, to be sent as it was.
+def unsaid(screen: ConversationScreen, *, noted: bool = False) -> None:
+    """Take back a message whose answer has no text: its typed text returns to the prompt.
 
-    What had an answer before has that one again. `told`: say so.
+    A regenerated message keeps its earlier answer. With `noted` a note says so.
     """
     branch = screen.dialogue.record.branch()
     gone = {*screen.transcript.message_keys()} - {entry.id for entry in branch}
@@ -127,14 +114,14 @@ def unsaid(screen: "ChatScreen", *, told: bool = False) -> None:
     elif typed is not None and screen.editing is None:
         screen.prompt.put_before(typed.as_typed)
     show_branch(screen)
-    if told:
+    if noted:
         screen.note(unsaid_note(again=typed is None))
 
 
-def take_back(screen: "ChatScreen") -> None:
-    """Put a message that waits for a model into the prompt again, before what stands there.
+def take_back(screen: ConversationScreen) -> None:
+    """Return a message that waits for a model to the prompt, before the text there.
 
-    While another is edited there, Up alone leads to it: the two would take the place of one.
+    While an earlier message is edited, it is reached with Up only: both texts would replace that one message.
     """
     waiting, screen.waiting = screen.waiting, None
     if waiting is not None and screen.editing is None:
@@ -142,33 +129,33 @@ def take_back(screen: "ChatScreen") -> None:
         screen.editing = waiting.instead_of
 
 
-def is_busy(screen: "ChatScreen") -> bool:
-    """Tell whether the engine does something that has to be over first, and tell the user what."""
+def is_busy(screen: ConversationScreen) -> bool:
+    """Return whether the engine is loading or answering; the user is notified."""
     if screen.busy:
         doing = _LOADING if screen.busy == "loading" else _RUNNING
-        _tell(screen, _FIRST if screen.ready is None else doing)
+        _notify(screen, _FIRST if screen.ready is None else doing)
     return bool(screen.busy)
 
 
-def stop(screen: "ChatScreen") -> bool:
-    """Stop what the engine does, and keep what was said; False when it does nothing."""
+def stop(screen: ConversationScreen) -> bool:
+    """Stop the load or the answer, keeping the answer's text; return False if the engine is idle."""
     if screen.busy:
         screen.link.stop()
     return bool(screen.busy)
 
 
-def regenerate(screen: "ChatScreen") -> None:
-    """Answer the last message anew, beside the answer it has."""
+def regenerate(screen: ConversationScreen) -> None:
+    """Answer the last message again, on a new branch."""
     if is_busy(screen):
         return
     question = screen.dialogue.again()
     if question is None:
-        _tell(screen, "There is no message yet.")
+        _notify(screen, "There is no message yet.")
     else:
         start(screen, question)
 
 
-def undo(screen: "ChatScreen") -> None:
+def undo(screen: ConversationScreen) -> None:
     """Forget the last message and its answer; they stay saved as a branch."""
     if is_busy(screen):
         return
@@ -176,7 +163,7 @@ def undo(screen: "ChatScreen") -> None:
     show_branch(screen)
 
 
-def new_conversation(screen: "ChatScreen") -> None:
+def new_conversation(screen: ConversationScreen) -> None:
     """Start a new conversation; the old one stays saved."""
     if is_busy(screen):
         return
@@ -187,50 +174,50 @@ def new_conversation(screen: "ChatScreen") -> None:
     screen.prompt.focus()
 
 
-def copy(screen: "ChatScreen", text: str, what: str) -> None:
-    """Copy a text, by way of the terminal and to a file; a chat of which nothing is saved leaves none."""
+def copy(screen: ConversationScreen, text: str, what: str) -> None:
+    """Copy a text to the terminal's clipboard and to a file; a private chat writes no file."""
     screen.app.copy_to_clipboard(text)
-    _tell(screen, copied_note(text, what, keep_copy(text) if screen.request.saved else None))
+    _notify(screen, copied_note(text, what, keep_copy(text) if screen.request.saved else None))
 
 
-def switch_branch(screen: "ChatScreen", key: int) -> None:
-    """Go on to the next alternative of a message."""
+def switch_branch(screen: ConversationScreen, key: int) -> None:
+    """Switch to the next branch of a message."""
     if is_busy(screen):
         return
     others = screen.dialogue.alternatives(key)
     place = next((i for i, entry in enumerate(others) if entry.id == key), 0)
     if len(others) < 2:
-        _tell(screen, "This message has no other branch. F5 answers again, F6 edits the last message.")
+        _notify(screen, "This message has no other branch. F5 answers again, F6 edits the last message.")
         return
     chosen, was_selected = others[(place + 1) % len(others)], screen.transcript.selected == key
     _go_to(screen, chosen)
     if was_selected:
-        # Whoever presses the same key again goes on to the one after it.
+        # The next press of the key goes to the branch after this one.
         screen.transcript.selected = chosen.id
-    _tell(screen, f"Branch {(place + 1) % len(others) + 1} of {len(others)}.")
+    _notify(screen, f"Branch {(place + 1) % len(others) + 1} of {len(others)}.")
 
 
-def redo(screen: "ChatScreen") -> bool:
-    """Go on to what was undone last; False where the conversation goes no further than it is shown."""
+def redo(screen: ConversationScreen) -> bool:
+    """Restore the message undone last; return False if there is none."""
     if is_busy(screen):
         return True
     undone = screen.dialogue.undone()
     if undone is not None:
         _go_to(screen, undone)
-        _tell(screen, "What was undone is back.")
+        _notify(screen, "The undone message is back.")
     return undone is not None
 
 
-def _go_to(screen: "ChatScreen", entry: Entry) -> None:
+def _go_to(screen: ConversationScreen, entry: Entry) -> None:
     screen.dialogue.record.switch(entry.id)
     show_branch(screen)
     screen.link.recall(*screen.dialogue.resumed())
 
 
-def edit(screen: "ChatScreen", key: int) -> None:
-    """Take a message of the user into the prompt, as it was typed: sent again, it begins a branch of its own.
+def edit(screen: ConversationScreen, key: int) -> None:
+    """Put a message of the user into the prompt as it was typed. Sent again, it begins a new branch.
 
-    Files that it mentions are then read anew.
+    Files that it mentions are then read again.
     """
     record = screen.dialogue.record
     entry = record.entries.get(key)
@@ -242,30 +229,30 @@ def edit(screen: "ChatScreen", key: int) -> None:
     screen.prompt.replace_text(entry.as_typed)
     screen.editing = entry.id
     screen.prompt.focus()
-    _tell(screen, " ".join(filter(None, [_AGAIN, hint])))
+    _notify(screen, " ".join(filter(None, [_AGAIN, hint])))
 
 
-def replay(screen: "ChatScreen", key: int | None) -> None:
-    """Step through an answer of this conversation, or of one that was saved with its rounds."""
+def replay(screen: ConversationScreen, key: int | None) -> None:
+    """Open the replay of an answer, by default the last one, if its rounds were recorded."""
     answers = [entry for entry in screen.dialogue.record.branch() if entry.answer is not None]
     entry = next((entry for entry in answers if entry.id == key), answers[-1] if answers else None)
     rounds = screen.dialogue.rounds(entry) if entry else None
     if rounds is None:
-        _tell(screen, "There is no answer here whose rounds are known.")
+        _notify(screen, "This conversation has no answer with recorded rounds.")
     else:
         screen.app.push_screen(ReplayScreen(rounds))
 
 
-def find_session(screen: "ChatScreen") -> None:
-    """Let the user find a saved conversation."""
+def find_session(screen: ConversationScreen) -> None:
+    """Open the dialog of saved conversations."""
     if not is_busy(screen):
         # The search is on a thread of its own, and may outlive the list.
         note = partial(screen.call_later, screen.note)
         screen.app.push_screen(SessionScreen(note), partial(screen.chosen, resume))
 
 
-def resume(screen: "ChatScreen", conversation: str) -> None:
-    """Go on with a saved conversation, with the model that is loaded."""
+def resume(screen: ConversationScreen, conversation: str) -> None:
+    """Continue a saved conversation with the loaded model."""
     if is_busy(screen):
         return
     resumed = find_resumed(conversation, screen.note)
@@ -284,17 +271,17 @@ def resume(screen: "ChatScreen", conversation: str) -> None:
     screen.link.recall(*screen.dialogue.resumed())
 
 
-def bring_unanswered(screen: "ChatScreen", resumed: Resumed) -> None:
-    """Put the last message of a conversation into the prompt where it has no answer, and nothing else is typed."""
+def bring_unanswered(screen: ConversationScreen, resumed: Resumed) -> None:
+    """Put an unanswered last message of a conversation into the prompt, unless the prompt has text."""
     if resumed.unanswered is not None and not screen.prompt.offer(resumed.unanswered):
-        _tell(screen, "The last message has no answer yet; Up brings it into the prompt.")
+        _notify(screen, "The last message has no answer yet. Up brings it into the prompt.")
 
 
-def _nothing_read(screen: "ChatScreen") -> None:
-    """Show that nothing of another conversation is in the context yet."""
+def _nothing_read(screen: ConversationScreen) -> None:
+    """Show an empty context."""
     screen.flow.context_used = 0
     screen.show_flow()
 
 
-def _tell(screen: "ChatScreen", text: str) -> None:
+def _notify(screen: ConversationScreen, text: str) -> None:
     screen.app.notify(text, markup=False)

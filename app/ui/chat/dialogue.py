@@ -1,4 +1,4 @@
-"""The conversation behind the chat screen: what was said, what is asked next. It knows no widget and no thread."""
+"""The conversation behind the chat screen: messages and the next question, without widgets or threads."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,10 +13,10 @@ from models.text.prompts import Message
 
 
 class Dialogue:
-    """What is said, on which branch, and how answers are asked for."""
+    """The messages, the current branch, and the settings of answers."""
 
     def __init__(self, settings: Question, system: str | None, usual_system: str | None = None) -> None:
-        """Take how to answer, the turns still to come, and what the model is told first, here and in new ones."""
+        """Begin an empty conversation. `usual_system` is the system prompt of later new ones."""
         self.settings = replace(settings, watch=True)
         self.system, self._usual_system = system, usual_system
         self.record = Recorder()
@@ -25,11 +25,11 @@ class Dialogue:
         """The last answer, for /stats."""
 
     def instruct(self, system: str | None) -> None:
-        """Tell the model something else first, or nothing, from the next answer on."""
+        """Set the system prompt from the next answer on; None removes it."""
         self.system = self._usual_system = system
 
     def clear(self) -> None:
-        """Let the next question start a new conversation."""
+        """Start a new conversation with the next question."""
         self.system = self._usual_system
         self.record.clear()
 
@@ -51,7 +51,7 @@ class Dialogue:
         return self._begin()
 
     def hear(self, message: Said | Ended) -> int | None:
-        """Take a piece of the answer; return its entry."""
+        """Record a piece of the answer and return its entry's id."""
         entry = self.record.growing
         if isinstance(message, Ended):
             self.last = message

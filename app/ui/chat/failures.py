@@ -1,4 +1,4 @@
-"""What to do when this program itself fails: the log has the whole story, it goes on."""
+"""Unexpected exceptions of the screens: logged with their traceback and shown, while the program goes on."""
 
 import functools
 import logging
@@ -15,7 +15,7 @@ _log = logging.getLogger("localspec.ui")
 def survived(
     handler: Callable[..., Awaitable[None] | None],
 ) -> Callable[..., Awaitable[None]]:
-    """Make a screen's handler tell its failures; Textual would otherwise take the screen down with them."""
+    """Wrap a handler so that its exceptions are shown; Textual would otherwise end the app."""
 
     @functools.wraps(handler)
     async def guarded(self: Any, *arguments: Any) -> None:
@@ -24,13 +24,13 @@ def survived(
             if result is not None:
                 await result
         except Exception as error:
-            self.fail(told(error))
+            self.fail(localspec_error(error))
 
     return guarded
 
 
-def told(error: Exception) -> LocalspecError:
-    """Return what to tell of an error; one that nobody foresaw is logged whole."""
+def localspec_error(error: Exception) -> LocalspecError:
+    """Return an error to show; an unexpected exception is logged with its traceback."""
     if isinstance(error, LocalspecError):
         return error
     _log.error("%s", "".join(traceback.format_exception(error)))
@@ -40,7 +40,7 @@ def told(error: Exception) -> LocalspecError:
 def unexpected(error: BaseException) -> LocalspecError:
     """Return a failure of this program as an error to be shown."""
     return LocalspecError(
-        "Internal error in localspec; you can go on.",
+        "Internal error in localspec. You can continue.",
         cause=f"{type(error).__name__}: {error}",
         hint=f"See {log_file()} for details, and please report it.",
     )

@@ -1,5 +1,6 @@
-"""The help screen: every key and every command, from the declarations that make them work."""
+"""The help screen: all keys and commands, generated from their declarations."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from rich.table import Table
@@ -16,7 +17,7 @@ from app.ui.chat.key_pages import bound_keys, key_rows, page_table
 _TYPING = (
     ("enter", "Send"),
     ("ctrl+j, shift+enter, alt+enter", "Start a new line"),
-    ("up, down", "Messages sent before, at the first and last line"),
+    ("up, down", "Earlier and later messages, from the first and last line"),
     ("ctrl+z, ctrl+shift+z", "Undo, redo"),
     ("ctrl+g", "Open the prompt in your editor"),
     ("@name", "Attach a file; @name:10-40 some of its lines"),
@@ -25,24 +26,29 @@ _MESSAGES = (
     ("up, down", "Choose a message"),
     ("n, p", "Next or previous code block"),
     ("y", "Copy the message or the code block"),
-    ("e", "Edit the message and send it again, on a branch"),
+    ("e", "Edit the message and send it again, on a new branch"),
     ("b", "Switch to another branch of the message"),
     ("r", "Step through the answer, round by round"),
-    ("t", "Show or hide what the model thought before its answers"),
+    ("t", "Show or hide the model's thinking before its answers"),
 )
 
 
-def show_help(app: App[Any]) -> None:
-    """Open the help screen."""
-    app.push_screen(HelpScreen())
+def show_help(app: App[Any], commands: Sequence[tuple[str, str]]) -> None:
+    """Open the help screen. `commands` gives for each command how it is typed and what it does."""
+    app.push_screen(HelpScreen(commands))
 
 
 class HelpScreen(ModalScreen[None]):
-    """Shows keys and commands until a key closes it."""
+    """A page of keys and commands that a key closes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,f1", "dismiss", "Close", id="help.close"),
     ]
+
+    def __init__(self, commands: Sequence[tuple[str, str]]) -> None:
+        """Take for each command how it is typed and what it does."""
+        super().__init__()
+        self._commands = commands
 
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
@@ -54,7 +60,7 @@ class HelpScreen(ModalScreen[None]):
             yield Label("In the messages", classes="title")
             yield Static(page_table(_MESSAGES))
             yield Label("Commands", classes="title")
-            yield Static(_commands())
+            yield Static(page_table(self._commands))
             yield Label("The manual", classes="title")
             yield Static(page_table((f"/help {page.topic}", page.summary) for page in map(page_of, TOPICS)))
 
@@ -66,10 +72,3 @@ class HelpScreen(ModalScreen[None]):
         """Return the keys of the chat as they are now: they may have been remapped."""
         chat = next(screen for screen in reversed(self.app.screen_stack) if screen is not self)
         return page_table(key_rows(KEYS, bound_keys(chat, KEYS)))
-
-
-def _commands() -> Table:
-    # Imported late: the commands can open this screen.
-    from app.ui.chat.commands import COMMANDS
-
-    return page_table((f"/{name} {command.argument}".rstrip(), command.help) for name, command in COMMANDS.items())

@@ -1,4 +1,4 @@
-"""What the pages of keys are made of: the keys of a screen as they are now, what each is for, and the table of both."""
+"""Tables of keys for help pages: the current keys of a screen with their actions."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any

@@ -1,6 +1,6 @@
-"""The engine as a screen uses it: jobs go in at once, what they say is posted, and one that runs can be stopped.
+"""The engine's thread for a screen: calls return at once, messages are posted, and a running job can be stopped.
 
-Listeners are called on the engine's thread; posting is all they do, so the screen never slows the model down.
+Listeners run on the engine's thread and only post messages, so drawing never blocks decoding.
 """
 
 import threading
@@ -22,7 +22,7 @@ Post = Callable[[Mail], object]
 
 
 class Link(Protocol):
-    """What a screen needs of an engine; each call returns the number of its job, which its messages carry."""
+    """The engine's interface for a screen; each call returns its job's number, which its messages carry."""
 
     def load(self, plan: LoadPlan | None = None) -> int:
         """Load what a plan names, at first the one given at the start; what is loaded stays if that fails."""
@@ -37,13 +37,13 @@ class Link(Protocol):
         """Remember in which tokens the answers of a conversation were given."""
 
     def explain(self, settings: Question) -> int:
-        """Tell what drafting costs here, what came of it, and what follows under the settings of the next answer."""
+        """Request the costs and gains of drafting, and the draft length under the settings of the next answer."""
 
     def walk(self, back: int | None) -> int:
-        """Tell how a round of the last answer was judged."""
+        """Request the steps by which a round of the last answer was verified."""
 
     def stop(self) -> None:
-        """Call off whatever was asked for and is not over."""
+        """Cancel all waiting and running jobs."""
 
     def close(self) -> None:
         """Free the models."""
@@ -57,7 +57,7 @@ class EngineLink:
     """The engine's thread, seen from a screen."""
 
     def __init__(self, plan: LoadPlan, post: Post, clock: Clock = time.perf_counter) -> None:
-        """Take what to load, who takes a message from any thread, and the clock of all figures."""
+        """Start the engine's thread. `post` takes a message from any thread; `clock` returns seconds."""
         self._engine = Engine(lambda abort: Worker(plan, abort, clock))
         self._post = post
         self._jobs = 0
@@ -81,15 +81,15 @@ class EngineLink:
         return self._submit(lambda worker, _: worker.recall(conversation, spelled))
 
     def explain(self, settings: Question) -> int:
-        """Tell what drafting costs here, and what follows."""
+        """Request the costs and gains of drafting."""
         return self._submit(lambda worker, _: worker.explain(settings))
 
     def walk(self, back: int | None) -> int:
-        """Tell how a round of the last answer was judged."""
+        """Request the steps by which a round of the last answer was verified."""
         return self._submit(lambda worker, _: worker.walk(back))
 
     def stop(self) -> None:
-        """Call off whatever was asked for and is not over."""
+        """Cancel all waiting and running jobs."""
         with self._lock:
             tickets = list(self._open.values())
         for ticket in tickets:

@@ -1,4 +1,4 @@
-"""What the engine's thread leaves for the screen: taken all at once, and as often as drawing can be afforded."""
+"""Messages from the engine's thread to the screen, collected at a rate that drawing can afford."""
 
 import threading
 import time
@@ -13,21 +13,21 @@ _SHORTEST, _LONGEST = 0.06, 0.5
 
 
 class Mailbox:
-    """Mail in order, none lost; who reads is woken once and then looks again by itself until nothing is left.
+    """A queue of messages. The reader is woken by the first and then polls until the queue is empty.
 
-    A wake-up for each round would cost the model more of the processor than the text is worth: two threads of llama.cpp
-    wait for each other at every step, so one that is interrupted stops both.
+    Waking the reader at every round would slow decoding: llama.cpp's threads wait for each other at every step, so
+    interrupting one stops all.
     """
 
     def __init__(self, wake: Callable[[], object]) -> None:
-        """Take who wakes the reader, from any thread."""
+        """Make an empty queue. `wake` wakes the reader and is called on any thread."""
         self._wake = wake
         self._mail: list[Mail] = []
         self._is_read = False
         self._lock = threading.Lock()
 
     def put(self, mail: Mail) -> None:
-        """Leave something, from any thread; how far a load is takes the place of how far it was."""
+        """Add a message, from any thread; a load's progress replaces the progress before it."""
         with self._lock:
             if isinstance(mail, LoadProgress) and self._mail and isinstance(self._mail[-1], LoadProgress):
                 self._mail.pop()
@@ -37,7 +37,7 @@ class Mailbox:
             self._wake()
 
     def take(self) -> list[Mail]:
-        """Return all there is; who gets something looks again, who gets nothing is woken for the next."""
+        """Return all messages. After an empty result the reader is woken again; until then it must poll."""
         with self._lock:
             mail, self._mail = self._mail, []
             self._is_read = bool(mail)
@@ -45,14 +45,14 @@ class Mailbox:
 
 
 class Pace:
-    """How long to wait between two drawings, from what the last one cost."""
+    """Pause between two drawings, from the processor time of the last one."""
 
     def __init__(self, work: Callable[[], float] = time.thread_time) -> None:
-        """Take who tells the processor's seconds that this thread has used."""
+        """Begin. `work` returns the processor seconds used by the calling thread."""
         self._work = work
         self._before = work()
 
     def rest(self, *, decoding: bool) -> float:
-        """Return seconds to wait now; while no model decodes, there is nobody to be spared."""
+        """Return seconds to wait before the next drawing: the shortest pause while no model decodes."""
         before, self._before = self._before, self._work()
         return min(_LONGEST if decoding else _SHORTEST, max(_SHORTEST, (self._before - before) / _SHARE))

@@ -1,8 +1,8 @@
-"""What becomes of each message of the engine on the chat screen."""
+"""Handlers of the engine's messages on the chat screen."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from app.chat_input.settings import draft_length_text, form_note, thinking_note
 from app.engine.conversation import messages as engine
@@ -11,22 +11,20 @@ from app.engine.conversation.session import Reading
 from app.engine.decoding.origins import origins
 from app.flags.request import Request
 from app.history.recorder import source_of, start_recorder
+from app.ui.chat.conversation_screen import ConversationScreen
 from app.ui.chat.conversing import add_entry, bring_unanswered, take_back, unsaid
 from app.wording.explanation import explanation_text
 from app.wording.report import ending_note, summary, unfinished_note
 from app.wording.walk_text import walk_text
 from models.library.catalog import STARTER
 
-if TYPE_CHECKING:
-    from app.ui.chat.chat_screen import ChatScreen
 
-
-def hear(screen: "ChatScreen", message: engine.Message) -> None:
-    """Do what a message asks for."""
+def hear(screen: ConversationScreen, message: engine.Message) -> None:
+    """Handle a message of the engine."""
     _HANDLERS[type(message)](screen, message)
 
 
-def _on_ready(screen: "ChatScreen", ready: Ready) -> None:
+def _on_ready(screen: ConversationScreen, ready: Ready) -> None:
     first, screen.ready = screen.ready is None, ready
     screen.request = replace(screen.request, plan=screen.wanted)
     screen.dialogue.drafter = ready.drafter
@@ -47,8 +45,8 @@ def _on_ready(screen: "ChatScreen", ready: Ready) -> None:
     screen.link.recall(*screen.dialogue.resumed())
 
 
-def _begin(screen: "ChatScreen", ready: Ready) -> None:
-    """Take over a conversation that goes on, or begin one."""
+def _begin(screen: ConversationScreen, ready: Ready) -> None:
+    """Show a resumed conversation, or begin a new one."""
     request, dialogue = screen.request, screen.dialogue
     dialogue.record = start_recorder(ready.model, request.plan.model, request.resumed, saved=request.saved, wait=0)
     for entry in dialogue.record.branch():
@@ -61,24 +59,24 @@ def _begin(screen: "ChatScreen", ready: Ready) -> None:
         screen.note(note)
 
 
-def _on_reading(screen: "ChatScreen", reading: Reading) -> None:
+def _on_reading(screen: ConversationScreen, reading: Reading) -> None:
     screen.flow.reading = reading
     screen.show_flow()
 
 
-def _on_said(screen: "ChatScreen", said: Said) -> None:
+def _on_said(screen: ConversationScreen, said: Said) -> None:
     entry = screen.dialogue.hear(said)
     screen.flow.hear(said, screen.now())
     if entry is not None:
         screen.transcript.append(entry, said.text, said.lengths, origins(said.round))
 
 
-def _on_watched(screen: "ChatScreen", watched: Watched) -> None:
+def _on_watched(screen: ConversationScreen, watched: Watched) -> None:
     screen.flow.hear(watched, screen.now())
     screen.show_flow()
 
 
-def _on_ended(screen: "ChatScreen", ended: Ended) -> None:
+def _on_ended(screen: ConversationScreen, ended: Ended) -> None:
     entry = screen.dialogue.hear(ended)
     screen.flow.hear(ended, screen.now())
     if entry is None:
@@ -93,11 +91,11 @@ def _on_ended(screen: "ChatScreen", ended: Ended) -> None:
         ]
         screen.transcript.finish(entry, " ".join(filter(None, [*notes, summary(ended)])))
     else:
-        unsaid(screen, told=True)
+        unsaid(screen, noted=True)
     screen.show_flow()
 
 
-def _on_failed(screen: "ChatScreen", failed: Failed) -> None:
+def _on_failed(screen: ConversationScreen, failed: Failed) -> None:
     if screen.busy == "answering":
         screen.dialogue.record.fail()
         unsaid(screen)
@@ -111,9 +109,9 @@ def _on_failed(screen: "ChatScreen", failed: Failed) -> None:
     screen.fail(failed.error)
 
 
-def _on_explained(screen: "ChatScreen", explained: Explained) -> None:
+def _on_explained(screen: ConversationScreen, explained: Explained) -> None:
     # Only now: what was asked while a model or a drafter was loaded is answered by what came of that.
-    screen.note(f"Drafter {screen.dialogue.drafter}, {draft_length_text(screen.dialogue.settings)} per round.")
+    screen.note(f"Drafter {screen.dialogue.drafter}, {draft_length_text(screen.dialogue.settings)}.")
     screen.output(explanation_text(explained.explanation))
 
 
@@ -129,7 +127,7 @@ def _greeting(ready: Ready, request: Request) -> str:
     return "\n\n".join([*lines, "Type a message. F1 shows all keys, / all commands, @ attaches a file."])
 
 
-_HANDLERS: Mapping[type, Callable[["ChatScreen", Any], None]] = {
+_HANDLERS: Mapping[type, Callable[[ConversationScreen, Any], None]] = {
     Ready: _on_ready,
     Reading: _on_reading,
     Said: _on_said,

@@ -1,4 +1,4 @@
-"""What reaches the screen from the engine's thread: frozen values, in order, left in a mailbox and never waited for."""
+"""Messages from the engine's thread to the screen: frozen values in the order of sending."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from app.engine.conversation import messages as engine
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The engine said something; text comes this way, so none of these may be dropped."""
+    """A message of the engine. It may carry text, so none may be dropped."""
 
     job: int
     """Its number."""
@@ -19,7 +19,7 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
-    """A file is being read, or measured. The latest is enough."""
+    """Progress of a load; only the latest matters."""
 
     job: int
     name: str
@@ -32,4 +32,4 @@ Mail = Heard | LoadProgress
 
 
 class MailCame(Message):
-    """There is something in a mailbox that was empty."""
+    """A mailbox that was empty has a message."""

@@ -1,9 +1,9 @@
-"""Choosing another model, and who guesses for it, with what is known of each file before it is loaded."""
+"""Dialogs to choose a model or a drafter, with the known facts of each file before it is loaded."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -16,17 +16,15 @@ from textual.widgets.option_list import Option
 
 from app.ui.chat.choice_lines import choice_lines
 from app.ui.chat.choices import Choice, draft_choices, model_choices
+from app.ui.chat.conversation_screen import ConversationScreen
 from app.ui.chat.conversing import is_busy
-from app.ui.chat.failures import told
+from app.ui.chat.failures import localspec_error
 from drafters.registry import parse_drafter
 from models.errors import UsageError
 
-if TYPE_CHECKING:
-    from app.ui.chat.chat_screen import ChatScreen
-
 
 class PickerScreen(ModalScreen[str | None]):
-    """Returns the name of what was chosen; None: nothing was."""
+    """A dialog with a list. It returns the chosen name, or None if it was closed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Close", id="picker.close"),
@@ -36,13 +34,13 @@ class PickerScreen(ModalScreen[str | None]):
 
     @dataclass
     class Listed(Message):
-        """What there is to choose from, and what went wrong, if anything."""
+        """The choices, and the error of the search, if any."""
 
         choices: Sequence[Choice]
         problem: str = ""
 
     def __init__(self, title: str, hint: str, choices: partial[list[Choice]]) -> None:
-        """Take the title, what may be typed instead, and what finds the choices: it may take a while."""
+        """Take the title, the placeholder of the input, and the function that finds the choices, which may be slow."""
         super().__init__()
         self._title = title
         self._hint = hint
@@ -55,7 +53,7 @@ class PickerScreen(ModalScreen[str | None]):
             yield Label(self._title, classes="title", markup=False)
             yield Input(placeholder=self._hint, id="name")
             yield OptionList(id="choices", markup=False)
-            yield Label("Looking …", classes="keys", id="picker-note", markup=False)
+            yield Label("Reading model files …", classes="keys", id="picker-note", markup=False)
 
     def on_mount(self) -> None:
         """Look what there is."""
@@ -67,14 +65,14 @@ class PickerScreen(ModalScreen[str | None]):
         try:
             listed = self.Listed(self._find())
         except Exception as error:  # one that left this thread would end the app
-            listed = self.Listed((), told(error).title)
+            listed = self.Listed((), localspec_error(error).title)
         self.post_message(listed)
 
     @on(Listed)
     def _listed(self, event: Listed) -> None:
         self._choices = event.choices
         self._narrow(self.query_one(Input).value)
-        self.query_one("#picker-note", Label).update(event.problem or "Enter chooses, Escape closes")
+        self.query_one("#picker-note", Label).update(event.problem or "Enter selects, Escape closes")
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
@@ -101,7 +99,7 @@ class PickerScreen(ModalScreen[str | None]):
             choices.action_cursor_up()
 
     def _narrow(self, typed: str) -> None:
-        """Show the choices that have every word that was typed."""
+        """Show the choices that contain every typed word."""
         words = typed.lower().split()
         fit = [line for line in choice_lines(self._choices) if all(word in _searched(line.choice) for word in words)]
         listed = self.query_one(OptionList)
@@ -110,45 +108,45 @@ class PickerScreen(ModalScreen[str | None]):
         listed.highlighted = next((place for place, line in enumerate(fit) if line.choice.usable), None)
 
 
-def pick_model(screen: "ChatScreen") -> None:
-    """Let the user choose another target."""
+def pick_model(screen: ConversationScreen) -> None:
+    """Open the dialog of models."""
     picker = PickerScreen(
         "Models on this machine", "Part of a name, or the path of a GGUF file", partial(model_choices)
     )
     screen.app.push_screen(picker, partial(screen.chosen, change_model))
 
 
-def pick_draft(screen: "ChatScreen") -> None:
-    """Let the user choose who guesses."""
+def pick_draft(screen: ConversationScreen) -> None:
+    """Open the dialog of drafters."""
     find = partial(draft_choices, screen.request.plan.model)
     picker = PickerScreen("Drafter", "Part of a name, or the path of a small GGUF file", find)
     screen.app.push_screen(picker, partial(screen.chosen, change_draft))
 
 
-def change_model(screen: "ChatScreen", name: str) -> None:
-    """Load another target; the one that is loaded stays until that is done, and if it fails."""
+def change_model(screen: ConversationScreen, name: str) -> None:
+    """Load another target; the loaded one stays until the load succeeds."""
     if is_busy(screen):
         return
     drafter = screen.request.plan.drafter
-    # A draft model speaks for one family: with another target, what needs no model guesses.
+    # A draft model fits one family of models: another target starts with the drafters that need no model.
     plan = replace(screen.request.plan, model=name, drafter=parse_drafter("auto") if drafter.model else drafter)
     screen.load(plan)
 
 
-def change_draft(screen: "ChatScreen", name: str) -> None:
-    """Change who guesses; the old one stays if that fails."""
+def change_draft(screen: ConversationScreen, name: str) -> None:
+    """Load another drafter; the old one stays if that fails."""
     if is_busy(screen):
         return
     spec = parse_drafter(name)
     screen.load(replace(screen.request.plan, drafter=spec), spec)
 
 
-def change_strict(screen: "ChatScreen", *, strict: bool) -> None:
-    """Load the model anew, with passes alone that are checked to be exact, or without that check."""
+def change_strict(screen: ConversationScreen, *, strict: bool) -> None:
+    """Load the model again, with or without `strict`."""
     if is_busy(screen):
         return
     if strict and screen.dialogue.settings.allow_rounding:
-        raise UsageError("A strict chat and --allow-rounding contradict each other.", hint="Start without it.")
+        raise UsageError("/strict on can't be combined with --allow-rounding.", hint="Restart without the flag.")
     screen.load(replace(screen.request.plan, strict=strict))
 
 

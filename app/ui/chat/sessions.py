@@ -1,4 +1,4 @@
-"""The screen of saved conversations: the latest first, or those in which all words that are typed occur."""
+"""The dialog of saved conversations: the latest first, or those that contain all typed words."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -20,9 +20,10 @@ from app.history.search import search
 from app.history.store import Store
 from app.shell.paths import conversations_file
 from app.shell.safe_text import one_line
-from app.ui.chat.failures import told
+from app.ui.chat.failures import localspec_error
 from models.system.counted import counted
 
+_KEYS = "Enter continues the conversation, Escape closes"
 _MOST = 200
 """Conversations that are listed; more can be searched for."""
 
@@ -40,14 +41,14 @@ class SessionScreen(ModalScreen[str | None]):
         """A search is over."""
 
         def __init__(self, words: str, options: Sequence[tuple[str, Table]], problem: str) -> None:
-            """Take what was searched for, id and text of each line, and what went wrong, if anything."""
+            """Take the searched words, id and text of each line, and the error of the search, if any."""
             super().__init__()
             self.words = words
             self.options = options
             self.problem = problem
 
     def __init__(self, note: Callable[[str], object]) -> None:
-        """Take who is told, on any thread, when a damaged file was moved aside."""
+        """Take a callback for notes, called on any thread, such as that a damaged file was moved aside."""
         super().__init__()
         self._note = note
         self._listed: str | None = None
@@ -61,7 +62,9 @@ class SessionScreen(ModalScreen[str | None]):
             yield Label("Saved conversations", classes="title")
             yield Input(placeholder="Words to search for", id="words")
             yield OptionList(id="found", markup=False)
-            yield Label("Enter continues it, Escape closes", classes="keys", id="sessions-note", markup=False)
+            yield Label(
+                "Enter continues the conversation, Escape closes", classes="keys", id="sessions-note", markup=False
+            )
 
     def on_mount(self) -> None:
         """List the latest."""
@@ -99,7 +102,7 @@ class SessionScreen(ModalScreen[str | None]):
             found: Sequence[Summary | Hit] = search(store, words, _MOST) if words.strip() else store.latest(_MOST)
             options, problem = _lines(found), ""
         except Exception as error:  # one that left this thread would end the app
-            options, problem = [], told(error).title
+            options, problem = [], localspec_error(error).title
         finally:
             store.close()
         self.post_message(self.Found(words, options, problem))
@@ -113,9 +116,9 @@ class SessionScreen(ModalScreen[str | None]):
         found.clear_options()
         found.add_options(Option(text, id=name) for name, text in event.options)
         found.highlighted = 0 if event.options else None
-        nothing = "Nothing found." if event.words.strip() else "No conversations are saved."
+        nothing = "No conversation matches." if event.words.strip() else "No conversations are saved."
         note = event.problem or ("" if event.options else nothing)
-        self.query_one("#sessions-note", Label).update(note or "Enter continues it, Escape closes")
+        self.query_one("#sessions-note", Label).update(note or _KEYS)
         self._listed = event.words
         if self._entered:
             self._continue()

@@ -1,4 +1,4 @@
-"""A scrolled text that is drawn line by line, and of it only the lines that are not what they were."""
+"""A scrolled text of which only changed lines are redrawn."""
 
 from collections.abc import Hashable, Sequence
 
@@ -8,14 +8,14 @@ from textual.widget import Widget
 
 
 class LineView(ScrollView):
-    """Lines whose number changes all the time, in a place that does not."""
+    """A scrolled view of a growing number of lines."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self._painted: Sequence[Hashable] = ()
 
     def grow(self, lines: int) -> None:
-        """Take the number of all lines.
+        """Set the number of lines.
 
         Textual would lay out and paint the whole screen anew at each new line; that is needed only where the scroll
         bar comes or goes.
@@ -29,7 +29,7 @@ class LineView(ScrollView):
             self._scroll_update(size)
 
     def paint(self, lines: Sequence[Hashable]) -> None:
-        """Have those painted again of the lines on the screen that are not what they were."""
+        """Redraw the visible lines that have changed."""
         before, self._painted = self._painted, lines
         if len(before) != len(lines):
             self.refresh()
@@ -39,6 +39,6 @@ class LineView(ScrollView):
             self.refresh(*(Region(0, y, width, 1) for y in changed))
 
     def paint_all(self) -> None:
-        """Have all lines painted again, whatever they were."""
+        """Redraw all visible lines."""
         self._painted = ()
         self.refresh()

@@ -1,4 +1,4 @@
-"""How tokens look by where they came from: a colour each, and a text style each, because a colour may not be seen."""
+"""Styles of tokens by origin: a colour and a text style each, since a colour may not be visible."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -12,7 +12,7 @@ from app.engine.decoding.origins import Origin
 
 
 class Palette(StrEnum):
-    """What colours a screen has to offer."""
+    """The colours available on a screen."""
 
     DARK = "dark"
     LIGHT = "light"
@@ -85,7 +85,7 @@ def palette_of(app: App[Any]) -> Palette:
 
 
 def origin_style(origin: Origin, colours: Palette) -> Style:
-    """Return how a token of an origin looks; two origins differ in text style whatever the palette."""
+    """Return the style of an origin; two origins differ in text style in every palette."""
     return _STYLES[colours][origin]
 
 

@@ -1,4 +1,4 @@
-"""A bound on the time that the code of others may take, for whoever draws must not wait for it without end."""
+"""A time limit for library code, so that drawing never waits for it without end."""
 
 import signal
 import threading
@@ -12,7 +12,7 @@ _LOOK_SECONDS = 0.05
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in what is done here once this thread has worked on it for so long.
+    """Raise TimeoutError in the block once this thread has used `seconds` of processor time in it.
 
     It also ends a regular expression that tries everything. Only the main thread can be interrupted, and not under
     Windows: elsewhere there is no bound.
@@ -26,7 +26,7 @@ def at_most(seconds: float) -> Iterator[None]:
         if is_running and time.thread_time() > end:
             raise TimeoutError
 
-    # It stays: a signal that is on its way when all is done finds somebody who passes it over.
+    # The handler stays: a late signal would otherwise end the process.
     signal.signal(signal.SIGVTALRM, look)
     # A thread that reads weights meanwhile must not find its reading broken off.
     signal.siginterrupt(signal.SIGVTALRM, False)

@@ -1,4 +1,4 @@
-"""A row of a transcript, from its gutter to its scroll bar, made at once: each strip in between would cost as much."""
+"""Rows of a transcript, from gutter to scroll bar, built in one step for speed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from app.ui.drawing.wrapping import Line
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """What all rows of one drawing have in common."""
+    """Values shared by all rows of one drawing."""
 
     width: int
     """Cells of the whole widget, the scroll bar's included."""
     room: int
     """Cells of what is written on: gutter and text."""
     style: Style
-    """What a part's own style leaves open."""
+    """Base style below the style of each part."""
     background: Color
     filters: Sequence[LineFilter]
     """They leave the colours that this terminal has."""

@@ -1,4 +1,4 @@
-"""A screen of which only what has changed is drawn: the model needs the processor."""
+"""A screen that redraws only changed widgets, to leave the processor to the model."""
 
 from collections.abc import Collection
 
@@ -9,10 +9,10 @@ from textual.widget import Widget
 
 
 class SparingScreen(Screen[int]):
-    """A screen that asks no widget for its lines that has none among those to be drawn."""
+    """A screen that asks only widgets with changed lines for their lines."""
 
     def __init__(self) -> None:
-        """Compose it so."""
+        """Install the compositor that skips unchanged widgets."""
         super().__init__()
         self._compositor = _Compositor()
 

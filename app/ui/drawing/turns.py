@@ -1,4 +1,4 @@
-"""How long Python may keep the screen's thread from its work, beside a model's."""
+"""Limits on the time that Python keeps the screen's thread waiting: thread switches and garbage collection."""
 
 import gc
 import sys

@@ -1,4 +1,4 @@
-"""Plain text as lines of a given width, in cells: wrapped between words, and nothing in it interpreted or lost."""
+"""Plain text wrapped into lines of a width in cells, between words, with no character lost."""
 
 import re
 from collections.abc import Iterator

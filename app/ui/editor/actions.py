@@ -1,22 +1,17 @@
-"""What the keys of the editor do, by the names that `app.chat_input.keys` gives them; False: nothing, so the key may do
-more.
-"""
+"""Actions of the editor's keys, by their names in `app.chat_input.keys`; False: the key may still be text."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 from app.shell.exit_codes import INTERRUPTED
 from app.ui.chat.clipboard import copied_note, keep_copy
 from app.ui.editor.asking import PATIENT
 from app.ui.editor.dialogs import EditHelpScreen, QuestionScreen
 from app.ui.editor.file import ChangedOnDiskError, ProtectedError, VanishedError, open_file
+from app.ui.editor.file_screen import FileScreen
 from app.ui.editor.ghost import first_line, first_word
 from models.errors import LocalspecError
 from models.system.counted import counted
-
-if TYPE_CHECKING:
-    from app.ui.editor.screen import EditScreen
 
 # The first answer is the one that Enter gives: it loses nothing.
 _CHANGED = {
@@ -28,11 +23,11 @@ _VANISHED = {"over": "Write it again", "stay": "Keep editing"}
 _PROTECTED = {"stay": "Keep editing", "write": "Write to it anyway"}
 _UNSAVED = {"save": "Save and leave", "lose": "Leave without saving", "stay": "Keep editing"}
 Then = Callable[[], object]
-Action = Callable[["EditScreen"], bool]
+Action = Callable[[FileScreen], bool]
 
 
-def save(screen: "EditScreen", then: Then = lambda: None, **over: bool) -> None:
-    """Save the text, and then do something more; asks about what `TextFile.save` writes over only when told to."""
+def save(screen: FileScreen, then: Then = lambda: None, **over: bool) -> None:
+    """Save the text and then call `then`; `over` holds the permissions of `TextFile.save` to overwrite."""
     try:
         screen.file = screen.file.save(screen.area.text, **over)
         screen.area.keep()
@@ -53,7 +48,7 @@ def save(screen: "EditScreen", then: Then = lambda: None, **over: bool) -> None:
     then()
 
 
-def leave(screen: "EditScreen", code: int = 0) -> None:
+def leave(screen: FileScreen, code: int = 0) -> None:
     """Leave the editor, once it is settled what becomes of a changed text."""
     if not screen.is_changed:
         screen.app.exit(code)
@@ -62,19 +57,19 @@ def leave(screen: "EditScreen", code: int = 0) -> None:
     screen.app.push_screen(QuestionScreen(question, _UNSAVED), partial(_part, screen, code))
 
 
-def _force(screen: "EditScreen", then: Then, over: Mapping[str, bool], answer: str | None) -> None:
+def _force(screen: FileScreen, then: Then, over: Mapping[str, bool], answer: str | None) -> None:
     if answer == "write":
         save(screen, then, **over, over_protection=True)
 
 
-def _settle(screen: "EditScreen", then: Then, over: Mapping[str, bool], answer: str | None) -> None:
+def _settle(screen: FileScreen, then: Then, over: Mapping[str, bool], answer: str | None) -> None:
     if answer == "over":
         save(screen, then, **over, over_changes=True)
     elif answer == "read":
         _read_anew(screen)
 
 
-def _read_anew(screen: "EditScreen") -> None:
+def _read_anew(screen: FileScreen) -> None:
     try:
         file = open_file(screen.file.path)
     except LocalspecError as error:
@@ -86,7 +81,7 @@ def _read_anew(screen: "EditScreen") -> None:
     screen.go(*cursor)
 
 
-def _part(screen: "EditScreen", code: int, answer: str | None) -> None:
+def _part(screen: FileScreen, code: int, answer: str | None) -> None:
     if answer == "save":
         save(screen, partial(screen.app.exit, code))
     elif answer == "lose":
@@ -94,21 +89,21 @@ def _part(screen: "EditScreen", code: int, answer: str | None) -> None:
         screen.app.exit(code)
 
 
-def _accept(screen: "EditScreen", part: Callable[[str], str] = lambda ghost: ghost) -> bool:
+def _accept(screen: FileScreen, part: Callable[[str], str] = lambda ghost: ghost) -> bool:
     taken = screen.area.accept(part)
     if taken and not screen.area.ghost:
-        # Nobody is typing: what comes next is wanted now, and may be there already.
+        # After an acceptance no key follows at once, and the next completion may be prefetched.
         screen.ask(at_once=True)
     return taken
 
 
-def _accept_or_indent(screen: "EditScreen") -> bool:
+def _accept_or_indent(screen: FileScreen) -> bool:
     if not _accept(screen):
         screen.area.indent()
     return True
 
 
-def _dismiss(screen: "EditScreen") -> bool:
+def _dismiss(screen: FileScreen) -> bool:
     if screen.wanted.display:
         screen.close_line()
     else:
@@ -118,7 +113,7 @@ def _dismiss(screen: "EditScreen") -> bool:
     return True
 
 
-def _ask(screen: "EditScreen") -> bool:
+def _ask(screen: FileScreen) -> bool:
     if screen.is_ready:
         screen.area.dismiss()
         # By the screen: it is still to hear of the key before this one, and would call this off, or ask for less.
@@ -126,13 +121,13 @@ def _ask(screen: "EditScreen") -> bool:
     return True
 
 
-def _unasked(screen: "EditScreen") -> bool:
+def _unasked(screen: FileScreen) -> bool:
     screen.unasked = not screen.unasked
     screen.tell("Completes whenever typing pauses." if screen.unasked else "Completes on request.")
     return True
 
 
-def _interrupt(screen: "EditScreen") -> bool:
+def _interrupt(screen: FileScreen) -> bool:
     if text := screen.area.selected_text:
         screen.app.copy_to_clipboard(text)
         screen.app.notify(copied_note(text, "the selection", keep_copy(text)), markup=False)
@@ -144,14 +139,14 @@ def _interrupt(screen: "EditScreen") -> bool:
     return True
 
 
-def _panel(screen: "EditScreen") -> bool:
+def _panel(screen: FileScreen) -> bool:
     screen.panel_wanted = not screen.panel_shown
     screen.lay_out()
     return True
 
 
-def _does(action: Callable[["EditScreen"], object]) -> Action:
-    def done(screen: "EditScreen") -> bool:
+def _does(action: Callable[[FileScreen], object]) -> Action:
+    def done(screen: FileScreen) -> bool:
         action(screen)
         return True
 

@@ -1,4 +1,4 @@
-"""The editor as an app: the terminal, the theme, the keys, and the way out."""
+"""The app around the editor: terminal, theme, keys, and leaving."""
 
 import time
 from collections.abc import Callable
@@ -24,7 +24,8 @@ from app.shell.terminal import Terminal
 from app.ui.drawing.turns import keep_turns_short
 from app.ui.editor.asking import QUICK
 from app.ui.editor.file import TextFile, open_file, parse_place
-from app.ui.editor.screen import EditScreen, Engine, MakeEngine
+from app.ui.editor.file_screen import Engine, MakeEngine
+from app.ui.editor.screen import EditScreen
 from app.ui.editor.watched_engine import WatchedEngine
 from app.ui.editor.writing import write_aside
 from app.ui.panel.flow import Flow
@@ -57,11 +58,11 @@ class EditApp(App[int]):
         limits: Limits = QUICK,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take a file, line and column to begin at, what makes the engine, how to look, how much to ask, a clock."""
+        """Open a file at a line and column, both from 0. `limits` bounds an unasked completion; `now` is a clock."""
         super().__init__(driver_class=driver_class())
         self.editor = EditScreen(file, cursor, make_engine, limits, now)
         self.unsaved: bytes | None = None
-        """What would be lost, where the person could not be asked."""
+        """Unsaved bytes after an end without a question to the user."""
         self.theme = theme_for(settings.theme)
         self.set_keymap(settings.keys)
 
@@ -71,7 +72,7 @@ class EditApp(App[int]):
         leave_at_signals(self.exit)
 
     async def on_unmount(self) -> None:
-        """Take note of what was not saved, and call off what is asked."""
+        """Keep the unsaved bytes, and cancel the running request."""
         self.unsaved = self.editor.unsaved
         await self.editor.asking.close()
 
@@ -86,7 +87,7 @@ class EditApp(App[int]):
     @on(TextArea.SelectionChanged)
     @on(DescendantFocus)
     def _make_way(self) -> None:
-        """Let notices stand in the half of the screen in which nobody types."""
+        """Show notices in the half of the screen without the cursor."""
         area = self.editor.area
         above = area.has_focus and area.cursor_screen_offset.y < self.size.height // 2
         self.editor.query(ToastRack).set_class(above, "-low")
@@ -106,9 +107,9 @@ def run_editor(request: Request, named: str) -> int:
     keep_turns_short()
     with terminal_to_itself():
         code = app.run()
-        # First: to free models that are being loaded may take ten seconds, and some who end a program kill it sooner.
+        # First: freeing models during a load may take ten seconds, and a supervisor may kill the process sooner.
         note = _keep_unsaved(app.unsaved, path)
-        # The screen is gone: it keeps nobody waiting who looks at it.
+        # After the screen has closed, a slow end is not seen.
         app.editor.async_engine.close()
     if note:
         Terminal().warn(note)
@@ -120,7 +121,7 @@ def run_editor(request: Request, named: str) -> int:
 
 
 def engine_for(request: Request, flow: Flow, changed: Callable[[], object]) -> Engine:
-    """Return the engine that a request asks for; it tells a flow what it does, and somebody when it did."""
+    """Return the engine of a request. It updates a flow and calls `changed` after each update."""
     async_engine = WatchedEngine(request.plan, flow, time.monotonic, changed)
     asked = request.settings
     settings = CompletionSettings(
@@ -142,8 +143,8 @@ def _check_fills_in(plan: LoadPlan) -> None:
 
 
 def _keep_unsaved(unsaved: bytes | None, path: Path) -> str:
-    """Write what was not saved to another file; return what is to be told of it, "" for nothing."""
+    """Write unsaved bytes to another file, and return a note about it; "": nothing was unsaved."""
     if unsaved is None:
         return ""
     kept = write_aside(state_folder() / "unsaved", path.name, unsaved)
-    return f"what was not saved of {path} is in {kept}" if kept else f"{path} was not saved"
+    return f"the unsaved changes of {path} are in {kept}" if kept else f"{path} was not saved"

@@ -1,4 +1,4 @@
-"""A text area for code, as quick in a long text as in a short one: a key costs the rows that it changes."""
+"""A text area for code whose cost per key depends on changed rows, not on the text's length."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import islice
@@ -41,27 +41,27 @@ class CodeArea(TextArea):
         self._set_document(text, None)
 
     def action_go_to_end(self, last: bool, select: bool = False) -> None:
-        """Go to the beginning of the text, or after its `last` character."""
+        """Move the cursor to the start of the text, or with `last` to its end."""
         self.move_cursor(self.document.end if last else (0, 0), select=select)
 
     @property
     def is_changed(self) -> bool:
         """Whether the text is another than was loaded, or kept."""
-        # Lines that nobody touched are the same objects: no character of them is looked at.
+        # Unchanged lines are the same objects, so comparing them reads no character.
         return self.document.lines != self._kept
 
     def keep(self) -> None:
-        """Take note that the text as it is now is kept elsewhere."""
+        """Note that the text as it is now is kept elsewhere."""
         self._kept = [*self.document.lines]
 
     @property
     def limits(self) -> Sequence[str]:
-        """What is left undone because the text is so long, or a line of it so wide, in words."""
+        """Limits on colours and brackets that apply to this text, in words."""
         said = []
         if self.virtual_size.width > COLOURED:
-            said.append(f"The first {COLOURED:,} characters of a line have colours.")
+            said.append(f"Only the first {COLOURED:,} characters of a line are coloured.")
         if sum(map(len, self.document.lines)) > BRACKET_REACH:
-            said.append(f"The partner of a bracket is marked if it is within {BRACKET_REACH:,} characters.")
+            said.append(f"A matching bracket is marked only within {BRACKET_REACH:,} characters.")
         return said
 
     def edit(self, edit: Edit) -> EditResult:

@@ -1,41 +1,40 @@
-"""When to ask what might come at the cursor: once typing pauses, one question at a time, the newest alone alive."""
+"""Requests for completions: after a pause in typing, one at a time, each cancelling the one before."""
 
 import asyncio
 from functools import partial
 from typing import Protocol
 
 from app.complete.completer import Completer, Completion
-from app.complete.place import Place
 from app.complete.settings import Limits
 
 PAUSE = 0.2
-"""Seconds without a key after which is asked."""
+"""Seconds without a key before an automatic request."""
 QUICK = Limits()
 PATIENT = Limits(tokens=256, seconds=4.0)
-"""How much is waited for when the person asked."""
+"""Limits of a completion that the user requested."""
 
 
 class Listener(Protocol):
-    """Who knows the cursor, and is told what comes of a question; `moment` is the one it was asked for."""
+    """The editor, as requests use it: it knows the cursor and takes results, each with the `moment` of its request."""
 
-    def place(self) -> tuple[Place, int]:
-        """Return where the cursor is, and the moment."""
+    def place(self) -> tuple[CursorPosition, int]:
+        """Return the cursor's place and the current moment."""
 
     def heard(self, text: str, moment: int) -> None:
-        """Take what was said so far."""
+        """Take the completion's text so far."""
 
     def completed(self, completion: Completion, moment: int) -> None:
-        """Take all that was said."""
+        """Take the whole completion."""
 
     def failed(self, error: Exception) -> None:
-        """Take what went wrong."""
+        """Take the error of a request."""
 
 
 class Asking:
-    """Asks a completer, on one event loop."""
+    """Requests completions on one event loop."""
 
     def __init__(self, completer: Completer, listener: Listener, limits: Limits = QUICK, pause: float = PAUSE) -> None:
-        """Take whom to ask, whom to tell, how much to ask for unasked, and how long to wait for another key."""
+        """Take the completer and the listener. `limits` bounds automatic requests; `pause` is in seconds."""
         self._completer = completer
         self._listener = listener
         self._limits = limits
@@ -44,21 +43,21 @@ class Asking:
 
     @property
     def asks(self) -> bool:
-        """Whether a question is, or is about to be, asked."""
+        """Whether a request is waiting or running."""
         return self._task is not None and not self._task.done()
 
     def ask(self, *, at_once: bool = False, limits: Limits | None = None) -> None:
-        """Ask what might come where the cursor is after a pause, or at once; calls off what was asked before."""
+        """Request a completion at the cursor after the pause, or at once; the request before it is cancelled."""
         self.call_off()
         self._task = asyncio.create_task(self._ask(0.0 if at_once else self._pause, limits or self._limits))
 
     def call_off(self) -> None:
-        """Call off what was asked."""
+        """Cancel the request."""
         if self._task is not None:
             self._task.cancel()
 
     async def close(self) -> None:
-        """Call off everything, and wait until it is."""
+        """Cancel the request, wait for its end, and close the completer."""
         self.call_off()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
@@ -70,7 +69,7 @@ class Asking:
         hear = partial(self._listener.heard, moment=moment)
         try:
             completion = await self._completer.complete(place, limits, hear)
-        except Exception as error:  # told, and survived: the text on the screen is worth more than any of it
+        except Exception as error:  # the text on the screen must survive any failure
             self._listener.failed(error)
             return
         self._listener.completed(completion, moment)

@@ -1,4 +1,4 @@
-"""The colours of code in the editor: worked out line by line, as far down as is looked at, and anew after an edit."""
+"""Syntax colours of the editor, computed line by line down to the last line shown, and again after an edit."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -64,7 +64,7 @@ class Colours:
         least = max(0, kept - _BACK)
         while kept > least and not self._is_closed(kept):
             kept -= 1
-        # From so far above nobody reads on.
+        # Tokens so far above are not needed again.
         del self._lines[kept if kept > least else 0 :]
         self._coming = iter(())
 

@@ -1,4 +1,4 @@
-"""What the editor asks, and its page of keys."""
+"""Dialogs of the editor: questions with a few answers, and the page of keys."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -16,11 +16,11 @@ from app.chat_input.keys import EDIT_KEYS
 from app.ui.chat.key_pages import key_rows, page_table
 
 _TEXT_KEYS = (
-    ("ctrl+z, ctrl+y", "Undo, and do again"),
+    ("ctrl+z, ctrl+y", "Undo, redo"),
     ("ctrl+left, ctrl+right", "Go word by word; with shift, select"),
-    ("home, end", "Go to the ends of the line, with ctrl of the text; with shift, select"),
-    ("ctrl+x, ctrl+v", "Cut what is selected, or the line; put in what was copied here"),
-    ("ctrl+w, ctrl+u, ctrl+k", "Delete the word before, or all up to an end of the line"),
+    ("home, end", "Go to the start or end of the line; with ctrl, of the text; with shift, select"),
+    ("ctrl+x, ctrl+v", "Cut the selection, or the line; paste what was cut or copied here"),
+    ("ctrl+w, ctrl+u, ctrl+k", "Delete the word before the cursor, to the start of the line, to its end"),
     ("f6, f7", "Select the line, or all"),
 )
 
@@ -31,7 +31,7 @@ class QuestionScreen(ModalScreen[str | None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Stay", id="question.close")]
 
     def __init__(self, question: str, answers: Mapping[str, str]) -> None:
-        """Take a question, and the words for each answer by its name."""
+        """Take a question, and the label of each answer by its name."""
         super().__init__()
         self._question = question
         self._answers = answers
@@ -68,7 +68,7 @@ class EditHelpScreen(ModalScreen[None]):
             yield Label("In the text", classes="title")
             yield Static(page_table(_TEXT_KEYS))
             if self._limits:
-                yield Label("In a text as long as this", classes="title")
+                yield Label("Limits in a text of this size", classes="title")
                 yield Static(Text("\n".join(self._limits)))
 
     def on_mount(self) -> None:

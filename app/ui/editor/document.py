@@ -1,4 +1,4 @@
-"""The document of the editor, of any length: a key changes a few of its lines, and no other line is looked at.
+"""The document of the editor: an edit costs only the lines that it changes.
 
 Textual's own measures all lines after each edit, and keeps three lists of where each line is wrapped, of which every
 row that is drawn reads one as a whole. Here no line is wrapped.

@@ -1,4 +1,4 @@
-r"""A text file as the editor takes it in and gives it back: what was not changed stays as it was, to the byte.
+r"""A text file in the editor: read, edited, and saved with unchanged parts identical to the byte.
 
 The editor knows lines that end in "\n" alone, and nothing that a terminal would obey: a control character is shown as
 a sign, and is itself again in the file.
@@ -38,9 +38,9 @@ class TextFile:
     line_end: str = "\n"
     bom: bool = False
     signs: Mapping[str, str] = field(default_factory=dict)
-    """What is shown in place of each control character of the file."""
+    """Display sign of each control character in the file."""
     known: bytes | None = None
-    """What is on the disk, as far as is known; None: nothing."""
+    """Bytes last read from or written to the disk; None: the file does not exist."""
     is_protected: bool = False
     """Whether it was read-only when it was read."""
 
@@ -67,8 +67,8 @@ class TextFile:
     def save(self, text: str, *, over_changes: bool = False, over_protection: bool = False) -> "TextFile":
         """Write a text and return the file as it is then; raises LocalspecError if it fails.
 
-        What is read-only, and what somebody else wrote meanwhile, is written over only if so asked; else raises
-        ProtectedError and ChangedOnDiskError.
+        Raises ProtectedError for a read-only file and ChangedOnDiskError for one that another program changed, unless
+        `over_protection` or `over_changes` allows it.
         """
         changed = replace(self, text=text)
         data = changed.data
@@ -112,7 +112,7 @@ def open_file(path: Path) -> TextFile:
             raise UsageError(f"{path} can't be created: its folder does not exist.", hint=f"mkdir -p {path.parent}")
         return TextFile(path, "")
     if size > LARGEST:
-        raise _refused(path, f"it has {size:,} bytes; {LARGEST:,} is the most")
+        raise _refused(path, f"it has {size:,} bytes; the limit is {LARGEST:,}")
     return replace(_read(path, _contents(path)), is_protected=_is_protected(path))
 
 
@@ -132,7 +132,7 @@ def _is_there(path: Path) -> bool:
     try:
         return path.exists()
     except OSError:
-        return False  # too long for a name, or in a folder that is closed to this user: who opens the file tells
+        return False  # name too long, or folder not readable: opening the file reports that
 
 
 def _read(path: Path, data: bytes) -> TextFile:
@@ -142,7 +142,7 @@ def _read(path: Path, data: bytes) -> TextFile:
     # Where both are used, a carriage return is a character like any other.
     lines = text.replace("\r\n", "\n") if line_end == "\r\n" else text
     if (longest := max(map(len, lines.split("\n")))) > LONGEST_LINE:
-        raise _refused(path, f"a line has {longest:,} characters; {LONGEST_LINE:,} is the most")
+        raise _refused(path, f"a line has {longest:,} characters; the limit is {LONGEST_LINE:,}")
     signs = _signs(path, lines)
     return TextFile(path, _exchanged(lines, signs), line_end, bom, signs, data)
 
@@ -169,7 +169,7 @@ def _signs(path: Path, text: str) -> Mapping[str, str]:
     used = set(text)
     signs = {one: _sign(one) for one in used if _is_control(one)}
     if taken := used & set(signs.values()):
-        raise _refused(path, f"it has both a control character and the sign for it, {taken.pop()}")
+        raise _refused(path, f"it has both a control character and the sign that displays it, {taken.pop()}")
     return signs
 
 
@@ -194,7 +194,7 @@ def _check_unchanged(path: Path, known: Sequence[bytes | None]) -> None:
     size = _size(path)
     if size is None and None not in known:
         raise VanishedError(path)
-    # What has become too large to be read is told by its size.
+    # The size alone shows a change of a file that is too large to read.
     is_known = size in [None if one is None else len(one) for one in known]
     if not is_known or (size is not None and _contents(path) not in known):
         raise ChangedOnDiskError(path)
@@ -202,7 +202,7 @@ def _check_unchanged(path: Path, known: Sequence[bytes | None]) -> None:
 
 def _size(path: Path) -> int | None:
     """Return how many bytes a file has; None where there is none."""
-    with _told(path):
+    with _reading(path):
         if not path.exists():
             return None
         if not path.is_file():
@@ -211,13 +211,13 @@ def _size(path: Path) -> int | None:
 
 
 def _contents(path: Path) -> bytes:
-    with _told(path):
+    with _reading(path):
         # What grew beyond the limit while it was edited can still be saved.
         return read_regular(path, 4 * LARGEST)
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -225,11 +225,11 @@ def _told(path: Path) -> Iterator[None]:
 
 
 def _is_protected(path: Path) -> bool:
-    """Tell whether nobody is to write to a file, or this user can't; root can, and should be asked as well."""
+    """Return whether a file has no write permission, or none for this user; root is asked before writing too."""
     try:
         mode = path.stat().st_mode
     except OSError:
-        return False  # not there, or whoever reads or writes it tells what is wrong
+        return False  # missing, or unreadable, which reading it reports
     return not mode & 0o222 or not os.access(path, os.W_OK)
 
 

@@ -1,4 +1,4 @@
-"""What is proposed at the cursor, and what is left of it once a part is in the text."""
+"""The proposal at the cursor, and its rest after a part was typed or accepted."""
 
 import re
 
@@ -23,13 +23,13 @@ class Proposal:
 
     def __init__(self) -> None:
         self.ghost = ""
-        """What is left of it; "" for no proposal."""
+        """Rest of the proposal; "": none."""
         self.moment = -1
         """The moment it was made for."""
         self._typed = ""
 
     def take(self, text: str, made_for: int, now: int) -> bool:
-        """Take a text that was made for a moment; False where it does not fit what was typed.
+        """Set the text proposed for a moment; return False if it does not continue the typed text.
 
         Where it was made for this very proposal nothing is left to show then, until a text fits again; else nothing
         changes.
@@ -43,7 +43,7 @@ class Proposal:
         return fits
 
     def follow(self, typed: str) -> bool:
-        """Take note that a text was put in at the cursor; True when it was the beginning of what is proposed."""
+        """Follow a text inserted at the cursor; return True if the proposal began with it."""
         if not typed or not self.ghost.startswith(typed):
             return False
         self.ghost, self._typed = self.ghost[len(typed) :], self._typed + typed

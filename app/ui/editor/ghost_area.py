@@ -1,4 +1,4 @@
-"""The text of the editor: code in colours, and in it, faint and slanted, what is proposed at the cursor.
+"""The text area of the editor: coloured code with the proposal at the cursor, faint and slanted.
 
 What is proposed is no part of the document: it is drawn between its lines, for the exact text and cursor that it was
 made for, and gone, or shorter, with the next key.
@@ -33,10 +33,10 @@ _MORE = "…"
 
 
 class Keeper(Protocol):
-    """What the area belongs to: its keys come first, in the order in which they were typed."""
+    """The owner of the area, which takes keys first, in typed order."""
 
     def takes_key(self, key: str) -> bool:
-        """Tell whether a key is one of the editor's, and handled."""
+        """Return whether a key is one of the editor's, and handled."""
 
     def taken_in(self, text: str) -> str:
         """Return a text from elsewhere as it can be shown here."""
@@ -56,7 +56,7 @@ class GhostArea(IndentedArea):
     """
 
     def __init__(self, text: str, filename: str, keeper: Keeper, *, id: str | None = None) -> None:  # noqa: A002
-        """Take the text, the name that tells its language, and who takes keys first."""
+        """Take the text, the filename that decides the language, and the keeper that takes keys first."""
         self._proposal = Proposal()
         self._follows = False
         self.moment = 0
@@ -66,7 +66,7 @@ class GhostArea(IndentedArea):
 
     @property
     def ghost(self) -> str:
-        """What is proposed at the cursor; "" for nothing."""
+        """Rest of the proposal at the cursor; "": none."""
         return self._proposal.ghost
 
     def propose(self, text: str, moment: int) -> bool:
@@ -82,7 +82,7 @@ class GhostArea(IndentedArea):
         return fits
 
     def dismiss(self) -> bool:
-        """Take away what is proposed; False when there was nothing."""
+        """Remove the proposal; return False if there was none."""
         had = bool(self.ghost)
         # What is still being said to it must not bring it back.
         self.moment += 1
@@ -128,7 +128,7 @@ class GhostArea(IndentedArea):
             self._follows = False
 
     def update_suggestion(self) -> None:
-        """Take note of a change; this hook is called at each."""
+        """Handle a change of the text; called at each one."""
         self._moved()
 
     def get_line(self, line_index: int) -> Text:

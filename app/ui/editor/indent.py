@@ -1,4 +1,4 @@
-"""How far in the lines of code are: as a text has it, with Tab and Shift-Tab, and in a line that is begun."""
+"""Indentation: its unit in a text, Tab and Shift-Tab, and the indent of a new line."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -39,15 +39,15 @@ class IndentedArea(CodeArea):
             self._replace_via_keyboard(blank, *self.selection)
             return
         step = "\t" if self.indent_type == "tabs" else " " * self.indent_width
-        # An empty line stays empty: white space alone in it is seen by nobody, and kept.
+        # An empty line stays empty: white space alone would be saved unseen.
         self._change_lines(lambda line: step + line if line else line)
 
     def unindent(self) -> None:
-        """Take a step of white space from the beginning of the cursor's line, or of each that is selected."""
+        """Remove one indent from the cursor's line, or from each selected line."""
         self._change_lines(self._unindented)
 
     def begin_line(self) -> None:
-        """Begin a line as far in as this one."""
+        """Begin a new line with the indent of this one."""
         row, column = min(self.selection)
         line = self.document[row][:column]
         self._replace_via_keyboard("\n" + line[: len(line) - len(line.lstrip(" \t"))], *self.selection)

@@ -1,4 +1,4 @@
-"""The line below the text in which a person says what to find, or where to go."""
+"""The line below the text for a text to find or a line to go to."""
 
 import re
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class WantedLine(Input):
         self._found = ""
 
     def open(self, *, finds: bool) -> None:
-        """Ask what to find, at first what was found last, or where to go."""
+        """Open the line for a text to find, with the last one as default, or for a place."""
         self._finds = finds
         self.placeholder = "Find" if finds else "Line, or line:column"
         self.value = self._found if finds else ""

@@ -1,4 +1,4 @@
-"""What the editor's lines say: the file above the text, and of the answers what the panel has no place for."""
+"""The title line of the editor, notes about a file, and times in words."""
 
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
@@ -24,7 +24,7 @@ class TitleLine(Widget):
     """
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
-        """Begin with nothing to say."""
+        """Begin empty."""
         super().__init__(id=id)
         self._said = ("", "", "", "")
 
@@ -48,7 +48,7 @@ class TitleLine(Widget):
 
 
 def file_notes(file: TextFile, *, is_changed: bool) -> str:
-    """Return what a person should know of a file before saving."""
+    """Return the notes about a file: new, changed, read-only, line ends, byte order mark."""
     notes = [
         "new" * (file.known is None), "changed" * is_changed, "read-only" * file.is_protected,
         "CRLF" * (file.line_end == "\r\n"), "BOM" * file.bom,

@@ -1,6 +1,6 @@
-"""A desk whose answers a screen follows: who asks gets them as ever, and the figures of the screen hear them too.
+"""An engine whose answers also update the figures on the screen.
 
-What is fetched while nobody waits is not heard: the figures are those of what is shown.
+Prefetched answers are left out: the figures describe shown text.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -16,10 +16,10 @@ from app.ui.panel.flow import Flow
 
 
 class WatchedEngine(AsyncEngine):
-    """Tells a flow of each answer, on the loop of who asks."""
+    """Updates a flow with each answer, on the caller's event loop."""
 
     def __init__(self, plan: LoadPlan, flow: Flow, now: Callable[[], float], drawn: Callable[[], object]) -> None:
-        """Take what to load, the figures, their clock, and whom to tell when there are new ones."""
+        """Take the plan, the flow to update, its clock in seconds, and a function called after each update."""
         super().__init__(plan)
         self._flow = flow
         self._now = now
@@ -32,7 +32,7 @@ class WatchedEngine(AsyncEngine):
         wait: float | None = None,
         on_end: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[AnswerMessage]:
-        """Yield what is said to a question; see `Desk.answer`."""
+        """Yield the messages of an answer; see `AsyncEngine.answer`."""
         begun, heard = False, urgency is not Urgency.IDLE
         try:
             async with aclosing(super().answer(replace(question, watch=heard), urgency, wait, on_end)) as messages:

@@ -1,4 +1,4 @@
-"""Writing a file so that it is whole at every moment: what was there before stays until all of the new is there."""
+"""Atomic writes: the old content stays until the new content is complete."""
 
 import errno
 import os
@@ -21,7 +21,7 @@ def write_whole(path: Path, data: bytes) -> None:
             _overwrite(target, data)
     except OSError as error:
         cause = f"{error.strerror or type(error).__name__}."
-        raise LocalspecError(f"{path} can't be saved.", cause=cause, hint="The text is still here.") from error
+        raise LocalspecError(f"{path} can't be saved.", cause=cause, hint="The text is still in the editor.") from error
 
 
 def write_aside(folder: Path, name: str, data: bytes) -> Path | None:
@@ -39,7 +39,7 @@ def write_aside(folder: Path, name: str, data: bytes) -> Path | None:
 
 
 def _must_stay(target: Path) -> bool:
-    """Return whether another file in its place would not be the same: it has more names, or is somebody else's."""
+    """Return whether a file must be overwritten in place: it has several names, or belongs to another user."""
     if not target.exists():
         return False
     found = target.stat()
@@ -87,7 +87,7 @@ def _cut(name: str) -> str:
 
 
 def _take_over(target: Path, temporary: Path) -> bool:
-    """Give a new file the group and permissions of another; False where the group is not ours to give."""
+    """Copy group and permissions to a new file; return False if this user may not set the group."""
     group = target.stat().st_gid
     if temporary.stat().st_gid != group:
         try:
@@ -100,7 +100,7 @@ def _take_over(target: Path, temporary: Path) -> bool:
 
 
 def _take_place(target: Path, temporary: Path) -> bool:
-    """Give a file the name of another; False where something is mounted there, such as a file in a container."""
+    """Rename a file over another; return False if that one is a mount, such as a file in a container."""
     try:
         temporary.replace(target)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Numbers drawn in text: bars, sparklines and meters, in eighths of a character or in ASCII, and figures in words.
+"""Numbers as text: bars, sparklines and meters in eighths of a character or in ASCII, and formatted figures.
 
 `None` stands for a number that is not known; it is drawn as such, never as 0.
 """
@@ -12,7 +12,7 @@ from app.shell.safe_text import visible
 
 UNKNOWN = "-"
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-_LEVELS, _ASCII_LEVELS = "▁▂▃▄▅▆▇█", "_.-:=+*#"
+_HEIGHTS, _ASCII_HEIGHTS = "▁▂▃▄▅▆▇█", "_.-:=+*#"
 _GAP, _ASCII_GAP = "·", " "
 
 
@@ -46,8 +46,8 @@ def sparkline(
     """
     known = [value for value in values if value is not None]
     top = max(known, default=0.0) if top is None else top
-    levels, gap = (_ASCII_LEVELS, _ASCII_GAP) if ascii_only else (_LEVELS, _GAP)
-    return "".join(gap if value is None else levels[_level(value, top, len(levels) - 1)] for value in values), top
+    signs, gap = (_ASCII_HEIGHTS, _ASCII_GAP) if ascii_only else (_HEIGHTS, _GAP)
+    return "".join(gap if value is None else signs[_height(value, top, len(signs) - 1)] for value in values), top
 
 
 def buckets(values: Sequence[float | None], count: int) -> list[float | None]:
@@ -64,7 +64,7 @@ def bucket_of(index: int, size: int, count: int) -> int:
 
 
 def percent(share: float | None) -> str:
-    """Return a share in percent; what is not all of it is never called 100%, nor what is not nothing 0%."""
+    """Return a share in percent; only 1 is written 100%, and only 0 is written 0%."""
     if share is None:
         return UNKNOWN
     if 0 < share < 0.01:
@@ -73,7 +73,7 @@ def percent(share: float | None) -> str:
 
 
 def probability(value: float) -> str:
-    """Return a probability with three digits; only what is nothing, or all, is written 0 or 1."""
+    """Return a probability with three digits; only 0 and 1 are written 0 and 1."""
     if value in (0, 1):
         return f"{value:g}"
     if not 0.0005 <= value <= 0.9995:
@@ -104,12 +104,12 @@ def fit(text: str, width: int) -> str:
 
 
 def shown(text: str, *, ascii_only: bool = False) -> str:
-    """Return a text of somebody else's with nothing in it that a terminal would obey, or, with ASCII alone, lack."""
+    """Return a foreign text with its control characters made visible; `ascii_only` escapes all but ASCII."""
     text = visible(text)
     return text.encode("ascii", "backslashreplace").decode() if ascii_only else text
 
 
-def _level(value: float, top: float, highest: int) -> int:
+def _height(value: float, top: float, highest: int) -> int:
     if value <= 0 or top <= 0:
         return 0
     # Rounded up: the smallest value is still above the line of those that are 0.

@@ -1,4 +1,4 @@
-"""An answer against plain decoding of the same tokens, on the same machine in the same minutes."""
+"""Speed-up of an answer: its time against plain decoding of its tokens, from costs measured in this run."""
 
 from app.engine.decoding.round import Round
 
@@ -7,7 +7,7 @@ _SEEN = 4
 
 
 class Compared:
-    """What the rounds of an answer took, and what plain decoding would have taken.
+    """Time of an answer's rounds, and estimated time of plain decoding.
 
     A round that drafted nothing is plain decoding, but for the time to look for a draft: it is compared with itself.
     Tokens of the others cost what those rounds did on average; as long as there are few, about as much as a pass of one
@@ -20,7 +20,7 @@ class Compared:
         self._plain_seconds = 0.0
         self._drafted_tokens = 0
         self._drafted_cost = 0.0
-        """Seconds of plain decoding for tokens of drafts that were priced already."""
+        """Seconds of plain decoding for drafted tokens whose cost is already fixed."""
         self._pass: float | None = None
 
     @property
@@ -34,7 +34,7 @@ class Compared:
         return self._plain_seconds + self._drafted_cost + self._drafted_tokens * self._cost()
 
     def observe(self, round_: Round) -> None:
-        """Take in a round."""
+        """Add a round."""
         self._seconds += round_.draft_seconds + round_.verify_seconds + round_.host_seconds
         if round_.width == 1:
             self._plain_rounds += 1
@@ -43,7 +43,7 @@ class Compared:
             self._drafted_tokens += len(round_.emitted)
 
     def measured_cost(self, one_token: float) -> None:
-        """Take the seconds of a pass of one token, as it is now: it costs more as the context grows."""
+        """Set the cost of a one-token pass in seconds; it grows with the context."""
         self._pass = one_token
         self._drafted_cost += self._drafted_tokens * self._cost()
         self._drafted_tokens = 0

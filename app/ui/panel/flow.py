@@ -1,6 +1,6 @@
-"""What the screen knows of the answer that runs or was last, and of those before it: counted, not estimated.
+"""Figures of the running or last answer, and totals over all answers: counted, not estimated.
 
-Only speed-up and the reasons rest on something else than counts: on what the engine measured in this run.
+Speed-up and reasons alone also use costs that the engine measured in this run.
 """
 
 from collections import Counter, deque
@@ -39,15 +39,15 @@ class Beat:
 
 @dataclass(slots=True)
 class SourceTally:
-    """What a source of drafts did since the models were loaded."""
+    """Counts of one drafter since the models were loaded."""
 
     name: str
     drafts: int = 0
     drafted: int = 0
-    """Tokens checked, second guesses included."""
+    """Verified draft tokens, second proposals included."""
     accepted: int = 0
     gained: int = 0
-    """Tokens that came without a pass of their own."""
+    """Tokens emitted beyond one for each pass."""
 
     @property
     def share(self) -> float | None:
@@ -73,11 +73,11 @@ class Flow:
     """Figures of the running answer, or of the last; a rate is None where it has no meaning."""
 
     def __init__(self, memory: Callable[[], int] = process_memory) -> None:
-        """Take who tells the memory of this process in bytes."""
+        """Begin without an answer. `memory` returns the memory of this process in bytes."""
         self.running = False
         """Whether an answer is being given."""
         self.loading: tuple[str, float | None] | None = None
-        """What is being loaded, and the share of it that is done; see `app.engine.runtime.load.Progress`."""
+        """File being loaded, and the share done, 0 to 1; see `app.engine.runtime.load.Progress`."""
         self.reading: Reading | None = None
         """How much of the prompt is read; None: no prompt is being read."""
         self.finish: Finish | None = None
@@ -87,7 +87,7 @@ class Flow:
         self.model = ""
         """The target's name; "" before the models are loaded."""
         self.drafter = ""
-        """Who guesses; "" before the models are loaded."""
+        """Name of the drafter; "" before the models are loaded."""
         self.context_size = 0
         """Tokens that the context has room for; 0: not known yet."""
         self.context_used = 0
@@ -95,7 +95,7 @@ class Flow:
         self.memory: int | None = None
         """Bytes that this process has in use."""
         self.explanation: Explanation | None = None
-        """What the engine knows of costs and chances; None: nobody guesses, or it was not told yet."""
+        """Costs and acceptance probabilities known to the engine; None without a drafter or before the first report."""
         self.last: Round | None = None
         """The last round of the answer."""
         self.beats: deque[Beat] = deque(maxlen=BEATS)
@@ -136,12 +136,12 @@ class Flow:
         self.running = True
 
     def idle(self) -> None:
-        """Take note that the engine waits."""
+        """Mark the engine as idle."""
         self.running = False
         self.loading = self.reading = None
 
     def hear(self, message: Said | Watched | Ended, now: float) -> None:
-        """Take in a message about the running answer, at a time in seconds."""
+        """Add a message about the running answer, at time `now` in seconds."""
         if isinstance(message, Said):
             self._on_round(message.round)
         elif isinstance(message, Watched):
@@ -173,14 +173,14 @@ class Flow:
 
     @property
     def session_speed_up(self) -> float | None:
-        """The same over all answers since the models were loaded."""
+        """Speed-up over all answers since the models were loaded."""
         seconds = self._compared.seconds + self._past_seconds
         plain = self._compared.plain_seconds + self._past_plain_seconds
         return plain / seconds if seconds > 0 else None
 
     @property
     def answers(self) -> int:
-        """Answers that `session_speed_up` speaks of."""
+        """Number of answers in `session_speed_up`."""
         return self._answers + (self._compared.seconds > 0)
 
     @property
@@ -199,12 +199,12 @@ class Flow:
 
     @property
     def leaderboard(self) -> list[SourceTally]:
-        """The sources that drafted since the models were loaded; who gained most comes first."""
+        """Drafters that drafted since the models were loaded, the largest gain first."""
         return sorted(self._tallies.values(), key=lambda tally: (-tally.gained, tally.name))
 
     @property
     def pauses(self) -> list[Pause]:
-        """Who guesses nothing now, and why."""
+        """Paused drafters, each with its reason."""
         return pauses(self.explanation) if self.explanation else []
 
     @property

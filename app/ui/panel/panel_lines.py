@@ -1,4 +1,4 @@
-"""The figures of speculation as lines of a given width: what the panel shows."""
+"""Lines of the panel at a given width."""
 
 from collections.abc import Iterator
 
@@ -12,13 +12,13 @@ from app.ui.panel.flow import Flow, SourceTally
 from models.system.counted import counted
 
 _PLACES = 8
-"""Places of a draft that have a bar."""
+"""Places of a draft with a bar, at most."""
 _NARROWEST_BAR = 3
 _TITLE, _MINOR = "bold", "dim"
 
 
 def panel_lines(flow: Flow, width: int, colours: Palette, *, ascii_only: bool = False) -> list[Content]:
-    """Return what there is to show of a flow, section by section with an empty line between two."""
+    """Return the sections of a flow as lines, with an empty line between two sections."""
     page = _Page(flow, width, colours, ascii_only)
     speculation = (page.speed, page.acceptance, page.rounds, page.length, page.time, page.sources, page.pauses)
     drawn = [list(section()) for section in (*speculation, page.room, page.origins)]
@@ -36,18 +36,18 @@ class _Page:
         self._ascii = ascii_only
 
     def speed(self) -> Iterator[Content]:
-        """How fast, and how much faster than without drafting."""
+        """Yield the speed-up over plain decoding and the throughput."""
         flow = self._flow
         gain = UNKNOWN if flow.speed_up is None else f"{flow.speed_up:.2f}x"
-        yield from self._text(f"{gain} plain", _TITLE)
+        yield from self._text(f"Speed-up {gain}", _TITLE)
         if not flow.accept.exact:
             yield from self._text(f"{flow.accept} rule: approximate", _TITLE)
-        yield from self._text(f"{rate(flow.rate_now)} tokens/s now, {rate(self._stats.tokens_per_second)} in all")
+        yield from self._text(f"{rate(flow.rate_now)} tokens/s now, {rate(self._stats.tokens_per_second)} overall")
         if flow.session_speed_up is not None and flow.answers > 1:
             yield from self._text(f"{flow.session_speed_up:.2f}x over {flow.answers:,} answers", _MINOR)
 
     def acceptance(self) -> Iterator[Content]:
-        """How many guesses came true, and at which places."""
+        """Yield the acceptance rate, also by place in the draft."""
         stats = self._stats
         if not stats.drafted:
             return
@@ -58,7 +58,7 @@ class _Page:
         yield from self._bars()
 
     def rounds(self) -> Iterator[Content]:
-        """What the last rounds gave."""
+        """Yield sparklines of emitted and accepted tokens of the last rounds."""
         beats = list(self._flow.beats)[-self._width :]
         if not beats:
             return
@@ -72,7 +72,7 @@ class _Page:
             yield Content.styled(accepted, "$accent")
 
     def length(self) -> Iterator[Content]:
-        """How long the last draft was, and why."""
+        """Yield the length of the last draft and the reason for it."""
         last = self._flow.last
         if last is None:
             return
@@ -83,7 +83,7 @@ class _Page:
         yield from self._text(self._flow.length_reason, _MINOR)
 
     def time(self) -> Iterator[Content]:
-        """Where the time went."""
+        """Yield the shares of drafting, verifying and the rest in the time."""
         split = self._flow.time_split
         if split is None:
             return
@@ -92,23 +92,23 @@ class _Page:
             yield self._bar(f"{name:<6}", share, percent(share).rjust(4))
 
     def sources(self) -> Iterator[Content]:
-        """Who gained most."""
+        """Yield the drafters by gain."""
         board = self._flow.leaderboard
         if board:
-            yield from self._text("Sources since the load", _TITLE)
+            yield from self._text("Drafters since loading", _TITLE)
         for tally in board:
             yield from self._tally(tally)
 
     def pauses(self) -> Iterator[Content]:
-        """Who is not used now."""
+        """Yield the paused drafters with their reasons."""
         pauses = self._flow.pauses
         if pauses:
-            yield from self._text("Not used now", _TITLE)
+            yield from self._text("Paused drafters", _TITLE)
         for pause in pauses:
             yield from self._text(f"{self._name(pause.name)}: {pause.reason}")
 
     def room(self) -> Iterator[Content]:
-        """What is left of context and memory."""
+        """Yield the use of context and memory."""
         flow = self._flow
         if flow.context_size:
             yield from self._text("Context", _TITLE)
@@ -120,7 +120,7 @@ class _Page:
             yield from self._text(f"Memory {size(flow.memory)}")
 
     def origins(self) -> Iterator[Content]:
-        """Where the tokens of the answer came from, each origin in the look that it has in the text."""
+        """Yield the number of tokens by origin, each in its style in the text."""
         counts = self._flow.origins
         if counts:
             yield from self._text("Tokens by origin", _TITLE)

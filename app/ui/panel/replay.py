@@ -1,4 +1,4 @@
-"""A finished answer, stepped through round by round."""
+"""The replay screen: a finished answer, one round at a time."""
 
 from collections.abc import Callable
 from typing import ClassVar, Protocol
@@ -21,14 +21,14 @@ _FOOTER_FROM = 10
 
 
 class Ticks(Protocol):
-    """What comes again and again until it is stopped."""
+    """A timer."""
 
     def stop(self) -> None:
-        """Come no more."""
+        """Stop the timer."""
 
 
 Every = Callable[[float, Callable[[], None]], Ticks]
-"""Has something done every so many seconds."""
+"""Starts a timer: seconds, and the function it calls."""
 
 
 class ReplayView(Widget):
@@ -44,7 +44,7 @@ class ReplayView(Widget):
     """
 
     def __init__(self, page: ReplayPage, *, ascii_only: bool) -> None:
-        """Take what draws the rounds."""
+        """Take the page that draws the rounds."""
         super().__init__()
         self._page = page
         self._ascii = ascii_only
@@ -66,19 +66,19 @@ class ReplayScreen(Screen[None]):
     """Shows the rounds of an answer, one at a time."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "go(-1)", "back", id="replay.back"),
-        Binding("right,l", "go(1)", "on", id="replay.on"),
-        Binding("up", "go(-10)", "10 back", id="replay.far-back", show=False),
-        Binding("down", "go(10)", "10 on", id="replay.far-on", show=False),
+        Binding("left,h", "go(-1)", "previous", id="replay.back"),
+        Binding("right,l", "go(1)", "next", id="replay.on"),
+        Binding("up", "go(-10)", "10 previous", id="replay.far-back", show=False),
+        Binding("down", "go(10)", "10 next", id="replay.far-on", show=False),
         Binding("home", "first", "first", id="replay.first", show=False),
         Binding("end", "last", "last", id="replay.last", show=False),
         Binding("d", "rejection", "next rejection", id="replay.rejection"),
         Binding("space", "play", "play", id="replay.play"),
-        Binding("q,escape", "leave", "leave", id="replay.leave"),
+        Binding("q,escape", "leave", "close", id="replay.leave"),
     ]
 
     def __init__(self, answer: AnswerRounds, *, every: Every | None = None, ascii_only: bool = False) -> None:
-        """Take the answer, and who keeps time while it is played."""
+        """Take the answer. `every` calls a function at an interval in seconds, for playing."""
         super().__init__()
         self.index = 0
         """The round that is shown, from 0."""
@@ -93,16 +93,16 @@ class ReplayScreen(Screen[None]):
         yield Footer(compact=True, show_command_palette=False)
 
     def on_resize(self) -> None:
-        """Give the keys a line where there is one to spare."""
+        """Show the keys if there is a line to spare."""
         self.query_one(Footer).display = self.size.height >= _FOOTER_FROM
 
     @property
     def is_playing(self) -> bool:
-        """Whether the rounds go by on their own."""
+        """Whether the rounds are being played."""
         return self._ticks is not None
 
     def action_go(self, rounds: int) -> None:
-        """Go so many rounds on, or back."""
+        """Go a number of rounds forwards, or backwards if negative."""
         self._go(self.index + rounds)
 
     def action_first(self) -> None:
@@ -114,15 +114,15 @@ class ReplayScreen(Screen[None]):
         self._go(len(self._page.rounds) - 1)
 
     def action_rejection(self) -> None:
-        """Go to the next round that rejected a guess."""
+        """Go to the next round that rejected a draft token."""
         place = self._page.next_rejection(self.index)
         if place is None:
-            self.notify("No later round rejected a guess.")
+            self.notify("No later round rejected a draft token.")
         else:
             self._go(place)
 
     def action_play(self) -> None:
-        """Let the rounds go by, or stop them; at the end they begin again."""
+        """Play the rounds, or stop playing; from the last round it begins at the first."""
         if self.is_playing:
             self._rest()
         elif self._page.rounds:

@@ -1,4 +1,4 @@
-"""A round of a finished answer as lines that fit a screen of any size."""
+"""Lines of one round of a finished answer, for a screen of any size."""
 
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
@@ -28,24 +28,24 @@ _ROOMY = 9
 _AIRY = 20
 """Lines from which on there are empty ones between the parts."""
 _TABLE_FROM = 8
-"""Lines left for text and guesses from which on every guess has a line of its own."""
+"""Least lines for text and proposals at which every draft token has a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a page may be drawn with."""
+    """Colours and characters available to a page."""
 
     colours: Palette = Palette.NONE
     ascii_only: bool = False
 
     @property
     def encoding(self) -> str:
-        """What tokens are spelled in."""
+        """Encoding in which tokens are spelled."""
         return "ascii" if self.ascii_only else "utf-8"
 
 
 class ReplayPage:
-    """Draws the rounds of one answer; what is asked for at every step is added up once."""
+    """Draws the rounds of one answer; running totals are computed once."""
 
     def __init__(self, answer: AnswerRounds) -> None:
         """Take the answer."""
@@ -73,7 +73,7 @@ class ReplayPage:
         return [self._head(index, width, look), *text, *space, *table, *below][:height]
 
     def next_rejection(self, index: int) -> int | None:
-        """Return the next round after this one that rejected a guess; None: no later one did."""
+        """Return the next round that rejected a draft token; None: no later one did."""
         return next((place for place in range(index + 1, len(self.rounds)) if self.rounds[place].rejects), None)
 
     def _head(self, index: int, width: int, look: Look) -> Content:
@@ -105,7 +105,7 @@ class ReplayPage:
             yield Content.from_rich_text(Text(text, origin_style(origin, look.colours)))
 
     def _proposals(self, index: int, width: int, room: int, look: Look) -> list[Content]:
-        """Return what was guessed and what came of it: a line each where there is room, else one line for all."""
+        """Return the proposals with their fates, a line each where there is room, else one line for all."""
         if room < 2:
             return []
         if not self._drafted[-1]:
@@ -151,7 +151,7 @@ class ReplayPage:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A guess, or the token after the guesses."""
+    """A draft token, or the token after the draft."""
 
     label: str
     sign: str
@@ -174,14 +174,14 @@ def _fate(one: AnswerRound, place: int, proposal: bytes, look: Look) -> tuple[st
     quoted = _quoted(proposal, look)
     if place < one.accepted:
         said = place < len(one.pieces)
-        return (_ACCEPTED, quoted, "accepted") if said else (_UNSEEN, quoted, "the answer ended before")
-    return (_REJECTED, quoted, "rejected") if place == one.accepted else (_UNSEEN, quoted, "not looked at")
+        return (_ACCEPTED, quoted, "accepted") if said else (_UNSEEN, quoted, "unused: the answer had ended")
+    return (_REJECTED, quoted, "rejected") if place == one.accepted else (_UNSEEN, quoted, "not verified")
 
 
 def _sibling_fate(one: AnswerRound, place: int, proposal: bytes, look: Look) -> tuple[str, str, str]:
     quoted = _quoted(proposal, look)
     if place != one.accepted:
-        return _UNSEEN, quoted, "not looked at"
+        return _UNSEEN, quoted, "not verified"
     return (_ACCEPTED, quoted, "accepted") if Origin.SIBLING in one.origins else (_REJECTED, quoted, "rejected")
 
 
@@ -197,25 +197,25 @@ def _in_one_line(rows: list[_Row], width: int) -> Content:
 
 
 def _apart(one: AnswerRound, width: int, look: Look) -> list[Content]:
-    """Return what the target made of the guess that it rejected."""
+    """Return the target's probabilities of the rejected draft token and of its own token."""
     if not one.rejects:
-        return [Content(fit("Every guess was accepted.", width))]
+        return [Content(fit("Every draft token was accepted.", width))]
     proposal = released(_quoted(one.proposals[one.accepted], look))
     if one.disagreement is None:
         return Content(f"{proposal} was rejected.").wrap(width)
-    wanted = "what it said instead" if one.instead is None else released(_quoted(one.instead, look))
+    wanted = "its own token" if one.instead is None else released(_quoted(one.instead, look))
     proposed, instead = probability(one.disagreement.proposal_prob), probability(one.disagreement.instead_prob)
-    return Content(f"The target gave {proposal} {proposed} and {wanted} {instead}, before temperature and cuts.").wrap(
-        width
-    )
+    return Content(
+        f"The target gave {proposal} {proposed} and {wanted} {instead}, before temperature and sampling filters."
+    ).wrap(width)
 
 
 def _times(one: AnswerRound) -> list[str]:
     draft, verify, host = (f"{1e3 * seconds:.1f}" for seconds in one.seconds)
     return [
-        f"draft {draft}, verify {verify}, rest {host} ms",
+        f"draft {draft}, verify {verify}, host {host} ms",
         f"{counted(one.width, 'token')} in the pass",
-        f"after {counted(one.prefix_length, 'token')}",
+        f"context {counted(one.prefix_length, 'token')}",
     ]
 
 

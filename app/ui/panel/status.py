@@ -1,4 +1,4 @@
-"""One line with what matters most of the figures: what does not fit is left out, the least important first."""
+"""The status line: state and figures by importance, as many as fit."""
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -16,7 +16,7 @@ def status_parts(flow: Flow, mode: str = "") -> list[str]:
         name, share = flow.loading
         return [*_said(mode), name if share is None else f"loading {name} {percent(share)}"]
     if flow.reading is not None:
-        return [*_said(mode), f"reading {flow.reading.done:,} of {flow.reading.total:,} tokens"]
+        return [*_said(mode), f"prefill {flow.reading.done:,} of {flow.reading.total:,} tokens"]
     stopped = "stopped" if flow.finish is Finish.CANCELLED and not flow.running else ""
     rule = "" if flow.accept.exact else f"{flow.accept} rule: approximate"
     return [*_said(mode, stopped, rule), *_figures(flow)]
@@ -78,7 +78,7 @@ def _figures(flow: Flow) -> list[str]:
         f"{rate(speed)} tok/s" if speed is not None else "",
         f"{percent(stats.acceptance_rate)} accepted" if stats.drafted else "",
         "Esc stops" if flow.running else "",
-        f"reused {stats.reused_tokens:,} of {stats.prompt_tokens:,} tokens" if stats.reused_tokens else "",
+        f"{stats.reused_tokens:,} of {stats.prompt_tokens:,} prompt tokens reused" if stats.reused_tokens else "",
         f"context {percent(flow.context_share)}" if flow.context_size else "",
         flow.drafter,
     )

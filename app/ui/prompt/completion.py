@@ -1,4 +1,4 @@
-"""What can be completed at the cursor, and how well each candidate fits; knows no widget."""
+"""Completions at the cursor and their ranking, without a widget."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Literal
 from app.chat_input.mentions import BEFORE, mention
 
 _MOST = 50
-"""Candidates that are offered; who needs more types another letter."""
+"""Candidates offered at most; another typed letter narrows them."""
 _MOST_COMPARED = 2_000
 """Candidates that are compared, of those that fit at all; with more, a key would be felt."""
 _COMMAND = re.compile(r"/(?P<name>[^\s/]*)")
@@ -22,11 +22,11 @@ Kind = Literal["command", "argument", "file"]
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """What the user began to type and can be completed."""
+    """Typed text that can be completed."""
 
     kind: Kind
     query: str
-    """What was typed of it."""
+    """The typed part of the name."""
     start: int
     """Column in the cursor's line from which on it is replaced."""
     command: str = ""
@@ -39,7 +39,7 @@ class Candidate:
 
     shown: str
     text: str
-    """What replaces that which was typed."""
+    """Text that replaces the typed part."""
     matched: tuple[int, ...] = ()
     """Places in `shown` of the characters that were typed."""
     help: str = ""
@@ -47,7 +47,7 @@ class Candidate:
 
 @dataclass(slots=True)
 class Sources:
-    """What there is to complete with."""
+    """Sources of completions: commands, arguments, files."""
 
     commands: Mapping[str, str] = field(default_factory=dict)
     """Slash commands, without the slash, and what they are for."""

@@ -1,4 +1,4 @@
-"""The list that opens above the prompt, over what is there: candidates, and which one is chosen."""
+"""The list of completion candidates that opens above the prompt."""
 
 from collections.abc import Callable
 from functools import partial
@@ -48,7 +48,7 @@ class CompletionPopup(OptionList, can_focus=False):
     def __init__(self, folder: Path, sources: Sources, clock: Callable[[], float]) -> None:
         super().__init__()
         self.partial: Partial | None = None
-        """What the candidates complete; None while it is closed."""
+        """Typed text that the candidates complete; None while closed."""
         self._folder = folder
         self._sources = sources
         self._clock = clock
@@ -60,7 +60,7 @@ class CompletionPopup(OptionList, can_focus=False):
 
     @property
     def is_open(self) -> bool:
-        """Tell whether there is anything to choose from."""
+        """Return whether the list is open."""
         return self.partial is not None
 
     @property
@@ -82,7 +82,7 @@ class CompletionPopup(OptionList, can_focus=False):
         self._waiting = (typed, room)
 
     def close(self) -> None:
-        """Take the list away."""
+        """Close the list."""
         self.partial = self._waiting = None
         self.display = False
 
@@ -102,7 +102,7 @@ class CompletionPopup(OptionList, can_focus=False):
         super().watch_highlighted(highlighted)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Take the files that were listed, and offer them if they are still waited for."""
+        """Store the listed files, and offer them if the prompt still waits for them."""
         if event.worker.name == _LISTING and event.state is WorkerState.SUCCESS:
             self._sources.files = event.worker.result or []
             if self._waiting is not None and self._waiting[0].kind == "file":
@@ -116,7 +116,7 @@ class CompletionPopup(OptionList, can_focus=False):
         self.display = True
 
     def _list_files(self) -> None:
-        """Begin to list the files, unless they were listed of late."""
+        """Start listing files, unless a recent list exists."""
         now = self._clock()
         if self._listed_at is None or now - self._listed_at > _LISTED_FOR:
             self._listed_at = now

@@ -1,4 +1,4 @@
-"""The user's own editor on a text of the chat."""
+"""Editing of the prompt in the user's own editor."""
 
 import os
 import shlex
@@ -24,8 +24,8 @@ class EditorFailedError(LocalspecError):
     """An editor ended with an error code."""
 
     def __init__(self, name: str, code: int, written: str) -> None:
-        """Take the text that it left, "" where that is not another one."""
-        hint = "Up brings back what was written there." if written else "Try it again."
+        """Take the text that the editor left; "": unchanged."""
+        hint = "Up brings back the text from the editor." if written else "Try it again."
         super().__init__(f"{name} failed, so the prompt stays as it was.", cause=f"Its exit code is {code}.", hint=hint)
         self.written = written
 
@@ -58,7 +58,7 @@ def edited_outside(app: App[Any], text: str) -> str | LocalspecError:
 
 
 def edited(text: str) -> str | LocalspecError:
-    """Return what `edit_text` does, or its error, for who must not leave a block by one."""
+    """Return the result of `edit_text`, or its error as a value for blocks that no exception may leave."""
     try:
         return edit_text(text)
     except LocalspecError as error:
@@ -77,7 +77,7 @@ def _command() -> list[str]:
     for name in _FALLBACKS:
         if found := shutil.which(name):
             return [found]
-    raise LocalspecError("There is no editor.", hint='Name one: export EDITOR="code --wait"')
+    raise LocalspecError("No text editor was found.", hint='Name one: export EDITOR="code --wait"')
 
 
 def _run(command: list[str]) -> int:
@@ -89,7 +89,9 @@ def _run(command: list[str]) -> int:
             return subprocess.run(command, stdout=sys.__stdout__, stderr=sys.__stderr__, check=False).returncode
     except OSError as error:
         cause = error.strerror or type(error).__name__
-        raise LocalspecError(f"{name} can't be started.", cause=f"{cause}.", hint="Set $EDITOR to another.") from error
+        raise LocalspecError(
+            f"{name} can't be started.", cause=f"{cause}.", hint="Set $EDITOR to another editor."
+        ) from error
 
 
 @contextmanager
@@ -98,7 +100,7 @@ def _signals_are_its() -> Iterator[None]:
     own = [getattr(signal, name) for name in ("SIGINT", "SIGQUIT") if hasattr(signal, name)]
     meanwhile: dict[int, Any] = {number: lambda number, _: meant_for_others.add(number) for number in own}
     if hasattr(signal, "SIGTSTP"):
-        # An editor stops all that its terminal has in front: whoever went on waiting would keep it from the shell.
+        # Ctrl-Z stops the terminal's foreground group: a parent that kept waiting would keep the shell from it.
         meanwhile[signal.SIGTSTP] = signal.SIG_DFL
     before = {number: signal.signal(number, handler) for number, handler in meanwhile.items()}
     try:

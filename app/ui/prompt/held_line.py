@@ -1,4 +1,4 @@
-"""A text that Enter could not send, and what is typed right behind it."""
+"""Text that Enter could not send, followed at once by the next line of a paste."""
 
 from collections.abc import Callable
 
@@ -17,11 +17,11 @@ class HeldLine:
         self._held_at: float | None = None
 
     def hold(self) -> None:
-        """Take note that Enter sent nothing."""
+        """Note that Enter sent nothing."""
         self._held_at = self._clock()
 
     def is_ended_by(self, event: Key) -> bool:
-        """Tell whether a key begins the next line of what comes line by line."""
+        """Return whether a key begins the next line of text that arrives line by line."""
         if self._held_at is None or event.key == "enter":
             return False
         soon, self._held_at = self._clock() - self._held_at < _SOON, None

@@ -1,4 +1,4 @@
-"""Pasted text: made harmless, and shown as one word where it is too long to be looked at in a prompt."""
+"""Pasted text: control characters made visible, and long pastes shown as a placeholder."""
 
 import re
 import unicodedata

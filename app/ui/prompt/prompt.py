@@ -1,4 +1,4 @@
-"""The prompt of the chat: it grows with its text, completes commands and files, and knows what was asked before."""
+"""The prompt of the chat: it grows with its text, completes commands and files, and walks the history."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ _MOST_LINES_SHOWN = 1_000
 
 
 class Prompt(Widget):
-    """Where the user types; `Submitted` tells what."""
+    """The input for messages and commands; `Submitted` carries a sent text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "submit", "Send", show=False, id="prompt.submit"),
@@ -77,9 +77,9 @@ class Prompt(Widget):
         """Complete files of `folder`, else of the working directory, and the rest of `Sources`; walk `history`."""
         super().__init__(id=id)
         self.sources = Sources(commands or {}, complete_argument)
-        """What is completed."""
+        """Sources of completions."""
         self.history = history or PromptHistory(prompts_file())
-        """What was asked before."""
+        """Earlier prompts."""
         self.holds: Callable[[str], bool] = lambda _: False
         """Tells whether a text can't be sent now, and stays."""
         know_alt_enter()
@@ -90,7 +90,7 @@ class Prompt(Widget):
         self._closed_for: tuple[int, int] | None = None
         """Where the completion that the user closed began; it stays closed there."""
         self._sent: tuple[str, Pastes, str] | None = None
-        """What was sent last: as it was shown, its pastes, and all of it."""
+        """The last sent text: as shown, its pastes, and in full."""
         self._held = HeldLine(clock)
 
     def compose(self) -> ComposeResult:
@@ -145,12 +145,12 @@ class Prompt(Widget):
         self.set_text(f"{text}\n{below}")
 
     def focus(self, scroll_visible: bool = True) -> Self:
-        """Give the keys to the text."""
+        """Focus the text."""
         self._area.focus(scroll_visible)
         return self
 
     def edit_externally(self, app: App[Any]) -> None:
-        """Let the user edit the text in an editor of theirs, while the app is away; tell where that can't be."""
+        """Open the text in the user's editor while the app is suspended; a failure is a notice."""
         before = self.full_text
         after = edited_outside(app, before)
         if isinstance(after, LocalspecError):
@@ -163,7 +163,7 @@ class Prompt(Widget):
             self.set_text(after)
 
     def watch_vim(self, vim: bool) -> None:
-        """Begin in insert mode, and end there."""
+        """Reset to insert mode."""
         self._vim.insert()
         self.mode = "insert" if vim else ""
 
@@ -187,7 +187,7 @@ class Prompt(Widget):
         self._area.type_text("\n")
 
     def action_accept(self) -> None:
-        """Take what is chosen in the list."""
+        """Insert the selected candidate."""
         typed, chosen = self._popup.partial, self._popup.chosen
         if typed is not None and chosen is not None:
             end = self._area.cursor_location
@@ -209,7 +209,7 @@ class Prompt(Widget):
         self.post_message(self.EditorWanted())
 
     def takes_key(self, event: events.Key) -> bool:
-        """Take what normal mode understands; a line that follows one that could not be sent is a line of its own."""
+        """Handle keys of normal mode; a line that arrives after an unsent one begins a new line."""
         if self._held.is_ended_by(event) and self._area.cursor_location == self._area.document.end:
             self._area.type_text("\n")
         key = event.character if event.is_printable else {"ctrl+r": "ctrl+r", "delete": "x"}.get(event.key)
@@ -243,7 +243,7 @@ class Prompt(Widget):
             self._complete()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Take what was clicked."""
+        """Insert the clicked candidate."""
         event.stop()
         self.action_accept()
 

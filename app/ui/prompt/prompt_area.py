@@ -1,4 +1,4 @@
-"""The text of the prompt: keys in the order they were typed, pastes in short, and as high as its text."""
+"""The text area of the prompt: keys in typed order, short forms of pastes, height by its text."""
 
 from typing import Any, ClassVar, Protocol
 
@@ -19,20 +19,20 @@ _MOST_ROWS = 10
 
 
 class Keeper(Protocol):
-    """What the area belongs to: it may take keys first, and hears of every edit as it is made."""
+    """The owner of the area: it takes keys first, and is called at every edit."""
 
     def takes_key(self, event: events.Key) -> bool:
-        """Tell whether a key is no text, and handled."""
+        """Return whether a key was handled and is no text."""
 
     def steps(self, rows: int) -> bool:
-        """Go up (-1) or down (1) in whatever is open, or beyond the text; False when it stays in the text."""
+        """Move up (-1) or down (1) in the list or the history; return False if the cursor moves in the text."""
 
     def edited(self) -> None:
-        """Hear that the text changed."""
+        """Handle an edit of the text."""
 
 
 class PromptArea(TextArea):
-    """A text area whose surprises are out of the way."""
+    """A text area that grows with its text and passes keys to its keeper first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "cursor_up", "Line above, earlier prompt", show=False, id="prompt.up"),
@@ -57,11 +57,11 @@ class PromptArea(TextArea):
     def __init__(self, keeper: Keeper, placeholder: str) -> None:
         super().__init__(highlight_cursor_line=False, placeholder=placeholder)
         self.pastes = Pastes()
-        """What the placeholders in the text stand for."""
+        """Pasted texts behind the placeholders."""
         self._keeper = keeper
 
     def on_mount(self) -> None:
-        """Follow the screen's height: whose own size stays the same is not told of it."""
+        """Follow the screen's height: a widget of unchanged size gets no resize event."""
         self.screen.screen_layout_refresh_signal.subscribe(self, self._fit)
 
     def on_resize(self) -> None:
@@ -82,7 +82,7 @@ class PromptArea(TextArea):
         return line
 
     def update_suggestion(self) -> None:
-        """Tell of an edit; this hook is called at each, before the next key is looked at."""
+        """Report an edit to the keeper, before the next key is handled."""
         self._keeper.edited()
 
     def type_text(self, text: str) -> None:
@@ -132,12 +132,12 @@ class PromptArea(TextArea):
             super().action_cursor_down(select)
 
     def action_cursor_page_up(self) -> None:
-        """Go a page up; where all is to be seen, the key is left to the conversation."""
+        """Move a page up; if all text is visible, leave the key to the conversation."""
         self._leave_page_keys()
         super().action_cursor_page_up()
 
     def action_cursor_page_down(self) -> None:
-        """Go a page down; where all is to be seen, the key is left to the conversation."""
+        """Move a page down; if all text is visible, leave the key to the conversation."""
         self._leave_page_keys()
         super().action_cursor_page_down()
 
@@ -168,7 +168,7 @@ class PromptArea(TextArea):
         self.take_paste(self.app.clipboard)
 
     def _fit(self, screen: Screen[Any]) -> None:
-        """Take at most ten rows, and half the screen."""
+        """Limit the height to ten rows and half the screen."""
         rows = max(1, min(_MOST_ROWS, screen.size.height // 2))
         if self.styles.max_height != Scalar.from_number(rows):
             self.styles.max_height = rows

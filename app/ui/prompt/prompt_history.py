@@ -1,4 +1,4 @@
-"""The prompts of this session and of earlier ones, walked with Up and Down; what was not sent is kept at the end.
+"""Prompts of this and earlier sessions, walked with Up and Down, with unsent text at the end.
 
 Stored as JSON lines, since a prompt can have many. Programs that chat at the same time write to one file: each adds
 under a lock, and shortens the file under the same lock.
@@ -25,7 +25,7 @@ _PATIENCE = 1.0
 
 
 class PromptHistory:
-    """What was asked, oldest first, and where in it the user is."""
+    """Prompts, oldest first, and the current position among them."""
 
     def __init__(self, path: Path, *, keep: bool = True) -> None:
         """Read what is stored; with `keep` false nothing is written."""
@@ -52,7 +52,7 @@ class PromptHistory:
         return self._go(self._at + 1, current)
 
     def add(self, text: str) -> None:
-        """Take a prompt that was sent, and forget the unsent one; the same one twice in a row is stored once.
+        """Add a sent prompt and forget the unsent text; a repeat of the last prompt is stored once.
 
         A file that can't be written costs a prompt in the history, and nothing else.
         """
@@ -69,7 +69,7 @@ class PromptHistory:
         self._at = len(self._entries)
 
     def set_aside(self, text: str, expand: Callable[[str], str] = str) -> None:
-        """Take a prompt whose place another takes before it was sent: in this session Up leads to it.
+        """Keep an unsent prompt that another text replaces; Up reaches it in this session.
 
         `expand` returns all of the unsent one at the end, which was shown with placeholders: they end with the prompt.
         """
@@ -90,7 +90,7 @@ class PromptHistory:
     def _store(self, text: str) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with locked(self._path.with_name(self._path.name + ".lock"), _PATIENCE):
-            # What was asked is nobody else's business: the file is private before it has content.
+            # Prompts are private: the file gets its mode before it has content.
             handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             with os.fdopen(handle, "a", encoding="utf-8") as file:
                 file.write(json.dumps({"text": storable(text)}) + "\n")

@@ -1,30 +1,23 @@
-"""What becomes of typed characters: each is in the prompt or sent, or a key of a message that the user has selected."""
-
-from typing import TYPE_CHECKING
+"""Routing of typed characters: to the prompt, or to the keys of a selected message."""
 
 from textual.events import Key, Paste
 
 from app.chat_input.input_text import is_command
+from app.ui.chat.conversation_screen import ConversationScreen
 from app.ui.chat.conversing import can_not_say
 from app.ui.prompt.prompt_area import PromptArea
-
-if TYPE_CHECKING:
-    from app.ui.chat.chat_screen import ChatScreen
-
-CHOSEN = "message selected, Esc to type"
-"""How keys are taken while a message is selected: its keys do something with it."""
 
 
 class Outgoing:
     """Keeps a text in the prompt while a message before it is on its way or waits for its answer."""
 
-    def __init__(self, screen: "ChatScreen") -> None:
+    def __init__(self, screen: ConversationScreen) -> None:
         """Take the chat."""
         self._screen = screen
         self._coming = False
 
     def holds(self, text: str) -> bool:
-        """Tell whether a text has to stay in the prompt; one that has not is on its way."""
+        """Return whether a text must stay in the prompt; otherwise it counts as sent."""
         if is_command(text):
             return False
         if self._coming or can_not_say(self._screen):
@@ -33,20 +26,15 @@ class Outgoing:
         return False
 
     def came(self) -> None:
-        """Take note that the message has come to the chat."""
+        """Note that the chat has received the sent message."""
         self._coming = False
 
 
-def message_chosen(screen: "ChatScreen") -> bool:
-    """Tell whether keys are about a message."""
-    return screen.transcript.has_focus and screen.transcript.selected is not None
-
-
-def meet_typing(screen: "ChatScreen", event: Key | Paste) -> None:
-    """Give the prompt the focus for what is typed, unless it is a key of the message that is selected."""
+def meet_typing(screen: ConversationScreen, event: Key | Paste) -> None:
+    """Focus the prompt for typed text, unless the key belongs to a selected message."""
     if isinstance(screen.focused, PromptArea) or not (isinstance(event, Paste) or event.is_printable):
         return
     bound = screen.active_bindings.get(event.key) if isinstance(event, Key) else None
-    if bound is None or bound.node is not screen.transcript or not message_chosen(screen):
+    if bound is None or bound.node is not screen.transcript or not screen.message_selected:
         screen.transcript.forget_selection()
         screen.set_focus(screen.query_one(PromptArea))

@@ -16,7 +16,7 @@ _INSERTS = frozenset("iaIAoO")
 
 @dataclass(slots=True)
 class VimKeys:
-    """What the keys pressed in normal mode mean; `press` takes them one by one."""
+    """Interpreter of normal mode's keys; `press` takes one key."""
 
     area: TextArea
     inserting: bool = True
@@ -32,7 +32,7 @@ class VimKeys:
 
     @property
     def pending(self) -> bool:
-        """Tell whether a command was begun that more keys belong to."""
+        """Return whether a command waits for more keys."""
         return bool(self._typed or self._operator or self._waiting)
 
     def insert(self) -> None:
@@ -53,7 +53,7 @@ class VimKeys:
         self._reset()
 
     def press(self, key: str) -> None:
-        """Take a key in normal mode: a character, or "ctrl+r"; one that means nothing here drops what was begun."""
+        """Handle a key of normal mode: a character or "ctrl+r"; an unknown one drops the pending command."""
         if self._waiting:
             self._with_argument(self._waiting, key)
         elif key.isdecimal() and (key != "0" or self._typed):
@@ -154,7 +154,7 @@ class VimKeys:
             self._go(first_word(self._lines, (row, 0)))
 
     def keep_whole(self, expand: Callable[[str], str]) -> None:
-        """Take what is yanked with all that its placeholders stand for: they end with the prompt."""
+        """Expand placeholders in the register, since they end with the prompt."""
         self._register = expand(self._register)
 
     def _edit(self, start: Place, end: Place) -> None:

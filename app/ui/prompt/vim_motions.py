@@ -1,4 +1,4 @@
-"""Where vim's motions lead in a text: lines, and places as (row, column), both from 0."""
+"""Targets of vim's motions in lines of text; places are (row, column), both from 0."""
 
 import re
 from collections.abc import Callable, Sequence

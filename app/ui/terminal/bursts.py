@@ -1,14 +1,14 @@
-"""Several lines that a terminal without marks for pastes sends at once: a paste too, whose line ends send nothing."""
+"""Detection of pastes by timing, for terminals without paste marks: their line ends must not send."""
 
 import re
 from collections.abc import Callable
 
 _BEGIN, _END = "\x1b[200~", "\x1b[201~"
-"""What a terminal with such marks sends before a pasted text and after it."""
+"""Paste marks that a terminal sends before and after pasted text."""
 _LINES = re.compile(r"[^\r\n]*[\r\n]+[^\r\n]")
 """A line end and something behind it."""
 _KEYS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
-"""What comes from keys and is seldom in a text."""
+"""Characters of keys that are rare in text."""
 _PAUSE = 0.03
 """Seconds without a byte that end a burst: a terminal sends the parts of a paste within a few milliseconds, and two
 keys that are typed are further apart."""
@@ -53,5 +53,5 @@ def _is_text(sent: str) -> bool:
 
 
 def _is_lines(sent: str) -> bool:
-    """Tell whether this is text of which a line end is not the end."""
+    """Return whether this is text with a line end before its end."""
     return _is_text(sent) and _LINES.match(sent) is not None

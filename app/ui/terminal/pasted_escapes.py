@@ -1,11 +1,11 @@
-"""Escapes in a pasted text, kept from Textual's parser, and from all that would write them to the terminal.
+"""Escapes in pasted text, hidden from Textual's parser and from output to the terminal.
 
 The parser takes what follows one for keys, also between the marks of a paste: a line end in it would send half of a
 message. And a line of Textual's own shows what is pasted into it as it is.
 """
 
 _BEGIN, _END = "\x1b[200~", "\x1b[201~"
-"""What a terminal sends before a pasted text and after it."""
+"""Paste marks that a terminal sends before and after pasted text."""
 _ESCAPE = "\x1b"
 _HELD = "\udc1b"
 """In place of an escape; decoded bytes never have such a character."""
@@ -50,5 +50,5 @@ class PastedEscapes:
 
 
 def released(text: str) -> str:
-    """Return a pasted text with its escapes, for those who show them as signs."""
+    """Return a pasted text with its escapes restored, for widgets that show them as signs."""
     return text.replace(_HELD, _ESCAPE)

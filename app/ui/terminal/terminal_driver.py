@@ -1,8 +1,8 @@
-"""The terminal as Textual's driver for Linux and macOS meets it, where terminals are closed, stopped and full of bytes.
+"""Textual's driver for Linux and macOS, made safe for closed and stopped terminals and for any bytes.
 
 Textual's own driver ends the app at a byte that is no UTF-8, reads a closed terminal over and over with a whole
 processor, and takes the SIGCONT that comes with a closed terminal's SIGHUP for the end of a pause: it then starts a
-thread that nobody ends, and the program never does. It also never learns of a new size where COLUMNS is set, and takes
+thread that never ends, nor does the program. It also never learns of a new size where COLUMNS is set, and takes
 an escape in a pasted text for a key.
 """
 
@@ -35,12 +35,12 @@ class TerminalDriver(linux_driver.LinuxDriver):
         self._file: Any = _Screen(cast("IO[str]", self._file))
 
     def run_input_thread(self) -> None:
-        """Read keys until the app leaves; a terminal that is gone is told as the kernel would tell it."""
+        """Read keys until the app leaves; a closed terminal raises SIGHUP, as the kernel would."""
         _reading.terminal = self.fileno
         try:
             super().run_input_thread()
         except (EOFError, OSError):
-            # Nobody gets SIGHUP by himself under nohup, or in another session than the terminal's.
+            # The kernel sends no SIGHUP under nohup, or to another session than the terminal's.
             os.kill(os.getpid(), signal.SIGHUP)
         except Exception:
             # Without this thread no key would be read again, not even the one that leaves.
@@ -76,7 +76,7 @@ class TerminalDriver(linux_driver.LinuxDriver):
 
 
 class _Screen:
-    """What is drawn on; one that is gone takes all, or the thread that writes would end and the app wait for it."""
+    """The output of a screen. Errors of a closed terminal are ignored: they would end the writing thread."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file

@@ -1,4 +1,4 @@
-"""Keeps the terminal for the screen alone: what a C library writes there would tear it, so it goes to the log."""
+"""Guard of the terminal during a screen: output of C libraries goes to the log, and ending signals close the screen."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ _ENDING = (
 
 
 def leave_at_signals(leave: Callable[[int], object]) -> None:
-    """Have the running loop call `leave` with an exit code where a signal asks for the end."""
+    """Call `leave` on the running loop with an exit code at each ending signal."""
     loop = asyncio.get_running_loop()
     for number in ending_signals():
         # Windows has few of them, and its loop listens to none.

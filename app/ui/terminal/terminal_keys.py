@@ -1,4 +1,4 @@
-"""Keys that terminals send in ways Textual does not know."""
+"""Key sequences of terminals that Textual does not know."""
 
 import sys
 from enum import StrEnum
@@ -13,7 +13,7 @@ class _Missing(StrEnum):
 
 
 def know_alt_enter() -> None:
-    """Tell Alt+Enter from Enter where a terminal sends it as an escape before: else it would send half a message."""
+    """Register Alt+Enter, which many terminals send as Escape and Enter: it would otherwise send the message."""
     cast("dict[str, Any]", ANSI_SEQUENCES_KEYS)["\x1b\r"] = (_Missing.ALT_ENTER,)
 
 

@@ -1,4 +1,4 @@
-"""Markdown cut into the blocks that stand for themselves, so that a long answer is drawn one block at a time.
+"""Markdown split into independent blocks, so that a long answer is drawn one block at a time.
 
 A block is a paragraph, a heading, a quote, a table, a code block or one item of a list, always of the top level: none
 changes what another means. Link definitions are not a thing here: a model's `[1]: https://...` is shown as it stands.
@@ -32,7 +32,7 @@ class Block:
     source: str
     """Whole lines of the answer, without a last line end."""
     code: str | None = None
-    """What stands in a code block; None for anything else."""
+    """Content of a code block; None for any other block."""
     language: str = ""
     """First word after the fence."""
     number: int | None = None
@@ -101,7 +101,7 @@ def _certain(found: list[_Found], lines: list[str]) -> int:
 
 
 def _stands_alone(first: _Found, lines: list[str]) -> bool:
-    """Tell whether a text can be cut here: `- a | b` over `-|-` is an item below another, and a table without it."""
+    """Return whether a text can be cut here: `- a | b` over `-|-` is an item below another, and a table without it."""
     opening = "\n".join(lines[first.start : first.start + 2])
     return not first.block.follows or blocks_of(opening)[0].number is not None
 

@@ -1,4 +1,4 @@
-"""What a transcript's pieces are made of: each can be drawn at a width, and guesses its height before it is."""
+"""Bodies of a transcript's pieces: each is drawn at a width, and estimates its height before that."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -71,7 +71,7 @@ class BlockBody:
         return self.block.code is not None or any(sign in self.block.source for sign in _CODE_SIGNS)
 
     def grow(self, block: Block) -> None:
-        """Take the same block with more said of it, or another one in its place."""
+        """Replace the block by a longer version of it, or by another one."""
         self.block = block
 
     def lines(self, width: int, look: Look) -> list[Line]:
@@ -93,7 +93,7 @@ class TokenBody:
     may_have_code = False
 
     def __init__(self, text: str, ends: Sequence[int], origins: Sequence[Origin]) -> None:
-        """Take a text as the model said it, where each token ends in it, and the tokens' origins.
+        """Take raw text of the model, the end of each token in it, and the tokens' origins.
 
         Ends may lie outside the text; what follows the last has no origin.
         """

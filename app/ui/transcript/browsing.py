@@ -1,4 +1,4 @@
-"""A transcript under the keys: one message or code block is selected, seen by a bar at its left."""
+"""A transcript with keys: one message or code block is selected, with a bar at its left."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -53,13 +53,13 @@ class Browsing(TranscriptView, can_focus=True):
     thoughts: reactive[bool] = reactive(default=False, init=False, repaint=False)
     """Whether what was thought before an answer is shown when the answer is there."""
     greeting: reactive[str] = reactive("", init=False, repaint=False)
-    """What stands there, above any notes, while nothing was said."""
+    """Text shown above the notes while there is no message."""
     selected: reactive[int | None] = reactive(None, init=False, repaint=False)
     """Key of the message that the keys are about; None: none is selected."""
 
     @dataclass
     class Copied(Message, namespace="transcript"):
-        """Somebody wants a text on the clipboard."""
+        """Request to copy a text."""
 
         text: str
         what: str
@@ -67,19 +67,19 @@ class Browsing(TranscriptView, can_focus=True):
 
     @dataclass
     class EditWanted(Message, namespace="transcript"):
-        """Somebody wants to change a message and send it again."""
+        """Request to edit a message and send it again."""
 
         key: int
 
     @dataclass
     class ReplayWanted(Message, namespace="transcript"):
-        """Somebody wants to step through an answer."""
+        """Request to replay an answer."""
 
         key: int
 
     @dataclass
     class BranchWanted(Message, namespace="transcript"):
-        """Somebody wants to go on from a message, in another conversation."""
+        """Request to switch to another branch of a message."""
 
         key: int
 

@@ -1,4 +1,4 @@
-"""Long texts in parts that are drawn one by one."""
+"""Long texts split into parts that are drawn separately."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A code block as lines: padded, highlighted, cut where it is too wide, and cheap while it grows."""
+"""Lines of a code block: padded, highlighted, cut at the width, and cheap to extend."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -17,7 +17,7 @@ from app.ui.drawing.wrapping import Line, expand, wrap
 from app.ui.transcript.look import Look
 
 MARK = "code"
-"""Key in the meta of a block's first line, for who jumps from block to block."""
+"""Key in the meta of a block's first line, for jumps from block to block."""
 _LONGEST = 30_000
 """Characters of a block that is still highlighted."""
 _PATIENCE = 1.0
@@ -37,7 +37,7 @@ class CodeLines:
         self.language, self._look, self._width = language, look, width
         self._settled: list[Line] = []
         self._prefix = ""
-        """What the settled lines were made of."""
+        """Source of the finished lines."""
 
     def lines(self, code: str, *, is_open: bool = False) -> list[Line]:
         """Return the block's lines, each exactly as wide as the block; `code` has gone through `shown`."""

@@ -1,4 +1,4 @@
-"""Pieces below each other: which is at which row, when most heights are guesses that become certain later."""
+"""A column of pieces and their rows; most heights are estimates until a piece is drawn."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ class Column:
         self.settle(kept)
 
     def settle(self, start: int = 0) -> None:
-        """Take heights as they were found, of a piece and all that follow."""
+        """Set the heights of a piece and of those after it, as found by drawing."""
         self._tops[start:] = accumulate(self._heights[start:], initial=self._tops[start])
 
     def at(self, y: int) -> tuple[int, int] | None:

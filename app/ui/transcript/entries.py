@@ -1,4 +1,4 @@
-"""What was said, one entry a message: the exact text, and the pieces it is drawn as."""
+"""Entries of a transcript, one per message: the exact text and the pieces that draw it."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ NoteKind = Literal["note", "error", "output"]
 
 
 class Sign(StrEnum):
-    """What stands beside an entry, so that nobody needs to see a colour to know whose it is."""
+    """Sign beside an entry that shows its role without colour."""
 
     USER = "┃"
     NOTE = "·"
@@ -28,7 +28,7 @@ class Sign(StrEnum):
 
 
 class Entry:
-    """What the user said, or what the program did: text that never changes."""
+    """A message of the user or a note of the program: fixed text."""
 
     def __init__(self, key: int | None, text: str, pieces: Sequence[Piece]) -> None:
         self.key, self.text = key, text
@@ -61,13 +61,13 @@ def note(text: str, kind: NoteKind) -> Entry:
 
 
 class Answer(Entry):
-    """What the model said: Markdown, or with `raw` the very text, token by token.
+    """An answer: drawn as Markdown, or with `raw` token by token.
 
     Its thoughts are seen as long as nothing else is, and later if wanted.
     """
 
     def __init__(self, key: int, *, divides: bool = True) -> None:
-        """Take its key, and whether thoughts are told apart."""
+        """Take its key. With `divides` thoughts are split from the answer."""
         super().__init__(key, "", ())
         self._divided = Thoughts(divides=divides)
         self._thoughts = ThoughtPieces(key, Sign.NONE)
@@ -86,14 +86,14 @@ class Answer(Entry):
         self._footer: list[Piece] = []
 
     def append(self, text: str, lengths: Sequence[int], origins: Sequence[Origin]) -> None:
-        """Take more of the answer."""
+        """Append text of the answer."""
         self.text += text
         self._take(self._divided.feed(text))
         self._ends += list(accumulate(lengths, initial=self._ends[-1] if self._ends else 0))[1:]
         self._origins += origins
 
     def finish(self, footer: str) -> None:
-        """Take what stands below a complete answer, which is read once more as a whole."""
+        """Set the footer of a complete answer, and parse the whole text again."""
         assert self.key is not None
         self._take(self._divided.feed("", last=True))
         self._fit(0, blocks_of(shown(self._said)))

@@ -1,4 +1,4 @@
-"""What a transcript's parts look like in a theme; a value, so that what was drawn can be kept until it changes."""
+"""Styles of a transcript in a theme, as a value: drawn lines are kept until it changes."""
 
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""One block of Markdown as lines of segments, by Rich, with nothing of it obeyed and nothing of it hidden."""
+"""Lines of one Markdown block, drawn by Rich, with control characters shown and no text hidden."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""Pieces: parts of a transcript that are drawn one by one, only when they are looked at, and kept while they fit."""
+"""Pieces of a transcript: each is drawn when it is first seen, and its lines are kept for that width."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -23,7 +23,7 @@ class Piece:
         self._serials: list[int] = []
         self._for: tuple[int, Look] | None = None
         self._proposal = (0, 0)
-        """A width, and the height that was guessed for it."""
+        """A width, and the estimated height at it."""
 
     def is_drawn(self, width: int, look: Look) -> bool:
         """Return whether its height is known."""
@@ -45,7 +45,7 @@ class Piece:
         return self._serials[index] if 0 <= index < len(self._serials) else -1
 
     def height(self, width: int, look: Look) -> int:
-        """Return lines, blank ones included; a guess until it is drawn at that width."""
+        """Return the number of lines, blank ones included; an estimate until it is drawn at that width."""
         if self._lines is not None and self._for == (width, look):
             return self.above + len(self._lines)
         if self._proposal[0] != width:

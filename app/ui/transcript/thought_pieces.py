@@ -1,4 +1,4 @@
-"""The thoughts before an answer: seen while they come, and afterwards as one line, or whole."""
+"""Thoughts before an answer: shown while generated, afterwards folded into one line or shown whole."""
 
 from app.shell.safe_text import shown
 from app.ui.transcript.bodies import PlainBody
@@ -28,7 +28,7 @@ class ThoughtPieces:
         return bool(self._text)
 
     def append(self, text: str) -> None:
-        """Take more of them."""
+        """Append text to the thoughts."""
         self._text += text
 
     def pieces(self, *, whole: bool) -> list[Piece]:
@@ -39,8 +39,8 @@ class ThoughtPieces:
 
     def _heading(self) -> Piece:
         if self._line is None or self._made_of != len(self._text):
-            told = f"Thought {counted(len(self._text.split()), 'word')} (/thoughts shows or hides them)"
-            self._line = Piece(self._key, self._sign, PlainBody(told, _PART), above=1, is_first=True)
+            heading = f"Thought {counted(len(self._text.split()), 'word')} (/thoughts shows or hides them)"
+            self._line = Piece(self._key, self._sign, PlainBody(heading, _PART), above=1, is_first=True)
             self._read()
         return self._line
 

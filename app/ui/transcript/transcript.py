@@ -1,4 +1,4 @@
-"""The transcript of a chat: what was said, as it is said, to be read, copied and changed."""
+"""The transcript of a chat: its messages, shown while they are generated, to read, copy and edit."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ class Transcript(Browsing, can_focus=True):
         self.follow()
 
     def begin_answer(self, key: int, *, divides: bool = True) -> None:
-        """Make room for an answer that is about to be said; `divides`: with its thoughts told apart."""
+        """Add an empty answer to fill; with `divides` its thoughts are split off."""
         self._add(key, Answer(key, divides=divides))
 
     def append(self, key: int, text: str, lengths: Sequence[int] = (), origins: Sequence[Origin] = ()) -> None:
@@ -55,7 +55,7 @@ class Transcript(Browsing, can_focus=True):
         self.touch()
 
     def truncate(self, key: int) -> None:
-        """Take back a message and all that came after it; raises KeyError."""
+        """Remove a message and all later ones. Raises KeyError."""
         index = self._all.index(self._entries[key])
         for entry in self._all[index:]:
             if entry.key is not None:
@@ -65,7 +65,7 @@ class Transcript(Browsing, can_focus=True):
         self.touch()
 
     def clear(self) -> None:
-        """Take back everything."""
+        """Remove all entries."""
         self._all.clear()
         self._entries.clear()
         self.forget_selection()

@@ -1,4 +1,4 @@
-"""A long text on the screen, drawn line by line: only what is seen is drawn, and what is read stays where it is."""
+"""A view of a long transcript: only visible lines are drawn, and the reading position stays in place."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from app.ui.transcript.look import COMPONENTS, Look, look_of
 from app.ui.transcript.pieces import Piece
 
 GUTTER = 3
-"""Cells for the cursor's bar, the sign of who speaks, and a space."""
+"""Cells for the cursor's bar, the sign of the role, and a space."""
 _SLICE = 0.004
 """Seconds that may go at once into drawing what isn't seen, to know its height."""
 _REST = 0.03
@@ -28,7 +28,7 @@ _REST = 0.03
 
 
 class TranscriptView(LineView, can_focus=True):
-    """Pieces below each other, with a gutter; who derives from it says which."""
+    """Pieces below each other, with a gutter; a derived class provides them."""
 
     ALLOW_SELECT = True
     COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS.values())
@@ -72,7 +72,7 @@ class TranscriptView(LineView, can_focus=True):
         """Return what there is to draw."""
         return ()
 
-    def bar_at(self, piece: Piece, row: int) -> str:  # noqa: ARG002 - for who derives from it
+    def bar_at(self, piece: Piece, row: int) -> str:  # noqa: ARG002 - for derived classes
         """Return the sign at the left edge of a row: one character."""
         return " "
 
@@ -98,7 +98,7 @@ class TranscriptView(LineView, can_focus=True):
         self._following = self._top >= self.max_scroll_y
 
     def follow(self) -> None:
-        """Go to the end, and stay there."""
+        """Scroll to the end, and follow it."""
         self._following = True
         self.touch()
 
@@ -163,7 +163,7 @@ class TranscriptView(LineView, can_focus=True):
             self._hold(self._column.anchor(self._top, self._top + self._room()[1]))
 
     def watch_show_vertical_scrollbar(self, shown: bool) -> None:
-        """Let a scroll bar that comes stand where the text is: while it was away nobody told it."""
+        """Set the position of a scroll bar that appears: while hidden it was not updated."""
         if shown:
             self.vertical_scrollbar.position = self.scroll_y
 

@@ -177,7 +177,7 @@ def test_a_conversation_goes_on_with_what_the_last_server_said(audit: Audit, sta
     assert "chat/1 turn 2" in done.words
 
 
-def test_holes_go_to_the_other_endpoint(audit: Audit, started: Any) -> None:
+def test_infills_go_to_the_other_endpoint(audit: Audit, started: Any) -> None:
     one, other = started(Plan(toy()), Plan(toy()))
     assert audit(one, other, classes=("fim",)).code == 0
     assert one.bodies(RAW)[0]["suffix"]

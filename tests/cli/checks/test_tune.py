@@ -78,7 +78,7 @@ def test_json_is_one_object_with_every_figure(tmp_path: Path, model: Path) -> No
 
 def test_explain_names_tune_until_the_draft_model_was_tuned(tmp_path: Path, model: Path) -> None:
     asked = ("run", str(model), "Hi", "--draft", str(model), "-t", "1", "-n", "4", "--explain")
-    advice = "model:tiny may run faster: localspec tune MODEL --draft DRAFT --keep"
+    advice = "model:tiny may run faster with other settings. To find them: localspec tune MODEL --draft DRAFT --keep"
     assert advice in localspec_here(*asked, home=tmp_path).stderr
     assert localspec_here("tune", str(model), "--draft", str(model), *QUICK, home=tmp_path).returncode == 0
     again = localspec_here(*asked, home=tmp_path)

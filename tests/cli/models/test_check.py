@@ -49,7 +49,7 @@ def test_a_good_pair_is_good_to_use(tmp_path: Path) -> None:
     assert "The tokenizers agree on all 4 tokens." in done.stdout
     assert "Memory with a context of 512 tokens:" in done.stdout
     # The two are equally large.
-    assert done.stdout.endswith("Usable, but drafting is not predicted to pay off here.\n")
+    assert done.stdout.endswith("Usable, but no speed-up is predicted on this machine.\n")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_each_refusal_names_the_first_difference_and_a_way_out(
     code, out = checked(capsys, *names)
     assert code == 4
     assert reason in " ".join(out.split())
-    assert "Not usable together." in out
+    assert "Not a pair." in out
     assert "--draft lookup" in out
     code, out = checked(capsys, *names, as_json=True)
     record = json.loads(out)
@@ -177,7 +177,7 @@ def test_no_pair_and_one_model_have_no_prediction(tmp_path: Path, capsys: pytest
     assert json.loads(checked(capsys, names[0], as_json=True)[1])["predicted"] is None
 
 
-TEMPLATE, HOLES = "tokenizer.chat_template", ["<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<end>"]
+TEMPLATE, INFILLS = "tokenizer.chat_template", ["<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<end>"]
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ TEMPLATE, HOLES = "tokenizer.chat_template", ["<fim_prefix>", "<fim_suffix>", "<
             "chat template only in the target; the target's is used, the draft model needs none",
             False,
         ),
-        ({}, {TEMPLATE: "x"}, "chat template only in the draft model, where it is not used", False),
+        ({}, {TEMPLATE: "x"}, "chat template only in the draft model, which does not use it", False),
         ({}, {}, "fill in the middle no, neither", True),
         ({}, {}, "special tokens eos 3 ('<end>'); the same in both", True),
         ({}, {"tokenizer.ggml.eos_token_id": 2}, "special tokens eos 3 ('<end>'); of the target", True),
@@ -212,8 +212,8 @@ def test_how_texts_begin_and_end_is_told_of_both(
     assert json.loads(checked(capsys, *names, as_json=True)[1])["chat_templates_equal"] is equal
 
 
-def test_markers_for_a_hole_are_told_of_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    names = pair(tmp_path, **{"tokenizer.ggml.tokens": Array(HOLES)})
+def test_markers_for_a_infill_are_told_of_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = pair(tmp_path, **{"tokenizer.ggml.tokens": Array(INFILLS)})
     assert "fill in the middle  no; the draft model: <fim_prefix> <fim_suffix>" in checked(capsys, *names)[1]
     assert "<fim_middle>, both" in checked(capsys, names[1], names[1])[1]
 

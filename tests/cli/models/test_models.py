@@ -46,7 +46,7 @@ def test_a_folder_that_is_not_there_is_said_to_be_none(tmp_path: Path, command: 
     done = localspec_here("models", command, "--dir", str(gone), home=tmp_path)
     assert (done.returncode, done.stdout, f"'{gone}' does not exist" in done.stderr) == (2, "", True)
     done = localspec_here("models", command, home=tmp_path, extra={"LOCALSPEC_MODELS": f"{tmp_path}:{gone}"})
-    assert (done.returncode, f"LOCALSPEC_MODELS names no folder: {gone}\n" in done.stderr) == (0, True)
+    assert (done.returncode, f"LOCALSPEC_MODELS names missing folders: {gone}\n" in done.stderr) == (0, True)
 
 
 def test_the_list_is_one_json_object_and_comes_from_memory_the_second_time(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Pair cards: written by `tune`, read from anyone with every value checked, used by name."""
+"""Pair cards: written by `tune`, read from any source with every value checked, used by name."""
 
 import json
 import os
@@ -211,7 +211,7 @@ def test_of_another_machine_the_pair_alone_is_taken_and_that_is_said(
     monkeypatch.setenv("LOCALSPEC_MODELS", str(home / "models"))
     named = taken_apart("pair:mine", None)
     assert (named.target, named.draft) == (str(target), str(draft))
-    assert "made on another machine (a processor, 2 cores): only the pair is used" in named.note
+    assert "made on another machine (a processor, 2 cores): its models are used, but not its settings" in named.note
     assert taken_apart("pair:mine", "lookup").draft == "lookup"
     assert taken_apart("big.gguf", None).target == "big.gguf"
 
@@ -222,7 +222,7 @@ def test_a_pair_that_is_not_there_is_told_with_the_nearest(home: Path, name: str
     (pairs_folder().parent / "mine.toml").write_text("")
     with pytest.raises(ModelFileError, match="There is no pair") as failure:
         open_pair(f"pair:{name}")
-    assert failure.value.cause == "Here are: mine."
+    assert failure.value.cause == "Pairs on this machine: mine."
 
 
 def test_a_card_below_nobodys_home_is_not_there() -> None:

@@ -81,7 +81,7 @@ def test_of_another_machines_card_it_is_said_that_the_pair_alone_is_taken(capsys
     assert capsys.readouterr().err == ""
     store_card(card(), replace(read_card(card()), made=replace(MADE, machine_id="f" * 16)))
     read_plan("pair:mine", defaults(run))
-    assert "only the pair is used, not its settings" in " ".join(capsys.readouterr().err.split())
+    assert "its models are used, but not its settings" in " ".join(capsys.readouterr().err.split())
 
 
 def test_verify_compares_the_draft_model_of_a_pair() -> None:

@@ -36,7 +36,7 @@ def test_a_draft_head_alone_is_no_model(hub: HubState, tmp_path: Path) -> None:
     hub.add("user/heads", "model-Q8_0.gguf", model(1))
     done = pull(tmp_path, "user/heads:Q4_K_M")
     assert (done.returncode, cached(tmp_path)) == (3, [])
-    assert "is no model by itself" in done.stderr
+    assert "is not a whole model" in done.stderr
     assert pull(tmp_path, "user/heads").returncode == 0
     assert cached(tmp_path) == ["model-Q8_0.gguf"]
 

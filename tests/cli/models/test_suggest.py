@@ -1,4 +1,4 @@
-"""`localspec models suggest`: who could guess for a target, ranked, or that none is needed."""
+"""`localspec models suggest`: ranked candidates for a target's draft model, or the reason why none is needed."""
 
 import json
 import os
@@ -85,12 +85,12 @@ def test_none_is_needed_where_none_pays(tmp_path: Path, capsys: pytest.CaptureFi
     (found,) = suggested(capsys, target=big)["targets"]
     assert (found["best"], found["commands"]) == (None, [f"localspec run {big}"])
     assert len(found["drafts"]) == 1
-    assert "None needed: no draft model is predicted to gain 5%; the suffix index" in shown(capsys, big)
+    assert "No draft model needed: no draft model has a predicted gain of 5%. The suffix index" in shown(capsys, big)
 
 
 def test_none_is_needed_where_nothing_is_smaller(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     only = write(tmp_path / "only.gguf", 400)
-    assert "None needed: no smaller model with its tokenizer is here or known" in shown(capsys, only)
+    assert "No draft model needed: no smaller model with its tokenizer is known" in shown(capsys, only)
 
 
 def test_a_draft_that_does_not_fit_is_not_the_best(
@@ -104,7 +104,7 @@ def test_a_draft_that_does_not_fit_is_not_the_best(
     monkeypatch.setattr(suggesting, "available_memory", lambda: need - 1)
     (found,) = suggested(capsys, target=big)["targets"]
     assert (found["best"], found["drafts"][0]["fits"]) == (None, False)
-    assert "what would pay off does not fit in memory beside it" in found["reason"]
+    assert "those that would pay off do not fit in memory beside it" in found["reason"]
 
 
 @pytest.mark.parametrize(("missing", "best"), [(0, True), (1, False)])

@@ -31,17 +31,17 @@ def test_a_form_is_given_as_it_is_or_in_a_file(tmp_path: Path) -> None:
         (["-j", "{}", "--grammar", SHORT], "--grammar and --json-schema both say"),
         (["-jf", "gone.json"], "--json-schema-file gone.json can't be read."),
         (["-jf", "empty"], "--json-schema-file empty is empty."),
-        (["--grammar-file", "latin-1"], "--grammar-file latin-1 is no UTF-8.\n  At byte 13 there is 0xe9."),
+        (["--grammar-file", "latin-1"], "--grammar-file latin-1 is not UTF-8.\n  Byte 13 is 0xe9."),
         (["-j", " "], "--json-schema is empty."),
         (["--grammar", ""], "--grammar is empty."),
         (["--grammar-file", ""], "the name is empty"),
-        (["-j", '{"enum": ["\udce9"]}'], "--json-schema is no UTF-8."),
-        (["--grammar", 'root ::= "\udce9"'], "--grammar is no UTF-8."),
+        (["-j", '{"enum": ["\udce9"]}'], "--json-schema is not UTF-8."),
+        (["--grammar", 'root ::= "\udce9"'], "--grammar is not UTF-8."),
         (["-j", '{"enum": ["\\ud800"]}'], "The JSON schema can't be used."),
         (["-j", '{"type": '], 'It has to be a JSON object, as in {"type": "boolean"}'),
         (["-j", '{"not": {}}'], "Leave out or replace what is named there"),
         (["--grammar", "root ::= other"], "other"),
-        (["--edit", "a.py", "-j", "{}"], "--edit opens an editor, but --json-schema is for a chat."),
+        (["--edit", "a.py", "-j", "{}"], "--edit opens an editor, and --json-schema works only in a chat."),
     ],
 )
 def test_what_can_be_no_form_is_refused_in_words(
@@ -72,8 +72,8 @@ def test_a_chat_says_that_answers_have_a_form_and_lifts_it(tmp_path: Path) -> No
     assert third not in ("yes", "no")
     before, refused, after = done.stderr.partition("form can't be 'on'.")
     assert refused
-    assert "Every answer gets the form that was asked for" in before
-    assert "form              as asked for at the start" in before
+    assert "Every answer follows the JSON schema or grammar" in before
+    assert "form              as given at the start" in before
     assert "form              off" in after
     assert "Every answer gets" not in run(tmp_path, typed="").stderr
 
@@ -83,7 +83,7 @@ def test_a_form_is_for_one_run_and_no_setting(tmp_path: Path) -> None:
     settings.parent.mkdir(parents=True)
     settings.write_text("json-schema = '{}'\n")
     done = run(tmp_path)
-    assert (done.returncode, "--json-schema is about a single run" in done.stderr) == (2, True)
+    assert (done.returncode, "--json-schema applies to a single run" in done.stderr) == (2, True)
     settings.unlink()
     shown = json.loads(localspec_here("config", "show", "--all", "--json", home=tmp_path).stdout)
     assert not [one for one in shown["settings"] if "grammar" in one["key"] or "schema" in one["key"]]

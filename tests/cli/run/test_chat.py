@@ -122,7 +122,7 @@ def test_regen_answers_anew_and_undo_forgets(chat: Terminal) -> None:
     chat.ready(2)
     assert chat.text.count("30 tokens") == 2
     chat.type("/undo\n")
-    chat.wait_for("Forgot the last turn.")
+    chat.wait_for("Removed the last message and its answer.")
     chat.type("/regen\n")
     chat.wait_for("There is no message yet.")
 
@@ -145,7 +145,7 @@ def test_the_drafter_changes_in_mid_chat_and_a_bad_one_leaves_the_old(tmp_path: 
     chat = Terminal(tmp_path, "toy", "-n", "30", "--seed", "1", "--no-adapt")
     chat.ready(0)
     chat.type("/draft model:toy\n")
-    chat.wait_for("Drafter: model:toy-0, 3 tokens per round.")
+    chat.wait_for("Drafter: model:toy-0, 3 draft tokens per round.")
     chat.type("/draft nope.gguf\n")
     chat.wait_for("no file nope.gguf")
     chat.type("/draft\n")
@@ -163,7 +163,7 @@ def test_spec_tells_why_before_and_after_an_answer(chat: Terminal) -> None:
     chat.type("hello\n")
     chat.ready(2)
     chat.type("/spec\n")
-    chat.wait_for("drafts looked at")
+    chat.wait_for("matched by position")
     chat.type("/draft off\n")
     chat.wait_for("Drafter: off")
     chat.type("/spec\n")
@@ -225,7 +225,7 @@ def test_a_working_directory_that_is_deleted_ends_no_chat(tmp_path: Path, monkey
     done = localspec("run", "toy", "-n", "5", home=tmp_path, typed="hello\n/save talk.md\n/quit\n")
     assert done.returncode == 0
     assert "5 tokens" in done.stderr
-    assert "talk.md can't be written.\n  The working directory is gone." in done.stderr
+    assert "talk.md can't be written.\n  The working directory was deleted." in done.stderr
 
 
 def test_interrupt_keeps_what_was_said_and_a_second_one_leaves_with_130(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_explain_ends_with_a_walk_on_stderr_and_changes_no_text(tmp_path: Path) 
     assert explained.stdout == bare.stdout
     costs, _, walk = explained.stderr.partition("\nRound ")
     assert "pass cost" in costs
-    assert "Replacement of guess" in walk
+    assert "Replacement of draft token" in walk
     assert "Round" not in bare.stderr
 
 
@@ -66,16 +66,16 @@ def test_the_walk_in_the_last_json_line_is_of_a_round_that_was_told(tmp_path: Pa
 def test_the_last_json_line_without_a_walk(tmp_path: Path) -> None:
     assert records(tmp_path, *DRAFTING)[-1]["walk"] is None
     assert records(tmp_path, "--draft", "off", "--explain")[-1]["walk"] == {
-        "reason": "No round of the last answer drafted, so there is none to walk through."
+        "reason": "No round of the last answer drafted, so there is none to explain."
     }
 
 
 def test_explain_does_not_say_that_a_draft_model_was_not_asked_that_drafted_all_the_time(tmp_path: Path) -> None:
     flags = ("--draft", "model:toy", "--no-adapt", "--explain")
     said = localspec(*ASKED, *flags, home=tmp_path).stderr
-    assert "not asked" not in said
+    assert "no draft yet" not in said
     assert "next try" not in said
-    assert "--no-adapt: every draft is verified, paying off or not, and nothing is learnt from it; model:toy-0" in said
+    assert "--no-adapt: every draft is verified, whether it pays off or not. model:toy-0 drafts wherever" in said
     end = records(tmp_path, *flags)[-1]
     assert end["speculation"]["draft_n"] > 0
     assert (end["explanation"]["adapts"], end["explanation"]["next_try_in_rounds"]) == (False, None)
@@ -115,7 +115,7 @@ def test_the_chat_walks_through_the_last_rounds_and_goes_on_as_if_it_had_not(
     assert last.startswith("Round ")
     assert number_in(last) > number_in(before)
     assert told(chat, capsys, "/explain 1") == last
-    assert "rounds to walk through" in told(chat, capsys, "/explain 9999")
+    assert "rounds to explain" in told(chat, capsys, "/explain 9999")
     chat.ask("and then the sea")
     walked = [turn.text for turn in chat.turns]
     chat.turns.clear()
@@ -138,9 +138,9 @@ def test_the_chat_says_of_no_adapt_what_it_does(chat: Chat, capsys: pytest.Captu
 def test_what_drafting_costs_is_told_for_the_settings_of_the_next_answer(
     chat: Chat, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "longest     4 tokens" in told(chat, capsys, "/spec"), "before there is an answer"
+    assert "draft limit     4 tokens" in told(chat, capsys, "/spec"), "before there is an answer"
     chat.ask("the sea the sea the sea")
     told(chat, capsys, "/set draft-max 2")
-    assert "longest     2 tokens" in told(chat, capsys, "/spec"), "the last one had another"
+    assert "draft limit     2 tokens" in told(chat, capsys, "/spec"), "the last one had another"
     told(chat, capsys, "/draft suffix")
-    assert "longest     2 tokens" in told(chat, capsys, "/spec"), "another drafter has the same"
+    assert "draft limit     2 tokens" in told(chat, capsys, "/spec"), "another drafter has the same"

@@ -8,7 +8,7 @@ from raw_gguf import write_raw
 from run_here import localspec_here
 from tiny_gguf import BROKEN_TEMPLATE, CHATML_TEMPLATE, TOKENS, write_llama
 
-HOLES = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>")
+INFILLS = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>")
 KEY = "tokenizer.chat_template"
 
 
@@ -28,7 +28,7 @@ def test_marks_that_a_prompt_spells_are_text_unless_they_are_asked_for(tmp_path:
 
 
 def test_a_broken_template_stops_chats_alone(tmp_path: Path) -> None:
-    model = str(write_llama(tmp_path / "m.gguf", chat_template=BROKEN_TEMPLATE, vocab=(*TOKENS, *HOLES)))
+    model = str(write_llama(tmp_path / "m.gguf", chat_template=BROKEN_TEMPLATE, vocab=(*TOKENS, *INFILLS)))
     chat = localspec_here("run", model, "hi", "-n", "2", "--no-history", home=tmp_path)
     assert (chat.returncode, chat.stdout) == (1, "")
     assert "chat template" in chat.stderr

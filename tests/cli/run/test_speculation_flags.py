@@ -24,7 +24,7 @@ def test_explain_tells_on_stderr_what_guessing_cost(tmp_path: Path) -> None:
     bare = localspec(*ASKED, "-n", "30", home=tmp_path)
     explained = localspec(*ASKED, "-n", "30", "--explain", home=tmp_path)
     assert explained.stdout == bare.stdout
-    for words in ("pass cost   of one over w tokens", "of plain)", "  longest     "):
+    for words in ("pass cost       in one-token passes", "times plain decoding)", "  draft limit     "):
         assert words in explained.stderr
         assert words not in bare.stderr
 

@@ -65,7 +65,7 @@ def test_a_chat_and_a_script_are_told_how_much_a_model_can_be_asked_to_think(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(load, "ToyModel", ThinkingToy)
-    note = "It thinks before it answers; /set think takes auto, on, off."
+    note = "The model thinks before it answers. /set think takes auto, on, off."
     assert note in localspec_here("run", "toy", home=tmp_path, typed="").stderr
     assert note not in localspec_here("run", "toy", "--raw", home=tmp_path, typed="").stderr
     start = records(localspec_here("run", "toy", "a", "-n", "2", "--json", home=tmp_path).stdout)[0]

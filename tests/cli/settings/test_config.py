@@ -1,4 +1,4 @@
-"""Settings from files: who wins, what is refused, and what `config show` says of it."""
+"""Settings from files: precedence, refusals, and the output of `config show`."""
 
 import json
 import os
@@ -152,7 +152,7 @@ def test_what_chats_are_to_be_like_keeps_nobody_from_editing(tmp_path: Path) -> 
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "needs a full-screen terminal" in refused.stderr
     both = localspec_here("run", "toy", "--edit", "main.py", "--plain", home=tmp_path)
-    assert "--edit opens an editor, but --plain is for a chat." in both.stderr
+    assert "--edit opens an editor, and --plain works only in a chat." in both.stderr
 
 
 @pytest.mark.parametrize("said", ["keep = true", 'card = "mine"', 'card = "mine"\nno-card = true'])
@@ -204,7 +204,7 @@ def test_show_names_the_files_and_every_setting_with_its_origin(tmp_path: Path) 
     write(tmp_path, "[run]\nno-adapt = true\n")
     done = localspec_here("config", "show", "--all", home=tmp_path)
     assert f"# user: {tmp_path / USER}\n" in done.stdout
-    assert "(not there)" in done.stdout
+    assert "(no such file)" in done.stdout
     lines = [line.split() for line in done.stdout.splitlines()]
     assert ["run.no-adapt", "true", "#", "user"] in lines
     assert ["run.temp", "0.8", "#", "built-in"] in lines
@@ -238,7 +238,7 @@ def test_path_prints_the_users_file(tmp_path: Path) -> None:
         ('[bench]\nmodel = "\\u0000"', "a text without a null character"),
         ('[keys]\nchat.panel = "\\u0000"', "a text without a null character"),
         ("[bench]\ntemp = []", "at least one value"),
-        ('edit = "main.py"', "--edit is about a single run"),
+        ('edit = "main.py"', "--edit applies to a single run"),
         ("offline = true", "the long flags of run, bench, verify, tune, complete, serve, lsp,"),
         ("[tune]\noffline = true", "localspec tune --help shows its flags"),
         ("gpu-layers = 1\nn-gpu-layers = 2", "gpu-layers and n-gpu-layers are two names for one setting"),
@@ -349,7 +349,7 @@ def test_a_file_that_is_named_and_not_there_is_told_with_its_variable(tmp_path: 
     for command in (("run", "toy", "hi"), ("config", "show")):
         done = localspec_here(*command, home=tmp_path, extra=extra)
         assert (done.returncode, done.stdout) == (2, "")
-        assert f"LOCALSPEC_CONFIG names {tmp_path / 'c.tmol'}, which is not there." in done.stderr
+        assert f"LOCALSPEC_CONFIG names {tmp_path / 'c.tmol'}, which does not exist." in done.stderr
     assert localspec_here("run", "--help", home=tmp_path, extra=extra).returncode == 0
     assert localspec_here("config", "show", home=tmp_path, extra={"LOCALSPEC_CONFIG": os.devnull}).returncode == 0
 
@@ -363,7 +363,7 @@ def test_a_project_s_file_that_is_none_is_refused_unread(tmp_path: Path, kind: s
     (project / ".localspec.toml").symlink_to({"device": "/dev/zero", "pipe": "../pipe", "folder": ".git"}[kind])
     done = run_in(project, "run", "toy", "hi", home=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"{project / '.localspec.toml'} can't be read. It is no regular file." in " ".join(done.stderr.split())
+    assert f"{project / '.localspec.toml'} can't be read. It is not a regular file." in " ".join(done.stderr.split())
 
 
 def test_a_user_s_file_without_an_end_is_too_large(tmp_path: Path) -> None:
@@ -412,7 +412,7 @@ def test_a_known_key_without_a_value_is_not_taken_for_a_wrong_name(tmp_path: Pat
     done = localspec_here("run", "toy", "hi", "--key", "chat.panel=", home=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "--key chat.panel= can't be used." in done.stderr
-    assert "It is NAME=KEY,KEY" in done.stderr
+    assert "Write NAME=KEY,KEY" in done.stderr
     assert "Did you mean" not in done.stderr
 
 
@@ -454,7 +454,7 @@ def test_a_working_directory_that_is_gone_leaves_what_is_not_about_it(tmp_path: 
         gone.rmdir()
         assert temperature(localspec_here("run", "toy", "hi", "-n", "2", "--json", home=tmp_path)) == 0.3
         assert shown(localspec_here("config", "show", "--json", home=tmp_path))["run.temp"] == (0.3, "user")
-        assert "the working directory is gone" in localspec_here("doctor", home=tmp_path).stdout
+        assert "the working directory was deleted" in localspec_here("doctor", home=tmp_path).stdout
 
 
 OPEN = '[serve]\nhost = "0.0.0.0"\napi-key = "known"\nallow-host = ["evil.example"]\nallow-origin = ["*"]\nport = 0\n'

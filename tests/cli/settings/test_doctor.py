@@ -189,7 +189,7 @@ def plant(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def break_engine(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put an engine in the way whose library is missing, in a folder that nobody should read of."""
+    """Put an engine in the way whose library is missing, in a folder whose name must stay private."""
     package = home / "sekretfolder/llama_cpp"
     package.mkdir(parents=True)
     cause = f"{package}/lib/libllama.so: cannot open shared object file, asked sekretuser@sekrethost"
@@ -279,7 +279,7 @@ def engine(
 @pytest.mark.parametrize(
     ("flags", "mark", "words"),
     [
-        ("avx avx2", Mark.OK, "uses all"),
+        ("avx avx2", Mark.OK, "uses every feature"),
         ("avx avx2 fma avx512f", Mark.NOTE, "has FMA, AVX512"),
         ("avx", Mark.PROBLEM, "lacks AVX2"),
     ],
@@ -316,7 +316,7 @@ def test_amx_that_is_left_out_is_told_with_the_way_to_have_it(
 @pytest.mark.parametrize(
     ("place", "back_ends", "devices", "mark", "words"),
     [
-        ("nothing", (), (), Mark.OK, "none built in"),
+        ("nothing", (), (), Mark.OK, "no back end in the build"),
         ("proc/driver/nvidia/version", (), (), Mark.NOTE, "GGML_CUDA"),
         ("dev/kfd", (), (), Mark.NOTE, "GGML_HIP"),
         ("proc/driver/nvidia/version", ("CUDA",), (), Mark.NOTE, "finds no device"),

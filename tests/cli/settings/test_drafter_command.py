@@ -158,7 +158,7 @@ def test_show_tells_where_how_much_and_of_which_project(machine: Machine) -> Non
 def test_show_with_nothing_to_show_says_where_it_would_be(machine: Machine) -> None:
     done = machine("drafter", "show")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("Nothing is remembered. It would be in ")
+    assert done.stdout.startswith("The drafter has no memory of earlier runs. The place for it is ")
     assert not Path(done.stdout.split(" in ")[1].strip(".\n")).exists()
 
 
@@ -183,7 +183,7 @@ def test_forget_takes_this_project_alone_and_all_takes_all(machine: Machine) -> 
     assert machine("drafter", "forget", "--all").stdout.startswith("Forgot 2 texts (")
     assert machine.remembered() == {}
     done = machine("drafter", "forget")
-    assert (done.returncode, done.stdout) == (0, f"Nothing is remembered for {machine.project}.\n")
+    assert (done.returncode, done.stdout) == (0, f"The drafter has no memory of {machine.project}.\n")
 
 
 TYPED = [("n\n", [], 1), ("y\n", [], 0), ("\n", [], 1), ("", ["-y"], 0)]
@@ -203,9 +203,9 @@ def test_on_a_real_terminal_too(processes: Machine) -> None:
 
 def check_forget(machine: Machine, typed: str, arguments: list[str], left: int) -> None:
     done = machine("drafter", "forget", *arguments, typed=typed)
-    assert ("Forget what is remembered for" in done.stderr) == (not arguments)
+    assert ("Remove the drafter's memory of" in done.stderr) == (not arguments)
     assert (done.returncode, len(machine.files())) == (left, left)
-    assert done.stdout.startswith("Nothing was forgotten." if left else "Forgot 1 text")
+    assert done.stdout.startswith("Nothing was removed." if left else "Removed the memory of ")
 
 
 def test_a_memory_that_can_t_be_kept_is_a_line_in_the_log_and_nothing_else(machine: Machine) -> None:
@@ -258,5 +258,5 @@ def test_in_a_folder_that_is_gone_there_is_no_project_and_the_rest_is_shown(mach
     assert (shown["project"], len(shown["memories"])) == (None, 1)
     forgotten = there("forget")
     assert (forgotten.returncode, forgotten.stdout) == (2, "")
-    assert "The working directory is gone." in forgotten.stderr
+    assert "The working directory was deleted." in forgotten.stderr
     assert there("forget", "--all").stdout.startswith("Forgot 1 text")

@@ -68,7 +68,7 @@ def test_a_cloned_repository_does_not_choose_the_model(project: Path) -> None:
     assert model_of(done) != "evil"
     assert json.loads(done.stdout.splitlines()[0])["sampling"]["temperature"] == 0.4
     assert f"model of {project / '.localspec.toml'} is ignored: the file is not trusted." in done.stderr
-    assert f"`localspec config trust {project}`" in done.stderr
+    assert f"To trust it: localspec config trust {project}" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,9 @@ def test_every_command_waits_for_trust(project: Path, said: str, key: str) -> No
     say(project, f"{said}\n")
     assert waiting(project) == [key]
     shown = run_in(project, "config", "show")
-    assert f"#   not trusted: {key}; `localspec config trust {project}` trusts the file" in shown.stdout
+    assert (
+        f"#   ignored until the file is trusted: {key}; to trust it: localspec config trust {project}" in shown.stdout
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from app.bench.measuring.arms import BenchPrompt, Skipped
 from app.bench.progress import AnswerProgress
 from app.shell.terminal import Terminal
 
-HOLE = BenchPrompt("hole", "fim", prefix="a", suffix="b")
+INFILL = BenchPrompt("hole", "fim", prefix="a", suffix="b")
 CHAT = BenchPrompt("chat", "chat", turns=("one", "two", "three"))
 LAST = BenchPrompt("last", "code", turns=("one",))
 
@@ -27,7 +27,7 @@ def test_what_is_left_out_is_neither_counted_nor_waited_for(monkeypatch: pytest.
     now = iter(range(0, 1000, 10))
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
     terminal = _Lines()
-    shown = AnswerProgress(terminal, [HOLE, CHAT, LAST], arms=2, temperatures=2)
+    shown = AnswerProgress(terminal, [INFILL, CHAT, LAST], arms=2, temperatures=2)
     for _ in range(2):
         shown.skip(Skipped("hole", "fim", "no markers"))
         for arm in ("off", "auto"):

@@ -66,14 +66,14 @@ class Situation:
     step: float | None
     traces: tuple[Trace, ...]
     free: tuple[tuple[bool, ...], tuple[tuple[int, float], ...]] | None
-    fills_hole: bool
+    is_infill: bool
     expected: float | None
     """What the draft model was seen to agree to before the first answer."""
 
     def played(self, make: Make = controller) -> list[tuple[Played, float]]:
         def told(curve: VerifyCurve, longest: int, model: ModelCost | None) -> AdaptiveController:
             adaptive = make(curve, longest, model)
-            adaptive.use(replace(adaptive.settings, infill=self.fills_hole))
+            adaptive.use(replace(adaptive.settings, infill=self.is_infill))
             if model is not None and self.expected is not None:
                 adaptive.acceptance.expect(model.name, self.expected)
             return adaptive

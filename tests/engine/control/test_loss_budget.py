@@ -39,13 +39,13 @@ def test_the_last_answer_counts_half() -> None:
     assert after(400, 400, 20).tokens == pytest.approx(0.47, abs=0.01)
 
 
-def test_what_fills_a_hole_is_short_and_says_nothing_of_answers_nor_they_of_it() -> None:
+def test_what_fills_a_infill_is_short_and_says_nothing_of_answers_nor_they_of_it() -> None:
     budget = LossBudget()
     answer = budget.tokens, budget.rest(0)
     for _ in range(9):
         budget.begin(0, infill=True)
-        hole = budget.tokens, budget.rest(0)
-        assert hole == (0.12, 12), "answers of any length came between"
+        infill = budget.tokens, budget.rest(0)
+        assert infill == (0.12, 12), "answers of any length came between"
         budget.begin(0)
         assert (budget.tokens, budget.rest(0)) == answer
         budget.begin(400, infill=True)
@@ -64,7 +64,7 @@ def test_half_as_much_may_be_lost_besides_where_it_is_proved_not_to_be_expected(
         assert budget.trust(2.0) == 0.0
 
 
-def test_nothing_is_lent_to_fill_a_hole() -> None:
+def test_nothing_is_lent_to_fill_a_infill() -> None:
     def check() -> None:
         budget = LossBudget()
         budget.begin(0, infill=True)

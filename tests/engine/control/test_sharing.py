@@ -224,7 +224,7 @@ class Party:
                 on_message(number, tickets[number], message)
 
         for number, question in enumerate(questions):
-            urgency = Urgency.ANSWER if question.hole is None else Urgency.COMPLETION
+            urgency = Urgency.ANSWER if question.infill is None else Urgency.COMPLETION
             job = partial(self._answer, question)
             tickets.append(self.engine.submit(job, partial(heard, number), claim=Claim.SLOT, urgency=urgency))
         self._go.set()

@@ -64,7 +64,7 @@ def test_what_stays_is_told_where_an_answer_has_no_word(capsys: pytest.CaptureFi
     chat.ask("second")
     assert "Stopped. No text was generated, so the message is dropped." in capsys.readouterr().err
     chat.again()
-    assert "Stopped. No text was generated, so the answer before it stays." in capsys.readouterr().err
+    assert "Stopped. No text was generated, so the earlier answer stays." in capsys.readouterr().err
     assert chat.turns == [ASKED, ANSWERED]
 
 
@@ -143,7 +143,7 @@ def test_an_answer_that_is_all_thoughts_says_what_to_do(capsys: pytest.CaptureFi
     chat.ask("third")
     assert "thought" not in capsys.readouterr().err
     chat.ask("fourth")
-    assert capsys.readouterr().err.startswith("Thoughts:\nTwo and\nThe model thought, and said nothing.")
+    assert capsys.readouterr().err.startswith("Thoughts:\nTwo and\nThe model wrote its thoughts, but no answer.")
 
 
 def test_marks_in_an_answer_to_a_bare_prompt_are_its_text(capsys: pytest.CaptureFixture[str]) -> None:

@@ -160,7 +160,7 @@ def test_rounds_that_did_not_draft_are_numbered_and_passed_over() -> None:
     told.ask(PROMPT, budget=12)
     assert told.walked(1).number == 5
     assert told.walked(2).number == 2
-    assert told.walk(3) == f"There are 2 rounds to walk through: the last that drafted, at most {KEPT}."
+    assert told.walk(3) == f"There are 2 rounds to explain: the last ones with a draft, at most {KEPT}."
 
 
 def test_the_last_rounds_are_kept_and_no_more() -> None:
@@ -168,14 +168,14 @@ def test_the_last_rounds_are_kept_and_no_more() -> None:
     told.ask(PROMPT, budget=60)
     assert len([one for one in told.rounds if one.draft.tokens]) > KEPT
     assert isinstance(told.walk(KEPT), Walk)
-    assert told.walk(KEPT + 1) == f"There are {KEPT} rounds to walk through: the last that drafted, at most {KEPT}."
+    assert told.walk(KEPT + 1) == f"There are {KEPT} rounds to explain: the last ones with a draft, at most {KEPT}."
 
 
 def test_where_nothing_was_drafted_there_is_nothing_to_tell() -> None:
     told = Told(ToyModel(), NullDrafter())
-    assert told.walk() == "No round of the last answer drafted, so there is none to walk through."
+    assert told.walk() == "No round of the last answer drafted, so there is none to explain."
     told.ask(PROMPT)
-    assert told.walk(1) == "No round of the last answer drafted, so there is none to walk through."
+    assert told.walk(1) == "No round of the last answer drafted, so there is none to explain."
 
 
 def test_a_new_answer_makes_the_last_one_forgotten() -> None:
@@ -379,7 +379,7 @@ def test_a_change_of_the_drafter_leaves_the_last_answer_to_be_told(unlike_toys: 
 
 def test_a_worker_that_has_not_answered_has_nothing_to_tell(unlike_toys: Path) -> None:
     assert walked(loaded(unlike_toys, "off")) == Walked(
-        None, "No round of the last answer drafted, so there is none to walk through."
+        None, "No round of the last answer drafted, so there is none to explain."
     )
 
 

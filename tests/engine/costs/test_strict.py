@@ -1,4 +1,4 @@
-"""--strict: what the check looks at and what it must not miss, which setting is taken, and what the user is told."""
+"""--strict: the places that the check covers, the faults that it must find, the chosen setting, and the note."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from fakes import FakeClock
 import app.engine.runtime.load
 import models.llama.strict
 from app.engine.conversation.messages import Ready, Said
-from app.engine.costs.exact_settings import check_now, told
+from app.engine.costs.exact_settings import check_now, checked_note
 from app.engine.decoding.request import Question
 from app.engine.runtime.load import LoadPlan
 from app.engine.runtime.worker import Worker
@@ -218,20 +218,22 @@ def test_what_could_not_win_if_it_were_exact_at_every_width_need_not_be_checked(
     assert not gains({wide: 1.5 * measured_cost for wide, measured_cost in USUAL.items()}, 32, trial("as it is", 3))
 
 
-# --- what the user is told --------------------------------------------------------------------------------------------
+# --- the note for the user -------------------------------------------------------------------------------------------
 
 
-def test_what_was_checked_is_told() -> None:
+def test_what_was_checked_is_checked_note() -> None:
     found = Checked(7, (8, 255, 511, 2040), True, Difference(8, 255, 0.5))
-    assert told(found) == "strict: exact up to 7 tokens per pass (checked after 8, 255, 511 and 2,040 tokens)"
-    assert told(Checked(2, (8,), True, None)) == "strict: exact up to 2 tokens per pass (checked after 8 tokens)"
+    assert checked_note(found) == "strict: exact up to 7 tokens per pass (checked after 8, 255, 511 and 2,040 tokens)"
+    assert (
+        checked_note(Checked(2, (8,), True, None)) == "strict: exact up to 2 tokens per pass (checked after 8 tokens)"
+    )
 
 
 def test_a_target_that_is_never_exact_is_refused_with_the_difference() -> None:
     with pytest.raises(LocalspecError, match="no setting was found") as failure:
         check_now(Rounds(2, 300), time.perf_counter)
     assert failure.value.exit_code == 1
-    assert "as they are: a pass of 2 tokens after " in failure.value.cause
+    assert "usual settings: a pass of 2 tokens after " in failure.value.cause
     assert "differs from one token at a time by up to " in failure.value.cause
     assert "--draft off" in failure.value.hint
 

@@ -21,20 +21,20 @@ from drafters.registry import parse_drafter
 from models.errors import BusyError, LocalspecError, ModelFileError
 from models.llama.load import LlamaOptions
 from models.sampling.sampler import SamplingParams
-from models.text.fim import Hole
+from models.text.fim import Infill
 from models.text.prompts import Message as Turn
 from models.toy import ToyModel
 
 SAMPLING = SamplingParams(seed=5)
-HOLE = Hole("def add(a, b):\n    return ", "\n\nadd(one, two)\n")
+INFILL = Infill("def add(a, b):\n    return ", "\n\nadd(one, two)\n")
 
 
 def chat(text: str = "the cat sat on the mat. " * 4, tokens: int = 60) -> Question:
     return Question((Turn("user", text),), SAMPLING, max_tokens=tokens)
 
 
-def fill(hole: Hole = HOLE, tokens: int = 20) -> Question:
-    return Question((), SAMPLING, hole=hole, max_tokens=tokens)
+def fill(infill: Infill = INFILL, tokens: int = 20) -> Question:
+    return Question((), SAMPLING, infill=infill, max_tokens=tokens)
 
 
 @asynccontextmanager
@@ -75,7 +75,7 @@ def folder_for_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_an_answer_is_the_same_alone_and_among_others() -> None:
-    questions = [chat(), fill(), chat("and then? "), fill(Hole("x = ", "\n"))]
+    questions = [chat(), fill(), chat("and then? "), fill(Infill("x = ", "\n"))]
 
     async def test(async_engine: AsyncEngine) -> None:
         alone = [(await ended(async_engine, question)).answer for question in questions]
@@ -225,7 +225,7 @@ def test_a_prompt_can_be_read_and_nothing_said() -> None:
     on_an_engine(test, slots=1)
 
 
-def test_a_model_without_markers_refuses_holes_and_answers_on() -> None:
+def test_a_model_without_markers_refuses_infills_and_answers_on() -> None:
     async def test(async_engine: AsyncEngine) -> None:
         with pytest.raises(LocalspecError, match="toy-0 can't fill in code"):
             await ended(async_engine, fill())

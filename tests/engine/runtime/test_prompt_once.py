@@ -13,22 +13,22 @@ from drafters.registry import parse_drafter
 from models.abort import AbortFlag
 from models.llama.load import LlamaOptions
 from models.sampling.sampler import SamplingParams
-from models.text.fim import FimFormat, Hole
+from models.text.fim import FimFormat, Infill
 
 
 @pytest.mark.parametrize("slots", [1, 3])
-def test_a_hole_is_spelled_once_for_all_lanes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slots: int) -> None:
+def test_a_infill_is_spelled_once_for_all_lanes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slots: int) -> None:
     plan = LoadPlan("toy-fim", parse_drafter("off"), LlamaOptions(), tmp_path / "memory.json", slots=slots)
     worker, spelled = Worker(plan, AbortFlag(), FakeClock()), []
     list(worker.load(lambda _, __: None))
     prompt = FimFormat.prompt
 
-    def spell(self: FimFormat, hole: Hole, room: int | None = None) -> list[int]:
-        spelled.append(hole)
-        return prompt(self, hole, room)
+    def spell(self: FimFormat, infill: Infill, room: int | None = None) -> list[int]:
+        spelled.append(infill)
+        return prompt(self, infill, room)
 
     monkeypatch.setattr(FimFormat, "prompt", spell)
-    question = Question((), SamplingParams(seed=5), hole=Hole("x = ", "\n"), max_tokens=5)
+    question = Question((), SamplingParams(seed=5), infill=Infill("x = ", "\n"), max_tokens=5)
     for _ in range(2):
         *_, end = worker.answer(question)
         assert isinstance(end, Ended)

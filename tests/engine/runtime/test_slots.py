@@ -20,14 +20,14 @@ from models.abort import AbortFlag
 from models.errors import LocalspecError, MemoryLimitError
 from models.llama.load import LlamaOptions
 from models.sampling.sampler import SamplingParams
-from models.text.fim import Chunk, Hole
+from models.text.fim import Chunk, Infill
 from models.text.prompts import Message as Turn
 from models.toy import ToyModel
 
 SAMPLING = SamplingParams(seed=5)
 WILD = SamplingParams(seed=5, temperature=2.0, top_k=0, top_p=1.0, min_p=0.0)
 """With it the toy begins new lines."""
-HOLE = Hole("def add(a, b):\n    return ", "\n\nadd(one, two)\n")
+INFILL = Infill("def add(a, b):\n    return ", "\n\nadd(one, two)\n")
 
 
 @pytest.fixture(autouse=True)
@@ -46,8 +46,8 @@ def chat(text: str, **settings: object) -> Question:
     return Question((Turn("user", text),), SAMPLING, **{"max_tokens": 40, **settings})  # type: ignore[arg-type]
 
 
-def fill(hole: Hole = HOLE, **settings: object) -> Question:
-    return Question((), **{"sampling": SAMPLING, "hole": hole, "max_tokens": 40, **settings})  # type: ignore[arg-type]
+def fill(infill: Infill = INFILL, **settings: object) -> Question:
+    return Question((), **{"sampling": SAMPLING, "infill": infill, "max_tokens": 40, **settings})  # type: ignore[arg-type]
 
 
 def ask(worker: Worker, question: Question) -> Ended:
@@ -56,16 +56,16 @@ def ask(worker: Worker, question: Question) -> Ended:
     return end
 
 
-def test_the_controller_knows_what_fills_a_hole_and_what_is_an_answer() -> None:
+def test_the_controller_knows_what_fills_a_infill_and_what_is_an_answer() -> None:
     made = worker()
     for question in (chat("hi"), fill(), fill(), chat("hi")):
         ask(made, question)
         adaptive = made._slots[0].drafting.adaptive
         assert adaptive is not None
-        assert adaptive.settings.infill == adaptive.state.losses._infill == (question.hole is not None)
+        assert adaptive.settings.infill == adaptive.state.losses._infill == (question.infill is not None)
 
 
-QUESTIONS = [chat("the cat sat on the mat. " * 3), fill(), chat("and then? "), fill(Hole("x = ", ""))]
+QUESTIONS = [chat("the cat sat on the mat. " * 3), fill(), chat("and then? "), fill(Infill("x = ", ""))]
 
 
 @pytest.mark.parametrize("drafter", ["off", "lookup", "auto", "toy", "model:toy"])
@@ -110,12 +110,12 @@ def test_a_new_conversation_takes_a_free_lane_then_one_of_its_kind_then_the_olde
     shared = worker(slots=2)
     ask(shared, QUESTIONS[0])
     ask(shared, QUESTIONS[1])
-    ask(shared, fill(Hole("q", "z")))
+    ask(shared, fill(Infill("q", "z")))
     assert ask(shared, QUESTIONS[0]).stats.reused_tokens > 10, "a completion has taken the place of a completion"
     alike = chat("the cat sat on a wall, and what it saw there nobody will ever be told by anyone at all")
     ask(shared, alike)
     assert ask(shared, QUESTIONS[0]).stats.reused_tokens < 20, "one that only begins alike has taken its place"
-    assert ask(shared, fill(Hole("q", "z"))).stats.reused_tokens == 4
+    assert ask(shared, fill(Infill("q", "z"))).stats.reused_tokens == 4
     ask(shared, QUESTIONS[2])
 
 
@@ -233,15 +233,15 @@ def test_time_alone_ends_nothing_before_a_line_is_whole(said: str) -> None:
     assert limit.reached([said, "y = 2\n"]) is Finish.TIME
 
 
-def test_a_hole_is_asked_with_its_chunks_and_keeps_room_for_what_fills_it() -> None:
+def test_a_infill_is_asked_with_its_chunks_and_keeps_room_for_what_fills_it() -> None:
     engine = worker()
-    crowded = replace(HOLE, filename="a.py", chunks=tuple(Chunk(f"{place}.py", "text " * 20) for place in range(9)))
+    crowded = replace(INFILL, filename="a.py", chunks=tuple(Chunk(f"{place}.py", "text " * 20) for place in range(9)))
     end = ask(engine, fill(crowded, max_tokens=100))
     assert 100 < end.stats.prompt_tokens <= 512 // 2
     assert end.finish is not Finish.CONTEXT
 
 
-def test_what_fills_a_hole_is_not_taken_for_a_turn_of_the_conversation() -> None:
+def test_what_fills_a_infill_is_not_taken_for_a_turn_of_the_conversation() -> None:
     engine = worker("off")
     first = ask(engine, QUESTIONS[0])
     ask(engine, fill())
@@ -253,7 +253,7 @@ def test_what_fills_a_hole_is_not_taken_for_a_turn_of_the_conversation() -> None
 
 
 @pytest.mark.parametrize(
-    "other", [fill(), Question((), SAMPLING, tokens=(1, 2, 3), max_tokens=40)], ids=["hole", "ids"]
+    "other", [fill(), Question((), SAMPLING, tokens=(1, 2, 3), max_tokens=40)], ids=["infill", "ids"]
 )
 def test_of_what_is_no_conversation_the_transcript_keeps_nothing(
     monkeypatch: pytest.MonkeyPatch, other: Question
@@ -268,7 +268,7 @@ def test_of_what_is_no_conversation_the_transcript_keeps_nothing(
 
 def test_reading_alone_says_nothing_and_is_told() -> None:
     engine = worker()
-    messages = list(engine.answer(fill(Hole("abcdefgh " * 30, "x"), max_tokens=0)))
+    messages = list(engine.answer(fill(Infill("abcdefgh " * 30, "x"), max_tokens=0)))
     assert [type(message) for message in messages[:-1]] == [Reading] * (len(messages) - 1)
     assert len(messages) > 3
     assert not any(isinstance(message, Said) for message in messages)

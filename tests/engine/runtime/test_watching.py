@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fakes import FakeClock
 
-from app.engine.conversation import slot as lane_module
+from app.engine.conversation import answer_run
 from app.engine.conversation.messages import Ended, Message, Ready, Said, Watched
 from app.engine.decoding.origins import Origin, origin_of_source, origins
 from app.engine.decoding.request import Question
@@ -180,7 +180,7 @@ def test_who_watches_is_told_now_and_then_and_at_the_end() -> None:
 
 
 def test_reports_come_no_oftener_than_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lane_module, "WATCH_SECONDS", 1e9)
+    monkeypatch.setattr(answer_run, "WATCH_SECONDS", 1e9)
     watched = [message for message in worker("lookup").answer(question()) if isinstance(message, Watched)]
     assert len(watched) == 2
 

@@ -57,7 +57,7 @@ def answer(worker: Worker) -> None:
 
 
 def proposal(worker: Worker, proposals: int) -> Acceptance:
-    """Let so many guesses of the draft model come true; return what is known then."""
+    """Accept `proposals` draft tokens of the draft model; return the acceptance then."""
     drafting = worker._slot.drafting
     assert drafting.adaptive is not None
     assert drafting.model is not None
@@ -67,7 +67,7 @@ def proposal(worker: Worker, proposals: int) -> Acceptance:
 
 
 def run(target: Path, draft: Path, memory: Path, proposals: int = 0) -> Acceptance:
-    """Answer once in a run of its own, in which so many guesses come true; return what was known by its end."""
+    """Answer once in a run of its own, in which so many draft tokens are accepted; return what was known by its end."""
     worker = loaded(target, draft, memory)
     try:
         answer(worker)
@@ -77,7 +77,7 @@ def run(target: Path, draft: Path, memory: Path, proposals: int = 0) -> Acceptan
 
 
 def weight(acceptance: Acceptance) -> float:
-    """Return how many first guesses of draft models are known, those of long ago counting less."""
+    """Return how many first draft tokens of draft models are known, old ones counting less."""
     cells = acceptance._by_place.items()
     return sum(cell.weight for (source, group), cell in cells if source.startswith("model:") and group == 0)
 

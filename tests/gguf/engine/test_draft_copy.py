@@ -1,4 +1,4 @@
-"""Copies of draft models: written at first use where they are much quicker, and in nobody's way where they are not."""
+"""Copies of draft models: written at first use where they are much quicker, and never elsewhere."""
 
 import sys
 from dataclasses import replace

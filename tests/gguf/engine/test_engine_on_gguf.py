@@ -75,7 +75,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 @pytest.fixture(scope="module")
 def opened(files: Files) -> Iterator[Open]:
-    """Return a function that opens a file once, and gives the same model to all who ask for it."""
+    """Return a function that opens a file once, and returns one model for all calls."""
     models: dict[str, LlamaModel] = {}
 
     def open_once(name: str) -> LlamaModel:
@@ -126,7 +126,7 @@ def endless_case(target: LlamaModel) -> Case:
 
 
 def some_right(answer: Answer) -> Drafter:
-    """Guess every fifth token wrong: of each long draft some is kept and the rest forgotten."""
+    """Draft every fifth token wrong: a part of each long draft is accepted and the rest rejected."""
     return OracleDrafter([(token + 1) % 256 if place % 5 == 3 else token for place, token in enumerate(answer.tokens)])
 
 

@@ -173,7 +173,7 @@ def test_what_tuning_measured_is_not_taken_for_padded_passes(tiny: Path, tmp_pat
 
 @dataclass
 class Scripted:
-    """Widths and prices by setting, and which models were opened."""
+    """Widths and seconds by setting, and which models were opened."""
 
     monkeypatch: pytest.MonkeyPatch
     widths: dict[str, int]
@@ -319,7 +319,7 @@ def test_where_nothing_is_exact_the_user_is_told_what_was_tried(tiny: Path, monk
         script.settle(tiny)
     difference = "a pass of 2 tokens after 255 differs from one token at a time by up to 0.5 of a logit"
     assert failure.value.cause.splitlines() == [
-        f"as they are: {difference}",
+        f"usual settings: {difference}",
         f"passes padded to four tokens: {difference}",
         f"weights not rearranged: {difference}",
         f"one thread: {difference}",
@@ -340,7 +340,7 @@ PROMPTS = (
 
 @dataclass
 class Kit:
-    """The starter under strict settings, and who may guess for it."""
+    """The starter under strict settings, and its drafters."""
 
     model: LlamaModel
     width: int

@@ -16,13 +16,13 @@ from app.engine.conversation.transcript import Transcript
 from models.llama.load import LlamaOptions
 from models.llama.model import LlamaModel
 from models.llama.vocab import LlamaVocab
-from models.text.fim import FimFormat, Hole
+from models.text.fim import FimFormat, Infill
 from models.text.marked_text import TextReader
 from models.text.marks import Marks
 from models.text.prompts import Message
 from models.text.tool_calls import Tool
 
-HOLES = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<think>", "</think>", "<b>")
+INFILLS = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<think>", "</think>", "<b>")
 TOOL = Tool("weather", {"type": "function", "function": {"name": "weather"}}, {"type": "object"})
 
 
@@ -43,7 +43,7 @@ def coder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaModel]:
         added = ("<think>", "</think>", "<b>")
         patch.setattr(tiny_gguf, "_token_type", lambda token: TokenType.USER_DEFINED if token in added else kind(token))
         path = write_llama(
-            tmp_path_factory.mktemp("coder") / "coder.gguf", vocab=(*TOKENS, *HOLES), chat_template=CHATML_TEMPLATE
+            tmp_path_factory.mktemp("coder") / "coder.gguf", vocab=(*TOKENS, *INFILLS), chat_template=CHATML_TEMPLATE
         )
     with loaded(path) as model:
         yield model
@@ -60,7 +60,7 @@ def marks_in(model: LlamaModel, tokens: Sequence[int]) -> list[str]:
 
 def test_the_added_tokens_are_those_that_the_file_names(coder: LlamaModel) -> None:
     added = {token.spelling: token.is_control for token in coder.vocab.added_tokens()}
-    controls = dict.fromkeys(("<|im_start|>", "<|im_end|>", "<|endoftext|>", *HOLES[:3]), True)
+    controls = dict.fromkeys(("<|im_start|>", "<|im_end|>", "<|endoftext|>", *INFILLS[:3]), True)
     assert added == {**controls, "<think>": False, "</think>": False, "<b>": False}
 
 
@@ -88,7 +88,7 @@ def test_a_tag_that_no_template_writes_stays_the_token_that_it_is(coder: LlamaMo
 
 
 @FIXED
-@given(st.lists(st.sampled_from([*HOLES, "<|im_end|>", "<|", "|>", "hello", " ", "\n", "é", "<", ">"]), max_size=8))
+@given(st.lists(st.sampled_from([*INFILLS, "<|im_end|>", "<|", "|>", "hello", " ", "\n", "é", "<", ">"]), max_size=8))
 def test_any_text_comes_back_without_marks(coder: LlamaModel, pieces: list[str]) -> None:
     text = "".join(pieces)
     for goes_on in (False, True):
@@ -96,11 +96,11 @@ def test_any_text_comes_back_without_marks(coder: LlamaModel, pieces: list[str])
         assert (marks_in(coder, tokens), spelled(coder.vocab, tokens)) == ([], text)
 
 
-def test_code_around_a_hole_is_text(coder: LlamaModel) -> None:
+def test_code_around_a_infill_is_text(coder: LlamaModel) -> None:
     form = FimFormat.of(coder.vocab)
     assert form is not None
-    hole = Hole("a = '<|fim_middle|>'\n<think>", "<|fim_suffix|> b <|im_end|>", begun="<|fim_prefix|>")
-    assert marks_in(coder, form.prompt(hole)) == ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"]
+    infill = Infill("a = '<|fim_middle|>'\n<think>", "<|fim_suffix|> b <|im_end|>", begun="<|fim_prefix|>")
+    assert marks_in(coder, form.prompt(infill)) == ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"]
 
 
 def test_pieces_that_merge_into_a_control_token_are_kept_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from models.llama.load import LlamaOptions
 from models.llama.model import LlamaModel
 
 UNLIKELY = 77
-"""A width that nobody looks at."""
+"""A width that is never read."""
 
 
 def remembered(path: Path, memory: Path, threads: int = 1) -> set[str]:

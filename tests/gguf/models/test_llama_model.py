@@ -256,7 +256,7 @@ def long_running(write: Callable[..., Path], folder: Path) -> Path:
 
 
 def seconds_of(model: LlamaModel) -> float:
-    """Return how long a long pass takes that nobody stops, and nothing else on this machine slows down."""
+    """Return the seconds of a long pass that is not stopped, and that nothing else on this machine slows down."""
     times = []
     for _ in range(3):  # the first is a warm-up
         started = perf_counter()

@@ -19,7 +19,7 @@ from models.text.prompts import ChatTemplate, Message
 
 SPACE = TOKENS[0x20]
 LONG = "x" * 700
-"""A token longer than any buffer one would guess."""
+"""A token longer than any usual buffer."""
 
 
 def load(path: Path) -> LlamaModel:

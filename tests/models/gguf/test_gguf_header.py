@@ -113,7 +113,7 @@ def test_the_types_are_those_of_the_format() -> None:
 def test_the_mixtures_are_those_of_the_format() -> None:
     for kind in LlamaFileType:
         name = kind.name.removeprefix("ALL_").removeprefix("MOSTLY_")
-        expected = "Q5_0" if kind == LlamaFileType.PROPOSED else name
+        expected = "Q5_0" if kind == LlamaFileType.GUESSED else name
         assert mixture_name(int(kind), [("Q5_0", 5)] if name not in ("F32", "F16", "BF16") else [(name, 5)]) == expected
 
 
@@ -224,7 +224,7 @@ def test_a_header_longer_than_any_is_not_read_to_its_end(tmp_path: Path) -> None
     path = tmp_path / "long.gguf"
     with path.open("wb") as file:
         file.write(b"GGUF" + pack("<IQQ", 3, 0, 1) + text("key") + pack("<IIQ", 9, 8, 2) + pack("<Q", 1 << 29))
-        file.truncate(1 << 30)  # holes: no room on the disk is taken
+        file.truncate(1 << 30)  # sparse: no room on the disk is taken
     assert "header is longer" in str(refusal(path))
 
 

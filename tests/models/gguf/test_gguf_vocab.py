@@ -31,7 +31,7 @@ def test_a_token_that_looks_like_another_in_the_file_is_not_that_one(tmp_path: P
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_markers_of_a_hole_count_when_all_are_there(tmp_path: Path, family: tuple[str, str, str]) -> None:
+def test_markers_of_a_infill_count_when_all_are_there(tmp_path: Path, family: tuple[str, str, str]) -> None:
     assert vocab(tmp_path, "a", *family).fim_markers() == family
     assert vocab(tmp_path, "a", *family[:2]).fim_markers() == ()
 

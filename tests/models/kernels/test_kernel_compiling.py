@@ -150,7 +150,7 @@ def assert_nothing_runs_on(folder: Path) -> None:
 
 def runs(process: int) -> bool:
     try:
-        # What it started has nobody who waits for it, where this runs without an init.
+        # Without an init, no process waits for its children.
         return psutil.Process(process).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
@@ -242,7 +242,7 @@ def test_an_installation_that_can_not_be_written_keeps_them_in_the_cache(
 def test_a_folder_of_somebody_else_that_is_there_is_no_place_either(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Nobody can make a file there, the superuser included.
+    # No user can create a file there, the superuser included.
     monkeypatch.setattr(compiling, "cache_from_source", lambda _: "/proc/self/x.pyc")
     monkeypatch.setattr(compiling, "_spare_folder", lambda: tmp_path / "cache")
     monkeypatch.setenv("CXX", compiler(tmp_path, f'echo >> {tmp_path}/runs; echo made > "$out"'))

@@ -27,11 +27,11 @@ def test_figures_of_one_are_told_in_the_singular() -> None:
     source = SourceAccount("suffix", (1,), (1,), 0.8, 0.3)
     known = Explanation(1, (WidthCost(1, 0.05, 1.0),), 20.0, 20.0, (source,), "", None, None)
     text = explanation_text(known)
-    assert "  1 token per draft" in text
-    assert text.endswith("; 1 draft looked at")
+    assert "  draft limit     1 token\n" in text
+    assert text.endswith("(1 draft)")
     question = Question((), SamplingParams(), draft_length=1)
-    assert draft_length_text(question) == "at most 1 token"
+    assert draft_length_text(question) == "at most 1 draft token per round"
     told = table(replace(Stats(), emitted=1, rounds=1, prompt_tokens=1).snapshot(), "suffix", Accept.COUPLED)
     assert "1 token, 0 reused" in told
     assert "1 token in 1 round\n" in told
-    assert draft_length_text(replace(question, adapt=False)) == "1 token"
+    assert draft_length_text(replace(question, adapt=False)) == "1 draft token per round"

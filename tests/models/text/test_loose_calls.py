@@ -58,7 +58,7 @@ def test_an_answer_that_begins_with_the_json_of_a_call_is_one(call: str) -> None
     assert passes(call)
     assert not passes(call.replace("city", "town"))
     assert not passes(call.replace('"Rom"', "5"))
-    assert not passes(call, must=True), "who has to call is made to do it right"
+    assert not passes(call, must=True), "a required call has to be well formed"
     assert not passes(f"{call}.")
     for size in (1, 3, 8, 1000):
         said, name, arguments, is_whole = divided(call, size)

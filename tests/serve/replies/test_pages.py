@@ -17,9 +17,9 @@ from tiny_gguf import write_llama
 from app.engine.conversation.messages import Said
 from app.engine.decoding.round import Round
 from app.engine.runtime.async_engine import AnswerMessage
-from app.serve.replies.answer import Answer
+from app.serve.replies.answer import AnswerCollector
 from app.serve.replies.metrics import prompt_class
-from app.serve.requests.asked import Asked, Kind, Piece
+from app.serve.requests.asked import EngineRequest, Piece, RequestKind
 from models.text.prompts import Message as Turn
 from models.toy import ToyVocab
 
@@ -114,14 +114,14 @@ def test_acceptance_is_counted_by_kind_length_of_the_prompt_and_position(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds: list[Round] = []
-    hear = Answer.hear
+    hear = AnswerCollector.hear
 
-    def hearing(self: Answer, message: AnswerMessage) -> str | None:
+    def hearing(self: AnswerCollector, message: AnswerMessage) -> str | None:
         if isinstance(message, Said):
             rounds.append(message.round)
         return hear(self, message)
 
-    monkeypatch.setattr(Answer, "hear", hearing)
+    monkeypatch.setattr(AnswerCollector, "hear", hearing)
     wanted: Counter[tuple[str, ...]] = Counter()
     asked: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
         ("completion", "0-255"): ("/v1/completions", {"prompt": "the cat the cat"}),
@@ -200,12 +200,12 @@ def test_whoever_leaves_is_counted_unless_the_cache_alone_was_warmed_and_tokens_
         question = replace(one.service.settings.chatting, turns=(Turn("user", "the cat"),))
 
         async def leave() -> None:
-            asked = Asked(replace(question, max_tokens=most), Kind.CHAT)
+            asked = EngineRequest(replace(question, max_tokens=most), RequestKind.CHAT)
             async with aclosing(one.service.speak(asked)) as speech:
                 assert await anext(speech) == Piece(), "it reads"
 
         assert one.client.portal is not None
-        one.client.portal.call(one.service.whole, Asked(replace(question, max_tokens=2), Kind.CHAT))
+        one.client.portal.call(one.service.whole, EngineRequest(replace(question, max_tokens=2), RequestKind.CHAT))
         read = one.figure("localspec:prompt_tokens_total")
         one.client.portal.call(leave)
         assert one.figure("localspec:requests_cancelled_total") == left

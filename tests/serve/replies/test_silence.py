@@ -22,8 +22,8 @@ from app.serve.replies.stream import COMMENT, EventStream
 CHAT, PATHS = "/v1/chat/completions", ("/v1/chat/completions", "/v1/completions", "/completion", "/infill")
 SHORT: dict[str, Any] = {"max_tokens": 4, "temperature": 0, "stream": True}
 CHATTING = {**SHORT, "messages": [{"role": "user", "content": "the cat"}]}
-HOLE = {**SHORT, "input_prefix": "a", "input_suffix": "b"}
-BODIES = {CHAT: CHATTING, "/infill": HOLE}
+INFILL = {**SHORT, "input_prefix": "a", "input_suffix": "b"}
+BODIES = {CHAT: CHATTING, "/infill": INFILL}
 NOW = threading.Event()
 
 

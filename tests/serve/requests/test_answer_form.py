@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from serving import Served, served
 
-CHAT, TEXT, HOLE, PLAIN = "/v1/chat/completions", "/v1/completions", "/infill", "/completion"
+CHAT, TEXT, INFILL, PLAIN = "/v1/chat/completions", "/v1/completions", "/infill", "/completion"
 NEEDED: dict[str, dict[str, Any]] = {
     CHAT: {"messages": [{"role": "user", "content": "is the sea blue?"}]},
     TEXT: {"prompt": "the sea is"},
-    HOLE: {"input_prefix": "the sea is ", "input_suffix": " today"},
+    INFILL: {"input_prefix": "the sea is ", "input_suffix": " today"},
     PLAIN: {"prompt": "the sea is"},
 }
 BOOLEAN = {"type": "boolean"}
@@ -30,7 +30,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def said(path: str, reply: dict[str, Any]) -> str:
-    if path in (HOLE, PLAIN):
+    if path in (INFILL, PLAIN):
         return str(reply["content"])
     choice = reply["choices"][0]
     assert choice["finish_reason"] == "stop"

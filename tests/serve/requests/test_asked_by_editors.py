@@ -15,10 +15,10 @@ from app.engine.decoding.request import Question
 from app.engine.runtime.async_engine import AnswerMessage, AsyncEngine
 from app.engine.runtime.thread import Urgency
 from app.serve.replies.errors import Refused
-from app.serve.requests.asked import Asked, Kind, Outcome
+from app.serve.requests.asked import EngineRequest, Outcome, RequestKind
 from models.text.prompts import Message as Turn
 
-HOLE: dict[str, Any] = {"input_prefix": "the cat ", "input_suffix": " mat."}
+INFILL: dict[str, Any] = {"input_prefix": "the cat ", "input_suffix": " mat."}
 CHAT = "/v1/chat/completions"
 _LONGEST = 512 * 64
 """Characters that can matter to a context of 512 tokens."""
@@ -39,7 +39,7 @@ def test_a_prompt_is_read_to_its_end_whatever_time_it_is_given(tmp_path: Path, p
 def test_the_time_to_read_a_prompt_is_still_checked(tmp_path: Path) -> None:
     with served(tmp_path, "toy-fim") as one:
         for wrong in ("long", 1e12, [5]):
-            status, error = one.refused("/infill", **HOLE, t_max_prompt_ms=wrong)
+            status, error = one.refused("/infill", **INFILL, t_max_prompt_ms=wrong)
             assert (status, error["param"]) == (400, "t_max_prompt_ms")
 
 
@@ -47,7 +47,7 @@ def test_the_time_to_read_a_prompt_is_still_checked(tmp_path: Path) -> None:
 def test_an_empty_list_of_fields_wants_them_all(tmp_path: Path, *, stream: bool) -> None:
     with served(tmp_path, "toy-fim") as one:
         ask = one.events if stream else one.post
-        whole, told = (ask("/infill", **HOLE, n_predict=3, **more) for more in ({}, {"response_fields": []}))
+        whole, told = (ask("/infill", **INFILL, n_predict=3, **more) for more in ({}, {"response_fields": []}))
         last, end = (reply[-1] if stream else reply for reply in (whole, told))
         assert sorted(end) == sorted(last)
         assert "timings" in end
@@ -79,10 +79,10 @@ def test_of_other_files_the_last_that_can_matter_are_taken(
 ) -> None:
     extra = [{"filename": "f", "text": "x" * length} for length in lengths]
     with served(tmp_path, "toy-fim") as one:
-        assert one.post("/infill", **HOLE, n_predict=1, input_extra=extra)["content"]
+        assert one.post("/infill", **INFILL, n_predict=1, input_extra=extra)["content"]
     (question,) = questions
-    assert question.hole is not None
-    assert [len(chunk.text) for chunk in question.hole.chunks] == kept
+    assert question.infill is not None
+    assert [len(chunk.text) for chunk in question.infill.chunks] == kept
 
 
 def test_of_an_expected_answer_the_beginning_that_can_matter_is_taken(
@@ -123,11 +123,11 @@ def ask_at_once(one: Served, warming: int, answers: int, end: asyncio.Event) -> 
 
     async def ask() -> tuple[list[Outcome], list[object]]:
         service = one.service
-        real = [asyncio.ensure_future(service.whole(Asked(long, Kind.CHAT)))]
+        real = [asyncio.ensure_future(service.whole(EngineRequest(long, RequestKind.CHAT)))]
         await asyncio.sleep(0.01)
-        warmed = [asyncio.ensure_future(service.whole(Asked(warm, Kind.INFILL))) for _ in range(warming)]
+        warmed = [asyncio.ensure_future(service.whole(EngineRequest(warm, RequestKind.INFILL))) for _ in range(warming)]
         await asyncio.sleep(0)
-        real += [asyncio.ensure_future(service.whole(Asked(long, Kind.CHAT))) for _ in range(answers)]
+        real += [asyncio.ensure_future(service.whole(EngineRequest(long, RequestKind.CHAT))) for _ in range(answers)]
         await asyncio.wait(real, timeout=5, return_when=asyncio.FIRST_COMPLETED)
         end.set()
         return await asyncio.gather(*warmed), await asyncio.gather(*real, return_exceptions=True)
@@ -143,7 +143,7 @@ def test_warm_ups_take_no_place_of_who_waits_and_are_never_refused(tmp_path: Pat
         refused = [error for error in ended if isinstance(error, Refused)]
         assert [error.code for error in refused] == ["busy"], "one answers, two wait, and one is too many"
         assert (one.service._admitted, one.service._warming) == (0, 0)
-        assert one.post("/infill", **HOLE, n_predict=0)["tokens_evaluated"] > 0, "when they are gone, others may come"
+        assert one.post("/infill", **INFILL, n_predict=0)["tokens_evaluated"] > 0, "when they are gone, others may come"
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -153,9 +153,9 @@ def test_a_warm_up_for_which_there_is_no_room_is_answered_as_any_other(
     with served(tmp_path, "toy-fim", "-np", "1") as one:
         one.service._warming = 1
         ask = one.events if stream else one.post
-        left_out = ask("/infill", **HOLE, n_predict=0)
+        left_out = ask("/infill", **INFILL, n_predict=0)
         assert not questions
         one.service._warming = 0
-        read = ask("/infill", **HOLE, n_predict=0)
+        read = ask("/infill", **INFILL, n_predict=0)
         last, other = (reply[-1] if stream else reply for reply in (left_out, read))
         assert (last["content"], last["stop"], sorted(last)) == ("", True, sorted(other))

@@ -268,7 +268,7 @@ def test_a_template_that_refuses_turns_is_a_mistake_of_the_client(
         system = {"role": "system", "content": "hi"}
         status, error = one.refused(PATH, messages=[system, *ASKED["messages"]])  # type: ignore[misc]
         assert (status, error["param"]) == (400, "messages")
-        told = "The model's chat template refuses these messages. It says: No system prompts."
+        told = "The model's chat template refuses these messages. The template's message: No system prompts."
         assert error["message"].startswith(told)
         assert len(error["message"]) < 300
         assert one.post(PATH, **ASKED, max_tokens=1)["choices"]

@@ -142,7 +142,7 @@ def test_a_server_for_editors_chats_as_any_other_and_its_help_says_so(tmp_path: 
     plan, help_ = plan_of(tmp_path, "toy-fim", "--fim"), {one.name: getattr(one, "help", "") for one in serve.params}
     assert plan.chatting == plan_of(tmp_path, "toy-fim").chatting
     assert "for all but chats]" in help_["temp"]
-    assert "with --fim 128, but for chats]" in help_["predict"]
+    assert "with --fim 128 for all but chats]" in help_["predict"]
 
 
 def test_a_server_for_editors_can_be_told_to_set_no_limit(tmp_path: Path) -> None:

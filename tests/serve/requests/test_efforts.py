@@ -133,4 +133,4 @@ def test_a_default_that_the_model_can_not_have_costs_no_request_and_is_told_at_t
             one.client.portal.call(serve_module._load, one.service, Heard(quiet=True), listener)
         assert isinstance(one.service, Service)
         assert one.post(PATH, **ASKED)["choices"]
-    assert any("can't be asked to think 'high'" in text for text in told) == bool(one.service.loaded.ready.efforts)
+    assert any("has no thinking effort 'high'" in text for text in told) == bool(one.service.loaded.ready.efforts)

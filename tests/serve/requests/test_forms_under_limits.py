@@ -15,11 +15,11 @@ from app.serve import service
 from app.serve.requests import tokens
 from models.forms.grammar_state import Compiler
 
-CHAT, TEXT, HOLE, PLAIN = "/v1/chat/completions", "/v1/completions", "/infill", "/completion"
+CHAT, TEXT, INFILL, PLAIN = "/v1/chat/completions", "/v1/completions", "/infill", "/completion"
 NEEDED: dict[str, dict[str, Any]] = {
     CHAT: {"messages": [{"role": "user", "content": "is the sea blue?"}]},
     TEXT: {"prompt": "the sea is"},
-    HOLE: {"input_prefix": "the sea is ", "input_suffix": " today"},
+    INFILL: {"input_prefix": "the sea is ", "input_suffix": " today"},
     PLAIN: {"prompt": "the sea is"},
 }
 PATTERNS = {"allOf": [{"type": "string", "pattern": f"a.{{{count}}}b"} for count in range(1, 25)]}

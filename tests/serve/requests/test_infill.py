@@ -18,14 +18,14 @@ from app.engine.decoding.ending import Finish
 from app.engine.decoding.stats import Stats
 from app.engine.runtime import load
 from app.serve.replies.figures import timings
-from app.serve.requests.asked import Asked, Kind, Outcome
-from models.text.fim import Hole
+from app.serve.requests.asked import EngineRequest, Outcome, RequestKind
+from models.text.fim import Infill
 from models.text.prompts import Message as Turn
 from models.toy import ToyModel
 
 PATH = "/infill"
 _REQUESTS = Path(__file__).parents[2] / "data" / "editor_requests.json"
-HOLE = {"input_prefix": "the cat ", "input_suffix": " mat."}
+INFILL = {"input_prefix": "the cat ", "input_suffix": " mat."}
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,8 @@ def recorded() -> dict[str, Any]:
     return dict(json.loads(_REQUESTS.read_text()))
 
 
-def test_a_hole_is_filled_and_every_figure_told(server: Served) -> None:
-    reply = server.post(PATH, **HOLE, n_predict=12)
+def test_a_infill_is_filled_and_every_figure_told(server: Served) -> None:
+    reply = server.post(PATH, **INFILL, n_predict=12)
     assert len(reply["content"]) == 12
     assert (reply["stop"], reply["stop_type"], reply["truncated"]) == (True, "limit", False)
     assert (reply["tokens_predicted"], reply["tokens_evaluated"], reply["tokens_cached"]) == (12, 16, 28)
@@ -68,29 +68,29 @@ def test_the_speed_of_reading_is_that_of_the_tokens_that_were_read_in_its_time(r
     assert (told["prompt_per_second"], told["prompt_per_token_ms"]) == (speed, 1000 / speed if speed else 0)
 
 
-def test_the_prompt_is_the_beginning_of_what_fills_the_hole(server: Served) -> None:
-    whole = server.post(PATH, **HOLE, n_predict=12)["content"]
-    begun = server.post(PATH, **HOLE, prompt=whole[:5], n_predict=7)
+def test_the_prompt_is_the_beginning_of_what_fills_the_infill(server: Served) -> None:
+    whole = server.post(PATH, **INFILL, n_predict=12)["content"]
+    begun = server.post(PATH, **INFILL, prompt=whole[:5], n_predict=7)
     assert begun["content"] == whole[5:]
     assert begun["timings"]["cache_n"] == 16 + 5 - 1, "typing on reads nothing again"
 
 
 def test_other_files_come_along(server: Served) -> None:
     extra = [{"filename": "../../etc/passwd", "text": "a dog"}, {"text": "a cow\n"}]
-    tokens = server.post(PATH, **HOLE, n_predict=1, input_extra=extra)["tokens_evaluated"]
+    tokens = server.post(PATH, **INFILL, n_predict=1, input_extra=extra)["tokens_evaluated"]
     assert tokens == 16 + len("#../../etc/passwd\na dog\n") + len("#\na cow\n") + len("#\n")
 
 
 def test_a_stop_text_is_told_as_a_word(server: Served) -> None:
-    whole = server.post(PATH, **HOLE, n_predict=12)["content"]
-    reply = server.post(PATH, **HOLE, n_predict=12, stop=[whole[4]])
+    whole = server.post(PATH, **INFILL, n_predict=12)["content"]
+    reply = server.post(PATH, **INFILL, n_predict=12, stop=[whole[4]])
     assert (reply["content"], reply["stop_type"]) == (whole[: whole.index(whole[4])], "word")
     assert reply["stopping_word"] == whole[4]
 
 
 def test_a_stream_ends_with_all_figures_and_without_a_done(server: Served) -> None:
-    whole = server.post(PATH, **HOLE, n_predict=12)
-    *events, last = server.events(PATH, **HOLE, n_predict=12)
+    whole = server.post(PATH, **INFILL, n_predict=12)
+    *events, last = server.events(PATH, **INFILL, n_predict=12)
     assert "".join(event["content"] for event in (*events, last)) == whole["content"]
     assert [event["stop"] for event in events] == [False] * len(events)
     assert last["stop"]
@@ -99,7 +99,7 @@ def test_a_stream_ends_with_all_figures_and_without_a_done(server: Served) -> No
 
 def test_fields_are_told_under_their_paths(server: Served) -> None:
     wanted = ["content", "timings/predicted_n", "timings/nothing", "generation_settings/n_ctx", "stop/x", ""]
-    reply = server.post(PATH, **HOLE, n_predict=3, response_fields=wanted)
+    reply = server.post(PATH, **INFILL, n_predict=3, response_fields=wanted)
     assert sorted(reply) == ["content", "generation_settings/n_ctx", "timings/predicted_n"]
     assert reply["timings/predicted_n"] == 3
 
@@ -113,7 +113,7 @@ def test_a_warm_up_reads_and_says_nothing(server: Served) -> None:
 
 @pytest.mark.parametrize("count", [-1, -2, None])
 def test_any_number_of_tokens_may_be_wanted(server: Served, count: int | None) -> None:
-    reply = server.post(PATH, **HOLE, n_predict=count)
+    reply = server.post(PATH, **INFILL, n_predict=count)
     assert reply["stop_type"] in ("eos", "limit")
     assert reply["tokens_predicted"] > 128
 
@@ -124,27 +124,27 @@ def test_any_number_of_tokens_may_be_wanted(server: Served, count: int | None) -
         ({}, "input_prefix"),
         ({"input_prefix": "a"}, "input_suffix"),
         ({"input_prefix": 5, "input_suffix": ""}, "input_prefix"),
-        ({**HOLE, "prompt": ["a"]}, "prompt"),
-        ({**HOLE, "input_extra": {"text": "a"}}, "input_extra"),
-        ({**HOLE, "input_extra": [{"filename": "a"}]}, "input_extra[0].text"),
-        ({**HOLE, "input_extra": [{"text": "a", "filename": 5}]}, "input_extra[0].filename"),
-        ({**HOLE, "t_max_predict_ms": "long"}, "t_max_predict_ms"),
-        ({**HOLE, "n_indent": "deep"}, "n_indent"),
-        ({**HOLE, "json_schema": {"type": "objct"}}, "json_schema"),
-        ({**HOLE, "grammar": "root ::= x"}, "grammar"),
-        ({**HOLE, "grammar": {"root": "x"}}, "grammar"),
-        ({**HOLE, "grammar": 'root ::= "x"', "json_schema": {}}, "grammar"),
-        ({**HOLE, "response_fields": [5]}, "response_fields"),
+        ({**INFILL, "prompt": ["a"]}, "prompt"),
+        ({**INFILL, "input_extra": {"text": "a"}}, "input_extra"),
+        ({**INFILL, "input_extra": [{"filename": "a"}]}, "input_extra[0].text"),
+        ({**INFILL, "input_extra": [{"text": "a", "filename": 5}]}, "input_extra[0].filename"),
+        ({**INFILL, "t_max_predict_ms": "long"}, "t_max_predict_ms"),
+        ({**INFILL, "n_indent": "deep"}, "n_indent"),
+        ({**INFILL, "json_schema": {"type": "objct"}}, "json_schema"),
+        ({**INFILL, "grammar": "root ::= x"}, "grammar"),
+        ({**INFILL, "grammar": {"root": "x"}}, "grammar"),
+        ({**INFILL, "grammar": 'root ::= "x"', "json_schema": {}}, "grammar"),
+        ({**INFILL, "response_fields": [5]}, "response_fields"),
     ],
 )
-def test_holes_that_can_not_be_read_are_refused(server: Served, body: dict[str, Any], param: str) -> None:
+def test_infills_that_can_not_be_read_are_refused(server: Served, body: dict[str, Any], param: str) -> None:
     status, error = server.refused(PATH, **body)
     assert (status, error["param"]) == (400, param)
 
 
-def test_a_model_without_markers_fills_no_holes(tmp_path: Path) -> None:
+def test_a_model_without_markers_can_not_infill(tmp_path: Path) -> None:
     with served(tmp_path, "toy") as one:
-        status, error = one.refused(PATH, **HOLE)
+        status, error = one.refused(PATH, **INFILL)
         assert (status, error["code"]) == (400, "not_supported")
 
 
@@ -193,8 +193,8 @@ def test_samplers_that_are_not_listed_are_off(server: Served) -> None:
     assert {name: kept["generation_settings"][name] for name in set_} == set_
     coldest = server.post("/completion", prompt="a", n_predict=1, temperature=0, samplers=names)
     assert coldest["generation_settings"]["temperature"] == 0
-    filled = server.post(PATH, **HOLE, n_predict=1, samplers=["top_k", "infill"])
-    assert filled["generation_settings"]["temperature"] == 0, "the likeliest, as long as nobody asks for heat"
+    filled = server.post(PATH, **INFILL, n_predict=1, samplers=["top_k", "infill"])
+    assert filled["generation_settings"]["temperature"] == 0, "the most likely text by default"
 
 
 def test_a_text_goes_on_as_llama_cpp_tells_it(server: Served) -> None:
@@ -225,17 +225,17 @@ def test_an_answer_that_a_full_context_ends_is_truncated(
     ],
 )  # fmt: skip
 def test_what_would_change_the_answer_is_refused_by_its_name(server: Served, path: str, field: str, value: Any) -> None:
-    needed = HOLE if path == PATH else {"prompt": "a"}
+    needed = INFILL if path == PATH else {"prompt": "a"}
     status, error = server.refused(path, **needed, n_predict=1, **{field: value})
     assert (status, error["param"]) == (400, field)
     assert field in error["message"]
 
 
 @pytest.mark.parametrize(("field", "value"), [("n_cmpl", 3), ("lora", [{"id": 0, "scale": 0.5}])])
-def test_what_llama_vscode_sends_with_each_hole_is_refused_elsewhere(server: Served, field: str, value: Any) -> None:
+def test_what_llama_vscode_sends_with_each_infill_is_refused_elsewhere(server: Served, field: str, value: Any) -> None:
     status, error = server.refused("/completion", prompt="a", n_predict=1, **{field: value})
     assert (status, error["param"]) == (400, field)
-    assert server.post(PATH, **HOLE, n_predict=1, **{field: value})["content"]
+    assert server.post(PATH, **INFILL, n_predict=1, **{field: value})["content"]
 
 
 def test_samplers_without_effect_are_fine(server: Served) -> None:
@@ -306,12 +306,12 @@ def test_an_answer_that_a_line_ends_counts_no_time_in_which_it_waited(
     monkeypatch.setattr(load, "ToyModel", LinesToy)
     with served(tmp_path, "toy-fim", "--draft", "off", "-np", "1", "-c", "32768") as one:
         chat = replace(one.service.settings.chatting, turns=(Turn("user", "the cat"),), max_tokens=30_000)
-        hole = replace(one.service.settings.filling, hole=Hole("a", "b"), max_tokens=20)
+        infill = replace(one.service.settings.filling, infill=Infill("a", "b"), max_tokens=20)
 
         async def ask() -> tuple[Outcome, float]:
-            async with aclosing(one.service.speak(Asked(chat, Kind.CHAT))) as speaks:
+            async with aclosing(one.service.speak(EngineRequest(chat, RequestKind.CHAT))) as speaks:
                 await anext(speaks)
-                waits = asyncio.ensure_future(one.service.whole(Asked(hole, Kind.INFILL, indent=2)))
+                waits = asyncio.ensure_future(one.service.whole(EngineRequest(infill, RequestKind.INFILL, indent=2)))
                 await asyncio.sleep(0.1)
                 free = time.perf_counter()
             return await waits, time.perf_counter() - free
@@ -322,6 +322,6 @@ def test_an_answer_that_a_line_ends_counts_no_time_in_which_it_waited(
         assert 0 < outcome.stats.prompt_seconds < seconds
 
 
-def test_a_hole_has_no_probabilities(server: Served) -> None:
-    status, error = server.refused(PATH, **HOLE, n_predict=1, n_probs=5)
+def test_a_infill_has_no_probabilities(server: Served) -> None:
+    status, error = server.refused(PATH, **INFILL, n_predict=1, n_probs=5)
     assert (status, error["param"]) == (400, "n_probs")

@@ -100,7 +100,7 @@ def test_tokenize_has_marks_unless_the_client_says_no(server: Served) -> None:
     assert end not in server.post("/tokenize", content="a<end>b", parse_special=False)["tokens"]
 
 
-def test_code_around_a_hole_is_text(server: Served) -> None:
+def test_code_around_a_infill_is_text(server: Served) -> None:
     extra = [{"filename": "<end>.py", "text": "<fim_suffix>"}]
     marked = {"input_prefix": "a<end>", "input_suffix": "<fim_middle>b", "prompt": "<end>", "input_extra": extra}
     plain = {"input_prefix": "a", "input_suffix": "b", "prompt": "c", "input_extra": [{"filename": "f", "text": "t"}]}

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from app.serve.requests.prompt_reuse import PromptReuse
 from models.base import common_prefix
-from models.text.fim import Chunk, Hole
+from models.text.fim import Chunk, Infill
 
 FILE = [f"line {number} = {number % 7}\n" for number in range(400)]
 WINDOW, BELOW = 100, 20
 MOST = 2000
 OTHERS = (Chunk("b.py", "def other(): ..."),)
-Pair = tuple[Hole, Hole]
+Pair = tuple[Infill, Infill]
 """What was asked, and how it was put."""
 
 
@@ -24,13 +24,13 @@ def above(lines: list[str], row: int) -> str:
     return "".join(lines[max(0, row - WINDOW) : row])
 
 
-def hole_at(row: int, lines: list[str], begun: str = "", chunks: tuple[Chunk, ...] = ()) -> Hole:
+def infill_at(row: int, lines: list[str], begun: str = "", chunks: tuple[Chunk, ...] = ()) -> Infill:
     """Return what an editor asks in a row: a window of the lines above, and of those below."""
-    return Hole(above(lines, row), "\n" + "".join(lines[row + 1 : row + 1 + BELOW]), chunks=chunks, begun=begun)
+    return Infill(above(lines, row), "\n" + "".join(lines[row + 1 : row + 1 + BELOW]), chunks=chunks, begun=begun)
 
 
-def said(hole: Hole) -> str:
-    return hole.prefix + hole.begun
+def said(infill: Infill) -> str:
+    return infill.prefix + infill.begun
 
 
 def read_again(pairs: list[Pair]) -> list[int]:
@@ -62,18 +62,18 @@ class Editor:
 
     def ask(self, begun: str) -> Pair:
         """Ask in the current row."""
-        return self._put(hole_at(self.row, self.lines, begun=begun))
+        return self._put(infill_at(self.row, self.lines, begun=begun))
 
     def _ask_ahead(self, accepted: list[str]) -> Pair:
         row = self.row + len(accepted)
         window = above([*self.lines[: self.row], *accepted], row)
-        return self._put(replace(hole_at(self.row, self.lines, begun="more"), prefix=window))
+        return self._put(replace(infill_at(self.row, self.lines, begun="more"), prefix=window))
 
-    def _put(self, asked: Hole) -> Pair:
-        return asked, self._reuse.hole(self._client, asked, MOST)
+    def _put(self, asked: Infill) -> Pair:
+        return asked, self._reuse.infill(self._client, asked, MOST)
 
 
-def is_sound(asked: Hole, put: Hole) -> bool:
+def is_sound(asked: Infill, put: Infill) -> bool:
     """Tell whether it is the text that was asked about, but for a quarter at its top."""
     left_out = len(said(asked)) - len(said(put))
     return (
@@ -112,23 +112,23 @@ def test_what_is_asked_ahead_moves_nothing(row: int, ahead: int, *, comes_true: 
 @pytest.mark.parametrize("step", [1, -1, 3, -3])
 def test_a_cursor_that_moves_through_a_long_file_lets_the_prefix_begin_at_one_line_for_long(step: int) -> None:
     prompt_reuse = PromptReuse()
-    asked = [hole_at(row, FILE) for row in range(250, 250 + 40 * step, step)]
-    put = [prompt_reuse.hole("one", hole, MOST) for hole in asked]
+    asked = [infill_at(row, FILE) for row in range(250, 250 + 40 * step, step)]
+    put = [prompt_reuse.infill("one", infill, MOST) for infill in asked]
     assert all(map(is_sound, asked, put))
-    tops = [said(hole).split("\n", 1)[0] for hole in put]
+    tops = [said(infill).split("\n", 1)[0] for infill in put]
     assert sum(one != next_one for one, next_one in pairwise(tops)) <= 3 + 40 * abs(step) // 25
 
 
 def test_a_file_that_fits_its_window_is_never_cut() -> None:
     prompt_reuse = PromptReuse()
     for row in [*range(1, WINDOW), *range(WINDOW, 1, -1)]:
-        assert said(prompt_reuse.hole("one", hole_at(row, FILE), MOST)) == "".join(FILE[:row])
+        assert said(prompt_reuse.infill("one", infill_at(row, FILE), MOST)) == "".join(FILE[:row])
 
 
 def test_back_at_the_top_of_a_long_file_it_is_whole_again() -> None:
     prompt_reuse = PromptReuse()
     for row in range(150, 20, -1):
-        put = prompt_reuse.hole("one", hole_at(row, FILE), MOST)
+        put = prompt_reuse.infill("one", infill_at(row, FILE), MOST)
     assert said(put) == "".join(FILE[:21])
 
 
@@ -144,11 +144,11 @@ def test_where_lines_are_added_or_deleted_at_the_top_of_a_file_it_is_whole(
     prompt_reuse = PromptReuse()
     if slid:
         Editor(prompt_reuse, 300).write(5)
-    before = Hole("".join([*IMPORTS, *FILE[:40]]), FILE[40], begun="abc.")
+    before = Infill("".join([*IMPORTS, *FILE[:40]]), FILE[40], begun="abc.")
     written = [[*edited, *FILE[: 40 + moved], *["new\n"] * number] for number in range(5)]
-    after = [Hole("".join(lines), FILE[40 + moved], begun="abc.") for lines in written]
+    after = [Infill("".join(lines), FILE[40 + moved], begun="abc.") for lines in written]
     for asked in (before, *after, before, *reversed(after)):
-        assert said(prompt_reuse.hole("one", asked, MOST)) == said(asked)
+        assert said(prompt_reuse.infill("one", asked, MOST)) == said(asked)
 
 
 def test_of_long_lines_at_the_top_no_more_than_a_quarter_of_the_text_is_left_out() -> None:
@@ -159,25 +159,25 @@ def test_of_long_lines_at_the_top_no_more_than_a_quarter_of_the_text_is_left_out
 @pytest.mark.parametrize("change", [{"chunks": OTHERS}, {"suffix": "\nelse\n"}])
 def test_with_something_else_around_it_is_put_as_it_is_asked(change: dict[str, object]) -> None:
     prompt_reuse = PromptReuse()
-    prompt_reuse.hole("one", hole_at(50, FILE), MOST)
-    asked = replace(hole_at(60, FILE), **change)
-    assert prompt_reuse.hole("one", asked, MOST) == asked
+    prompt_reuse.infill("one", infill_at(50, FILE), MOST)
+    asked = replace(infill_at(60, FILE), **change)
+    assert prompt_reuse.infill("one", asked, MOST) == asked
 
 
 def test_what_is_too_long_to_begin_the_middle_is_prefix() -> None:
     prompt_reuse = PromptReuse()
-    first = Hole("def one():\n" * 200, "\n")
-    prompt_reuse.hole("one", first, MOST)
+    first = Infill("def one():\n" * 200, "\n")
+    prompt_reuse.infill("one", first, MOST)
     for length, put in ((MOST, replace(first, begun="x" * MOST)), (MOST + 1, None)):
-        asked = Hole(first.prefix + "x" * length, "\n")
-        assert prompt_reuse.hole("one", asked, MOST) == (put or asked)
+        asked = Infill(first.prefix + "x" * length, "\n")
+        assert prompt_reuse.infill("one", asked, MOST) == (put or asked)
 
 
 def test_a_file_that_begins_like_another_is_not_put_as_its_continuation() -> None:
     prompt_reuse = PromptReuse()
-    prompt_reuse.hole("one", Hole("import os\n", "\n\n"), MOST)
-    asked = Hole("import os\n" + "".join(FILE[:50]), "\n\n", begun="x")
-    assert prompt_reuse.hole("one", asked, MOST) == asked
+    prompt_reuse.infill("one", Infill("import os\n", "\n\n"), MOST)
+    asked = Infill("import os\n" + "".join(FILE[:50]), "\n\n", begun="x")
+    assert prompt_reuse.infill("one", asked, MOST) == asked
 
 
 def test_several_files_by_turns_stay_each_where_it_was() -> None:
@@ -215,18 +215,18 @@ def test_of_many_clients_the_last_are_remembered() -> None:
 def test_odd_texts_are_put_as_they_are_asked(text: str) -> None:
     prompt_reuse = PromptReuse()
     for suffix in "ab":
-        assert said(prompt_reuse.hole("one", Hole(text, suffix), MOST)) == text
+        assert said(prompt_reuse.infill("one", Infill(text, suffix), MOST)) == text
 
 
 LINES = st.lists(st.sampled_from(["a\n", "b\n", "\n", "long line of code\n"]), max_size=12).map("".join)
 WINDOWS = st.builds(lambda text, top: text[top : top + 40], st.just("a\n\nb\nlong\n\n" * 20), st.integers(0, 100))
-HOLES = st.builds(Hole, LINES | WINDOWS, st.just("\n"), begun=st.text(max_size=3))
+INFILLS = st.builds(Infill, LINES | WINDOWS, st.just("\n"), begun=st.text(max_size=3))
 
 
-@given(asked=st.lists(HOLES))
-def test_it_never_says_what_was_not_asked(asked: list[Hole]) -> None:
+@given(asked=st.lists(INFILLS))
+def test_it_never_says_what_was_not_asked(asked: list[Infill]) -> None:
     prompt_reuse = PromptReuse()
-    for hole in asked:
-        put = prompt_reuse.hole("one", hole, 20)
-        assert is_sound(hole, put)
-        assert len(put.begun.encode()) <= max(20, len(hole.begun.encode()))
+    for infill in asked:
+        put = prompt_reuse.infill("one", infill, 20)
+        assert is_sound(infill, put)
+        assert len(put.begun.encode()) <= max(20, len(infill.begun.encode()))

@@ -69,10 +69,10 @@ def test_who_asks_where_another_wrote_is_asked_as_it_asks(tmp_path: Path) -> Non
 
 
 def test_what_is_refused_is_not_remembered(tmp_path: Path) -> None:
-    hole = {"input_prefix": "".join(FILE[:20]), "input_suffix": "\n", "cache_prompt": True}
+    infill = {"input_prefix": "".join(FILE[:20]), "input_suffix": "\n", "cache_prompt": True}
     with served(tmp_path, "toy-fim", "-c", "4096") as server:
         for wrong in ({"n_indent": "deep"}, {"response_fields": [5]}, {"top_k": "many"}):
-            assert server.refused("/infill", **hole, **wrong)[0] == 400
+            assert server.refused("/infill", **infill, **wrong)[0] == 400
         assert not server.service.prompt_reuse._clients
 
 
@@ -86,8 +86,8 @@ def test_others_are_asked_as_they_ask(tmp_path: Path, more: dict[str, Any]) -> N
 def test_the_answer_is_that_to_the_text_in_its_new_place(tmp_path: Path) -> None:
     with served(tmp_path, "toy-fim", "-c", "4096") as server:
         last = write(server, 20, 3, cache_prompt=True)[-1]
-        hole = {"input_prefix": "".join(FILE[:20]), "input_suffix": "\n" + "".join(FILE[20 : 20 + BELOW])}
-        anew = server.post("/infill", **hole, prompt="new = 20\nnew = 21\nne", n_predict=4)
+        infill = {"input_prefix": "".join(FILE[:20]), "input_suffix": "\n" + "".join(FILE[20 : 20 + BELOW])}
+        anew = server.post("/infill", **infill, prompt="new = 20\nnew = 21\nne", n_predict=4)
         assert last["content"] == anew["content"]
         assert last["tokens_evaluated"] == anew["tokens_evaluated"]
 

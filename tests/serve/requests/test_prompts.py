@@ -91,7 +91,7 @@ def test_texts_among_ids_are_read_as_their_tokens(server: Served) -> None:
 
 
 def test_only_a_text_at_the_beginning_gets_a_first_token(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in llama.cpp: whoever begins with ids has to begin with that one."""
+    """As in llama.cpp, a prompt of ids must begin with that token itself."""
     monkeypatch.setattr(ToyVocab, "bos", 5)
     ask(server, "/completion", ["a", 28])
     assert WatchedToy.held[:3] == [5, *VOCAB.tokenize("a"), 28]
@@ -123,7 +123,7 @@ def test_several_prompts_stream_one_after_the_other(server: Served) -> None:
     assert (texts, ends) == (wanted, [0, 1])
 
 
-def test_before_a_hole_ids_are_text(server: Served) -> None:
+def test_before_a_infill_ids_are_text(server: Served) -> None:
     asked: dict[str, Any] = {"suffix": "mat", "max_tokens": 3}
     ids = VOCAB.tokenize("the cat")
     by_text = server.post("/v1/completions", prompt="the cat", **asked)
@@ -131,7 +131,7 @@ def test_before_a_hole_ids_are_text(server: Served) -> None:
     assert said(server.post("/v1/completions", prompt=[*ids[:4], "cat"], **asked)) == said(by_text)
     status, error = server.refused("/v1/completions", prompt=HALVES, **asked)
     assert (status, error["param"]) == (400, "prompt")
-    assert "not be split into" in error["message"]
+    assert "differ from the tokens of their text" in error["message"]
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -140,7 +140,7 @@ def test_before_a_hole_ids_are_text(server: Served) -> None:
     [
         ([38], "from 0 to 37"), ([-1], "token ids"), ([True], "token ids"), ([1.0], "token ids"),
         ([1, [2]], "token ids"), ([1, None], "token ids"), ([[1], [99]], "token ids"), ([10**30], "token ids"),
-        ([36], "not a token"), ([[1, 37]], "not a token"), ([[]], "no tokens"), ([1, "\ud800"], "half"),
+        ([36], "no token"), ([[1, 37]], "no token"), ([[]], "no tokens"), ([1, "\ud800"], "half"),
         (["a", None], "must be a string"), ([{}], "string"), ([], "prompts"), ([[1]] * 65, "prompts"),
         (["a", ["b" * (1 << 20), "c"]], "characters"),
     ],
@@ -168,4 +168,4 @@ def test_a_file_with_a_tokenizer_reads_what_it_would_not_have_written(tmp_path: 
         assert one.post("/completion", prompt=letters, n_predict=1)["timings"]["cache_n"] == 2, "these were read"
         assert one.post("/completion", prompt="the", n_predict=1)["tokens_evaluated"] == 1 + len(whole)
         size = one.client.get("/v1/models").json()["data"][0]["meta"]["n_vocab"]
-        assert "not a token" in one.refused("/completion", prompt=[size - 1])[1]["message"]
+        assert "no token" in one.refused("/completion", prompt=[size - 1])[1]["message"]

@@ -320,7 +320,7 @@ def test_a_model_that_calls_nothing_is_not_asked_to(tmp_path: Path, monkeypatch:
         for choice in ("auto", "required", NAMED):
             status, error = one.refused(PATH, **asked("a", tool_choice=choice, max_tokens=1))
             assert (status, error["param"], error["code"]) == (400, "tools", "unsupported_parameter")
-            assert "no way to call tools" in error["message"]
+            assert "no call format" in error["message"]
         assert one.post(PATH, **asked("a", tool_choice="none", max_tokens=1))["choices"]
 
 

@@ -15,7 +15,7 @@ from app.serve.web.server import listen
 from models.errors import LocalspecError, UsageError
 
 FIRST, SECOND, ELSEWHERE = "127.0.0.1", "127.0.0.2", "192.0.2.1"
-"""The last is nobody's: it stands in documents."""
+"""The last address is reserved for documentation."""
 PAGE = "http://localhost:3000"
 WANTED = "authorization,content-type,x-stainless-lang,x-stainless-os"
 several = pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is this machine's on Linux alone")
@@ -81,7 +81,7 @@ def test_an_address_that_is_not_here_is_passed_over_while_another_is(
 
 @pytest.mark.parametrize("host", ["192.168..5", "a" * 64, "."])
 def test_a_host_that_is_none_is_refused_by_name(tmp_path: Path, host: str) -> None:
-    with pytest.raises(UsageError, match="is not a host's name") as failure:
+    with pytest.raises(UsageError, match="is not a host name") as failure:
         listen(plan_of(tmp_path, "toy", "--host", host, "--api-key", "key").door)
     assert failure.value.exit_code == 2
 

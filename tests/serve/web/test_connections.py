@@ -1,4 +1,4 @@
-"""Connections that nobody means well with, on a server as it runs: many, silent, half-sent, endless, or of odd HTTP."""
+"""Hostile connections to a running server: many, silent, half-sent, endless, or with invalid HTTP."""
 
 import json
 import resource
@@ -189,7 +189,7 @@ def test_a_length_that_is_none_is_refused(server: Running, length: bytes) -> Non
 def test_headers_without_end_are_refused(server: Running) -> None:
     get = b"GET /health HTTP/1.1\r\nConnection: close\r\n" + HOST
     for bomb in (b"".join(b"X-%d: %s\r\n" % (number, b"a" * 50) for number in range(5000)), b"X: " + b"a" * 300_000):
-        # Who goes on to send what nobody reads may lose the answer by it.
+        # A client that keeps sending unread bytes may lose its answer.
         assert [status for status, _ in answers(told(server.port, get + bomb))] in ([400], [])
     few = b"".join(b"X-%d: 1\r\n" % number for number in range(500))
     assert answers(told(server.port, get + few + b"\r\n"))[0][0] == 200

@@ -110,7 +110,7 @@ def test_a_connection_that_is_answered_is_not_closed_for_it(tmp_path: Path, monk
         with ThreadPoolExecutor(1) as pool:
             asking = pool.submit(httpx2.post, f"{url}/completion", json=asked, timeout=60)
             until_it_runs(url)
-            # A silent one that comes later is closed; until then nothing is said to who is answered.
+            # A later silent connection is closed; until then the waiting client receives no bytes.
             with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=20) as silent:
                 assert silent.recv(100) == b""
             goes_on.set()
@@ -178,7 +178,7 @@ def test_a_model_that_is_not_there_ends_the_server(tmp_path: Path) -> None:
 def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         plan = plan_of(tmp_path, "toy", "--port", str(taken.getsockname()[1]))
-        with pytest.raises(LocalspecError, match="choose another with --port"):
+        with pytest.raises(LocalspecError, match="Choose another port with --port"):
             asyncio.run(serve(plan, Terminal(quiet=True)))
 
 

@@ -1,4 +1,4 @@
-"""Who may come in, and what of theirs is read: names, pages, keys, bodies, and how many at once."""
+"""Access to the server, and limits of requests: names, pages, keys, bodies, and their number."""
 
 import asyncio
 import gzip
@@ -16,7 +16,7 @@ from serving import Served, plan_of, served
 
 from app.engine.decoding.ending import Finish
 from app.serve.replies.errors import Refused
-from app.serve.requests.asked import Asked, Kind
+from app.serve.requests.asked import EngineRequest, RequestKind
 from app.serve.web.hosts import is_everywhere, is_loopback, name_of
 from models.errors import UsageError
 from models.text.prompts import Message as Turn
@@ -123,11 +123,11 @@ def test_who_has_the_key_comes_in(tmp_path: Path, headers: dict[str, str], statu
                 "message": "The API key is missing or wrong.", "type": "authentication_error",
                 "param": None, "code": "invalid_api_key",
             }  # fmt: skip
-        assert one.client.get("/health").status_code == 200, "open to who waits for it"
+        assert one.client.get("/health").status_code == 200, "open to programs that wait for the server"
 
 
 def test_a_host_that_others_can_reach_demands_a_key(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no key is set"):
+    with pytest.raises(UsageError, match="no API key is set"):
         plan_of(tmp_path, "toy", "--host", "0.0.0.0")
     assert plan_of(tmp_path, "toy", "--host", "0.0.0.0", "--api-key", "k").door.key == "k"
     assert plan_of(tmp_path, "toy", "--host", "localhost").door.key == ""
@@ -255,10 +255,10 @@ def ask_at_once(one: Served, count: int) -> list[object]:
     return one.client.portal.call(ask)
 
 
-def question(one: Served, tokens: int) -> Asked:
+def question(one: Served, tokens: int) -> EngineRequest:
     base = one.service.settings.chatting
     turns = (Turn("user", "the cat"),)
-    return Asked(type(base)(turns=turns, sampling=base.sampling, max_tokens=tokens), Kind.CHAT)
+    return EngineRequest(type(base)(turns=turns, sampling=base.sampling, max_tokens=tokens), RequestKind.CHAT)
 
 
 def test_only_so_many_may_wait(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_who_reads_slowly_keeps_no_place(tmp_path: Path) -> None:
                 with pytest.raises(Refused):
                     await one.service.whole(question(one, 2))
                 for _ in range(1000):
-                    # The engine is through with it long before anybody has read it.
+                    # The engine finishes the answer long before the client reads it.
                     await asyncio.sleep(0.01)
                     if one.service._admitted == 0:
                         break
@@ -304,7 +304,7 @@ def test_who_waits_too_long_is_told_to_come_again(tmp_path: Path) -> None:
                 # Only now: the first would be too late for it too.
                 one.service.settings = replace(one.service.settings, limits=impatient)
                 waiting = [one.service.whole(question(one, 300)) for _ in range(2)]
-                warms = Asked(replace(question(one, 1).question, max_tokens=0), Kind.INFILL)
+                warms = EngineRequest(replace(question(one, 1).question, max_tokens=0), RequestKind.INFILL)
                 further = asyncio.ensure_future(one.service.whole(question(one, 2), further=True))
                 ended = await asyncio.gather(*waiting, one.service.whole(warms), return_exceptions=True)
             # What goes on where another prompt of its request ended waits as long as it takes.

@@ -1,4 +1,4 @@
-"""Requests that nobody means well with: always refused in order, or answered, and the engine goes on."""
+"""Hostile requests: each is refused in order, or answered, and the engine continues."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -140,7 +140,7 @@ def bodies(draw: st.DrawFn, path: str) -> dict[str, Any]:
         drawn[name] = draw(fields[name])
     for name in draw(st.lists(st.sampled_from([*fields]), max_size=2, unique=True)):
         drawn[name] = draw(ANYTHING)
-    # So that nobody's answer takes long; what is asked above wins.
+    # Short answers by default; fields of the request above override this.
     return {"n_predict": 4, "max_tokens": 4, "max_completion_tokens": 4, **drawn}
 
 
@@ -176,7 +176,7 @@ class _Noted(dict[str, object]):
 
 @pytest.mark.parametrize("path", FIELDS)
 def test_the_table_has_every_field_that_is_read(server: Served, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who adds one has to add it there: it is then tried with everything below."""
+    """A new path must be added to that list, and is then attacked by all tests below."""
     monkeypatch.setattr(body, "Fields", NotedFields)
     NotedFields.seen.clear()
     server.post(path, **NEEDED[path])

@@ -24,7 +24,7 @@ def load(url: str) -> tuple[Tally, dict[int, Known]]:
     end = time.monotonic() + 60
     # A toy's answer takes a millisecond: those that were called off may all have been whole before the server heard it.
     while not calls_off(url):
-        assert time.monotonic() < end, "nobody left in time"
+        assert time.monotonic() < end, "no client left in time"
         tally.add(asyncio.run(window(url, "", asks, lists, 300)))
     return tally, {number: right for number, right in known.items() if right is not None}
 

@@ -58,7 +58,7 @@ def test_the_address_model_and_drafter_are_told(server: Running) -> None:
 
 
 @pytest.mark.parametrize(("model", "told"), [("toy", 1), ("toy-fim", 0)])
-def test_a_server_for_editors_tells_that_its_model_fills_no_holes(tmp_path: Path, model: str, told: int) -> None:
+def test_a_server_for_editors_tells_that_its_model_can_not_infill(tmp_path: Path, model: str, told: int) -> None:
     with running(tmp_path, model, "--fim") as one:
         assert sum("note: toy-0 can't fill in code" in line for line in one.told) == told
 

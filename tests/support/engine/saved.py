@@ -14,14 +14,14 @@ from app.engine.decoding.stats import Stats
 from app.engine.decoding.verify import Verdict
 from app.history.branch import current_branch, other_branches
 from app.history.recorder import Recorder
-from app.history.records import Answer, Conversation, Entry
+from app.history.records import Conversation, Entry, SavedAnswer
 from app.history.store import Store
 from drafters.base import NO_DRAFT
 from models.sampling.accept import Accept
 from models.sampling.sampler import SamplingParams
 from models.text.prompts import Message
 
-ANSWER = Answer("big", "/models/big.gguf", "suffix", "coupled", "end", {"seed": 7}, {"emitted": 3}, (1, 2, 3))
+ANSWER = SavedAnswer("big", "/models/big.gguf", "suffix", "coupled", "end", {"seed": 7}, {"emitted": 3}, (1, 2, 3))
 
 
 def conversation(number: int = 1, leaf: int | None = None, **changes: Any) -> Conversation:
@@ -33,7 +33,9 @@ def asked(number: int, text: str, parent: int | None = None, of: Conversation | 
     return Entry(number, (of or conversation()).id, parent, "user", text, float(number))
 
 
-def answered(number: int, text: str, parent: int, of: Conversation | None = None, answer: Answer = ANSWER) -> Entry:
+def answered(
+    number: int, text: str, parent: int, of: Conversation | None = None, answer: SavedAnswer = ANSWER
+) -> Entry:
     return Entry(number, (of or conversation()).id, parent, "assistant", text, float(number), answer)
 
 

@@ -140,7 +140,7 @@ def _attention(kernels: Any) -> dict[str, NDArray[np.float32]]:
 
 
 def _near_and_spread(ggml: Any, kinds: tuple[int, int]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return attention to neighbouring cells, and to the same among others that nobody attends to."""
+    """Return attention to neighbouring cells, and to the same among others that are masked."""
     q, k, v = drawn_attention(12, 2, 64, 300)
     place = np.sort(np.random.default_rng(5).permutation(470)[:300])
     _, k_among, v_among = drawn_attention(12, 2, 64, 470)
@@ -187,7 +187,7 @@ def _guarded(_: Any) -> dict[str, NDArray[np.float32]]:
 
 
 def _guarding() -> Any:
-    """Return a class that puts weights at the end of a page whose next one nobody may read."""
+    """Return a class that puts weights at the end of a page whose next one can't be read."""
     from models.kernels.ggml import Ggml
 
     protect, data_offset = ctypes.CDLL(None).mprotect, 248  # of `data` in ggml.h's tensor

@@ -144,7 +144,7 @@ Served = Callable[[Distribution, Text], Distribution]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A target, who drafts for it, and how drafts are judged."""
+    """A target, its drafter, and the rule that judges drafts."""
 
     target: Model
     drafting: Drafting
@@ -187,7 +187,7 @@ class TabledSampler:
         return self.world.penalise(self.world.target(row), (*tokens, *drafted))
 
     def pick(self, row: Text, tokens: Sequence[int], drafted: Sequence[int] = ()) -> int:
-        """Pick the target's token; where the draft model guessed with the same noise, as the race with it allows."""
+        """Pick the target's token; where the draft model used equal noise, as the race with it allows."""
         said = self.served(row, tokens, drafted)
         place = len(drafted)
         if (
@@ -261,12 +261,12 @@ def nothing(_: Fate, __: Text) -> Draft:
 
 
 def given(*tokens: int) -> Drafting:
-    """Return a drafter that always guesses these tokens: a deterministic draft."""
+    """Return a drafter that always proposes these tokens: a deterministic draft."""
     return lambda _, __: Draft(tokens)
 
 
 def likeliest(model: Model, length: int, *, probs: bool = False) -> Drafting:
-    """Return a drafter that guesses a model's likeliest tokens; with `probs` it claims to have drawn them."""
+    """Return a drafter that proposes a model's likeliest tokens; with `probs` it claims to have drawn them."""
 
     def draft(_: Fate, text: Text) -> Draft:
         tokens: Text = ()
@@ -294,8 +294,8 @@ def drawn(
 ) -> Drafting:
     """Return a drafter that draws from a model, token by token.
 
-    `siblings`: places with a second guess, drawn from what is left without the first. `stop` ends a draft at a token,
-    which stays in it, or is dropped. `claimed` is what it says that it drew from, when that is not true.
+    `siblings`: places with a second draft token, drawn without the first. `stop` ends a draft at a token, which
+    stays in it, or is dropped. `claimed` is what it says that it drew from, when that is not true.
     """
 
     def draft(fate: Fate, text: Text) -> Draft:
@@ -313,7 +313,7 @@ def drawn(
 
 
 def with_seconds(draft: Draft, fate: Fate, said: Sequence[Distribution], places: Sequence[int]) -> Draft:
-    """Return a draft with a second guess at each of these places where the draft model has one."""
+    """Return a draft with a second draft token at each of these places where the draft model has one."""
     siblings = []
     for place in places:
         if place < len(draft.tokens):
@@ -378,7 +378,7 @@ def _piece(others: list[tuple[Any, Any]], left: Any, right: Any) -> Any:
 
 
 def overlap(target: Distribution, draft: Distribution) -> Any:
-    """Return the chance that a guess is kept by the residual rule: the sum of minima, 1 - total variation distance."""
+    """Return the residual rule's acceptance probability: the sum of minima, 1 - total variation distance."""
     return np.minimum(target.probs, draft.at(target.ids)).sum()
 
 
@@ -394,7 +394,7 @@ def coupled_overlap(target: Distribution, draft: Distribution) -> float:
 
 
 def second_chance(target: Distribution, draft: Distribution) -> Any:
-    """Return the chance that a first guess is rejected and a second, drawn without it, kept: recursive rejection."""
+    """Return the probability that a first token is rejected and a second accepted: recursive rejection."""
     target_prob, draft_prob = dict(items(target)), dict(items(draft))
     left = {token: prob - draft_prob.get(token, 0) for token, prob in target_prob.items()}
     left = {token: prob for token, prob in left.items() if prob > 0}

@@ -1,4 +1,4 @@
-"""A small server of the hub's protocol on loopback, and a second one as its CDN, with faults that are real."""
+"""A small server of the hub's protocol on loopback, and a second one as its CDN, with real faults."""
 
 import hashlib
 import json
@@ -61,7 +61,7 @@ class HubState:
     renamed: dict[str, str] = field(default_factory=dict)
     """New names of repositories; what is asked of an old one is answered with a relative address."""
     endless: str = ""
-    """Whose answers never end: "list", "blob" or "error"."""
+    """Kind of endless answers: "list", "blob" or "error"."""
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     """Method, path and headers of each request, in their order."""
 

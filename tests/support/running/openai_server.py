@@ -140,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self.wfile.write(reply.body)
         except (BrokenPipeError, ConnectionResetError):
-            # Who asked has given up.
+            # The client has given up.
             return
 
     def log_message(self, *_: object) -> None:

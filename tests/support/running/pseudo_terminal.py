@@ -1,4 +1,4 @@
-"""A program on a terminal of its own: what it writes is kept as it came, and drawn in memory when somebody looks."""
+"""A program on a terminal of its own: its bytes are kept, and drawn in memory on request."""
 
 import os
 import pty
@@ -18,9 +18,9 @@ import pyte
 from run_localspec import ROOT, environment
 
 ENDLESS = ("-m", "app", "run", "toy", "--seed", "3", "-c", "200000", "--temp", "0", "--draft", "off", "--stop", "~")
-"""A chat whose answers go on until somebody stops them."""
+"""A chat with endless answers, until a test stops them."""
 CONVERSATIONS = ".local/share/localspec/conversations.db"
-"""Where a chat's home has what was said."""
+"""Path of the saved conversations in a chat's home."""
 
 
 class PseudoTerminal:
@@ -36,7 +36,7 @@ class PseudoTerminal:
     ) -> None:
         """Start Python with these arguments; `size` is columns and lines, a variable that is None is not set.
 
-        Who is not controlled by the terminal gets no signal when it is closed.
+        A program that the terminal does not control gets no signal when it is closed.
         """
         variables = {**environment(home), "TERM": "xterm-256color", **(extra or {})}
         self.screen = pyte.Screen(*size)
@@ -50,7 +50,7 @@ class PseudoTerminal:
         self._own, theirs = pty.openpty()
         self.resize(*size)
         self.modes = self.modes_now()
-        """How the terminal treats keys when nobody has changed that."""
+        """The terminal's initial modes."""
         self.process = subprocess.Popen(
             [sys.executable, *arguments],
             cwd=ROOT,
@@ -98,11 +98,14 @@ class PseudoTerminal:
         end = time.monotonic() + seconds
         while not condition():
             alive = self.process.poll() is None and time.monotonic() < end
-            assert alive or condition(), f"waited in vain; the screen:\n{self.text}"
+            assert alive or condition(), (
+                f"waited in vain; the screen:\
+{self.text}"
+            )
             time.sleep(pause)
 
     def hang_up(self) -> None:
-        """Close the terminal; it must be written to, or nobody sees that it is to be closed."""
+        """Close the terminal; the reader notices that only after a further byte."""
         self._gone = True
         self._reader.join(30)
         os.close(self._own)
@@ -116,7 +119,7 @@ class PseudoTerminal:
     def close(self) -> None:
         self.process.kill()
         self.process.wait()
-        # With the last writer gone the reader ends; nobody closes what is being read.
+        # With the last writer gone the reader ends; the terminal must not be closed while it is read.
         if not self._gone:
             self._reader.join(5)
             os.close(self._own)

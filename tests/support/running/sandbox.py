@@ -1,9 +1,9 @@
-"""Runs a program that nobody has read in a child process, and tells whether it came to its end.
+"""Runs an untrusted program in a child process, and reports whether it reached its end.
 
-Passed means: the program ran to its last line. A child that exits early, with whatever code, has not passed: only who
-got to the end tells the secret that the parent gave along. Limits are set on processor time, memory, files and
+Passed means: the program ran to its last line. A child that exits early, with any code, has not passed: only at its
+end does it send the secret that the parent gave along. Limits are set on processor time, memory, files and
 processes; an audit hook refuses sockets, further processes and changes outside the working directory, which is thrown
-away. This keeps mistakes in, which is what a model makes; it would not hold someone who wants to get out.
+away. This contains the mistakes of models; it would not contain a deliberate attack.
 """
 
 import json
@@ -139,7 +139,7 @@ def _limit(limits: Limits) -> None:
     import resource
 
     for kind, soft, hard in (
-        # Who ignores the signal at the first limit is killed at the second.
+        # A program that ignores the signal at the first limit is killed at the second.
         (resource.RLIMIT_CPU, limits.cpu_seconds, limits.cpu_seconds + 1),
         (resource.RLIMIT_AS, limits.memory_bytes, limits.memory_bytes),
         (resource.RLIMIT_FSIZE, limits.file_bytes, limits.file_bytes),

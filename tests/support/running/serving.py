@@ -1,4 +1,4 @@
-"""The server in this very process, and as a process of its own."""
+"""The server in this process, and as a process of its own."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ _START = (
 
 
 def plan_of(folder: Path, *arguments: str) -> ServePlan:
-    """Return what a command line asks for; what is remembered of the machine goes into a folder."""
+    """Return the plan of a command line; measurements of the machine go to a folder."""
     flags = dict(serve.make_context("serve", list(arguments)).params)
     plan = read_serve(flags.pop("model"), flags)
     return replace(plan, plan=replace(plan.plan, memory=folder / "memory.json"))
@@ -45,13 +45,13 @@ def plan_of(folder: Path, *arguments: str) -> ServePlan:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A server in this process, and who asks it."""
+    """A server in this process, with its client."""
 
     client: TestClient
     service: Service
 
     def send(self, path: str, body: object) -> Response:
-        """Send JSON, also such as no text can hold."""
+        """Send JSON, even with characters that no text can hold."""
         return self.client.post(path, content=json.dumps(body), headers={"Content-Type": "application/json"})
 
     def post(self, path: str, **body: Any) -> Any:
@@ -82,7 +82,7 @@ class Served:
 
 @contextmanager
 def served(folder: Path, *arguments: str, loads: bool = True, url: str = URL) -> Iterator[Served]:
-    """Serve in this process; without `loads` the model is still to come."""
+    """Serve in this process; without `loads` the model stays unloaded."""
     plan = plan_of(folder, *arguments)
     async_engine = AsyncEngine(plan.plan)
     try:

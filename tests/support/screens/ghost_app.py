@@ -8,7 +8,7 @@ TEXT = "def f(a):\n    return a\n\nx = f(1)\n"
 
 
 class Host(App[None]):
-    """Nothing but the text, and who is asked about its keys."""
+    """An app with the text alone, and the keeper of its keys."""
 
     def __init__(self, text: str = TEXT) -> None:
         super().__init__()

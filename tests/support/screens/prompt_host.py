@@ -85,7 +85,7 @@ class Host(App[None]):
 
 
 async def press(host: Host, pilot: Pilot[None], *keys: str) -> None:
-    """Press keys, all before the first is handled, as who types ahead of a busy screen; wait until all are."""
+    """Press keys, all before the first is handled, as typed ahead of a busy screen; wait until all are."""
     for key in keys:
         host.post_message(events.Key(key, key if len(key) == 1 else None))
     await pilot.pause()

@@ -160,7 +160,7 @@ def slowly(monkeypatch: Any, seconds: float = 0.005) -> None:
 
 
 def silent_until_stopped(monkeypatch: Any) -> None:
-    """Let the toy model make no pass before somebody stops it."""
+    """Let the toy model make no pass before it is stopped."""
     decode, stop, stopped = ToyModel.decode, EngineLink.stop, threading.Event()
 
     def waiting(self: ToyModel, *arguments: Any, **options: Any) -> Any:

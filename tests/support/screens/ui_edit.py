@@ -25,8 +25,9 @@ from app.engine.runtime.worker import Worker
 from app.flags.request import Request, ScreenSettings
 from app.ui.editor.app import EditApp, engine_for
 from app.ui.editor.file import open_file
+from app.ui.editor.file_screen import MakeEngine
 from app.ui.editor.ghost_area import GhostArea
-from app.ui.editor.screen import EditScreen, MakeEngine
+from app.ui.editor.screen import EditScreen
 from app.ui.editor.watched_engine import WatchedEngine
 from app.ui.panel.flow import Flow
 from drafters.registry import parse_drafter
@@ -85,7 +86,7 @@ class RecordedAsyncEngine(AsyncEngine):
         self.asked: list[Question] = []
         self.loaded = asyncio.Event()
         """Set when the models may be there."""
-        self.failure: LocalspecError | None = None
+        self.fails_with: LocalspecError | None = None
         """What the next answer fails with."""
         self.in_parts = False
         """Whether an answer stops half-way, until it is called off."""
@@ -106,11 +107,11 @@ class RecordedAsyncEngine(AsyncEngine):
         on_end: Callable[[], None] = lambda: None,  # noqa: ARG002
     ) -> AsyncGenerator[AnswerMessage]:
         self.asked.append(question)
-        if self.failure is not None:
-            raise self.failure
+        if self.fails_with is not None:
+            raise self.fails_with
         text = self.texts.pop(0) if urgency is Urgency.COMPLETION and self.texts else ""
         # What is written at the cursor is not shown to a model when it is blank: it says that first.
-        blank = "" if question.hole and question.hole.begun.strip() else _BLANK
+        blank = "" if question.infill and question.infill.begun.strip() else _BLANK
         for message in _in_other_words(blank + text if text else ""):
             yield message
             if self.in_parts and isinstance(message, Said) and message.text:
@@ -198,7 +199,7 @@ async def editing(
     notices: bool = False,
     **keys: str,
 ) -> AsyncIterator[Editor]:
-    """Open a file with a text, or one that is not there, on the toy model if nobody says otherwise."""
+    """Open a file with a text, or one that is not there, by default on the toy model."""
     if text is not None:
         path.write_bytes(text.encode())
     asked = request(path.parent, theme=theme, **{name.replace("_", "."): key for name, key in keys.items()})

@@ -29,7 +29,7 @@ from app.bench.measuring.arm_names import parse_arms
 from app.bench.measuring.arms import Answer, BenchPrompt, Skipped
 from app.bench.measuring.benchmark import BenchRun
 from app.complete.completer import WHOLE, Completer
-from app.complete.place import Place, Windows, window
+from app.complete.place import CursorPosition, Windows, window
 from app.complete.settings import Limits
 from app.complete.tidy import Around, tidy
 from app.engine.conversation.messages import Said
@@ -53,7 +53,7 @@ class Missing:
     """A place, and what was taken out there."""
 
     id: str
-    place: Place
+    place: CursorPosition
     middle: str
 
 
@@ -77,7 +77,7 @@ def read_prompts(file: Path, name: str, most: int | None) -> list[Missing]:
     lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
     wanted = [line for line in lines if line.get("class", name) == name][:most]
     return [
-        Missing(str(line.get("id", number)), Place.between("", line["prefix"], line["suffix"]), line["middle"])
+        Missing(str(line.get("id", number)), CursorPosition.between("", line["prefix"], line["suffix"]), line["middle"])
         for number, line in enumerate(wanted)
     ]
 
@@ -136,7 +136,7 @@ def quality(turns: Sequence[tuple[Answer, ...]], prompts: Sequence[Missing]) -> 
     }
 
 
-def shown(answer: Answer, place: Place) -> str:
+def shown(answer: Answer, place: CursorPosition) -> str:
     around = Around.of(window(place, Windows()))
     return tidy(answer.text, around, broken_off=answer.finish not in WHOLE)
 

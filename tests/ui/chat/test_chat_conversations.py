@@ -122,7 +122,7 @@ def test_what_went_wrong_with_the_saving_is_told_when_a_conversation_is_left(mon
             first = await conversation(chat)
             old, close, closed = chat.screen.dialogue.record, Recorder.close, list[Recorder]()
             monkeypatch.setattr(Recorder, "close", lambda self: closed.append(self) or close(self))
-            # Only its last words to the disk failed, and nobody asks it again.
+            # Only its last words to the disk failed, and it is not asked again.
             monkeypatch.setattr(Recorder, "notes", lambda self: ["The disk is full."] if self in closed else [])
             await chat.type(f"/resume {first}")
             await chat.until(lambda: chat.screen.dialogue.record is not old)
@@ -293,7 +293,7 @@ def test_a_working_directory_that_is_deleted_ends_no_chat(monkeypatch: pytest.Mo
             await chat.type("what is in @notes.txt")
             assert "There is no file notes.txt." in chat.notes
             await chat.type("/save talk.md")
-            assert "talk.md can't be written.\nThe working directory is gone." in chat.notes
+            assert "talk.md can't be written.\nThe working directory was deleted." in chat.notes
             await chat.type(f"/save {tmp_path}/talk.md")
             assert (tmp_path / "talk.md").exists()
 

@@ -261,7 +261,7 @@ def test_an_answer_that_was_to_be_another_and_got_no_word_leaves_the_one_before(
                 await chat.pilot.press("escape")
                 await chat.until(lambda: not chat.screen.busy)
             assert (chat.messages, chat.screen.prompt.text) == (["abc", answer], "")
-            assert "No text was generated, so the answer before it stays." in chat.notes
+            assert "No text was generated, so the earlier answer stays." in chat.notes
 
     drive(steps())
 

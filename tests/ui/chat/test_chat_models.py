@@ -18,7 +18,7 @@ def test_what_is_typed_while_the_model_loads_is_asked_when_it_is_there(monkeypat
         async with chatting() as chat:
             await chat.type("abc")
             assert chat.screen.ready is None
-            assert "Sent as soon as the model is loaded." in chat.notes
+            assert "The message is sent when the model is loaded." in chat.notes
             await chat.type("and this")
             assert chat.screen.prompt.text == "and this", "one waits already, and is not lost for it"
             gate.set()
@@ -79,13 +79,13 @@ def test_what_has_to_wait_for_a_load_is_told_so(monkeypatch: pytest.MonkeyPatch)
             for line in first:
                 await chat.type(line)
             told = [note.message for note in chat.app._notifications]
-            assert told == ["The model is still being loaded; try again after that."] * len(first)
+            assert told == ["The model is still loading. Try again when it is ready."] * len(first)
             gate.set()
             await chat.ready()
             gate.clear()
             chat.screen.load(chat.screen.request.plan)
             await chat.type("/undo")
-            assert [*chat.app._notifications][-1].message == "A model or a drafter is being loaded; Escape stops that."
+            assert [*chat.app._notifications][-1].message == "A model or a drafter is loading. Escape cancels it."
             gate.set()
             await chat.ready()
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("folders")
         ("/set temp 0.25", "temp is 0.25."),
         ("/set temp warm", "temp can't be 'warm'."),
         ("/nothing", "Unknown command /nothing."),
-        ("/copy", "There is none yet."),
+        ("/copy", "There is no answer yet."),
         ("/system", "No system prompt."),
         ("/explain", "No round"),
         ("/spec", "Drafter lookup"),
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("folders")
         ("/strict on", "strict: exact up to"),
         ("/theme pink", "Unknown theme 'pink'."),
         ("/history", "No conversations are saved."),
-        ("/save", "/save needs a file."),
+        ("/save", "/save needs a file name."),
         ("/draft model:gone.gguf", "There is no file gone.gguf."),
         ("/model gone.gguf", "There is no file gone.gguf."),
     ],
@@ -50,7 +50,7 @@ def test_a_form_that_answers_get_is_told_of_and_lifted() -> None:
     async def steps() -> None:
         async with chatting(grammar='root ::= "yes"', predict=9, temp=0.0) as chat:
             await chat.ready()
-            assert "Every answer gets the form that was asked for" in chat.notes
+            assert "Every answer follows the JSON schema or grammar" in chat.notes
             assert await chat.ask("abc") == "yes"
             await chat.type("/set temp 0.5")
             assert await chat.ask("abc") == "yes"
@@ -84,7 +84,7 @@ def test_help_lists_remapped_keys() -> None:
             assert "f2, ctrl+t" not in chat.shown
             assert "chat.panel" in chat.shown
             # A prompt with text in it takes this one first.
-            assert re.search(r"ctrl\+d +Leave, if nothing is typed", chat.shown)
+            assert re.search(r"ctrl\+d +Leave, if the prompt is empty", chat.shown)
 
     drive(steps())
 

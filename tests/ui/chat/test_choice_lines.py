@@ -12,11 +12,11 @@ LONG = Choice("/models/Meta-Llama-3.1-8B-Instruct-abliterated-Q4_K_M.gguf", "lla
 REFUSED = Choice(
     "/models/stranger.gguf",
     "llama, 0.1B, F32, 0.4 GB",
-    "does not fit this model: token 0 is 'a', not 'b'",
+    "incompatible with this model: token 0 is 'a', not 'b'",
     usable=False,
 )
 ALL = [
-    Choice("auto", "whatever pays off: the suffix index, and memory of earlier answers"),
+    Choice("auto", "the suffix index and memory of earlier answers, while they save time"),
     LONG,
     REFUSED,
     Choice("日本", ""),
@@ -39,15 +39,15 @@ def test_nothing_is_lost_and_no_line_is_too_long_or_begins_at_the_left_edge(widt
 def test_what_is_known_is_in_a_column_beside_the_names_that_leave_room_for_it() -> None:
     assert lines(ALL, 46) == [
         [
-            "auto           whatever pays off: the suffix",
-            "               index, and memory of earlier",
-            "               answers",
+            "auto           the suffix index and memory of",
+            "               earlier answers, while they",
+            "               save time",
         ],
         ["Meta-Llama-3.1-8B-Instruct-abliterated-Q4_K_", "  M.gguf", "               llama, 8.0B, Q4_K_M, 4.9 GB"],
         [
             "stranger.gguf  llama, 0.1B, F32, 0.4 GB",
-            "               does not fit this model: token",
-            "               0 is 'a', not 'b'",
+            "               incompatible with this model:",
+            "               token 0 is 'a', not 'b'",
         ],
         ["日本"],
     ]

@@ -37,11 +37,11 @@ from models.errors import LocalspecError
 @pytest.fixture(autouse=True)
 def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     own_folders(monkeypatch, tmp_path)
-    # Nobody waits seconds for a lock that is not given back.
+    # No wait of seconds for a lock that is never released.
     monkeypatch.setattr("app.history.database._PATIENCE", 0.2)
 
 
-NOT_SAVED = "This conversation is not being saved."
+NOT_SAVED = "This conversation is not saved."
 
 
 @contextmanager
@@ -175,7 +175,7 @@ def test_a_corrupt_database_is_moved_aside_and_that_is_said() -> None:
             await chat.ask("second")
             (aside,) = damaged_files(path)
             assert aside.read_bytes() == b"no database at all " * 1000
-            assert f"The saved conversations are damaged. The file is kept as {aside}" in chat.notes
+            assert f"The file of saved conversations is damaged. It is kept as {aside}" in chat.notes
             everything = chat.messages
         assert branch(path) == everything
 
@@ -192,7 +192,7 @@ def test_a_corrupt_database_that_is_only_read_is_told_of_too(looks: str) -> None
         async with chatting() as chat:
             await chat.ready()
             await (chat.pilot.press(looks) if looks == "f7" else chat.type(looks))
-            await chat.until(lambda: "The saved conversations are damaged." in chat.notes)
+            await chat.until(lambda: "The file of saved conversations is damaged." in chat.notes)
             (aside,) = damaged_files(path)
             assert f"{aside}" in chat.notes
             assert ".recover" in chat.notes

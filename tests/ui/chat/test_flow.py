@@ -139,7 +139,7 @@ def test_tokens_of_drafts_cost_what_a_pass_did_when_they_came() -> None:
     assert (compared.plain_seconds, compared.seconds) == pytest.approx((2 * 0.5 + 2 * 1.0 + 2 * 1.0, 3.0))
 
 
-def test_nothing_is_compared_before_the_engine_told_of_its_costs_or_where_nobody_guesses() -> None:
+def test_nothing_is_compared_before_the_engine_told_of_its_costs_or_without_a_drafter() -> None:
     said = rounds_of(list(answer()))
     assert fed(said).stats.tokens_per_second is not None
     assert fed(said).speed_up is None
@@ -300,5 +300,5 @@ def test_why_a_draft_is_as_long_as_it_is_is_told_in_the_words_of_the_explanation
 def test_who_pauses_is_told_with_the_reason() -> None:
     (pause,) = fed(answer("toy", adapt=True)).pauses
     assert pause.name == "model:toy-0"
-    assert pause.reason.startswith("not asked: its step costs 1.00 of the target's")
+    assert pause.reason.startswith("no drafts: one step costs 1.00 of a target pass")
     assert (fed(answer()).pauses, fed(answer("off")).pauses) == ([], [])

@@ -66,7 +66,7 @@ def test_of_a_hurried_answer_all_text_is_there_and_little_is_drawn(monkeypatch: 
 
 
 def in_a_hurry(link: RecordedLink, pieces: Sequence[str]) -> None:
-    """Say more in a second than anybody can draw."""
+    """Say more in a second than a screen can draw."""
     for place, piece in enumerate(pieces):
         link.say(said(piece, place, place), Watched(Stats(prompt_tokens=9).snapshot(), None, place))
         time.sleep(0.001)

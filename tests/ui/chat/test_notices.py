@@ -13,7 +13,7 @@ from ui_edit import drive, editing
 from app.ui.prompt.prompt_area import PromptArea
 
 pytestmark = pytest.mark.usefixtures("folders")
-WORDS = "Enter sends it again, on a branch of its own; an empty prompt cancels it."
+WORDS = "Enter sends the edited message on a new branch. An empty prompt cancels the edit."
 
 
 async def noticed(pilot: Pilot[int], times: int = 1) -> Region:

@@ -1,4 +1,4 @@
-"""Choosing a model and who guesses for it, with real files; and a load that takes its time, and is stopped."""
+"""Choosing a model and a drafter with real files; stopping a slow load."""
 
 import time
 from dataclasses import replace
@@ -125,7 +125,7 @@ def test_a_draft_that_does_not_fit_can_not_be_taken_and_says_why(folder: Path) -
             ]  # fmt: skip
             usable, lines = found["stranger.gguf"]
             assert not usable
-            assert "does not fit this model: " in lines
+            assert "incompatible with this model: " in lines
             assert not {"target.gguf", "half.gguf"} & set(found)
             await chat.pilot.press(*"stranger", "enter")
             await chat.ready()
@@ -212,7 +212,7 @@ def test_who_could_guess_is_listed_for_a_model_whose_file_is_gone(folder: Path) 
     drive(steps())
 
 
-def test_who_guesses_can_be_chosen_for_each_toy() -> None:
+def test_the_drafter_can_be_chosen_for_each_toy() -> None:
     async def steps() -> None:
         base = request()
         async with chatting(replace(base, plan=replace(base.plan, model="toy-fim"))) as chat:

@@ -81,7 +81,7 @@ def test_a_round_is_what_the_engine_told(drafter: str) -> None:
             assert one.instead == told.pieces[told.round.verdict.accepted]
 
 
-def test_second_guesses_are_kept_apart_from_the_chain() -> None:
+def test_second_proposals_are_kept_apart_from_the_chain() -> None:
     said = next(said for said in rounds_of(list(toy_answer())) if len(said.round.draft.tokens) == 3)
     draft = replace(said.round.draft, siblings=((0, 4), (2, 5)))
     beside = replace(said, round=replace(said.round, draft=draft), proposed=(*said.proposed, b"x", b"y"))

@@ -56,7 +56,9 @@ _MODELS = [
     Choice("starter", "llama, 0.1B, Q4_1, 0.1 GB"),
     Choice("/models/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", "qwen2, 1.5B, Q4_K_M, 1.1 GB"),
     Choice("/models/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf", "qwen2, 0.5B, Q4_K_M, 0.5 GB"),
-    Choice("/models/mixtral-8x22b.q8_0.gguf", "llama, 140.6B, Q8_0, 149.4 GB", "may not fit in the memory free now"),
+    Choice(
+        "/models/mixtral-8x22b.q8_0.gguf", "llama, 140.6B, Q8_0, 149.4 GB", "may not fit in the memory that is free now"
+    ),
     Choice(
         "/models/mistral-7b.gguf",
         "",

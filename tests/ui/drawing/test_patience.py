@@ -1,4 +1,4 @@
-"""Whoever draws waits for the code of others for so long, and then does without."""
+"""Drawing waits for library code up to a limit, and then does without it."""
 
 import threading
 import time

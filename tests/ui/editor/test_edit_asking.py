@@ -1,10 +1,10 @@
-"""When the editor asks: the newest question alone, and whoever it was asked for hears what came of it."""
+"""When the editor asks: only the newest request runs, and its listener gets the result."""
 
 import asyncio
 from collections.abc import Callable
 
 from app.complete.completer import Completer, Completion
-from app.complete.place import Place
+from app.complete.place import CursorPosition
 from app.complete.settings import Limits
 from app.ui.editor.asking import PATIENT, Asking
 
@@ -21,7 +21,7 @@ class SlowCompleter(Completer):
         self.error: Exception | None = None
 
     async def complete(
-        self, place: Place, limits: Limits = PATIENT, on_text: Callable[[str], None] | None = None
+        self, place: CursorPosition, limits: Limits = PATIENT, on_text: Callable[[str], None] | None = None
     ) -> Completion:
         self.asked.append(place.text)
         self.limits.append(limits)
@@ -58,8 +58,8 @@ class Writer:
         self.text += text
         self.asking.ask()
 
-    def place(self) -> tuple[Place, int]:
-        return Place("a", self.text, 0, len(self.text)), len(self.text)
+    def place(self) -> tuple[CursorPosition, int]:
+        return CursorPosition("a", self.text, 0, len(self.text)), len(self.text)
 
     def heard(self, text: str, moment: int) -> None:
         self.said.append((text, moment))

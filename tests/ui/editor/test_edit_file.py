@@ -97,11 +97,11 @@ def test_a_control_character_whose_sign_is_there_as_itself_stays_and_so_does_a_n
     ("data", "reason"),
     [
         (b"\x89PNG\0\0", "it is not text (it is binary: byte 4 is NUL)"),
-        (b"caf\xe9", "it is no UTF-8 (at byte 3 there is 0xe9)"),
+        (b"caf\xe9", "it is not UTF-8 (byte 3 is 0xe9)"),
         ("é".encode("utf-16"), "it is UTF-16LE"),
-        (b"\0a\0b", "it is no UTF-8 (it looks like UTF-16BE without a byte order mark)"),
+        (b"\0a\0b", "it is not UTF-8 (it looks like UTF-16BE without a byte order mark)"),
         (b"a" * 30_000, "a line has 30,000 characters"),
-        ("\x0c␌".encode(), "both a control character and the sign for it"),
+        ("\x0c␌".encode(), "both a control character and the sign that displays it"),
     ],
 )
 def test_what_is_no_text_is_refused_with_the_reason(path: Path, data: bytes, reason: str) -> None:
@@ -116,7 +116,7 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_read(path: Path, monke
     path.touch()
     os.truncate(path, LARGEST + 1)
     monkeypatch.setattr(Path, "read_bytes", lambda _: pytest.fail("it was read"))
-    with pytest.raises(LocalspecError, match="33,554,433 bytes; 33,554,432 is the most"):
+    with pytest.raises(LocalspecError, match="33,554,433 bytes; the limit is 33,554,432"):
         open_file(path)
 
 

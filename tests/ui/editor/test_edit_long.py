@@ -19,7 +19,7 @@ from textual.pilot import Pilot
 from textual.strip import Strip
 
 from app.complete.asking import Asking
-from app.complete.place import Place, Windows, window
+from app.complete.place import CursorPosition, Windows, window
 from app.complete.ring import Ring
 from app.complete.settings import CompletionSettings, Limits
 from app.ui.editor.area import BRACKET_REACH, CodeArea
@@ -163,7 +163,7 @@ def test_a_key_makes_as_many_calls_in_a_long_text_as_in_a_short_one() -> None:
                 area._replace_via_keyboard("\n", *area.selection)
                 area.undo()
                 assert area.is_changed
-                assert Place.among("a", area.document.lines, *area.cursor_location).line == lines // 2
+                assert CursorPosition.among("a", area.document.lines, *area.cursor_location).line == lines // 2
                 [area.render_line(y) for y in range(14)]
                 sys.setprofile(None)
 
@@ -248,7 +248,10 @@ def test_of_a_place_in_a_long_document_the_same_is_asked(length: int) -> None:
     settings = CompletionSettings()
     for line in {0, length - 1, *(chance.randrange(length) for _ in range(40))}:
         column = chance.randrange(4)
-        short, whole = Place.among("a", lines, line, column), Place("a", "\n".join(lines), line, column)
+        short, whole = (
+            CursorPosition.among("a", lines, line, column),
+            CursorPosition("a", "\n".join(lines), line, column),
+        )
         assert (short.behind, short.ahead, short.line) == (whole.behind, whole.ahead, line)
         assert window(short, Windows()) == window(whole, Windows())
         asked, expected = (Asking(settings, _ring(place)).at(place, Limits()) for place in (short, whole))
@@ -256,11 +259,11 @@ def test_of_a_place_in_a_long_document_the_same_is_asked(length: int) -> None:
         assert len(short.text) < 3_100 * 20
 
 
-def _ring(place: Place) -> Ring:
+def _ring(place: CursorPosition) -> Ring:
     """Return chunks of the document: near the place, far from it, and in another file."""
     ring = Ring(CompletionSettings().ring, (float(tick) for tick in count()).__next__)
     far = [f"far {number}" for number in range(9_000)]
-    for other in (place, Place.among("a", far, 8_000, 0), Place("b", "\n".join(far), 500, 0)):
+    for other in (place, CursorPosition.among("a", far, 8_000, 0), CursorPosition("b", "\n".join(far), 500, 0)):
         ring.add(*other.noted)
     return ring
 
@@ -268,24 +271,24 @@ def _ring(place: Place) -> Ring:
 def test_what_is_written_in_a_long_document_is_asked_about_with_the_same_prompt() -> None:
     lines, asking = (
         [f"line {number}" for number in range(5_000)],
-        Asking(CompletionSettings(), _ring(Place("", "", 0, 0))),
+        Asking(CompletionSettings(), _ring(CursorPosition("", "", 0, 0))),
     )
-    first = asking.at(Place.among("a", lines, 3_500, 4), Limits()).question.hole
+    first = asking.at(CursorPosition.among("a", lines, 3_500, 4), Limits()).question.infill
     assert first is not None
     lines[3_500:3_501] = ["line", "more 3500"]
-    then = asking.at(Place.among("a", lines, 3_501, 4), Limits()).question.hole
+    then = asking.at(CursorPosition.among("a", lines, 3_501, 4), Limits()).question.infill
     assert then is not None
     assert (then.prefix, then.suffix, then.begun) == (first.prefix, first.suffix, "line\nmore")
     lines[10] = "changed far away, where nothing is shown of it"
-    assert asking.at(Place.among("a", lines, 3_501, 4), Limits()).question.hole == then
+    assert asking.at(CursorPosition.among("a", lines, 3_501, 4), Limits()).question.infill == then
     lines[3_499] = "changed near"
-    near = asking.at(Place.among("a", lines, 3_501, 4), Limits()).question.hole
+    near = asking.at(CursorPosition.among("a", lines, 3_501, 4), Limits()).question.infill
     assert near is not None
     assert near.prefix.endswith("changed near\nline\n")
 
 
 def test_a_place_that_moves_on_keeps_what_is_above_it() -> None:
     lines = [f"line {number}" for number in range(5_000)]
-    after = Place.among("a", lines, 3_500, 4).after("x\nyz")
+    after = CursorPosition.among("a", lines, 3_500, 4).after("x\nyz")
     lines[3_500:3_501] = ["linex", "yz 3500"]
-    assert after == Place.among("a", lines, 3_501, 2)
+    assert after == CursorPosition.among("a", lines, 3_501, 2)

@@ -144,7 +144,7 @@ def test_while_keys_come_nothing_is_asked_and_then_once(path: Path) -> None:
             editor.screen.asking._pause = 0.02
             await editor.press("n")
             await editor.proposed()
-            assert [question.hole.begun for question in editor.async_engine.asked[:1] if question.hole] == [
+            assert [question.infill.begun for question in editor.async_engine.asked[:1] if question.infill] == [
                 "    return"
             ]
 
@@ -157,7 +157,7 @@ def test_an_answer_to_an_older_text_is_called_off_and_never_shown(path: Path, mo
 
     def noted(tell: Callable[..., None]) -> Callable[..., None]:
         def telling(screen: EditScreen, said: object, moment: int) -> None:
-            heard.append((moment, screen._asked_for))
+            heard.append((moment, screen.asked_for))
             tell(screen, said, moment)
 
         return telling
@@ -168,7 +168,7 @@ def test_an_answer_to_an_older_text_is_called_off_and_never_shown(path: Path, mo
     async def steps() -> None:
         async with editing(path) as editor:
             await editor.ready()
-            # In this time an answer that nobody called off would be heard on.
+            # In this time an answer that was not cancelled would go on.
             editor.screen.asking._pause = 0.1
             for key in "abc":
                 await editor.press(key)
@@ -214,10 +214,10 @@ def test_what_is_asked_for_right_after_another_key_is_asked_once_and_patiently(
 def test_a_failure_is_told_in_the_line_below_and_the_text_stays(path: Path) -> None:
     async def steps() -> None:
         async with told(path) as editor:
-            editor.async_engine.failure = LocalspecError("The context is full.")
+            editor.async_engine.fails_with = LocalspecError("The context is full.")
             await editor.press("x")
             await editor.until(lambda: "The context is full." in editor.shown)
-            editor.async_engine.failure = None
+            editor.async_engine.fails_with = None
             editor.async_engine.texts = ["yz"]
             await editor.press("x")
             assert await editor.proposed() == "yz"
@@ -369,7 +369,7 @@ def test_help_says_what_is_not_done_in_a_long_text(path: Path) -> None:
         async with told(path, text=text, size=(100, 60)) as editor:
             await editor.press("f1")
             assert ("within 10,000 characters" in editor.shown) == says
-            assert ("The first 1,000 characters of a line" in editor.shown) == (says and "\n" not in text)
+            assert ("Only the first 1,000 characters of a line" in editor.shown) == (says and "\n" not in text)
 
     drive(steps("a\n" * 1_000, says=False))
     drive(steps("a\n" * 10_001, says=True))
@@ -385,8 +385,8 @@ def test_far_down_a_long_file_it_is_asked_and_taken_as_elsewhere(path: Path) -> 
             await editor.press("f3")
             await editor.proposed()
             asked = editor.async_engine.asked[0]
-            assert asked.hole is not None
-            assert asked.hole.prefix.endswith("x = 2999\n")
+            assert asked.infill is not None
+            assert asked.infill.prefix.endswith("x = 2999\n")
             await editor.press("tab", "ctrl+s")
             assert path.read_text().split("\n") == [*lines[:3_000], "    x = 3000 + 1", "    y = 2", *lines[3_001:]]
 

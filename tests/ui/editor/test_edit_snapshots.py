@@ -51,7 +51,7 @@ def pictures(snapshot: SnapshotAssertion) -> SnapshotAssertion:
 def everywhere_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     own_folders(monkeypatch, tmp_path)
     stand_still(monkeypatch)
-    monkeypatch.setattr("app.ui.editor.screen.Flow", partial(Flow, lambda: 1_912_602_624))
+    monkeypatch.setattr("app.ui.editor.file_screen.Flow", partial(Flow, lambda: 1_912_602_624))
     monkeypatch.delenv("NO_COLOR", raising=False)
 
 

@@ -1,4 +1,4 @@
-"""A proposal whose text is taken back while somebody types along it."""
+"""A proposal whose text is taken back while it is typed along."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -73,7 +73,7 @@ def test_what_the_person_could_not_be_asked_about_is_kept_aside(path: Path, tmp_
         editor.process.send_signal(signal.SIGTERM)
         assert editor.exit_code() == 143
         assert editor.modes_now() == editor.modes
-        assert "what was not saved of" in editor.text
+        assert "the unsaved changes of" in editor.text
     (kept,) = (tmp_path / ".local/state/localspec/unsaved").iterdir()
     assert kept.read_bytes() == b"# new\r\n" + path.read_bytes()
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600

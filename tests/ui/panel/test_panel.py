@@ -52,19 +52,19 @@ def test_in_ascii_all_of_it_is_ascii() -> None:
 
 
 def test_before_an_answer_there_are_no_figures() -> None:
-    assert text_of(Flow(lambda: 1)) == ["- plain", "- tokens/s now, - in all"]
+    assert text_of(Flow(lambda: 1)) == ["Speed-up -", "- tokens/s now, - overall"]
 
 
-def test_where_nobody_guesses_nothing_is_said_of_guesses() -> None:
+def test_without_a_drafter_no_proposals_are_shown() -> None:
     text = text_of(toy_flow("off"))
-    assert text[0] == "- plain", "a speed-up is only told where it was measured"
+    assert text[0] == "Speed-up -", "a speed-up is only told where it was measured"
     assert not any(word in line for line in text for word in ("Accepted", "Sources", "accepted"))
     assert text[text.index("Draft of 0") + 1] == "no drafter"
 
 
 def test_a_pause_is_told_with_its_reason() -> None:
     text = " ".join(text_of(toy_flow("toy", adapt=True)))
-    assert "Not used now model:toy-0: not asked: its step costs 1.00 of the target's, so no draft" in text
+    assert "Paused drafters model:toy-0: not asked: its step costs 1.00 of the target's, so no draft" in text
 
 
 def test_an_approximate_rule_is_called_so() -> None:
@@ -158,7 +158,7 @@ def test_what_is_on_the_screen_is_what_was_shown(size: tuple[int, int]) -> None:
             app.panel.show(flow)
             await pilot.pause()
             shown = screen_text(app)
-            assert f"{flow.speed_up:.2f}x plain" in shown
+            assert f"Speed-up {flow.speed_up:.2f}x" in shown
             app.panel.scroll_end(animate=False)
             await pilot.pause()
             assert "bonus" in screen_text(app)
@@ -202,11 +202,11 @@ def test_colours_follow_the_theme(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 PICTURE = """
-0.69x plain
-- tokens/s now, 44.7 in all
+Speed-up 0.69x
+- tokens/s now, 44.7 overall
 
 Accepted 58%
-37 of 64 guesses
+37 of 64 proposals
 22 of 23 rounds drafted
 2.68 tokens per draft
  1 ████████████▊         64% 14/22
@@ -219,14 +219,14 @@ accepted, 0 to 100%
 ▁▁████▁▁██▁█▆▁█▄▆██▁▆▁·
 
 Draft of 0
-as many as were drafted, at most 3
+all proposed tokens, at most 3
 
 Time
 draft  ███████████▏            51%
 verify █████▌                  25%
 host   █████▌                  25%
 
-Sources since the load
+Drafters since loading
 suffix                         +22
   45% of 49 in 17 drafts
 model:toy-0                    +15

@@ -94,19 +94,19 @@ def test_a_round_with_all_there_is_to_say_of_it() -> None:
         '  1 + " the"              accepted',
         '  2 + " cat"              accepted',
         '  3 x " sat"              rejected',
-        '  4 - "\\n\\n"              not looked at',
+        '  4 - "\\n\\n"              not verified',
         '    ! " slept"            replacement',
         'The target gave " sat" 0.021 and " slept" 0.430, before',
-        "temperature and cuts.",
+        "temperature and sampling filters.",
         "so far 50% accepted, 2 of 4 · 2.50 tokens per round",
-        "draft 12.3, verify 45.6, rest 0.7 ms · 5 tokens in the pass",
+        "draft 12.3, verify 45.6, host 0.7 ms · 5 tokens in the pass",
         "tokens per round, 0 to 3",
         "▆█",
         " ^",
     ]
 
 
-def test_where_there_is_little_room_there_is_one_line_for_all_guesses() -> None:
+def test_where_there_is_little_room_there_is_one_line_for_all_draft_tokens() -> None:
     assert lines_of(AnswerRounds((BEFORE, ROUND)), 1, width=58, height=5) == [
         "Round 2 of 2 · 4 drafted, 2 accepted · model:tiny",
         "up+ the+ cat! slept",
@@ -116,7 +116,7 @@ def test_where_there_is_little_room_there_is_one_line_for_all_guesses() -> None:
     ]
 
 
-def test_second_guesses_stand_beside_the_first() -> None:
+def test_second_proposals_stand_beside_the_first() -> None:
     kept = replace(
         ROUND,
         pieces=(b" the", b" dog", b" slept"),
@@ -125,7 +125,7 @@ def test_second_guesses_stand_beside_the_first() -> None:
         siblings=((0, b" a"), (1, b" dog")),
     )
     rows = [line.strip() for line in lines_of(AnswerRounds((kept,)), 0)]
-    assert '1b - " a"                not looked at' in rows
+    assert '1b - " a"                not verified' in rows
     assert '2 x " cat"              rejected' in rows
     assert '2b + " dog"              accepted' in rows
     assert '* " slept"            bonus' in rows
@@ -137,11 +137,11 @@ def test_second_guesses_stand_beside_the_first() -> None:
 def test_an_answer_that_ends_within_its_draft_says_so() -> None:
     cut = replace(ROUND, pieces=(b" the",), origins=(Origin.MODEL,), accepted=4, disagreement=None)
     text = lines_of(AnswerRounds((cut,)), 0)
-    assert '  2 - " cat"              the answer ended before' in text
+    assert '  2 - " cat"              unused: the answer had ended' in text
     assert "Round 1 of 1 · 4 drafted, 1 accepted · model:tiny" in text
     assert not any("replacement" in line or "bonus" in line for line in text)
     rejected = replace(cut, accepted=2, disagreement=ROUND.disagreement)
-    assert any('" sat" 0.021 and what it said instead 0.430' in line for line in lines_of(AnswerRounds((rejected,)), 0))
+    assert any('" sat" 0.021 and its own token 0.430' in line for line in lines_of(AnswerRounds((rejected,)), 0))
 
 
 def test_real_rounds_tell_what_the_target_wanted_instead() -> None:
@@ -152,7 +152,7 @@ def test_real_rounds_tell_what_the_target_wanted_instead() -> None:
     sentence = f'The target gave "{proposal}" {one.disagreement.proposal_prob:.3f} and "{instead}"'
     assert any(line.startswith(sentence) for line in lines_of(REAL, FIRST_REJECTION, width=100))
     whole = next(place for place, one in enumerate(REAL.rounds) if one.proposals and not one.rejects)
-    assert "Every guess was accepted." in lines_of(REAL, whole)
+    assert "Every draft token was accepted." in lines_of(REAL, whole)
 
 
 def test_what_has_come_of_it_so_far_is_added_up() -> None:
@@ -208,7 +208,7 @@ def test_a_character_cut_in_two_and_what_could_move_the_cursor_are_spelled_out()
     text = lines_of(AnswerRounds((odd, odd)), 1)
     assert any("+\\xc3+\\xa9\\x1b[2J!\\u202e[b]" in line for line in text)
     assert '  2 + "\\x1b"              accepted' in text
-    assert "  4 - (control token)     not looked at" in text
+    assert "  4 - (control token)     not verified" in text
     assert all(line.isprintable() for line in text)
 
 
@@ -291,7 +291,7 @@ def test_d_goes_from_rejection_to_rejection() -> None:
         assert met == wanted
         await pilot.press("d")
         assert screen.index == wanted[-1]
-        assert [note.message for note in pilot.app._notifications] == ["No later round rejected a guess."]
+        assert [note.message for note in pilot.app._notifications] == ["No later round rejected a draft token."]
 
     on_screen(test)
 

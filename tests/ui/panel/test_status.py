@@ -46,7 +46,7 @@ def test_what_does_not_fit_is_left_out_from_the_right() -> None:
 def test_what_is_reused_is_told_where_something_is() -> None:
     flow = toy_flow()
     flow._stats.reused_tokens = 52
-    assert "reused 52 of 55 tokens" in status_parts(flow)
+    assert "52 of 55 prompt tokens reused" in status_parts(flow)
 
 
 def test_while_an_answer_runs_it_is_told_what_stops_it() -> None:
@@ -83,7 +83,7 @@ def test_what_is_not_known_is_not_told() -> None:
 def test_while_a_model_is_loaded_or_a_prompt_read_that_is_all_it_says() -> None:
     flow = toy_flow()
     flow.reading = Reading(1024, 3870)
-    assert status_parts(flow) == ["reading 1,024 of 3,870 tokens"]
+    assert status_parts(flow) == ["prefill 1,024 of 3,870 tokens"]
     flow.loading = ("qwen\x1b2.5", 0.434)
     (part,) = status_parts(flow)
     assert status_text([part], 40) == "loading qwen␛2.5 43%", "names are shown and never obeyed"

@@ -90,7 +90,7 @@ def test_what_goes_wrong_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch
     assert refused(monkeypatch, EDITOR="no-such-program").title == "no-such-program can't be started."
     assert refused(monkeypatch, EDITOR="sh -c 'exit 3'").cause == "Its exit code is 3."
     assert refused(monkeypatch, EDITOR="rm").title.startswith("The edited text is gone")
-    assert refused(monkeypatch, PATH=str(tmp_path), VISUAL="  ").title == "There is no editor."
+    assert refused(monkeypatch, PATH=str(tmp_path), VISUAL="  ").title == "No text editor was found."
 
 
 def test_without_a_choice_nano_comes_before_vi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

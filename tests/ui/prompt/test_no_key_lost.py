@@ -11,7 +11,7 @@ import pytest
 from textual import events
 from ui_chat import Chat, chatting, drive, own_folders, slowly
 
-from app.ui.prompt import typed_text
+from app.ui.chat.conversation_screen import MESSAGE_SELECTED
 
 PAUSES = [0, 0.02, 0.2]
 """Seconds behind a word."""
@@ -115,12 +115,12 @@ def test_letters_are_typed_until_a_message_is_selected_and_then_the_screen_says_
             await chat.pilot.press("escape", *"next")
             assert chat.screen.prompt.text == "next"
             await chat.pilot.press("escape", "up")
-            await chat.until(lambda: typed_text.CHOSEN in chat.shown)
+            await chat.until(lambda: MESSAGE_SELECTED in chat.shown)
             await chat.pilot.press("y")
             assert (chat.screen.prompt.text, chat.app.clipboard) == ("next", chat.messages[-1])
             await chat.pilot.press("w", "y")
             await chat.until(lambda: chat.screen.prompt.text == "nextwy")
-            assert typed_text.CHOSEN not in chat.shown
+            assert MESSAGE_SELECTED not in chat.shown
 
     drive(steps())
 

@@ -1,4 +1,4 @@
-"""Vim's keys in the prompt: each command on a text with its cursor marked by a bar, as who knows vim expects it."""
+"""Vim's keys in the prompt: each command on a text with its cursor marked by a bar, as vim does it."""
 
 from pathlib import Path
 

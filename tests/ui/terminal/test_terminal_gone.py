@@ -13,7 +13,7 @@ from saved import on_disk
 
 @contextmanager
 def answering(home: Path, *, controls: bool = True) -> Iterator[PseudoTerminal]:
-    """A chat whose answer goes on until somebody stops it."""
+    """A chat whose answer goes on until it is stopped."""
     chat = PseudoTerminal(ENDLESS, home, controls=controls)
     try:
         chat.wait_for("context 0%")

@@ -15,7 +15,7 @@ from app.ui.terminal.terminal_guard import ending_signals
 
 LEFT = (b"\x1b[?1049l", b"\x1b[?25h", b"\x1b[?2004l", b"\x1b[?1000l")
 """Leave the alternate screen, show the cursor, no bracketed paste, no mouse."""
-NOTE = "enter: reset"
+NOTE = "run: reset"
 TWICE = "import subprocess, sys; [subprocess.run([sys.executable, *line.split()]) for line in sys.argv[1:]]"
 
 
