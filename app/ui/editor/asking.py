@@ -5,6 +5,7 @@ from functools import partial
 from typing import Protocol
 
 from app.complete.completer import Completer, Completion
+from app.complete.place import CursorPosition
 from app.complete.settings import Limits
 
 PAUSE = 0.2
