@@ -6,7 +6,6 @@ from typing import Protocol
 
 from app.complete.completer import Completer, Completion
 from app.complete.place import CursorPosition
-from app.complete.place import CursorPosition
 from app.complete.settings import Limits
 
 PAUSE = 0.2
