@@ -6,7 +6,7 @@ import unicodedata
 import pytest
 
 from app.shell.safe_text import shown
-from app.shell.visible_output import VisibleOutput, made_visible, obey, styled
+from app.shell.visible_output import VisibleOutput, made_visible, obey, styled, write_drawn
 
 HOSTILE = "a\x1b[31mb\x1b]0;t\x07c\x9b2Jd\rover\x08\x7f\u202eback\u2066x\x00\ttab\n"
 
@@ -98,3 +98,13 @@ def test_the_terminal_stays_open_and_is_made_visible_once() -> None:
     stream.write("last")
     stream.close()
     assert terminal.getvalue() == b"last"
+
+
+def test_a_drawn_page_is_obeyed_in_its_styles_alone() -> None:
+    terminal, stream = opened()
+    write_drawn(stream, "\x1b[1;36m• bold\x1b[0m \x1b]0;title\x07\x1b[2Jend\n")
+    seen = terminal.getvalue().decode()
+    assert seen.startswith("\x1b[1;36m• bold\x1b[0m ")
+    assert seen.count("\x1b") == 2
+    assert "\x07" not in seen
+    assert seen.endswith("end\n")
