@@ -106,7 +106,7 @@ def test_what_limits_drafts_is_said() -> None:
     found = findings()
     assert found.conditions is not None
     found.conditions = replace(found.conditions, exact_draft=0, longest=64)
-    assert "none of them exactly" in report(found)
+    assert "no draft is exact on this machine" in report(found)
     loose = findings(allow_rounding=True)
     assert "up to 8 this machine computes" in report(loose)
 
