@@ -106,9 +106,9 @@ def test_what_limits_drafts_is_said() -> None:
     found = findings()
     assert found.conditions is not None
     found.conditions = replace(found.conditions, exact_draft=0, longest=64)
-    assert "none of them exactly" in report(found)
+    assert "no draft is exact on this machine" in report(found)
     loose = findings(allow_rounding=True)
-    assert "up to 8 this machine computes" in report(loose)
+    assert "exact on this machine up to 8" in report(loose)
 
 
 def test_a_broken_off_benchmark_says_so() -> None:

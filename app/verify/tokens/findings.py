@@ -105,7 +105,7 @@ class CertificateFindings:
             return text
         return (
             f"{text} The drafts were within the width that was measured as exact, which it is not at these places. "
-            "--strict checks every width that is used."
+            "--strict checks the widths that are used."
         )
 
 
