@@ -21,8 +21,7 @@ from app.ui.chat.conversing import (
     switch_branch,
     undo,
 )
-from app.ui.chat.help import show_help
-from app.ui.chat.manual_page import show_page
+from app.ui.chat.help import show_help, show_page
 from app.ui.chat.pickers import change_draft, change_model, change_strict, pick_draft, pick_model
 from app.wording.report import table
 from drafters.registry import drafter_help, names_to_offer

@@ -1,4 +1,4 @@
-"""The help screen: all keys and commands, generated from their declarations."""
+"""The help screens: all keys and commands, generated from their declarations, and pages of the manual."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -11,7 +11,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Label, Static
 
 from app.chat_input.keys import KEYS
-from app.manual.pages import TOPICS, page_of
+from app.manual.pages import TOPICS, Page, page_of
+from app.manual.rendering import manual_markdown
 from app.ui.chat.key_pages import bound_keys, key_rows, page_table
 
 _TYPING = (
@@ -72,3 +73,29 @@ class HelpScreen(ModalScreen[None]):
         """Return the keys of the chat as they are now: they may have been remapped."""
         chat = next(screen for screen in reversed(self.app.screen_stack) if screen is not self)
         return page_table(key_rows(KEYS, bound_keys(chat, KEYS)))
+
+
+def show_page(app: App[Any], page: Page) -> None:
+    """Open a page of the manual."""
+    app.push_screen(ManualScreen(page))
+
+
+class ManualScreen(ModalScreen[None]):
+    """Shows a page of the manual until a key closes it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,f1", "dismiss", "Close", id="manual.close"),
+    ]
+
+    def __init__(self, page: Page) -> None:
+        super().__init__()
+        self.page = page
+
+    def compose(self) -> ComposeResult:
+        """Lay out the page."""
+        with VerticalScroll(classes="dialog", id="manual"):
+            yield Static(manual_markdown(self.page.plain, "/help"))
+
+    def on_mount(self) -> None:
+        """Let the keys scroll."""
+        self.query_one(VerticalScroll).focus()

@@ -6,8 +6,7 @@ from ui_chat import chatting, drive
 
 from app.manual.pages import TOPICS
 from app.ui.chat.commands import complete_argument
-from app.ui.chat.help import HelpScreen
-from app.ui.chat.manual_page import ManualScreen
+from app.ui.chat.help import HelpScreen, ManualScreen
 
 pytestmark = pytest.mark.usefixtures("folders")
 
