@@ -6,7 +6,7 @@ import os
 from hypothesis import settings
 
 # On a machine with other work any example may take long: how long something takes is no test's business. New examples
-# are looked for whenever somebody runs the tests; a landing is judged by the same ones each time.
+# are looked for in every run on a developer's machine; a change is judged by the same ones each time.
 settings.register_profile("localspec", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("localspec")
 

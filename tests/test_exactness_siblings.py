@@ -104,7 +104,7 @@ def cases_of(sampling: SamplingParams) -> list[Case]:
 @pytest.mark.parametrize("name", DRAFTERS)
 def test_second_guesses_leave_the_text_as_it_is_and_come_true(name: str, sampling: SamplingParams) -> None:
     answers = [answer_of(case, name, *sizes) for case, sizes in product(cases_of(sampling), SIZES)]
-    # Who is always right at first needs no second guess.
+    # A drafter whose first choice is always right needs no siblings.
     assert (came_true(answers) > 0) == (name != "same model")
 
 

@@ -31,9 +31,9 @@ from models.system.remembered import Remembered
 
 _SECONDS = 5.0
 """Seconds for a model that is hardly any: a tiny file takes a tenth of one."""
-_SLOWEST_DISK = 64 << 20
+_SLOWEST_DISK = 16 << 20
 """Bytes a second that a disk, or memory and cores at a first pass, go through at the least."""
-_TOKENS_A_SECOND = 20_000
+_TOKENS_A_SECOND = 5_000
 """Tokens of a vocabulary that are spelled, and read again, in a second at the least."""
 _WINDOWS_EXCEPTIONS = 0xC0000000
 _WINDOWS_CTRL_C = 0xC000013A

@@ -303,7 +303,7 @@ def test_a_draft_model_that_has_failed_is_not_priced_by_what_others_guess() -> N
     adaptive = new(FLAT, step=0.05)
     played(adaptive)
     assert request(adaptive, NO_DRAFT, 1, ROOM).ask is Ask.DRAFT
-    # It fails now, and nobody asks for a wish again in this answer.
+    # It fails now, and no request follows in this answer.
     for _ in range(20):
         played(adaptive, free(1), draft_seconds=0.0003)
     assert adaptive.state.model is not None

@@ -1,4 +1,4 @@
-"""Second guesses beside a draft: which are worth a row, what is learnt of them, and who may have them."""
+"""Siblings beside a draft: which are worth a row, what is learnt of them, and which drafts may have them."""
 
 from dataclasses import replace
 from itertools import combinations, product

@@ -128,7 +128,7 @@ def test_looks_however_dear_do_not_keep_back_what_is_found_in_the_end() -> None:
 
 
 def seen_to_be_right(adaptive: AdaptiveController) -> None:
-    """Let a round go by that nobody drafts for, and in which a copy would have come true."""
+    """Observe a round without a draft in which a copy would have been accepted."""
     adaptive.acceptance.observe(free(4), (0, 1, 2, 3))
     played(adaptive)
 

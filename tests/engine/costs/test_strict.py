@@ -204,7 +204,7 @@ def test_the_price_of_a_token_is_half_plain_half_drafted_as_wide_as_is_exact() -
         # A wider exact pass is worth a dearer plain one, but not any price.
         ([trial("as it is", 3), trial("wider", 7, 1.08)], "wider"),
         ([trial("as it is", 3), trial("wider", 7, 1.3)], "as it is"),
-        # Noise moves nobody.
+        # Noise changes no choice.
         ([trial("as it is", 8), trial("same", 8, 0.98)], "as it is"),
         ([trial("as it is", 3), trial("wider", 7, 1.08), trial("widest", 32, 1.07)], "wider"),
     ],

@@ -147,7 +147,7 @@ def test_a_round_tells_what_happened() -> None:
 
 
 class Hours:
-    """A clock that moves only when someone works: who does is charged."""
+    """A clock that moves only while a model or drafter works, whose time it is."""
 
     now = 0.0
 

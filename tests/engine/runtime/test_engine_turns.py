@@ -1,4 +1,4 @@
-"""Several jobs at once: who shares the engine, whose turn it is, and who gives way."""
+"""Several jobs at once: which share the engine, in which order, and which give way."""
 
 import threading
 from collections.abc import Callable, Iterator

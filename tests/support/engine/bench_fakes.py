@@ -21,7 +21,7 @@ PROMPTS = tuple(BenchPrompt(f"p{i}", "chat", (text,)) for i, text in enumerate([
 
 
 class VirtualClock:
-    """Time that passes only where somebody lets it."""
+    """A clock that moves only when a test advances it."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import Phase, settings
 
 FIXED = settings(max_examples=150, deadline=None, derandomize=True)
-"""The same examples in every run: a red test is red for everybody."""
+"""The same examples in every run: a failing test fails in every run."""
 ONCE = settings(FIXED, phases=[Phase.generate], report_multiple_bugs=False)
 """For broken variants: one counterexample is enough, the smallest is not needed."""
 

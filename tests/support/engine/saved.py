@@ -96,7 +96,7 @@ def all_bytes(folder: Path) -> bytes:
 
 
 def modes(folder: Path) -> dict[str, int]:
-    """Return who may do what with a folder and its files, by name."""
+    """Return the permissions of a folder and its files, by name."""
     return {path.name: path.stat().st_mode & 0o777 for path in (folder, *folder.iterdir())}
 
 

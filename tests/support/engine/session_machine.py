@@ -212,7 +212,7 @@ def text_of(tokens: Sequence[int], stops: Sequence[str]) -> str:
 
 
 class ChatMachine(RuleBasedStateMachine):
-    """One worker, and a user who does everything; what is not checked by a rule is by an invariant."""
+    """One worker, used in every way; what a rule does not check, an invariant does."""
 
     visits: ClassVar[Counter[str]] = Counter()
     """How often each situation was met: a machine that never meets one proves nothing about it."""
@@ -280,7 +280,7 @@ class ChatMachine(RuleBasedStateMachine):
 
     @rule(name=DRAFTERS, stopped_at=st.sampled_from((0, 0, 0, 1, 4, 12, 25)))
     def change_drafter(self, name: str, stopped_at: int) -> None:
-        """Change who drafts, or be stopped while passes are timed for it: then the old one stays."""
+        """Change the drafter, or be stopped while passes are timed for it: then the old one stays."""
         if stopped_at:
             self.tripwire.arm("target", stopped_at)
         try:

@@ -1,4 +1,4 @@
-"""Drafts with second guesses on `ToyModel`: who makes them, and how answers are made with them."""
+"""Drafts with siblings on `ToyModel`: their drafter, and answers made with them."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -35,9 +35,9 @@ def _bytecode_folder() -> str:
     """Return a folder for bytecode, with the kernels that are there: compiling takes half a minute, or several."""
     folder, beside = shared_folder("bytecode"), ROOT / "models" / "kernels"
     kept = Path(folder, *beside.parts[1:])
-    kept.mkdir(parents=True)
-    # With the checksum beside each: a library without one is compiled anew.
-    for part in beside.glob("__pycache__/*.so*"):
+    kept.mkdir(parents=True, exist_ok=True)
+    # With the checksum beside each: a library without one is compiled anew. A build that was killed leaves a folder.
+    for part in (*beside.glob("__pycache__/*.so"), *beside.glob("__pycache__/*.so.sha256")):
         shutil.copy(part, kept)
     return folder
 

@@ -66,7 +66,7 @@ def _trace(record: dict) -> Trace:
 
 
 class VirtualClock:
-    """Seconds that pass only when somebody says so."""
+    """Seconds that pass only when the replay says so."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -105,7 +105,7 @@ class _Vocab:
 
 
 class ReplayModel:
-    """Says `said[i]` after the first `i + 1` tokens of a text, and nobody cares what it says elsewhere."""
+    """Says `said[i]` after the first `i + 1` tokens of a text, and anything elsewhere."""
 
     chat_template = None
     named_templates: Mapping[str, str] = {}

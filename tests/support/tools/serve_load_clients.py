@@ -1,4 +1,4 @@
-"""Clients for `serve_load.py`: questions with one right answer, who asks them, and what they saw."""
+"""Clients for `serve_load.py`: questions with one right answer, their askers, and the replies."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The answer that a question got when nobody else asked."""
+    """The answer that a question got while no other client asked."""
 
     text: str
     tokens: int
@@ -107,7 +107,7 @@ def questions(prompts: Path | None, count: int = 400) -> list[Asked]:
     """Return questions: those of a file of JSON lines ("turns", or "prefix" and "suffix"), or built-in ones.
 
     The built-in ones are much alike, so that much can be copied from one to the next: good to find mixed answers, and
-    flattering to whoever drafts.
+    too favourable to drafting.
     """
     if prompts is not None:
         return [_of_line(json.loads(line)) for line in prompts.read_text().splitlines() if line.strip()]
@@ -131,14 +131,14 @@ async def window(url: str, key: str, asks: Sequence[Asked], lists: Iterable[Iter
 
 
 async def alone(url: str, key: str, asks: Sequence[Asked], number: int) -> Known | None:
-    """Return what a question gets when nobody else asks; None where this model can't be asked it."""
+    """Return what a question gets while no other client asks; None where this model can't be asked it."""
     async with _connected(url, key) as client:
         heard = await _ask(client, asks[number], number, leaves=False)
     return None if heard is None or heard.tokens is None else Known(heard.text, heard.tokens)
 
 
 def turns(seed: int, clients: int, numbers: Sequence[int]) -> list[list[int]]:
-    """Return an order of questions for each client: the same for the same seed, whoever is asked."""
+    """Return an order of questions for each client: the same for the same seed and any server."""
     return [random.Random(f"{seed}/{client}").sample(numbers, len(numbers)) for client in range(clients)]
 
 
