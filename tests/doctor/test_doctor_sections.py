@@ -59,7 +59,7 @@ def test_a_quota_of_time_is_told_as_fewer_cores(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(machine.psutil, "cpu_count", lambda **_: 8)
     found = by_name(machine.machine_findings(tmp_path))["cores"]
     assert found.fact.startswith("one usable physical core, of ")
-    assert found.fact.endswith("; the machine has 8, but this process may not use all")
+    assert found.fact.endswith("; the machine has 8, but this process may not use all of them")
 
 
 def test_what_is_kept_is_counted_by_store(home: Path) -> None:

@@ -275,7 +275,9 @@ class Engine:
 
     def _tell(self, ticket: Ticket, message: Message | None) -> None:
         """Pass a message to the listener; a failing listener ends its own job and no other."""
-        ticket.cancelled |= not is_heard(ticket.listener, message)
+        # The listener, or another thread meanwhile, may cancel the job: its flag is only ever raised.
+        if not is_heard(ticket.listener, message):
+            ticket.cancelled = True
 
 
 def _too_late(ticket: Ticket) -> LocalspecError | None:

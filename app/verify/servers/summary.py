@@ -134,7 +134,7 @@ def verdict(summary: Summary, *, servers: int) -> str:
     else:
         found = "Every answer was empty, so nothing was compared."
     if servers == 1:
-        return f"{found} This shows only that the server repeats itself. Add a server that does not speculate."
+        return f"{found} One server alone shows only whether it repeats itself. Add a server that does not speculate."
     return found
 
 

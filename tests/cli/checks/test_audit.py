@@ -241,7 +241,7 @@ def test_one_server_is_asked_twice_cold_and_twice_warm(audit: Audit, started: An
     done = audit(one, classes=("math",))
     assert done.code == 0
     assert "math/1 same, 4 times: 12 tokens" in done.words
-    assert "One server alone only shows whether it repeats itself" in done.words
+    assert "One server alone shows only whether it repeats itself" in done.words
     texts = [asked_text(body) for body in one.bodies()]
     assert [text == texts[0] for text in texts] == [True, True, False, True, True]
 
@@ -260,7 +260,7 @@ def test_a_server_that_depends_on_what_it_was_asked_before_is_noticed(audit: Aud
     assert "math/1 when asked after another question: unexplained at token 4" in done.words
     assert "forks 1:" in done.words
     assert done.error is not None
-    assert "One server alone only shows whether it repeats itself" in done.error.title
+    assert "One server alone shows only whether it repeats itself" in done.error.title
     assert "Ask it with speculation off too" in str(done.error.hint)
 
 

@@ -155,7 +155,7 @@ FAILURES = {
     "a plot of nobody's": (["--plot", "~nobody-of-this-name/x.svg"], 2, "--plot ~nobody-of-this-name/x.svg can't be"),
     "a plot of another kind": (["--plot", "x.pdf"], 2, "neither .svg nor .png"),
     "a plot nowhere": (["--plot", "no/such/x.svg"], 2, "no folder no/such"),
-    "a second model": (["-m", "nope.gguf"], 2, "toy and -m nope.gguf are two models"),
+    "a second model": (["-m", "nope.gguf"], 2, "toy and -m nope.gguf name two models"),
     "a missing draft": (["--draft", "nope.gguf"], 3, "no file nope.gguf"),
 }
 

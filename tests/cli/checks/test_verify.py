@@ -146,7 +146,7 @@ FAILURES = {
     "another rule above temperature 0": (["--accept", "block"], 2, "--statistics"),
     "an approximate rule": (["--accept", "typical"], 2, "approximate: nothing to certify"),
     "a model and a server": (["--audit", "http://127.0.0.1:9"], 2, "toy is a model"),
-    "a second model": (["-m", "nope.gguf"], 2, "toy and -m nope.gguf are two models"),
+    "a second model": (["-m", "nope.gguf"], 2, "toy and -m nope.gguf name two models"),
     "a missing draft": (["--draft", "nope.gguf"], 3, "no file nope.gguf"),
 }
 

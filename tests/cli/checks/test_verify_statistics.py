@@ -74,7 +74,7 @@ def test_typical_is_called_approximate_and_never_exact(tmp_path: Path, *, as_jso
     done = localspec_here(*SHORT, "--accept", "typical", *(["--json"] if as_json else []), home=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "Approximate" in done.stdout
-    assert "total variation distance from the target's own" in done.stdout
+    assert "total variation distance from the target's own" in " ".join(done.stdout.split())
     assert "exact" not in done.stdout.lower()
     assert "a deviation is only" not in done.stdout
 

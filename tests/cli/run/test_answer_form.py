@@ -28,15 +28,15 @@ def test_a_form_is_given_as_it_is_or_in_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["-j", "{}", "--grammar", SHORT], "--grammar and --json-schema both say"),
+        (["-j", "{}", "--grammar", SHORT], "--grammar and --json-schema both set"),
         (["-jf", "gone.json"], "--json-schema-file gone.json can't be read."),
         (["-jf", "empty"], "--json-schema-file empty is empty."),
         (["--grammar-file", "latin-1"], "--grammar-file latin-1 is not UTF-8.\n  Byte 13 is 0xe9."),
         (["-j", " "], "--json-schema is empty."),
         (["--grammar", ""], "--grammar is empty."),
         (["--grammar-file", ""], "the name is empty"),
-        (["-j", '{"enum": ["\udce9"]}'], "--json-schema is not UTF-8."),
-        (["--grammar", 'root ::= "\udce9"'], "--grammar is not UTF-8."),
+        (["-j", '{"enum": ["\udce9"]}'], "--json-schema is not valid UTF-8."),
+        (["--grammar", 'root ::= "\udce9"'], "--grammar is not valid UTF-8."),
         (["-j", '{"enum": ["\\ud800"]}'], "The JSON schema can't be used."),
         (["-j", '{"type": '], 'It has to be a JSON object, as in {"type": "boolean"}'),
         (["-j", '{"not": {}}'], "Leave out or replace what is named there"),

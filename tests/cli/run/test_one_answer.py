@@ -79,7 +79,7 @@ def test_a_model_named_twice_is_no_part_of_the_prompt(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["run", "bench", "verify", "tune", "serve", "lsp"])
 def test_two_models_are_refused_where_one_is_needed(tmp_path: Path, command: str) -> None:
     done = localspec_here(command, "a.gguf", "-m", "b.gguf", home=tmp_path)
-    assert (done.returncode, "a.gguf and -m b.gguf are two models" in done.stderr) == (2, True)
+    assert (done.returncode, "a.gguf and -m b.gguf name two models" in done.stderr) == (2, True)
     if command != "lsp":  # It would take the streams of this very process.
         default = {"LOCALSPEC_MODEL": "a.gguf"}
         by_default = localspec_here(command, "-m", "b.gguf", home=tmp_path, stdin="hi", extra=default)

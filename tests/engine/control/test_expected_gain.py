@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from checking import FIXED, ONCE, caught
 from curves import PUBLISHED
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.engine.control.expected_gain import MARGIN, Seconds, affordable, best_length, break_even, no_time
@@ -104,7 +104,7 @@ def as_if_each_token_stood_alone(
     "broken", [first_peak, at_the_rate_of_plain, without_the_drafter, as_if_each_token_stood_alone]
 )
 def test_a_rule_that_leaves_something_out_is_noticed(broken: Rule) -> None:
-    @ONCE
+    @settings(ONCE, max_examples=2000)
     @given(chances_of_drafts, curves, measured_costs, steps)
     def check(chances: list[float], curve: VerifyCurve, measured_cost: float, step: float) -> None:
         assert_best(broken, chances, curve, measured_cost, step)

@@ -1,4 +1,4 @@
-"""A re-quantised copy is opened only in a way that was tried out in a child, and deleted only when no process uses it."""
+"""A re-quantised copy is opened only in a way that a child tried out, and deleted only when no process uses it."""
 
 from pathlib import Path
 from types import SimpleNamespace
