@@ -28,8 +28,7 @@ def _be_sure_of_packages() -> None:
         found = Path(spec.origin).resolve().parent if spec and spec.origin else None
         if found != home / name:
             sys.exit(
-                f"localspec: its package '{name}' is {f'hidden by {found}' if found else 'missing'}.\
-"
+                f"localspec: its package '{name}' is {f'hidden by {found}' if found else 'missing'}.\n"
                 "Install localspec in an environment of its own: uv tool install localspec, or pipx install localspec."
             )
 

@@ -37,24 +37,17 @@ def show_memory(*, as_json: bool) -> None:
 def forget_memory(*, everything: bool, ask: bool) -> int:
     """Remove the memory and print its size; return the exit code. Raises LocalspecError."""
     terminal, project = Terminal(), None if everything else _project()
-    whose = "any project" if project is None else str(project)
+    whose = "every project" if project is None else str(project)
     question = f"Remove the drafter's memory of {whose}?"
     if ask and sys.stdin.isatty() and not click.confirm(question, err=True):
-        terminal.say(
-            "Nothing was removed.\
-"
-        )
+        terminal.say("Nothing was removed.\n")
         return _KEPT
     try:
         gone = forget(texts_folder(), project)
     except OSError as error:
         raise _failure("removed", texts_folder(), error) from error
     terminal.say(
-        f"Removed the memory of {whose}: {_amount(gone)}.\
-"
-        if gone
-        else f"The drafter has no memory of {whose}.\
-"
+        f"Removed the memory of {whose}: {_amount(gone)}.\n" if gone else f"The drafter has no memory of {whose}.\n"
     )
     return 0
 

@@ -52,7 +52,7 @@ def test_what_was_pulled_is_used_by_the_very_name(hub: HubState, tmp_path: Path)
     assert path.read_bytes() == hub.repos[REPO]["m-Q8_0.gguf"]
     assert path_of(tmp_path, REPO) == path
     again = pull(tmp_path, f"{REPO}:Q8_0")
-    assert again.stdout == f"Here already: localspec run {REPO}:Q8_0\n"
+    assert again.stdout == f"Already here: localspec run {REPO}:Q8_0\n"
     assert cached(tmp_path) == ["m-Q8_0.gguf"]
 
 
@@ -307,7 +307,7 @@ def test_offline_no_socket_is_opened(
         here, missing = (pull(tmp_path, f"{REPO}:{quant}", *flags, **extra) for quant in ("Q2_K", "Q8_0"))
         with pytest.raises(AssertionError, match="a socket was opened"):
             pull(tmp_path, f"{REPO}:Q8_0")
-    assert (here.returncode, here.stdout) == (0, f"Here already: localspec run {REPO}:Q2_K\n")
+    assert (here.returncode, here.stdout) == (0, f"Already here: localspec run {REPO}:Q2_K\n")
     assert missing.returncode == 3
     assert "nothing is fetched offline" in missing.stderr
     assert (f"Unset {next(iter(extra))};" if extra else "Leave out --offline;") in missing.stderr
@@ -318,7 +318,7 @@ def test_offline_a_model_that_lacks_a_part_is_not_here(hub: HubState, tmp_path: 
     for part in (1, 2):
         hub.add("user/split", f"m-Q4_0-{part:05}-of-00002.gguf", split_part(part, 2))
     pull(tmp_path, "user/split")
-    assert pull(tmp_path, "user/split", "--offline").stdout == "Here already: localspec run user/split\n"
+    assert pull(tmp_path, "user/split", "--offline").stdout == "Already here: localspec run user/split\n"
     path = path_of(tmp_path, "user/split")
     path.with_name("m-Q4_0-00002-of-00002.gguf").unlink()
     done = pull(tmp_path, "user/split", "--offline")

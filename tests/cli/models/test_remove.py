@@ -28,7 +28,7 @@ def test_what_was_pulled_can_be_removed_and_nothing_else(hub: HubState, tmp_path
     assert (kept.returncode, len(cached(tmp_path))) == (1, 2)
     for name in (REPO, f"{REPO}:latest"):
         several = remove(tmp_path, name)
-        assert (several.returncode, f"It may be {REPO}:Q2_K, {REPO}:Q8_0." in several.stderr) == (2, True)
+        assert (several.returncode, f"Give one of: {REPO}:Q2_K, {REPO}:Q8_0." in several.stderr) == (2, True)
     done = remove(tmp_path, f"hf.co/{REPO}:q8_0")
     assert (done.returncode, done.stdout) == (0, f"Removed {REPO}:Q8_0: 4 MiB are free again.\n")
     assert cached(tmp_path) == ["m-Q2_K.gguf"]

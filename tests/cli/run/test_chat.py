@@ -159,7 +159,7 @@ def test_the_drafter_changes_in_mid_chat_and_a_bad_one_leaves_the_old(tmp_path: 
 
 def test_spec_tells_why_before_and_after_an_answer(chat: Terminal) -> None:
     chat.type("/spec\n")
-    chat.wait_for("tokens per draft")
+    chat.wait_for("draft limit")
     chat.type("hello\n")
     chat.ready(2)
     chat.type("/spec\n")

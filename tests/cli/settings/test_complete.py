@@ -148,8 +148,8 @@ def test_other_files_are_read_first(answered: Answered, code: Path) -> None:
 
 FAILURES = {
     "no place": (["nowhere"], "FILE:LINE:COL"),
-    "a line that is not there": (["{code}:99:1"], "Line 99 is not in"),
-    "line 0": (["{code}:0:1"], "Line 0 is not in"),
+    "a line that is not there": (["{code}:99:1"], "has no line 99"),
+    "line 0": (["{code}:0:1"], "has no line 0"),
     "a column that is not there": (["{code}:1:99"], "has no column 99"),
     "column 0": (["{code}:1:0"], "has no column 0"),
     "a file that is not there": (["nope.py:1:1"], "nope.py can't be read"),
@@ -172,7 +172,7 @@ def test_what_makes_no_sense_is_refused(ask: Ask, tmp_path: Path, code: Path, na
 def test_a_refusal_on_the_command_line(tmp_path: Path, code: Path) -> None:
     done = localspec("complete", *ASK, f"{code}:99:1", home=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "Line 99 is not in" in done.stderr
+    assert "has no line 99" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -123,7 +123,7 @@ def test_settings_that_contradict_each_other_are_told_with_their_places(tmp_path
     project = tmp_path / "work"
     project.mkdir()
     (project / ".localspec.toml").write_text('cache-type-v = "q8_0"\n')
-    where = f"The first is in {project / '.localspec.toml'}, the second "
+    where = f"The first is set in {project / '.localspec.toml'}, the second "
     assert where + "on the command line." in run_in(project, command, "toy", "-fa", "off", home=tmp_path).stderr
     write(tmp_path, '[run]\nflash-attn = "off"\n[serve]\nflash-attn = "off"\n')
     done = run_in(project, command, "toy", home=tmp_path)
@@ -240,11 +240,11 @@ def test_path_prints_the_users_file(tmp_path: Path) -> None:
         ("[bench]\ntemp = []", "at least one value"),
         ('edit = "main.py"', "--edit applies to a single run"),
         ("offline = true", "the long flags of run, bench, verify, tune, complete, serve, lsp,"),
-        ("[tune]\noffline = true", "localspec tune --help shows its flags"),
+        ("[tune]\noffline = true", "localspec tune --help lists its flags"),
         ("gpu-layers = 1\nn-gpu-layers = 2", "gpu-layers and n-gpu-layers are two names for one setting"),
-        ("run = 5", "write [run] on a line"),
+        ("run = 5", "Write [run] on a line"),
         ("[[run]]\ntemp = 1", "run is a list"),
-        ('keys = "f12"', "write [keys] on a line"),
+        ('keys = "f12"', "Write [keys] on a line"),
         ("[keys]\nchat.panel = true", "[keys]: chat.panel is true"),
         ("a = " + "[" * 3000 + "]" * 3000, "too deep"),
         ("[keys]\n" + "a." * 3000 + 'b = "f12"', "too deep"),

@@ -320,7 +320,7 @@ def test_amx_that_is_left_out_is_told_with_the_way_to_have_it(
         ("proc/driver/nvidia/version", (), (), Mark.NOTE, "GGML_CUDA"),
         ("dev/kfd", (), (), Mark.NOTE, "GGML_HIP"),
         ("proc/driver/nvidia/version", ("CUDA",), (), Mark.NOTE, "finds no device"),
-        ("proc/driver/nvidia/version", ("CUDA",), (CUDA,), Mark.OK, "models go to CUDA0"),
+        ("proc/driver/nvidia/version", ("CUDA",), (CUDA,), Mark.OK, "models run on CUDA0"),
     ],
 )
 def test_a_gpu_is_used_or_it_is_told_what_is_missing(

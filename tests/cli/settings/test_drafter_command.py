@@ -1,5 +1,6 @@
 """What is remembered between runs, as a user meets it: kept, used, shown, forgotten, or never kept at all."""
 
+import errno
 import json
 import os
 import subprocess
@@ -159,7 +160,7 @@ def test_show_with_nothing_to_show_says_where_it_would_be(machine: Machine) -> N
     done = machine("drafter", "show")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("The drafter has no memory of earlier runs. The place for it is ")
-    assert not Path(done.stdout.split(" in ")[1].strip(".\n")).exists()
+    assert not Path(done.stdout.split(" is ")[1].strip(".\n")).exists()
 
 
 def test_a_project_is_where_git_is_and_home_is_none(machine: Machine) -> None:
@@ -177,10 +178,10 @@ def test_forget_takes_this_project_alone_and_all_takes_all(machine: Machine) -> 
     notes.mkdir()
     machine.ask()
     machine.ask(cwd=notes)
-    assert machine("drafter", "forget", cwd=notes).stdout.endswith(f" for {notes}.\n")
+    assert machine("drafter", "forget", cwd=notes).stdout.startswith(f"Removed the memory of {notes}: 1 text ")
     assert machine.remembered() == {"engine": 1}
     machine.ask(cwd=notes)
-    assert machine("drafter", "forget", "--all").stdout.startswith("Forgot 2 texts (")
+    assert machine("drafter", "forget", "--all").stdout.startswith("Removed the memory of every project: 2 texts (")
     assert machine.remembered() == {}
     done = machine("drafter", "forget")
     assert (done.returncode, done.stdout) == (0, f"The drafter has no memory of {machine.project}.\n")
@@ -222,11 +223,13 @@ def test_a_memory_that_can_t_be_kept_is_a_line_in_the_log_and_nothing_else(machi
     assert machine("drafter", "show").returncode == machine("drafter", "forget").returncode == 0
 
 
-def test_what_can_t_be_removed_is_an_error_with_the_place(machine: Machine) -> None:
+def test_what_can_t_be_removed_is_an_error_with_the_place(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: Path) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted", str(path))
+
     machine.ask()
     (path,) = machine.files()
-    path.unlink()
-    path.mkdir()
+    monkeypatch.setattr("drafters.history.store.remove_sealed", refused)
     done = machine("drafter", "forget")
     assert (done.returncode, done.stdout) == (1, "")
     assert str(path.parent) in done.stderr
@@ -259,4 +262,4 @@ def test_in_a_folder_that_is_gone_there_is_no_project_and_the_rest_is_shown(mach
     forgotten = there("forget")
     assert (forgotten.returncode, forgotten.stdout) == (2, "")
     assert "The working directory was deleted." in forgotten.stderr
-    assert there("forget", "--all").stdout.startswith("Forgot 1 text")
+    assert there("forget", "--all").stdout.startswith("Removed the memory of every project: 1 text ")

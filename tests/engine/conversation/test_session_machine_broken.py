@@ -18,6 +18,7 @@ from app.engine.decoding.ending import Ending
 from drafters.draft_model import DraftModel
 from models.sampling.sampler import Sampler
 from models.text.detokenizer import AnswerText
+from models.text.marked_text import MarkedText
 
 ONCE = settings(MACHINE, phases=[Phase.generate])
 """One counterexample is enough, the smallest is not needed."""
@@ -95,7 +96,7 @@ def transcript_keeps_an_answer_whose_text_says_something_else(patch: pytest.Monk
     def keep(self: Transcript, answer: str, emitted: Sequence[int]) -> None:
         tokens = [token for token in emitted if not VOCAB.is_end(token)]
         known, asked = self._asked
-        self._known[known:] = [replace(asked, text=asked.text + answer, tokens=asked.tokens + tokens)]
+        self._known[known:] = [replace(asked, text=asked.text + MarkedText(answer), tokens=asked.tokens + tokens)]
 
     patch.setattr(Transcript, "keep", keep)
 
@@ -111,7 +112,9 @@ def transcript_takes_the_end_token_along(patch: pytest.MonkeyPatch) -> None:
     def keep(self: Transcript, answer: str, emitted: Sequence[int]) -> None:
         if b"".join(map(VOCAB.piece, emitted)) == answer.encode():
             known, asked = self._asked
-            self._known[known:] = [replace(asked, text=asked.text + answer, tokens=[*asked.tokens, *emitted])]
+            self._known[known:] = [
+                replace(asked, text=asked.text + MarkedText(answer), tokens=[*asked.tokens, *emitted])
+            ]
 
     patch.setattr(Transcript, "keep", keep)
 

@@ -119,7 +119,7 @@ def test_fits_shows_coupled_guesses_with_noise_of_their_own(monkeypatch: Patch) 
     assert fits(first_hits(Accept.COUPLED), TRIALS, share)
     own = Sampler.proposal
     monkeypatch.setattr(
-        Sampler, "guess", lambda self, *rest: own(Sampler(replace(self.params, seed=self.params.seed + 1)), *rest)
+        Sampler, "proposal", lambda self, *rest: own(Sampler(replace(self.params, seed=self.params.seed + 1)), *rest)
     )
     assert not fits(first_hits(Accept.COUPLED), TRIALS, share)
 
