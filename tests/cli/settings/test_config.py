@@ -129,7 +129,7 @@ def test_settings_that_contradict_each_other_are_told_with_their_places(tmp_path
     done = run_in(project, command, "toy", home=tmp_path)
     assert (done.returncode, f"{where}in {tmp_path / USER}." in done.stderr) == (2, True)
     both = run_in(project, command, "toy", "-fa", "off", "-ctv", "q8_0", home=tmp_path)
-    assert "The first is on the command line, the second on the command line." in both.stderr
+    assert "The first is set on the command line, the second on the command line." in both.stderr
 
 
 def test_a_conversation_goes_on_with_its_own_system_prompt_and_not_with_a_file_s(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from run_localspec import ROOT
+from run_localspec import TEST_PATH
 
 FOLDER = Path(find_spec("llama_cpp").origin).parent / "lib"  # type: ignore[union-attr,arg-type]
 TYPES = {
@@ -83,7 +83,7 @@ def run_kernels(library: Path, work: str, answer: Path) -> None:
     """
     command = [sys.executable, __file__, str(library), work, str(answer)]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("GGML_", "LOCALSPEC"))}
-    subprocess.run(command, check=True, timeout=600, env={**kept, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"})
+    subprocess.run(command, check=True, timeout=600, env={**kept, "PYTHONPATH": TEST_PATH})
 
 
 def drawn(length: int, rows: int, columns: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -11,6 +11,10 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
+TEST_PATH = os.pathsep.join(
+    map(str, (ROOT, *sorted(path for path in (ROOT / "tests" / "support").iterdir() if path.is_dir())))
+)
+"""A PYTHONPATH under which a child process imports what tests import."""
 
 
 def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
