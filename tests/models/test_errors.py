@@ -17,6 +17,7 @@ from models.errors import (
     MessagesRefusedError,
     ModelFileError,
     PairError,
+    TemplateBrokenError,
     UsageError,
     context_full,
 )
@@ -29,6 +30,7 @@ CODES = {
     MemoryLimitError: 5,
     DivergedError: 6,
     ContextFullError: 1,
+    TemplateBrokenError: 1,
     MessagesRefusedError: 1,
     BusyError: 1,
     Cancelled: 130,

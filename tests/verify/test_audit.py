@@ -291,7 +291,7 @@ def test_the_verdict_says_what_was_shown_and_what_was_not() -> None:
     assert "1 of 2 answers forks only at near-ties" in verdict(summarise([same, tie]), servers=2)
     assert "1 of 3 answers forks where rounding does not" in verdict(summarise([same, tie, far]), servers=2)
     assert verdict(summarise([empty]), servers=2) == "Every answer was empty, so nothing was compared."
-    assert "add one that does not speculate" in verdict(summarise([same]), servers=1)
+    assert "Add a server that does not speculate" in verdict(summarise([same]), servers=1)
 
 
 def test_every_later_answer_is_compared_with_the_first() -> None:

@@ -121,7 +121,7 @@ def test_each_check_is_run_by_its_own_command(monkeypatch: pytest.MonkeyPatch) -
     audit, statistics = ModuleType("audit"), ModuleType("statistics")
     audit.run_audit = lambda urls, flags: (urls, flags["timeout"], flags["limit"])  # type: ignore[attr-defined]
     statistics.run_statistics = lambda model, flags: (model, flags["samples"], flags["limit"])  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, f"{dispatch.__package__}.audit_command", audit)
-    monkeypatch.setitem(sys.modules, f"{dispatch.__package__}.statistics_command", statistics)
+    monkeypatch.setitem(sys.modules, f"{dispatch.__package__}.servers.command", audit)
+    monkeypatch.setitem(sys.modules, f"{dispatch.__package__}.distribution.command", statistics)
     assert start_verify(OTHER, {**DEFAULTS, "audit": (ONE,)}) == ((ONE, OTHER), 120, 1)
     assert start_verify("toy", {**DEFAULTS, "statistics": True, "limit": 4}) == ("toy", 20_000, 4)

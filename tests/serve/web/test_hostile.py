@@ -96,7 +96,13 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "add_generation_prompt": st.none(),
         **OPENAI,
     },
-    "/v1/completions": {"prompt": PROMPTS, "suffix": TEXTS, "logprobs": st.sampled_from([None, 0, 5]), **OPENAI},
+    "/v1/completions": {
+        "parse_special": FLAGS,
+        "prompt": PROMPTS,
+        "suffix": TEXTS,
+        "logprobs": st.sampled_from([None, 0, 5]),
+        **OPENAI,
+    },
     "/infill": {
         "input_prefix": TEXTS,
         "input_suffix": TEXTS,
@@ -105,7 +111,7 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "cache_prompt": FLAGS,
         **NATIVE,
     },
-    "/completion": {"prompt": PROMPTS, "n_cmpl": st.just(1), "lora": EMPTY, **NATIVE},
+    "/completion": {"parse_special": FLAGS, "prompt": PROMPTS, "n_cmpl": st.just(1), "lora": EMPTY, **NATIVE},
     "/tokenize": {"content": TEXTS, "add_special": FLAGS, "parse_special": FLAGS, "with_pieces": FLAGS},
     "/detokenize": {"tokens": IDS},
 }

@@ -19,7 +19,7 @@ TEST_PATH = os.pathsep.join(
 
 def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return an environment whose caches, logs and history are in `home`."""
-    left_out = ("LOCALSPEC", "XDG_", "PYTHONDONTWRITEBYTECODE")
+    left_out = ("LOCALSPEC", "XDG_", "PYTHONDONTWRITEBYTECODE", "COLUMNS", "LINES")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     # Where no bytecode is wanted beside the sources, each of hundreds of processes would compile every library anew.
     elsewhere = {"PYTHONPYCACHEPREFIX": _bytecode_folder()} if sys.dont_write_bytecode else {}
