@@ -64,7 +64,7 @@ def test_without_a_drafter_no_proposals_are_shown() -> None:
 
 def test_a_pause_is_told_with_its_reason() -> None:
     text = " ".join(text_of(toy_flow("toy", adapt=True)))
-    assert "Paused drafters model:toy-0: not asked: its step costs 1.00 of the target's, so no draft" in text
+    assert "Paused drafters model:toy-0: no drafts: one step costs 1.00 of a target pass, so no draft" in text
 
 
 def test_an_approximate_rule_is_called_so() -> None:

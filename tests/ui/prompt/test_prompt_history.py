@@ -110,7 +110,7 @@ def test_the_file_is_bounded_and_keeps_the_latest(path: Path) -> None:
 _WRITER = """
 import sys
 from pathlib import Path
-from app.ui import prompt_history
+from app.ui.prompt import prompt_history
 prompt_history._SLACK = 0  # shortens at every prompt, where another program's could be lost
 history = prompt_history.PromptHistory(Path(sys.argv[1]))
 print("ready", flush=True)
