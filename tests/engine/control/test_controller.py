@@ -110,7 +110,7 @@ def test_a_plain_round_loses_nothing_but_the_time_of_its_drafters(asked: bool, l
     round_ = Round(NO_DRAFT, Verdict(0, 5, is_bonus=True), (5,), 10, 0.25, 7.0, 0.5, None, 1)
     with patch.object(adaptive.state.curve, "observe", return_value=7.0):
         observe(adaptive, round_)
-    assert adaptive.state.losses.saved == -lost, "that the machine was slow for a moment is nobody's loss"
+    assert adaptive.state.losses.saved == -lost, "a slow moment of the machine counts as no loss"
 
 
 def test_a_drafted_round_that_stalled_alone_leaves_the_answer_what_it_may_lose() -> None:

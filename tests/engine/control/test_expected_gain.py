@@ -224,4 +224,4 @@ def test_what_is_proved_may_cost_more_by_what_it_is_worth_and_by_the_trust_at_mo
     assert longest((0.9, 0.9, 0.9), budget=0.3, trust=9.0) == 3, "2.7 is lost, and 2.44 of it expected back"
     assert longest((0.9, 0.9, 0.9), budget=0.3, trust=1.0) == 1
     assert longest((0.9, 0.9, 0.9), budget=1.0, trust=1.0) == 2
-    assert longest((1.0,), budget=0.0, trust=1.0) == 1, "guesses nobody has proved are worth nothing"
+    assert longest((1.0,), budget=0.0, trust=1.0) == 1, "unproven draft tokens are worth nothing"

@@ -291,7 +291,7 @@ def test_second_guesses_are_checked_only_where_branches_are_exact(
     assert adaptive is not None
     assert adaptive.settings.max_siblings == allowed
     list(worker.answer(Question(turns, SamplingParams(), max_tokens=4, allow_rounding=True)))
-    assert adaptive.settings.max_siblings == 8, "who allows rounding has them all"
+    assert adaptive.settings.max_siblings == 8, "with --allow-rounding all siblings may be used"
     worker.close()
 
 

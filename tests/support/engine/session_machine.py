@@ -316,7 +316,7 @@ class ChatMachine(RuleBasedStateMachine):
             assert isinstance(model.model, WordToy)
             view = self.told[model.skipped :]
             strange = model.model.length - common_prefix(model.model.held, view)
-            assert strange <= (self._target().max_rows if self.proposals_left else 0), "guesses that nobody confirmed"
+            assert strange <= (self._target().max_rows if self.proposals_left else 0), "unconfirmed draft tokens"
             self.visits["a stop left guesses behind"] += strange > 0
             self.visits["the draft model skipped the beginning"] += model.skipped > 0
 
