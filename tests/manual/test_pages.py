@@ -110,7 +110,8 @@ def test_a_link_that_leads_nowhere_is_seen(tmp_path: Path) -> None:
 def lost_paths(text: str) -> list[str]:
     """Return what a text calls a file or folder of the repository, and is none."""
     named = re.findall(r"(?<![\w/.-])((?:app|models|drafters|tests)/[\w./-]*\w/?)", text)
-    return [path for path in named if "NAME" not in path and not (ROOT / path).exists()]
+    made = ("NAME", "__pycache__")  # a placeholder, and a folder that the first run makes
+    return [path for path in named if not any(part in path for part in made) and not (ROOT / path).exists()]
 
 
 @pytest.mark.parametrize("page", documents(), ids=lambda page: page.stem)
