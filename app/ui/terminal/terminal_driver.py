@@ -33,6 +33,23 @@ class TerminalDriver(linux_driver.LinuxDriver):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._file: Any = _Screen(cast("IO[str]", self._file))
+        self._has_terminal = False
+
+    def start_application_mode(self) -> None:
+        """Take the terminal; an exception within, as of a signal, leaves giving it back to `close`."""
+        self._has_terminal = True
+        super().start_application_mode()  # type: ignore[no-untyped-call]
+
+    def stop_application_mode(self) -> None:
+        """Give the terminal back; `close` does it again where an exception cut this short."""
+        super().stop_application_mode()
+        self._has_terminal = False
+
+    def close(self) -> None:
+        """End the writing thread, after giving the terminal back where that is still to be done."""
+        if self._has_terminal and self._writer_thread is not None:
+            self.stop_application_mode()
+        super().close()
 
     def run_input_thread(self) -> None:
         """Read keys until the app leaves; a closed terminal raises SIGHUP, as the kernel would."""

@@ -16,6 +16,20 @@ from app.ui.terminal.terminal_guard import ending_signals
 LEFT = (b"\x1b[?1049l", b"\x1b[?25h", b"\x1b[?2004l", b"\x1b[?1000l")
 """Leave the alternate screen, show the cursor, no bracketed paste, no mouse."""
 NOTE = "run: reset"
+SIGNALLED = """
+import os, signal, sys
+name = sys.argv.pop(1)
+from textual.drivers.linux_driver import LinuxDriver
+from app.__main__ import main
+step = getattr(LinuxDriver, name)
+def signalled(driver):
+    step(driver)
+    setattr(LinuxDriver, name, step)
+    os.kill(os.getpid(), signal.SIGQUIT)
+setattr(LinuxDriver, name, signalled)
+main()
+"""
+"""Runs localspec and sends it a signal in the middle of taking the terminal, after one of the driver's steps."""
 TWICE = "import subprocess, sys; [subprocess.run([sys.executable, *line.split()]) for line in sys.argv[1:]]"
 
 
@@ -46,6 +60,16 @@ def test_a_signal_before_the_screen_listens_gives_the_terminal_back(tmp_path: Pa
         chat.exit_code()
         assert b"\x1b[?1049l" in chat.bytes
         assert chat.modes_now() == chat.modes
+
+
+@pytest.mark.parametrize(
+    "step",
+    ["_enable_mouse_support", "_request_terminal_sync_mode_support", "_enable_bracketed_paste", "_disable_line_wrap"],
+)
+def test_a_signal_while_the_screen_takes_the_terminal_gives_it_back(tmp_path: Path, step: str) -> None:
+    with closing(PseudoTerminal(["-c", SIGNALLED, step, *ENDLESS[2:]], tmp_path)) as chat:
+        assert chat.exit_code() == 128 + signal.SIGQUIT
+        assert is_given_back(chat)
 
 
 @pytest.mark.parametrize("first", ["-m app run toy -c 2000", "-m app run -m toy-fim -c 4000 --edit code.py"])
