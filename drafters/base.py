@@ -3,12 +3,14 @@
 A drafter can't make the text wrong, only slow: the target checks every draft token.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from models.base import LanguageModel
 from models.sampling.distribution import Distribution, one_hot
 from models.sampling.sampler import Sampler
+from models.text.prompts import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,57 @@ class Drafter(Protocol):
 
     def close(self) -> None:
         """Free everything; calling it twice is fine."""
+
+
+GoesOn = Callable[[tuple[float, ...]], bool]
+"""Takes the confidence, 0 to 1, of each draft token so far; returns whether to draft another."""
+Hindsight = Sequence[tuple[float, bool]]
+"""For each known token: confidence in the token that would have been drafted, 0 to 1, and whether both are equal."""
+
+
+class ModelDrafter(Drafter, Protocol):
+    """Protocol of a drafter that owns a language model, and need not have read the whole context.
+
+    It draws its tokens one pass each, so it is asked for a draft where that pays, and before each pass again.
+    """
+
+    model: LanguageModel
+    drafts_text: bool
+    """Whether its tokens are others than the target's."""
+    skipped: int
+    """Tokens of its view of the context that it leaves unread."""
+
+    def unread(self, context: Sequence[int]) -> int:
+        """Return the number of tokens of its view to read before it can draft."""
+
+    def focus(self, context: Sequence[int], window: int) -> None:
+        """Forget what was read, and read no more of its view than the last `window` tokens."""
+
+    def catch_up(self, context: Sequence[int], said: int) -> Hindsight:
+        """Read all that is unread up to the last token; return what it would have drafted of the last `said` tokens."""
+
+    def extend(self, context: Sequence[int], given: Sequence[int], limit: int, goes_on: GoesOn) -> Draft:
+        """Return the `given` draft tokens up to the first disagreement, read in one pass, then its own.
+
+        `goes_on` gets the confidence of all draft tokens so far before each further pass.
+        """
+
+    def beside(self, model: LanguageModel) -> "ModelDrafter":
+        """Return a new drafter for the same target with a further cache over the weights of its model."""
+
+
+@runtime_checkable
+class ReadsMessages(Protocol):
+    """Protocol of a drafter that reads the messages behind a prompt, beside the target's tokens of it."""
+
+    def converse(self, turns: Sequence[Message]) -> None:
+        """Take the messages of the next answer's prompt; none for a prompt that is plain text."""
+
+
+def read_by(drafter: Drafter, turns: Sequence[Message]) -> None:
+    """Hand the messages of the next prompt to a drafter, if it reads them."""
+    if isinstance(drafter, ReadsMessages):
+        drafter.converse(turns)
 
 
 class NullDrafter:

@@ -14,12 +14,12 @@ text: of 58 answers it predicts .77, .81 and .84 from 32, 64 and 128 of them, an
 last. While a user types, only the typed tokens are new among them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from drafters.base import NO_DRAFT, Draft
+from drafters.base import NO_DRAFT, Draft, GoesOn, Hindsight
 from models.base import LanguageModel, Logits, Vocab, common_prefix
 from models.errors import PairError
 from models.pair import check_pair
@@ -33,12 +33,6 @@ FEWEST_SEEN = 32
 _UNFAIR = 16
 """Draft tokens at most so many tokens behind a skipped part do not count as evidence: of the first eight a quarter is
 right, of eight more half, after fifty three quarters."""
-GoesOn = Callable[[tuple[float, ...]], bool]
-"""Takes the confidence, 0 to 1, of each draft token so far; returns whether to draft another."""
-
-
-Hindsight = Sequence[tuple[float, bool]]
-"""For each known token: confidence in the token this model would have drafted, 0 to 1, and whether both are equal."""
 
 
 class DraftModel:
@@ -60,7 +54,9 @@ class DraftModel:
                 hint="Use a smaller model of the same family and version, or --draft lookup.",
             )
         self.name = f"model:{model.name}"
+        self.drafts_text = False
         self.model = model
+        self._target_vocab = target_vocab
         self._is_end = target_vocab.is_end
         self._shared = min(target_vocab.size, model.vocab.size)
         self._sampler = Sampler(SamplingParams())
@@ -153,6 +149,10 @@ class DraftModel:
         proposals_in_cache = self.model.length - len(self._cached)
         self._cached += emitted[: min(accepted, proposals_in_cache)]
         self.model.rewind(len(self._cached))
+
+    def beside(self, model: LanguageModel) -> "DraftModel":
+        """Return a new drafter for the same target with a further cache over this model's weights."""
+        return DraftModel(model, self._target_vocab)
 
     def close(self) -> None:
         """Free the model."""

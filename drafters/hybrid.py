@@ -16,11 +16,11 @@ from enum import Enum
 from functools import partial
 from typing import Protocol
 
-from drafters.base import NO_DRAFT, Draft, Drafter
-from drafters.draft_model import DraftModel, Hindsight
+from drafters.base import NO_DRAFT, Draft, Drafter, Hindsight, ModelDrafter, read_by
 from drafters.suffix import SuffixDrafter
 from models.errors import Cancelled, LocalspecError
 from models.sampling.sampler import Sampler
+from models.text.prompts import Message
 
 _log = logging.getLogger("localspec.drafters")
 
@@ -151,7 +151,7 @@ class Hybrid:
     def __init__(
         self,
         free: Sequence[Drafter],
-        model: DraftModel | None,
+        model: ModelDrafter | None,
         control: DraftModelControl,
         text_order: Callable[[Sequence[int]], Sequence[int]] = tuple,
     ) -> None:
@@ -171,6 +171,11 @@ class Hybrid:
     def use(self, control: DraftModelControl) -> None:
         """Let another control decide from the next answer on."""
         self._control = control
+
+    def converse(self, turns: Sequence[Message]) -> None:
+        """Hand the messages of the next prompt to the draft model, if it reads them."""
+        if self._model is not None:
+            read_by(self._model, turns)
 
     def begin(self, prompt: Sequence[int], sampler: Sampler) -> None:
         """Start an answer with all of them."""
@@ -197,7 +202,7 @@ class Hybrid:
             _log.warning("%s %s", self.failure, error.cause)
             return free
 
-    def _with_model(self, model: DraftModel, free: Draft, context: Sequence[int], limit: int) -> Draft:
+    def _with_model(self, model: ModelDrafter, free: Draft, context: Sequence[int], limit: int) -> Draft:
         """Return the draft that is expected to gain most, a free one at hand."""
         request = self._request(model, free, context, limit)
         emitted = len(context) - self._prompt_length
@@ -211,7 +216,7 @@ class Hybrid:
         draft = model.extend(context, given, limit, partial(self._goes_on, source))
         return replace(draft, source=source) if draft.tokens else free
 
-    def _request(self, model: DraftModel, free: Draft, context: Sequence[int], limit: int) -> ModelRequest:
+    def _request(self, model: ModelDrafter, free: Draft, context: Sequence[int], limit: int) -> ModelRequest:
         """Make a request to the draft model, which then has no more to read than is requested."""
         request = self._control.policy.request(free, model.unread(context), limit, skipped=model.skipped)
         self._control.requested(request)

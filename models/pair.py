@@ -1,4 +1,8 @@
-"""Compatibility of a draft model with a target: equal token ids must have equal text, as drafts are ids, not text."""
+"""Compatibility of a draft model with a target.
+
+Where equal token ids have equal text, drafts are ids. Else the draft model drafts text (`drafters.text`), for which its
+vocabulary need only be able to go on with any text.
+"""
 
 from typing import Protocol
 
@@ -52,6 +56,17 @@ def vocabulary_reasons(target: Spellings, draft: Spellings, differing: int | Non
     if extra is not None:
         reasons.append(f"token {extra} ({larger.text(extra)!r}) exists only in the {role}")
     return reasons
+
+
+_NO_CONTINUATION = ("none", "wpm", "ugm")
+"""Kinds of tokenizers that change a text (its letters, its blanks), so that their tokens are not its bytes."""
+
+
+def text_reasons(draft: Spellings) -> list[str]:
+    """Return why a model can't draft text for a target with other tokens; [] where it can."""
+    if draft.kind in _NO_CONTINUATION:
+        return [f"its tokenizer ({draft.kind}) does not keep a text as it is, so it can't draft text either"]
+    return []
 
 
 def memory_reasons(target: Memory, draft: Memory) -> list[str]:

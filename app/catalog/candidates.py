@@ -95,7 +95,8 @@ class Candidates:
             return False
         # Vocabularies are read only here: a damaged file may end in the middle of one.
         try:
-            return not check_read(one, other).reasons
+            found = check_read(one, other)
+            return not (found.reasons or found.differences)
         except ModelFileError:
             return False
 

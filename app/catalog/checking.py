@@ -38,6 +38,8 @@ class Checked:
     """The target, and the draft model if there is one."""
     reasons: tuple[str, ...]
     """Reasons why the models are not a pair."""
+    differences: tuple[str, ...]
+    """How their tokens differ; the draft model then drafts text."""
     notes: tuple[str, ...]
     plans: tuple[MemoryPlan, ...]
     """Memory plan of each model, at the target's context."""
@@ -94,9 +96,9 @@ def look(target: str, draft: str | None, context: int, cache_types: CacheTypes) 
     room = room_for(needs, available_memory(), gpus())
     context = context or default_context(needs[0].shape)
     plans = tuple(need.plan(context, on_gpu=room.on_gpu) for need in needs)
-    reasons, notes = (found.reasons, found.notes) if found else ((), ())
+    reasons, differences, notes = (found.reasons, found.differences, found.notes) if found else ((), (), ())
     largest = largest_context([need.shape for need in needs], room.free, cache_types, on_gpu=room.on_gpu)
-    return Checked(models, reasons, notes, plans, room, largest, _foreseen(models, found))
+    return Checked(models, reasons, differences, notes, plans, room, largest, _foreseen(models, found))
 
 
 def _foreseen(models: Sequence[ReadModel], found: PairFindings | None) -> Foreseen | None:
@@ -105,7 +107,8 @@ def _foreseen(models: Sequence[ReadModel], found: PairFindings | None) -> Forese
     target, draft = models
     memory = machine_memory()
     known = known_target(memory, target.info.path)
-    return foresee_file(memory, known, target.bytes_a_token, draft.info.path, draft.bytes_a_token)
+    as_text = bool(found.differences)
+    return foresee_file(memory, known, target.bytes_a_token, draft.info.path, draft.bytes_a_token, as_text=as_text)
 
 
 def _lines(checked: Checked) -> list[str]:
@@ -126,8 +129,13 @@ def _lines(checked: Checked) -> list[str]:
 def _tokens(checked: Checked) -> list[str]:
     if checked.reasons:
         return [
-            "Not a pair:",
+            "Not usable together:",
             *(line for reason in checked.reasons for line in wrapped(f"- {plain(reason)}", 2, 2)),
+        ]
+    if checked.differences:
+        return [
+            "Other tokens, so the draft model drafts text, which is spelled in the target's tokens:",
+            *(line for reason in checked.differences for line in wrapped(f"- {plain(reason)}", 2, 2)),
         ]
     shared = min(info.vocabulary for info in checked.infos)
     lines = [f"The tokenizers agree on all {shared:,} tokens."]
@@ -203,13 +211,15 @@ def _verdict(checked: Checked) -> list[str]:
     if not fits:
         lines.append(_less(checked.largest))
     if checked.reasons:
-        return [*lines, f"Not a pair. {_OTHER_DRAFT}"]
+        return [*lines, f"Not usable together. {_OTHER_DRAFT}"]
     if fits and checked.foreseen is not None and not checked.foreseen.prediction.pays:
         return [*lines, "Usable, but no speed-up is predicted on this machine."]
     if not fits:
         return lines
     if broken := broken_templates(checked.models[0]):
         return [*lines, f"Usable, but not for {' or '.join(broken)}: {_WITHOUT}"]
+    if checked.differences:
+        return [*lines, "Good to use: drafts go as text, about two steps of the draft model more for each draft."]
     return [*lines, "Good to use."]
 
 
@@ -227,7 +237,9 @@ def _record(checked: Checked) -> dict[str, Any]:
         **dict(zip(_ROLES, models, strict=False)),
         "context": checked.plans[0].context,
         "pair": not checked.reasons if both else None,
+        "drafts": _drafts(checked) if both else None,
         "reasons": checked.reasons,
+        "differences": checked.differences,
         "notes": checked.notes,
         "broken_chat_templates": broken_templates(checked.models[0]),
         "chat_templates_equal": len({model.template for model in checked.models}) == 1 if both else None,
@@ -239,6 +251,13 @@ def _record(checked: Checked) -> dict[str, Any]:
         "largest_context": checked.largest,
         "exit_code": checked.exit_code,
     }
+
+
+def _drafts(checked: Checked) -> str:
+    """Return how the draft model drafts, as scripts read it."""
+    if checked.reasons:
+        return "not usable"
+    return "as text" if checked.differences else "same tokens"
 
 
 def _model(info: ModelInfo, plan: MemoryPlan) -> dict[str, Any]:

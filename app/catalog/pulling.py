@@ -146,8 +146,8 @@ def _no_pair(target: Choice, draft: Choice) -> str:
     if target.header is None or draft.header is None:
         return "a check of the pair is possible only after both are fetched"
     found = check_headers(target.header, draft.header)
-    if found.reasons:
-        return found.reasons[0]
+    if against := (*found.reasons, *found.differences):
+        return against[0]
     return "" if 2 * found.draft.parameters <= found.target.parameters else "it is no smaller than the model itself"
 
 

@@ -151,7 +151,9 @@ def read_plan(model: str, flags: dict[str, Any]) -> LoadPlan:
     drafter, memory, rounding = parse_drafter(named.draft or "auto"), machine_memory(), flags["allow_rounding"]
     copies = None if flags.get("no_draft_copy", False) else draft_copies()
     strict = flags.get("strict", False)
-    return LoadPlan(named.target, drafter, options, memory, rounding, strict, fit_context=fits, copies=copies)
+    return LoadPlan(
+        named.target, drafter, options, memory, rounding, strict, fit_context=fits, copies=copies, standing=STARTER
+    )
 
 
 def tell_excess(threads: int, terminal: Terminal) -> None:

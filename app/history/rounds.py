@@ -24,6 +24,7 @@ _DIGITS = 4
 _LETTERS = {
     Origin.PLAIN: "p",
     Origin.MODEL: "m",
+    Origin.TEXT: "t",
     Origin.SUFFIX: "s",
     Origin.LOOKUP: "l",
     Origin.MEMORY: "y",

@@ -9,7 +9,7 @@ from models.gguf.bytes_read import bytes_a_token
 from models.gguf.header import Header, read_model
 from models.gguf.model_info import ModelInfo, info_of
 from models.gguf.vocab import HeaderVocab
-from models.pair import memory_reasons, vocabulary_reasons
+from models.pair import memory_reasons, text_reasons, vocabulary_reasons
 from models.text.template_names import KEY, usual_template
 
 _NOT_IN_TEXT = ("padding", "unknown")
@@ -38,14 +38,11 @@ class PairFindings:
     target: ModelInfo
     draft: ModelInfo
     reasons: tuple[str, ...]
-    """Why they can't be used together; () for a good pair."""
+    """Why they can't be used together; () for models that can."""
+    differences: tuple[str, ...]
+    """How their tokens differ; () where equal ids have equal text. Without `reasons` the draft model drafts text."""
     notes: tuple[str, ...]
     """Differences that do no harm: the target alone decides when a text ends and how a chat is written."""
-
-
-def pair_reasons(target: Path, draft: Path) -> list[str]:
-    """Return why two files can't be used as a pair; [] for a good pair. Raises ModelFileError."""
-    return list(check_files(target, draft).reasons)
 
 
 def check_files(target: Path, draft: Path) -> PairFindings:
@@ -71,9 +68,10 @@ def read(header: Header, info: ModelInfo | None = None) -> ReadModel:
 
 def check_read(target: ReadModel, draft: ReadModel) -> PairFindings:
     """Compare two models; raises ModelFileError for a vocabulary that can't be read."""
-    reasons = vocabulary_reasons(target.vocab, draft.vocab, target.vocab.first_difference(draft.vocab))
-    reasons += memory_reasons(*(memory_kind(info.architecture, info.window) for info in (target.info, draft.info)))
-    return PairFindings(target.info, draft.info, tuple(reasons), tuple(_notes(target, draft)))
+    differences = vocabulary_reasons(target.vocab, draft.vocab, target.vocab.first_difference(draft.vocab))
+    reasons = memory_reasons(*(memory_kind(info.architecture, info.window) for info in (target.info, draft.info)))
+    reasons += [*differences, *text_reasons(draft.vocab)] if differences and text_reasons(draft.vocab) else []
+    return PairFindings(target.info, draft.info, tuple(reasons), tuple(differences), tuple(_notes(target, draft)))
 
 
 def token_words(model: ReadModel, token: int | None) -> str:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import pytest
 from fakes import ScriptedDrafter, StoppingModel
 
-from drafters.base import NO_DRAFT, Draft
-from drafters.draft_model import DraftModel, Hindsight
+from drafters.base import NO_DRAFT, Draft, Hindsight
+from drafters.draft_model import DraftModel
 from drafters.hybrid import Ask, Eager, Hybrid, ModelRequest, checked_source
 from drafters.suffix import SuffixDrafter
 from models.errors import Cancelled, LocalspecError

@@ -10,8 +10,7 @@ from app.engine.control.controller_state import AnswerSettings
 from app.engine.control.draft_model_cost import ModelCost
 from app.engine.costs.pass_cost import VerifyCurve
 from app.engine.decoding.controller import FixedLength
-from drafters.base import NullDrafter
-from drafters.draft_model import DraftModel
+from drafters.base import ModelDrafter, NullDrafter
 from drafters.hybrid import Eager, Hybrid
 from drafters.registry import AUTO, FREE_DRAFTERS, DrafterSpec, free_drafters
 from models.base import LanguageModel
@@ -20,8 +19,8 @@ from models.text.fim import text_order
 
 LONGEST = 64
 """Longest draft that an arm can be asked for."""
-_MODEL = "model"
-"""The arm of a draft model alone."""
+MODEL, TEXT = "model", "text"
+"""The arms of a draft model alone: the one that was named, and the one that drafts text for any target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,7 @@ class ArmSpec:
     """Arm requested by name."""
 
     kind: str
-    """"off", "auto", "model" or a name of `FREE_DRAFTERS`."""
+    """"off", "auto", "model", "text" or a name of `FREE_DRAFTERS`."""
     length: int = 0
     """Draft length of a fixed arm."""
 
@@ -48,6 +47,8 @@ class ArmKit:
     """Most tokens that any arm may draft in a round."""
     lend_draft: Callable[[], LentModel] | None = None
     """Lends the draft model; None without one."""
+    make_drafter: Callable[[LanguageModel], ModelDrafter] | None = None
+    """Makes a drafter with a lent model; None without one."""
     draft_curve: VerifyCurve | None = None
     """Cost of the draft model's passes; None without one."""
     agreed: float | None = None
@@ -65,8 +66,11 @@ def parse_arms(names: Sequence[str], draft_max: int, *, has_draft: bool) -> list
     if not names:
         names = ["auto", "lookup", "model"] if has_draft else ["auto"]
     specs = [ArmSpec(PLAIN), *(_parse(name, draft_max) for name in names)]
-    if not has_draft and any(spec.kind == _MODEL for spec in specs):
-        raise UsageError("--vs names the arm model, but there is no draft model.", hint="Name one with --draft FILE.")
+    if not has_draft and any(spec.kind == MODEL for spec in specs):
+        raise UsageError(
+            "--vs names the arm model, but there is no draft model.",
+            hint="Name one with --draft FILE, or use the arm text.",
+        )
     return list(dict.fromkeys(specs))
 
 
@@ -89,11 +93,11 @@ def auto_arm(kit: ArmKit) -> Arm:
     # Curves of its own: they learn from its rounds, and each temperature starts from the measured ones.
     curve = VerifyCurve(kit.curve.measured)
     free, order = free_drafters(DrafterSpec(AUTO), kit.target.vocab.is_end), text_order(kit.target.vocab)
-    if kit.lend_draft is None or kit.draft_curve is None:
+    if kit.lend_draft is None or kit.make_drafter is None or kit.draft_curve is None:
         alone = AdaptiveController(curve, AnswerSettings(kit.longest))
         return Arm("auto", Hybrid(free, None, alone, order), alone)
     lent = kit.lend_draft()
-    model = DraftModel(lent, kit.target.vocab)
+    model = kit.make_drafter(lent)
     settings = AnswerSettings(kit.longest, max_siblings=kit.target.max_branches if kit.exact_branches else 0)
     cost = ModelCost(model.name, VerifyCurve(kit.draft_curve.measured))
     adaptive = AdaptiveController(curve, settings, cost)
@@ -104,7 +108,7 @@ def auto_arm(kit: ArmKit) -> Arm:
 
 def _parse(name: str, draft_max: int) -> ArmSpec:
     kind, colon, length = name.partition(":")
-    fixed = (*FREE_DRAFTERS, _MODEL)
+    fixed = (*FREE_DRAFTERS, MODEL, TEXT)
     if not colon and kind in (PLAIN, AUTO):
         return ArmSpec(kind)
     if kind in fixed and not colon:
@@ -128,6 +132,7 @@ def _make(spec: ArmSpec, kit: ArmKit) -> Arm:
     if free := free_drafters(DrafterSpec(spec.kind), kit.target.vocab.is_end):
         # As with `--draft NAME`: a drafter reads an infill prompt in the order of the text.
         return Arm(str(spec), Hybrid(free, None, Eager(), text_order(kit.target.vocab)), controller)
-    assert kit.lend_draft is not None, "the command line asks for a draft model first"
+    assert kit.lend_draft is not None, "a draft model was loaded for this arm"
+    assert kit.make_drafter is not None, "it comes with the draft model"
     lent = kit.lend_draft()
-    return Arm(str(spec), DraftModel(lent, kit.target.vocab), controller, lent.take)
+    return Arm(str(spec), kit.make_drafter(lent), controller, lent.take)

@@ -3,16 +3,19 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from app.bench.measuring.arm_names import LONGEST, ArmKit, ArmSpec, make_arms
+from app.bench.measuring.arm_names import LONGEST, TEXT, ArmKit, ArmSpec, make_arms
 from app.bench.measuring.arms import Arm, Bench, BenchPrompt, OnAnswer, Skipped, Turn
 from app.bench.measuring.results import Oracle
 from app.bench.measuring.shared_draft_model import Lender
-from app.engine.control.agreement_probe import agreement
-from app.engine.costs.pass_cost import DRAFT_WIDTHS, READ_WIDTHS, VerifyCurve, measure_steady
+from app.engine.control.agreement_probe import agreement_of
+from app.engine.costs.pass_cost import DRAFT_WIDTHS, QUICK_WIDTHS, READ_WIDTHS, VerifyCurve, measure_steady
 from app.engine.costs.usable_width import usable_width
 from app.engine.decoding.round import Clock
 from app.engine.runtime.loader import Loader
+from drafters.base import ModelDrafter
+from drafters.registry import AUTO
 from models.base import LanguageModel
+from models.errors import PairError
 from models.sampling.accept import Accept
 from models.sampling.sampler import SamplingParams
 
@@ -46,6 +49,7 @@ class BenchRun:
         self._specs = arms
         self._target: LanguageModel | None = None
         self._lender: Lender | None = None
+        self._drafter: ModelDrafter | None = None
 
     @property
     def target(self) -> LanguageModel:
@@ -64,9 +68,9 @@ class BenchRun:
         Without costs the arm auto drafts nothing.
         """
         target = self._target = self._loader.target()
-        if draft := self._loader.plan.drafter.model:
-            self._lender = Lender(self._loader.draft_model(draft, target).model)
         exact = self._loader.exact_width(target)
+        if (drafter := self._draft_model(target)) is not None:
+            self._lender, self._drafter = Lender(drafter.model), drafter
         longest = min(usable_width(exact, LONGEST + 1, allow_rounding=allow_rounding), target.max_rows) - 1
         rounds = allow_rounding or exact == 1
         exact_branches = rounds or (self._lender is not None and self._loader.exact_branches(target))
@@ -83,14 +87,33 @@ class BenchRun:
             oracle=Oracle(kit.curve, kit.longest + 1) if kit.curve else None,
         )
 
+    def _draft_model(self, target: LanguageModel) -> ModelDrafter | None:
+        """Load the draft model that was named, or the one that drafts for any target where it is worth loading."""
+        if draft := self._loader.plan.drafter.model:
+            return self._loader.draft_model(draft, target)
+        if all(spec.kind not in (AUTO, TEXT) for spec in self._specs) or target.rewind_support.limit is not None:
+            return None
+        widths = [width for width in QUICK_WIDTHS if width <= target.max_rows]
+        found = self._loader.standing_model(target, self._loader.curve(target, widths))
+        if found is None and any(spec.kind == TEXT for spec in self._specs):
+            raise PairError(
+                "The arm text can't be used: no draft model that drafts text is worth loading for this target.",
+                hint="Name one with --draft FILE, or leave the arm out. The log says why (localspec doctor).",
+            )
+        return found
+
     def _make_kit(self, target: LanguageModel, longest: int, *, with_costs: bool) -> ArmKit:
         lender = self._lender
         lend = lender.lend if lender else None
         if not with_costs:
-            return ArmKit(target, None, longest, lend)
+            return ArmKit(target, None, longest, lend, self._beside)
         draft_curve = VerifyCurve(_draft_seconds(lender.model, self._clock)) if lender else None
-        agreed = agreement(target, lender.model) if lender else None
-        return ArmKit(target, measure_curve(target, self._clock), longest, lend, draft_curve, agreed)
+        agreed = agreement_of(target, self._drafter) if self._drafter else None
+        return ArmKit(target, measure_curve(target, self._clock), longest, lend, self._beside, draft_curve, agreed)
+
+    def _beside(self, model: LanguageModel) -> ModelDrafter:
+        assert self._drafter is not None, "a draft model is lent only where one was loaded"
+        return self._drafter.beside(model)
 
     def run(
         self,

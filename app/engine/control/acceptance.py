@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 
-from drafters.base import Draft
-from drafters.draft_model import Hindsight
+from drafters.base import Draft, Hindsight
 from models.base import common_prefix
 from models.system.remembered import Json
 

@@ -6,8 +6,8 @@ observations, as an answer does after another. The first run of a pair starts wi
 """
 
 from app.engine.control.acceptance import Acceptance
-from app.engine.control.agreement_probe import agreement
-from drafters.draft_model import DraftModel
+from app.engine.control.agreement_probe import agreement_of
+from drafters.base import ModelDrafter
 from models.base import LanguageModel
 from models.errors import LocalspecError
 from models.llama.model import LlamaModel
@@ -32,9 +32,9 @@ class AcceptanceStore:
         self._written = 0
         acceptance.recall(source, known.get_table(key) or {})
 
-    def introduce(self, target: LanguageModel, draft: LanguageModel) -> None:
+    def introduce(self, target: LanguageModel, drafter: ModelDrafter) -> None:
         """Measure the agreement of target and draft model, if no record of the pair exists."""
-        if self._known.get_table(self._key) is None and (agreed := agreement(target, draft)) is not None:
+        if self._known.get_table(self._key) is None and (agreed := agreement_of(target, drafter)) is not None:
             self._acceptance.expect(self._source, agreed)
             self._known.put(self._key, self._acceptance.shown(self._source))
 
@@ -48,7 +48,7 @@ class AcceptanceStore:
 
 
 def stored_acceptance(
-    known: Remembered, target: LanguageModel, model: DraftModel | None, acceptance: Acceptance
+    known: Remembered, target: LanguageModel, model: ModelDrafter | None, acceptance: Acceptance
 ) -> AcceptanceStore | None:
     """Return the record of a pair of files, loaded into `acceptance`; None for models without files."""
     if model is None or not isinstance(target, LlamaModel) or not isinstance(model.model, LlamaModel):

@@ -15,8 +15,7 @@ from app.engine.costs.pass_cost import VerifyCurve
 from app.engine.decoding.controller import RoundPlan
 from app.engine.decoding.round import Round
 from app.engine.decoding.shared_pass import Bounds
-from drafters.base import NO_DRAFT, Draft
-from drafters.draft_model import Hindsight
+from drafters.base import NO_DRAFT, Draft, Hindsight
 from drafters.hybrid import ModelRequest
 
 

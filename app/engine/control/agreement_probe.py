@@ -4,8 +4,11 @@ Reading a prompt with an unproven draft model may cost more than a short answer 
 the target, so the result is only a prior: see `Acceptance.expect`.
 """
 
+from itertools import accumulate
+
 import numpy as np
 
+from drafters.base import ModelDrafter
 from models.base import LanguageModel
 from models.sampling.likeliest import likeliest
 
@@ -26,13 +29,43 @@ def agreement(target: LanguageModel, draft: LanguageModel) -> float | None:
 
     Takes as long as reading a hundred tokens with both. Restores the caches.
     """
-    bos = [] if target.vocab.bos is None else [target.vocab.bos]
-    text = [*bos, *target.vocab.tokenize(_TEXT, special=False)][:_TOKENS]
+    text = _text_of(target)
     if not (_takes(target, text) and _takes(draft, text)):
         return None
     shared = min(target.vocab.size, draft.vocab.size)
     theirs, own = (likeliest(model, text, _width(model), shared) for model in (target, draft))
     return float(np.mean(theirs == own))
+
+
+def agreement_of(target: LanguageModel, drafter: ModelDrafter) -> float | None:
+    """Return the agreement of a target and a drafter: `text_agreement` where they have other tokens."""
+    return (text_agreement if drafter.drafts_text else agreement)(target, drafter.model)
+
+
+def text_agreement(target: LanguageModel, draft: LanguageModel) -> float | None:
+    """Return the share of places, 0 to 1, where two models with different tokens predict text that goes together.
+
+    Places are those where a token of each begins; one of the two predictions must begin with the other. None, time and
+    caches as `agreement`.
+    """
+    texts = [_text_of(model) for model in (target, draft)]
+    if not (_takes(target, texts[0]) and _takes(draft, texts[1])):
+        return None
+    theirs, own = _predicted(target, texts[0]), _predicted(draft, texts[1])
+    pairs = [(theirs[place], own[place]) for place in theirs.keys() & own.keys()]
+    return float(np.mean([one.startswith(other) or other.startswith(one) for one, other in pairs])) if pairs else None
+
+
+def _text_of(model: LanguageModel) -> list[int]:
+    bos = [] if model.vocab.bos is None else [model.vocab.bos]
+    return [*bos, *model.vocab.tokenize(_TEXT, special=False)][:_TOKENS]
+
+
+def _predicted(model: LanguageModel, text: list[int]) -> dict[int, bytes]:
+    """Return the likeliest piece after each token of a text, by the bytes before it; those without bytes left out."""
+    ends = accumulate(len(model.vocab.piece(token)) for token in text)
+    pieces = (model.vocab.piece(int(token)) for token in likeliest(model, text, _width(model)))
+    return {end: piece for end, piece in zip(ends, pieces, strict=True) if end and piece}
 
 
 def _takes(model: LanguageModel, text: list[int]) -> bool:

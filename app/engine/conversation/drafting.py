@@ -6,8 +6,7 @@ from app.engine.control.acceptance_store import AcceptanceStore
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.control.controller_state import AnswerSettings
 from app.engine.control.explain import Explanation, explain
-from drafters.base import Drafter
-from drafters.draft_model import DraftModel
+from drafters.base import Drafter, ModelDrafter
 from drafters.history.drafter import Recall
 from drafters.history.store import TextMemory
 from drafters.hybrid import Hybrid
@@ -27,7 +26,7 @@ class Drafting:
     """Store of prompts and answers for later runs; None: they are not kept."""
     recall: Recall | None = None
     """The drafter that copies from that store; it holds no texts yet."""
-    model: DraftModel | None = None
+    model: ModelDrafter | None = None
     """The draft model inside `drafter`; None: it has none."""
     record: AcceptanceStore | None = None
     """Acceptance of the draft model in earlier runs; None: it is not kept."""
@@ -37,7 +36,7 @@ class Drafting:
     def introduce(self, target: LanguageModel) -> None:
         """Measure how often the draft model agrees with a target that it has never drafted for."""
         if self.record is not None and self.model is not None:
-            self.record.introduce(target, self.model.model)
+            self.record.introduce(target, self.model)
 
     def explanation(self, settings: AnswerSettings | None = None, *, adapts: bool) -> Explanation | None:
         """Return what drafting costs and gains here; None where nothing is drafted.

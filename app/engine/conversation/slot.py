@@ -19,6 +19,7 @@ from app.engine.decoding.grammar import ending_of, state_of
 from app.engine.decoding.request import Question
 from app.engine.decoding.round import Clock
 from app.engine.decoding.shared_pass import Pass
+from drafters.base import read_by
 from drafters.hybrid import Eager, Hybrid
 from models.base import Companion, LanguageModel, common_prefix
 from models.forms.preface import NO_PREFACE
@@ -142,6 +143,7 @@ class Slot:
         prompt = self.transcript.prompt(*_prompt_parts(question, turns)) if given is None else given
         self._last = _purpose(question)
         self._learn(question.prediction)
+        read_by(self._drafting.drafter, turns if given is None and not question.raw else ())
         opening, preface = "", NO_PREFACE
         if given is None:
             opening, preface = self.transcript.opening, self.transcript.preface(question.raw, question.effort)

@@ -22,9 +22,14 @@ class Foreseen:
 
 
 def foresee(
-    target: KnownCosts | None, target_bytes: float, draft_bytes: float, draft: KnownCosts | None = None
+    target: KnownCosts | None,
+    target_bytes: float,
+    draft_bytes: float,
+    draft: KnownCosts | None = None,
+    *,
+    as_text: bool = False,
 ) -> Foreseen:
-    """Return the predicted gain of a draft model.
+    """Return the predicted gain of a draft model; `as_text`: it has other tokens than the target, and drafts text.
 
     Measured seconds count only if both models were measured; else both count by their bytes.
     """
@@ -32,11 +37,19 @@ def foresee(
         step, measured = draft.one_token / target.one_token, True
     else:
         step, measured = draft_bytes / max(target_bytes, 1.0), False
-    return Foreseen(predict(step, target.verify if target else None), target, measured, target_bytes, draft_bytes)
+    prediction = predict(step, target.verify if target else None, as_text=as_text)
+    return Foreseen(prediction, target, measured, target_bytes, draft_bytes)
 
 
 def foresee_file(
-    memory: Path, target: KnownCosts | None, target_bytes: float, draft: Path, draft_bytes: float
+    memory: Path,
+    target: KnownCosts | None,
+    target_bytes: float,
+    draft: Path,
+    draft_bytes: float,
+    *,
+    as_text: bool = False,
 ) -> Foreseen:
     """Return the predicted gain of a draft model on this machine; `memory` is the file of measurements."""
-    return foresee(target, target_bytes, draft_bytes, known_draft(memory, draft) if target else None)
+    known = known_draft(memory, draft) if target else None
+    return foresee(target, target_bytes, draft_bytes, known, as_text=as_text)

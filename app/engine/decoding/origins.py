@@ -15,6 +15,8 @@ class Origin(StrEnum):
     """Token of the target in a round without a draft."""
     MODEL = "draft model"
     """Accepted token of the draft model."""
+    TEXT = "text of a draft model"
+    """Accepted token of a draft model with other tokens, which drafts text."""
     SUFFIX = "suffix index"
     """Accepted token copied from a repetition in the text."""
     LOOKUP = "prompt lookup"
@@ -41,13 +43,15 @@ _OF_SOURCE = {
     "memory": Origin.MEMORY,
     "grammar": Origin.FORCED,
 }
+_OF_MODELS = {"model:": Origin.MODEL, "text:": Origin.TEXT}
+"""Origins by the beginning of a source that is a draft model."""
 
 
 def origin_of_source(source: str) -> Origin:
     """Return the origin of accepted tokens of a draft with this source."""
-    if source.startswith("model:"):
-        free = next((name for name in _OF_SOURCE if source.endswith(f"+{name}")), None)
-        return Origin.MODEL if free is None else Origin.CHECKED
+    model = next((origin for prefix, origin in _OF_MODELS.items() if source.startswith(prefix)), None)
+    if model is not None:
+        return Origin.CHECKED if any(source.endswith(f"+{name}") for name in _OF_SOURCE) else model
     return _OF_SOURCE.get(source, Origin.OTHER)
 
 

@@ -14,8 +14,7 @@ from app.engine.costs.pass_cost import QUICK_WIDTHS, VerifyCurve
 from app.engine.costs.usable_width import usable_width
 from app.engine.runtime.load import LoadPlan, ModelOpener, Notes
 from app.engine.runtime.machine_measurements import MachineMeasurements
-from drafters.base import NullDrafter
-from drafters.draft_model import DraftModel
+from drafters.base import ModelDrafter, NullDrafter
 from drafters.history.drafter import Recall
 from drafters.history.store import TextMemory
 from drafters.hybrid import Hybrid
@@ -55,9 +54,11 @@ class DraftingBuilder:
             return Drafting(NullDrafter()), ()
         if target.rewind_support.limit == 0:
             return Drafting(NullDrafter()), _refused(spec, target)
-        model, notes = self._opener.draft_model(spec.model, target) if spec.model else (None, ())
+        exact = self._measurements.exact_width(target)
+        curve = self._curve(target, exact)
+        model, notes = self._model(spec, target, curve)
         try:
-            drafting = self._measured(spec, target, model)
+            drafting = self._measured(spec, target, model, curve, exact)
         except BaseException:
             if model:
                 model.close()
@@ -68,14 +69,25 @@ class DraftingBuilder:
             notes = (*notes, _NEVER_EXACT + (", or leave out -ctk and -ctv." if floats else "."))
         return drafting, notes
 
-    def _measured(self, spec: DrafterSpec, target: LanguageModel, model: DraftModel | None) -> Drafting:
-        measurements = self._measurements
-        exact = measurements.exact_width(target)
+    def _curve(self, target: LanguageModel, exact: int) -> VerifyCurve:
         widest = usable_width(exact, WIDEST, allow_rounding=self._plan.allow_rounding)
-        curve = VerifyCurve(measurements.curve(target, [width for width in QUICK_WIDTHS if width <= widest]))
-        cost = None
+        return VerifyCurve(self._measurements.curve(target, [width for width in QUICK_WIDTHS if width <= widest]))
+
+    def _model(self, spec: DrafterSpec, target: LanguageModel, curve: VerifyCurve) -> tuple[ModelDrafter | None, Notes]:
+        """Return the draft model that a spec names, or for "auto" alone the standing one, where that may pay."""
+        if spec.model:
+            return self._opener.draft_model(spec.model, target)
+        if spec.kind != AUTO:
+            return None, ()
+        return self._opener.standing_model(target, curve.measured), ()
+
+    def _measured(
+        self, spec: DrafterSpec, target: LanguageModel, model: ModelDrafter | None, curve: VerifyCurve, exact: int
+    ) -> Drafting:
+        measurements, cost = self._measurements, None
         if model is not None:
-            cost = ModelCost(model.name, measurements.draft_curve(model.model), self._opener.is_tuned(spec.model))
+            is_tuned = self._opener.is_tuned(spec.model or self._plan.standing)
+            cost = ModelCost(model.name, measurements.draft_curve(model.model), is_tuned)
         branches = model is not None and measurements.exact_branches(target)
         adaptive = AdaptiveController(curve, AnswerSettings(target.max_rows - 1), cost)
         drafting = self.together(spec, target, model, adaptive, exact - 1)
@@ -86,7 +98,7 @@ class DraftingBuilder:
         self,
         spec: DrafterSpec,
         target: LanguageModel,
-        model: DraftModel | None,
+        model: ModelDrafter | None,
         adaptive: AdaptiveController,
         exact_draft: int,
     ) -> Drafting:

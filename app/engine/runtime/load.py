@@ -1,22 +1,27 @@
 """From the names of models to loaded models: the plan of a load, and the opener that follows it."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from app.engine.costs.draft_copy import DraftCopies, open_copy
 from app.engine.costs.exact_settings import Open, Strict
+from app.engine.costs.standing_model import reason_against
 from app.engine.costs.tuned import apply_tuned, load_tuned, load_tuned_draft
 from app.engine.decoding.round import Clock
+from drafters.base import ModelDrafter
 from drafters.draft_model import DraftModel
 from drafters.history.store import Place
 from drafters.registry import DrafterSpec
+from drafters.text.draft_model import TextDraftModel
 from models.abort import AbortFlag
 from models.base import LanguageModel
+from models.errors import LocalspecError
 from models.gguf.file import check_file
 from models.kernels.takeover import compile_kernels
-from models.library.catalog import find_model
+from models.library.catalog import find_model, is_same_model
 from models.llama.devices import gpus
 from models.llama.load import LlamaOptions, has_gpu, need_of
 from models.llama.memory import beyond_training, fit_context, room_for
@@ -24,6 +29,7 @@ from models.llama.model import LlamaModel
 from models.llama.probe import choose_extra_buffers
 from models.llama.screen_check import settle_screen
 from models.llama.strict import Checked
+from models.pair import check_pair
 from models.system.machine import available_memory
 from models.system.remembered import Remembered
 from models.toy import ToyModel
@@ -34,6 +40,13 @@ _SLOW_PATH = (
     "This build of llama.cpp crashes on this processor's fast path (a known bug of AMX under GCC 12), so the slow "
     "one is used. To fix it: uv sync --reinstall-package llama-cpp-python"
 )
+_AS_TEXT = (
+    "{} has other tokens than the target ({}), so it drafts text, which is spelled in the target's tokens. That takes "
+    "about two more steps of it for each draft than a model with the target's tokens."
+)
+TEXT_CONTEXT = 4096
+"""Tokens of context of a draft model that drafts text: it seldom reads more than the end of a long conversation."""
+_log = logging.getLogger("localspec.engine")
 Progress = Callable[[str, float | None], None]
 """Receives the name of a loading file and the share of it that was read, or with None a step of the load in words."""
 Notes = tuple[str, ...]
@@ -62,6 +75,8 @@ class LoadPlan:
     """Answers that can run at once, each with a cache of its own."""
     copies: Path | None = None
     """Folder of draft models in fewer bits; None: files are used as they are."""
+    standing: str = ""
+    """Draft model for any target where "auto" is asked for and names none, if that is expected to pay; "": none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,18 +115,44 @@ class ModelOpener:
         settled = Strict(open_target, self._clock, lambda text: self._on_progress(text, None)).settle(target)
         return OpenedTarget(settled.model, settled.checked), (*notes, settled.note)
 
-    def draft_model(self, name: str, target: LanguageModel) -> tuple[DraftModel, Notes]:
-        """Load a draft model for a target; raises ModelFileError, and PairError where it does not fit."""
+    def draft_model(self, name: str, target: LanguageModel) -> tuple[ModelDrafter, Notes]:
+        """Load a draft model for a target; raises ModelFileError, and PairError where it does not fit.
+
+        One with other tokens than the target drafts text.
+        """
         notes = list[str]()
         # Its text is never longer than the target's.
         options = replace(self._plan.options, context_size=target.context_size, screens=True)
         model = self._open_draft(name, options, notes)
         try:
             settle_screen(model, self._known)
-            return DraftModel(model, target.vocab), tuple(notes)
+            reasons = check_pair(target.vocab, model.vocab)
+            if not reasons:
+                return DraftModel(model, target.vocab), tuple(notes)
+            if isinstance(model, LlamaModel) and model.context_size > TEXT_CONTEXT:
+                model.reopen(replace(model.options, context_size=TEXT_CONTEXT))
+            return TextDraftModel(model, target.vocab), (*notes, _AS_TEXT.format(model.name, reasons[0]))
         except BaseException:
             model.close()
             raise
+
+    def standing_model(self, target: LanguageModel, seconds: Mapping[int, float]) -> ModelDrafter | None:
+        """Load the plan's draft model for any target; None where there is none, or it is not expected to pay.
+
+        `seconds` is the target's T(w) by width. No error of the draft model is an error of the load.
+        """
+        plan, name = self._plan, self._plan.standing
+        if not name or not isinstance(target, LlamaModel) or is_same_model(name, str(target.path)):
+            return None
+        options = replace(plan.options, context_size=min(target.context_size, TEXT_CONTEXT))
+        try:
+            if reason := reason_against(target.path, seconds, find_model(name), plan.memory, options, plan.slots):
+                _log.info("no standing draft model: %s", reason)
+                return None
+            return self.draft_model(name, target)[0]
+        except LocalspecError as error:
+            _log.warning("no standing draft model: %s %s", error.title, error.cause)
+            return None
 
     def is_tuned(self, draft: str) -> bool:
         """Tell whether `localspec tune` has measured a draft model with these options."""

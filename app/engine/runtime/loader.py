@@ -1,6 +1,6 @@
 """What a plan names, loaded: models, measurements and drafters for one load, with the notes of all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from app.engine.control.adaptive_controller import AdaptiveController
 from app.engine.conversation.drafting import Drafting
@@ -9,7 +9,7 @@ from app.engine.decoding.round import Clock
 from app.engine.runtime.drafting_builder import DraftingBuilder
 from app.engine.runtime.load import LoadPlan, ModelOpener, Progress
 from app.engine.runtime.machine_measurements import MachineMeasurements
-from drafters.draft_model import DraftModel
+from drafters.base import ModelDrafter
 from drafters.registry import DrafterSpec
 from models.abort import AbortFlag
 from models.base import LanguageModel
@@ -43,11 +43,15 @@ class Loader:
         self._measurements = MachineMeasurements(self._plan, self._clock, self._on_progress, opened.checked)
         return opened.model
 
-    def draft_model(self, name: str, target: LanguageModel) -> DraftModel:
+    def draft_model(self, name: str, target: LanguageModel) -> ModelDrafter:
         """Load a draft model for a target; raises ModelFileError, and PairError where it does not fit."""
         model, notes = self._opener.draft_model(name, target)
         self.notes += notes
         return model
+
+    def standing_model(self, target: LanguageModel, seconds: Mapping[int, float]) -> ModelDrafter | None:
+        """Load the draft model that needs no flag; see `ModelOpener.standing_model`."""
+        return self._opener.standing_model(target, seconds)
 
     def drafting(self, spec: DrafterSpec, target: LanguageModel) -> Drafting:
         """Make the drafter of a spec; see `DraftingBuilder.build`."""
@@ -59,7 +63,7 @@ class Loader:
         self,
         spec: DrafterSpec,
         target: LanguageModel,
-        model: DraftModel | None,
+        model: ModelDrafter | None,
         adaptive: AdaptiveController,
         exact_draft: int,
     ) -> Drafting:

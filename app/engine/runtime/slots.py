@@ -12,7 +12,6 @@ from app.engine.costs.pass_cost import QUICK_WIDTHS, VerifyCurve
 from app.engine.costs.usable_width import usable_width
 from app.engine.runtime.loader import Loader
 from drafters.base import NullDrafter
-from drafters.draft_model import DraftModel
 from drafters.registry import DrafterSpec
 from models.base import LanguageModel
 from models.errors import MemoryLimitError
@@ -58,7 +57,7 @@ def like(loader: Loader, spec: DrafterSpec, target: LanguageModel, drafting: Dra
     adaptive = drafting.adaptive
     if adaptive is None:
         return Drafting(NullDrafter())
-    model = None if drafting.model is None else DraftModel(_twin(drafting.model.model), target.vocab)
+    model = None if drafting.model is None else drafting.model.beside(_twin(drafting.model.model))
     # The learnt corrections of a curve depend on the length of the text, so each slot has its own.
     state = adaptive.state
     cost = state.model and replace(state.model, curve=VerifyCurve(state.model.curve.measured))

@@ -7,7 +7,7 @@ from app.catalog.listing import headers_file
 from app.engine.runtime.load import TOY, TOY_FIM
 from drafters.registry import AUTO, FREE_DRAFTERS, OFF, names_to_offer
 from models.errors import ModelFileError
-from models.gguf.pair import pair_reasons
+from models.gguf.pair import PairFindings, check_files
 from models.library.catalog import find_model
 from models.library.local import LocalModel, local_models
 
@@ -54,13 +54,15 @@ def _models_for(target: Path) -> list[Choice]:
     for model in local_models(known=headers_file()):
         choice = _choice(model)
         if choice.usable and model.path.resolve() != own:
-            reasons = pair_reasons(target, model.path)
-            found.append(Choice(choice.name, choice.detail, _incompatible(reasons), usable=not reasons))
+            pair = check_files(target, model.path)
+            found.append(Choice(choice.name, choice.detail, _pair_note(pair), usable=not pair.reasons))
     return sorted(found, key=lambda choice: not choice.usable)
 
 
-def _incompatible(reasons: list[str]) -> str:
-    return f"incompatible with this model: {reasons[0]}" if reasons else ""
+def _pair_note(pair: PairFindings) -> str:
+    if pair.reasons:
+        return f"incompatible with this model: {pair.reasons[0]}"
+    return "other tokens than this model, so it drafts text" if pair.differences else ""
 
 
 def _choice(model: LocalModel) -> Choice:

@@ -25,6 +25,7 @@ class Palette(StrEnum):
 _TEXT_STYLES = {
     Origin.PLAIN: "",
     Origin.MODEL: "bold",
+    Origin.TEXT: "bold reverse",
     Origin.SUFFIX: "underline",
     Origin.LOOKUP: "bold underline",
     Origin.MEMORY: "italic underline",
@@ -38,6 +39,7 @@ _TEXT_STYLES = {
 _COLOURS = {
     Palette.DARK: {
         Origin.MODEL: "#7ee787",
+        Origin.TEXT: "#b5d46b",
         Origin.SUFFIX: "#79c0ff",
         Origin.LOOKUP: "#56d4dd",
         Origin.MEMORY: "#a5b4fc",
@@ -50,6 +52,7 @@ _COLOURS = {
     },
     Palette.LIGHT: {
         Origin.MODEL: "#116329",
+        Origin.TEXT: "#4b5c00",
         Origin.SUFFIX: "#0550ae",
         Origin.LOOKUP: "#0b5a66",
         Origin.MEMORY: "#3b3fa3",
@@ -62,6 +65,7 @@ _COLOURS = {
     },
     Palette.ANSI: {
         Origin.MODEL: "green",
+        Origin.TEXT: "green",
         Origin.SUFFIX: "blue",
         Origin.LOOKUP: "cyan",
         Origin.MEMORY: "blue",

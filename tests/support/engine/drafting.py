@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from fakes import END
 from hypothesis import strategies as st
 
-from drafters.draft_model import DraftModel, GoesOn
+from drafters.base import GoesOn
+from drafters.draft_model import DraftModel
 from models.sampling.sampler import Sampler, SamplingParams
 from models.toy import ToyModel, ToyVocab
 

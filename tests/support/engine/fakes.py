@@ -14,8 +14,7 @@ from app.engine.decoding.controller import Controller, FixedLength
 from app.engine.decoding.ending import Ending, Finish
 from app.engine.decoding.round import Round
 from app.engine.decoding.stats import Stats
-from drafters.base import NO_DRAFT, Draft, Drafter, NullDrafter
-from drafters.draft_model import Hindsight
+from drafters.base import NO_DRAFT, Draft, Drafter, Hindsight, NullDrafter
 from drafters.hybrid import Ask, ModelRequest
 from models.base import LanguageModel, Logits, Vocab
 from models.errors import Cancelled, LocalspecError

@@ -40,8 +40,8 @@ from app.engine.decoding.controller import Controller, RoundPlan
 from app.engine.decoding.ending import Ending
 from app.engine.decoding.round import Round
 from app.engine.decoding.shared_pass import Bounds, Pass
-from drafters.base import Draft
-from drafters.draft_model import DraftModel, Hindsight
+from drafters.base import Draft, Hindsight
+from drafters.draft_model import DraftModel
 from drafters.hybrid import Hybrid, ModelRequest
 from drafters.suffix import SuffixDrafter
 from models.base import LanguageModel, Logits

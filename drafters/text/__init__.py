@@ -1,0 +1,1 @@
+"""Drafting as text, for a target with another tokenizer."""

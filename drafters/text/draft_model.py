@@ -1,0 +1,247 @@
+"""Drafting with a small model of another tokenizer: it drafts text, which is spelled in the target's tokens.
+
+The drafter has its own view of the conversation: its own prompt, then the answer's bytes in its own tokens. Whatever
+it drafts, the emitted text is the target's; another spelling or a wrong role costs acceptance only.
+
+Measured with SmolLM2-135M for Qwen2.5-Coder-1.5B, 48 greedy answers, drafts of three tokens: 2.3 tokens a round on
+chat, 3.2 on code, 2.4 on math, 2.2 on questions.
+"""
+
+from collections.abc import Sequence
+from itertools import accumulate, takewhile
+
+from drafters.base import NO_DRAFT, Draft, GoesOn, Hindsight
+from drafters.text.conversation import OwnPrompt
+from drafters.text.drafted_text import Controls, DraftedText
+from drafters.text.respelling import Respelling
+from drafters.text.spelling import Spelling, whole_characters
+from models.base import LanguageModel, Logits, Vocab, common_prefix
+from models.errors import PairError
+from models.pair import text_reasons
+from models.sampling.confidence import share
+from models.sampling.sampler import Sampler
+from models.text.fim import text_order
+from models.text.marks import Marks
+from models.text.prompts import Message
+
+_SAFE = 8
+"""Last tokens of the view that are spelled anew when the answer grows: a later byte can change them."""
+_STEPS_A_TOKEN = 4
+"""Most passes of the drafter for each token of the target that it may draft."""
+_LAST = 64
+"""Tokens at the end of two views that are compared one by one."""
+_MOST_PLAIN = 4096
+"""Bytes at the end of a prompt without messages that are read."""
+
+
+class TextDraftModel:
+    """Drafts with a language model of any vocabulary; owns that model, and closes it.
+
+    The cache holds the first tokens of `view`, and between `propose` and the next call perhaps draft tokens after them.
+    """
+
+    def __init__(self, model: LanguageModel, target_vocab: Vocab) -> None:
+        """Take a loaded draft model; raises PairError, with every reason, for one that can't draft text."""
+        reasons = text_reasons(model.vocab)
+        if model.rewind_support.limit is not None:
+            reasons.append(f"its memory can't take back rejected tokens ({model.rewind_support.reason})")
+        if reasons:
+            raise PairError(
+                f"{model.name} can't draft for this target.",
+                cause="\n".join(f"- {reason}" for reason in reasons),
+                hint="Use another small model for text, or --draft lookup.",
+            )
+        self.name = f"text:{model.name}"
+        self.drafts_text = True
+        self.model = model
+        self.skipped = 0
+        """Tokens of the view, after its first, that it leaves unread."""
+        self._target = target_vocab
+        self._end: dict[bool, int | None] = dict.fromkeys((True, False), turn_end(target_vocab))
+        """The target's end token, for conversations (True) and for plain text, as last emitted."""
+        self._prompts = OwnPrompt(model)
+        self._own = Spelling(model.vocab, self._prompts.marks)
+        self._theirs = Spelling(target_vocab, Marks.of(target_vocab))
+        self._text_order = text_order(target_vocab)
+        self._controls = Controls(model.vocab)
+        self._turns: tuple[Message, ...] = ()
+        self._prompt: Sequence[int] = ()
+        self._view: list[int] | None = None
+        """Tokens of the own prompt and of the answer so far; None: not made yet."""
+        self._ends: list[int] = []
+        """End of each token of the answer among the answer's bytes."""
+        self._answer = bytearray()
+        self._spelled = 0
+        """Emitted tokens of the target that `_answer` has."""
+        self._has_half = False
+        """Whether the answer ends within a character that the drafter can't spell."""
+        self._cached: list[int] = []
+
+    def converse(self, turns: Sequence[Message]) -> None:
+        """Take the messages of the next answer's prompt; none for a prompt that is plain text."""
+        self._turns = tuple(turns)
+
+    def begin(self, prompt: Sequence[int], sampler: Sampler) -> None:  # noqa: ARG002
+        """Start an answer; the own prompt is made when the first draft is asked for."""
+        self._prompt = tuple(prompt)
+        self._view, self._spelled, self.skipped = None, 0, 0
+
+    def propose(self, context: Sequence[int], limit: int) -> Draft:
+        """Return a draft of the likeliest text."""
+        return self.extend(context, (), limit, _always)
+
+    def unread(self, context: Sequence[int]) -> int:
+        """Return the number of tokens of the view to read before it can draft."""
+        return len(self.view(context)) - len(self._cached)
+
+    def focus(self, context: Sequence[int], window: int) -> None:
+        """Forget what was read, and read no more of the view than its last `window` tokens."""
+        self.skipped = 0
+        self.skipped = max(0, len(self.view(context)) - self._head - window)
+
+    def catch_up(self, context: Sequence[int], said: int) -> Hindsight:
+        """Read all that is unread up to the last token; return what the drafter would have said of the answer.
+
+        One entry for each of the last tokens of its view: its confidence in the likeliest, and whether that is there.
+        """
+        view = self.view(context)
+        unseen = view[len(self._cached) : -1]
+        judged = min(said, len(self._ends) - 1, len(unseen), self.model.max_rows, self.model.batch_size)
+        if judged <= 0 or len(view) > self.model.context_size:
+            return ()
+        rows, known = self._decode(unseen, judged), view[-judged:]
+        picks = [int(row.argmax()) for row in rows]
+        return tuple((share(row, pick), pick == token) for row, pick, token in zip(rows, picks, known, strict=True))
+
+    def extend(self, context: Sequence[int], given: Sequence[int], limit: int, goes_on: GoesOn) -> Draft:
+        """Return the `given` draft tokens up to the first disagreement, read in one pass, then this model's own text.
+
+        `goes_on` gets the confidence of all draft tokens so far before each further pass.
+        """
+        view = self.view(context)
+        room = min(self.model.context_size - len(view), self.model.max_rows)
+        if limit <= 0 or room <= 1 or self._has_half:
+            return NO_DRAFT
+        offered = self._offered(given)[: room - 1]
+        text = DraftedText(self._own, Respelling(self._target, self._theirs, context), self._controls)
+        rows = self._decode([*view[len(self._cached) :], *offered], len(offered) + 1)
+        for place, row in enumerate(rows):
+            if not text.add(row) or text.own[place:] != offered[place : place + 1]:
+                break
+        self._cut(len(view) + max(0, len(text.own) - 1))
+        most = min(self.model.context_size - len(view), len(text.own) + _STEPS_A_TOKEN * limit)
+        while text.is_open and len(text.own) < most and text.settled < limit and goes_on(text.confidence):
+            text.add(self._decode(text.own[-1:], 1)[0])
+        return text.draft(self.name, limit, self._end[bool(self._turns)])
+
+    def accept(self, emitted: Sequence[int], accepted: int) -> None:  # noqa: ARG002
+        """Learn which token ends an answer; the next draft compares the answer with the cache."""
+        if emitted and self._target.is_end(emitted[-1]):
+            self._end[bool(self._turns)] = emitted[-1]
+
+    def beside(self, model: LanguageModel) -> "TextDraftModel":
+        """Return a new drafter for the same target with a further cache over this model's weights."""
+        return TextDraftModel(model, self._target)
+
+    def close(self) -> None:
+        """Free the model."""
+        self.model.close()
+
+    @property
+    def _head(self) -> int:
+        return 0 if self.model.vocab.bos is None else 1
+
+    def _offered(self, given: Sequence[int]) -> list[int]:
+        """Return draft tokens of the target in the drafter's own, up to the first that is no text."""
+        pieces = map(self._target.piece, given)
+        return self._own.tokens(b"".join(takewhile(bool, pieces))) or []
+
+    def view(self, context: Sequence[int]) -> list[int]:
+        """Return the view of a context without what is skipped; the cache is cut to what it shares with the view.
+
+        The last token is always left to read, for its row.
+        """
+        whole = self._grown(context[len(self._prompt) :])
+        self.skipped = min(self.skipped, len(whole) - self._head - 1)
+        view = [*whole[: self._head], *whole[self._head + self.skipped :]]
+        self._cut(min(_shared(self._cached, view), len(view) - 1))
+        return view
+
+    def _grown(self, emitted: Sequence[int]) -> list[int]:
+        """Return the whole view, after adding what was emitted since the last call."""
+        if self._view is None:
+            self._view, self._answer, self._ends = self._own_prompt(), bytearray(), []
+            if not self._turns:
+                self._add(self._plain_text())
+        if fresh := emitted[self._spelled :]:
+            self._add(b"".join(map(self._target.piece, fresh)))
+            self._spelled = len(emitted)
+        return self._view
+
+    def _own_prompt(self) -> list[int]:
+        if self._turns:
+            return self._prompts.of_turns(self._turns)
+        # Some models lose their mind without the token that every text began with in training.
+        return self._prompts.of_text("") or [self.model.vocab.tokenize("\n")[-1]]
+
+    def _plain_text(self) -> bytes:
+        """Return the end of a prompt that is no conversation."""
+        tail = b"".join(map(self._target.piece, self._text_order(self._prompt)[-_MOST_PLAIN:]))[-_MOST_PLAIN:]
+        return tail.decode(errors="ignore").encode()
+
+    def _add(self, data: bytes) -> None:
+        """Add bytes to the answer, and spell its last tokens anew with them."""
+        assert self._view is not None, "the prompt comes first"
+        self._answer += data
+        kept = max(0, len(self._ends) - _SAFE)
+        while kept and self._answer[self._ends[kept - 1]] & 0xC0 == 0x80:
+            kept -= 1
+        start = self._ends[kept - 1] if kept else 0
+        rest = bytes(self._answer[start:])
+        tokens = self._own.tokens(rest)
+        # A byte that is no character is left out where the drafter has no token for it.
+        self._has_half = tokens is None and whole_characters(rest) < len(rest)
+        if tokens is None:
+            tokens = self._own.tokens(rest[: whole_characters(rest)].decode(errors="ignore").encode()) or []
+        del self._view[len(self._view) - (len(self._ends) - kept) :]
+        self._view += tokens
+        sizes = accumulate((len(self._own.bytes_of(token)) for token in tokens), initial=start)
+        self._ends[kept:] = [min(end, len(self._answer)) for end in [*sizes][1:]]
+
+    def _cut(self, length: int) -> None:
+        del self._cached[length:]
+        self.model.rewind(len(self._cached))
+
+    def _decode(self, tokens: Sequence[int], rows: int) -> Logits:
+        """Read tokens, pass by pass, and return the last rows; what was read stays, also when it is stopped."""
+        size = self.model.batch_size
+        # The last pass has room for all rows.
+        last = max((len(tokens) - rows) // size * size, len(tokens) - size)
+        for start in range(0, last, size):
+            chunk = tokens[start : min(start + size, last)]
+            self.model.decode(chunk, rows=0)
+            self._cached += chunk
+        result = self.model.decode(tokens[last:], rows=rows)
+        self._cached += tokens[last:]
+        return result
+
+
+def turn_end(vocab: Vocab) -> int | None:
+    """Return the token that ends a turn; None for a vocabulary without one."""
+    for role in ("eot", "eos"):
+        tokens = vocab.tokenize(spelling) if (spelling := vocab.special(role)) else []
+        if tokens and vocab.is_end(tokens[-1]):
+            return tokens[-1]
+    return None
+
+
+def _shared(cached: Sequence[int], view: Sequence[int]) -> int:
+    """Return how many first tokens two texts share, which mostly differ near their ends alone."""
+    sure = max(0, min(len(cached), len(view)) - _LAST)
+    if cached[:sure] != view[:sure]:
+        return common_prefix(cached, view)
+    return sure + common_prefix(cached[sure:], view[sure:])
+
+
+def _always(_: tuple[float, ...]) -> bool:
+    return True

@@ -1,0 +1,107 @@
+"""Text of one draft while a drafter writes it, with the confidence of each of the target's tokens in it."""
+
+from collections.abc import Sequence
+from enum import Enum
+from functools import cached_property
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drafters.base import NO_DRAFT, Draft
+from drafters.text.respelling import Respelled, Respelling
+from drafters.text.spelling import Spelling
+from models.base import Vocab
+from models.sampling.confidence import share
+from models.sampling.truncation import check_numbers
+
+
+class Role(Enum):
+    """Roles of a drafter's tokens."""
+
+    TEXT = "text"
+    END = "end"
+    """Ends a turn."""
+    MARK = "mark"
+    """Has no text that a target could emit, such as the first mark of a turn."""
+
+
+class Controls:
+    """Roles of a vocabulary's tokens, by token and never by spelling."""
+
+    def __init__(self, vocab: Vocab) -> None:
+        self._vocab = vocab
+
+    def role(self, token: int) -> Role:
+        """Return the role of a token."""
+        if self._vocab.is_end(token):
+            return Role.END
+        return Role.MARK if token in self._marks or not self._vocab.piece(token) else Role.TEXT
+
+    @cached_property
+    def _marks(self) -> frozenset[int]:
+        return frozenset(added.token for added in self._vocab.added_tokens() if added.is_control)
+
+
+class DraftedText:
+    """The drafter's own tokens of one draft, their bytes, and those bytes in the target's tokens."""
+
+    def __init__(self, own: Spelling, respelling: Respelling, controls: Controls) -> None:
+        """Take the drafter's spelling and roles, and the respelling for the context of this draft."""
+        self.own: list[int] = []
+        """The drafter's tokens so far."""
+        self.is_open = True
+        """Whether more can come: false after an end or a mark."""
+        self._spelling = own
+        self._respelling = respelling
+        self._controls = controls
+        self._bytes = bytearray()
+        self._starts: list[int] = []
+        self._shares: list[float] = []
+        self._end_share: float | None = None
+        self._respelled = Respelled((), (), 0)
+
+    def add(self, row: NDArray[np.float32]) -> bool:
+        """Add the likeliest token of a row, shape (vocabulary of the drafter,); return False where the text ends."""
+        token = int(row.argmax())
+        check_numbers(row[token])
+        role = self._controls.role(token)
+        if role is not Role.TEXT:
+            self.is_open, self._end_share = False, share(row, token) if role is Role.END else None
+            return False
+        self.own.append(token)
+        self._starts.append(len(self._bytes))
+        self._shares.append(share(row, token))
+        self._bytes += self._spelling.bytes_of(token)
+        self._respelled = self._respelling.tokens(bytes(self._bytes))
+        return True
+
+    @property
+    def settled(self) -> int:
+        """Return how many of the target's tokens no later byte can change."""
+        return self._respelled.settled
+
+    @property
+    def confidence(self) -> tuple[float, ...]:
+        """Return the confidence, 0 to 1, of each of the target's tokens, the unsettled ones included."""
+        return self._confidence(self._respelled.starts)
+
+    def draft(self, source: str, limit: int, end: int | None) -> Draft:
+        """Return the settled tokens, at most `limit`, and the target's `end` token where the drafter ended."""
+        ended = self._end_share is not None
+        spelled = self._respelling.tokens(bytes(self._bytes), is_final=ended) if ended else self._respelled
+        tokens, confidence = spelled.tokens[: spelled.settled], self._confidence(spelled.starts)[: spelled.settled]
+        if ended and end is not None and spelled.settled == len(spelled.tokens):
+            tokens, confidence = (*tokens, end), (*confidence, self._end_share or 0.0)
+        if not tokens:
+            return NO_DRAFT
+        return Draft(tokens[:limit], confidence=confidence[:limit], source=source)
+
+    def _confidence(self, starts: Sequence[int]) -> tuple[float, ...]:
+        """Return the product of the confidence of those own tokens that begin in each of the target's tokens."""
+        own = [*zip(self._starts, self._shares, strict=True)]
+        ends = (*starts[1:], len(self._bytes))
+        # zip stops where there are no tokens.
+        return tuple(
+            prod(each for begun, each in own if start <= begun < end) for start, end in zip(starts, ends, strict=False)
+        )

@@ -1,0 +1,150 @@
+"""Drafts as text: the target's own text comes out whatever the two tokenizers are, and most drafts are accepted."""
+
+from collections.abc import Sequence
+
+import pytest
+from fakes import FakeClock
+from other_tokens import LETTERS, PAIRS, WORDS, KnowingToy, OtherToy, OtherVocab
+
+from app.engine.conversation.session import Session
+from app.engine.decoding.controller import FixedLength
+from app.engine.decoding.ending import Ending
+from app.engine.decoding.round import Round
+from drafters.base import NullDrafter
+from drafters.text.draft_model import TextDraftModel
+from models.sampling.accept import Accept
+from models.sampling.sampler import Sampler, SamplingParams
+from models.toy import ToyModel
+
+VOCABULARIES = {
+    "bytes": OtherVocab(),
+    "words": OtherVocab(WORDS),
+    "all pairs": OtherVocab(PAIRS),
+    "leading blank": OtherVocab(WORDS, leading=True),
+    "other order": OtherVocab(PAIRS[::7], bytes_first=False),
+}
+PROMPT = "the cat sat on the mat"
+
+
+def rounds_of(
+    target: ToyModel, drafter: TextDraftModel | None, sampling: SamplingParams, accept: Accept, length: int = 5
+) -> tuple[list[int], list[Round]]:
+    session = Session(target, drafter or NullDrafter(), FakeClock())
+    prompt = target.vocab.tokenize(PROMPT)
+    sampler = Sampler(sampling, accept)
+    controller = FixedLength(length if drafter else 0)
+    events = list(session.answer(prompt, sampler, Ending(target.vocab, budget=24), controller))
+    return session.tokens[len(prompt) :], [event for event in events if isinstance(event, Round)]
+
+
+EVERY_PAIR = [(one, other) for one in VOCABULARIES for other in VOCABULARIES]
+
+
+@pytest.mark.parametrize(("targets", "drafters"), EVERY_PAIR)
+def test_the_text_is_the_targets_own(targets: str, drafters: str) -> None:
+    same_text_as_plain(targets, drafters, 0.7, Accept.COUPLED)
+
+
+@pytest.mark.parametrize(
+    ("temperature", "accept"), [(1.3, Accept.COUPLED), (0.0, Accept.RESIDUAL), (0.0, Accept.BLOCK)]
+)
+def test_it_is_at_any_temperature_and_under_any_rule(temperature: float, accept: Accept) -> None:
+    same_text_as_plain("words", "leading blank", temperature, accept)
+
+
+def same_text_as_plain(targets: str, drafters: str, temperature: float, accept: Accept) -> None:
+    target = OtherToy(VOCABULARIES[targets])
+    drafter = TextDraftModel(KnowingToy(VOCABULARIES[drafters], OtherToy(target.vocab), 5), target.vocab)
+    sampling = SamplingParams(temperature=temperature, seed=11, repeat_penalty=1.1)
+    plain, _ = rounds_of(target, None, sampling, Accept.COUPLED)
+    target.rewind(0)
+    drafted, rounds = rounds_of(target, drafter, sampling, accept)
+    assert any(each.draft.tokens for each in rounds)
+    assert drafted == plain
+
+
+@pytest.mark.parametrize("drafters", VOCABULARIES)
+def test_drafts_of_a_model_that_knows_the_text_are_accepted(drafters: str) -> None:
+    """The target spells bytes: a text of another target need not be spelled as its tokenizer would."""
+    target = ToyModel()
+    drafter = TextDraftModel(KnowingToy(VOCABULARIES[drafters], ToyModel()), target.vocab)
+    _, rounds = rounds_of(target, drafter, SamplingParams(temperature=0), Accept.COUPLED)
+    drafts = [each for each in rounds[:-1] if each.draft.tokens]
+    assert sum(each.verdict.accepted for each in drafts) >= 0.9 * sum(len(each.draft.tokens) for each in drafts) > 0
+
+
+def contexts(target: ToyModel, count: int) -> list[list[int]]:
+    """Return the contexts of an answer, which grow by one to four tokens."""
+    target.rewind(0)
+    session = Session(target, NullDrafter(), FakeClock())
+    prompt = target.vocab.tokenize(PROMPT)
+    sampler = Sampler(SamplingParams(temperature=1.3, seed=3))
+    list(session.answer(prompt, sampler, Ending(target.vocab, budget=4 * count), FixedLength(0)))
+    ends, end = [], len(prompt) + 1
+    while end < len(session.tokens):
+        ends.append(end)
+        end += 1 + end % 4
+    return [session.tokens[:end] for end in ends]
+
+
+@pytest.mark.parametrize(("targets", "drafters"), EVERY_PAIR)
+def test_the_cache_holds_what_the_view_says(targets: str, drafters: str) -> None:
+    target = OtherToy(VOCABULARIES[targets])
+    model, every = OtherToy(VOCABULARIES[drafters], seed=2), contexts(target, 12)
+    drafter = TextDraftModel(model, target.vocab)
+    drafter.begin(target.vocab.tokenize(PROMPT), Sampler(SamplingParams()))
+    for context in every:
+        draft = drafter.propose(context, 4)
+        fresh = OtherToy(model.vocab, seed=2)
+        view = drafter.view(context)
+        text = b"".join(map(model.vocab.piece, view[1:]))
+        assert text == b"".join(map(target.vocab.piece, context))
+        fresh.decode(view[:-1][:64], 0)
+        own, row = [], fresh.decode(view[min(64, len(view) - 1) :], 1)[0]
+        while len(own) < 4 and not model.vocab.is_end(token := int(row.argmax())):
+            own.append(token)
+            row = fresh.decode([token], 1)[0]
+        drafted = b"".join(map(target.vocab.piece, draft.tokens))
+        assert b"".join(map(model.vocab.piece, own)).startswith(drafted[: len(own)])
+        drafter.accept(context[-1:], 0)
+
+
+def test_a_stale_cache_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TextDraftModel, "_cut", lambda self, length: self._cached.__delitem__(slice(length, None)))
+    with pytest.raises(AssertionError):
+        test_the_cache_holds_what_the_view_says("words", "all pairs")
+
+
+def test_drafts_end_by_role() -> None:
+    target, own = OtherToy(OtherVocab()), OtherVocab(WORDS)
+    drafter = TextDraftModel(EndingToy(own, [own.spell(b"tao")[0], own.end]), target.vocab)
+    context = target.vocab.tokenize(PROMPT)
+    drafter.begin(context, Sampler(SamplingParams()))
+    assert drafter.propose(context, 8).tokens == (*target.vocab.spell(b"tao"), target.vocab.end)
+
+
+def test_another_mark_ends_a_draft_and_is_no_text() -> None:
+    target, own = OtherToy(OtherVocab()), OtherVocab(WORDS)
+    drafter = TextDraftModel(EndingToy(own, [*own.spell(b". tao"), own.mark]), target.vocab)
+    context = target.vocab.tokenize(PROMPT)
+    drafter.begin(context, Sampler(SamplingParams()))
+    assert drafter.propose(context, 8).tokens == tuple(target.vocab.spell(b". "))
+
+
+class EndingToy(OtherToy):
+    """Says the same few tokens after any text."""
+
+    def __init__(self, vocab: OtherVocab, said: Sequence[int]) -> None:
+        super().__init__(vocab)
+        self._said = said
+        self._start: int | None = None
+
+    def _row(self, end: int):  # type: ignore[no-untyped-def]
+        row = super()._row(end)
+        self._start = end if self._start is None else self._start
+        row[self._said[min(end - self._start, len(self._said) - 1)]] = 99.0
+        return row
+
+
+def test_letters_of_the_toy_are_bytes() -> None:
+    assert {len(letter) for letter in LETTERS} == {1}
