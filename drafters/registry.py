@@ -60,7 +60,7 @@ def names_to_offer() -> tuple[str, ...]:
 def drafter_help() -> str:
     """Return what `--draft` takes, in words."""
     names = ", ".join((OFF, *FREE_DRAFTERS))
-    return f"{names}, auto (the default), a small GGUF of the same family, or model:GGUF to use only that"
+    return f"{names}, auto (the default), a small GGUF, or model:GGUF to use only that"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ _COUNT = click.IntRange(min=1)
 _PROMPTS_HELP = "Prompts, as JSON lines.  [default: built-in prompts]"
 _CLASS_HELP = "Prompt classes, separated by commas.  [default: all]"
 _ARMS_HELP = (
-    f"Arms to compare with plain decoding, separated by commas: auto, {', '.join(FREE_DRAFTERS)}, model; all but auto "
-    "also with a draft length, as in lookup:7.  [default: auto; with a draft model auto,lookup,model]"
+    f"Arms to compare with plain decoding, separated by commas: auto, {', '.join(FREE_DRAFTERS)}, model, text (the "
+    "starter, drafting text); all but auto also with a draft length, as in lookup:7.  "
+    "[default: auto; with a draft model auto,lookup,model]"
 )
 _DRAFT_MAX_HELP = "Draft length of arms that do not name one."
 _ROUNDING_HELP = "Allow drafts longer than this machine verifies bit-exactly; a text that forks is then not a failure."
@@ -60,7 +61,7 @@ DRAFT_FILE = option(
     callback=_given_or_a_file,
     type=ModelName(),
     metavar="FILE",
-    help="The draft model: a small GGUF of the same family.",
+    help="The draft model: a small GGUF, best of the same family.",
 )
 _DRAFT_OPTIONS = (
     DRAFT_FILE,

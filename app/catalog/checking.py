@@ -7,10 +7,12 @@ from typing import Any
 
 from app.catalog.foreseen import prediction_lines, prediction_record
 from app.catalog.pairs import taken_apart
+from app.catalog.standing import Standing, standing_of
 from app.catalog.templates import broken_templates, template_words
 from app.catalog.words import in_a_line, memory_row, plain, size
 from app.engine.costs.known_costs import known_target
 from app.engine.costs.speedup_for_files import Foreseen, foresee_file
+from app.engine.costs.standing_model import TEXT_CONTEXT
 from app.shell.columns import table, wrapped
 from app.shell.paths import machine_memory
 from app.shell.terminal import Terminal
@@ -49,6 +51,8 @@ class Checked:
     """Longest context at which all models fit together; 0 for none."""
     foreseen: Foreseen | None
     """Predicted speed-up; None for models that are not a pair."""
+    standing: Standing | None = None
+    """The draft model that needs no flag; None where a draft model was given, or none can draft."""
 
     @property
     def infos(self) -> tuple[ModelInfo, ...]:
@@ -95,10 +99,13 @@ def look(target: str, draft: str | None, context: int, cache_types: CacheTypes) 
     needs = [Need(model.info.shape, model.info.layers, cache_types) for model in models]
     room = room_for(needs, available_memory(), gpus())
     context = context or default_context(needs[0].shape)
-    plans = tuple(need.plan(context, on_gpu=room.on_gpu) for need in needs)
+    # A draft model that drafts text reads the end of a conversation alone.
+    own = min(context, TEXT_CONTEXT) if found and found.differences else context
+    plans = tuple(need.plan(size, on_gpu=room.on_gpu) for need, size in zip(needs, (context, own), strict=False))
     reasons, differences, notes = (found.reasons, found.differences, found.notes) if found else ((), (), ())
     largest = largest_context([need.shape for need in needs], room.free, cache_types, on_gpu=room.on_gpu)
-    return Checked(models, reasons, differences, notes, plans, room, largest, _foreseen(models, found))
+    standing = standing_of(models[0], cache_types) if found is None else None
+    return Checked(models, reasons, differences, notes, plans, room, largest, _foreseen(models, found), standing)
 
 
 def _foreseen(models: Sequence[ReadModel], found: PairFindings | None) -> Foreseen | None:
@@ -123,6 +130,8 @@ def _lines(checked: Checked) -> list[str]:
     lines += ["", *_of_texts(checked), "", *_memory(checked)]
     if checked.foreseen is not None:
         lines += ["", *prediction_lines(checked.foreseen)]
+    if checked.standing is not None:
+        lines += ["", *wrapped(checked.standing.line, 0)]
     return [*lines, "", *_verdict(checked)]
 
 
@@ -188,6 +197,8 @@ def _templates(checked: Checked) -> str:
         return "the same in both" if target.template else "no, neither"
     if not target.template:
         return "only in the draft model, which does not use it"
+    if checked.differences:
+        return "the target's for the target, the draft model's own for the draft model"
     differs = "they differ" if draft[0].template else "only in the target"
     return f"{differs}; the target's is used, the draft model needs none"
 
@@ -219,7 +230,10 @@ def _verdict(checked: Checked) -> list[str]:
     if broken := broken_templates(checked.models[0]):
         return [*lines, f"Usable, but not for {' or '.join(broken)}: {_WITHOUT}"]
     if checked.differences:
-        return [*lines, "Good to use: drafts go as text, about two steps of the draft model more for each draft."]
+        return [
+            *lines,
+            "Good to use. Drafts go as text; a draft model with the target's tokens is accepted more often.",
+        ]
     return [*lines, "Good to use."]
 
 
@@ -243,6 +257,7 @@ def _record(checked: Checked) -> dict[str, Any]:
         "notes": checked.notes,
         "broken_chat_templates": broken_templates(checked.models[0]),
         "chat_templates_equal": len({model.template for model in checked.models}) == 1 if both else None,
+        "standing": checked.standing.record if checked.standing else None,
         "predicted": prediction_record(checked.foreseen) if checked.foreseen else None,
         "need": checked.need,
         "available": checked.room.free,

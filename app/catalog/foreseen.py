@@ -4,11 +4,12 @@ from typing import Any
 
 from app.catalog.words import size
 from app.engine.costs.speedup_for_files import Foreseen
-from app.engine.costs.speedup_model import ACCEPTANCE, Case, Gain
+from app.engine.costs.speedup_model import ACCEPTANCE, TEXT_ACCEPTANCE, Case, Gain
 from app.shell.columns import table, wrapped
 
 _HEAD = ("", "accepted", "draft length", "speed-up")
 _SHOWN_WIDTHS = 6
+_TEXT_SOURCE = "measured with SmolLM2-135M drafting text for Qwen2.5-Coder 1.5B at temperature 0"
 _SOURCE = "measured with Qwen2.5-Coder 0.5B drafting for the 1.5B at temperature 0.7"
 
 
@@ -22,7 +23,7 @@ def prediction_lines(seen: Foreseen) -> list[str]:
 
 def assumptions(seen: Foreseen) -> list[str]:
     """Return the assumptions of a prediction, in sentences."""
-    return [passes_words(seen), step_words(seen), acceptance_words()]
+    return [passes_words(seen), step_words(seen), acceptance_words(as_text=seen.as_text)]
 
 
 def passes_words(seen: Foreseen) -> str:
@@ -51,11 +52,12 @@ def step_words(seen: Foreseen) -> str:
     return f"{share}, estimated from the bytes read per token ({read}), not measured."
 
 
-def acceptance_words() -> str:
+def acceptance_words(*, as_text: bool = False) -> str:
     """Return the source of the acceptance rates, in words."""
-    shares = ", ".join(f"{share:.0%} in {text}" for text, share in sorted(ACCEPTANCE.items(), key=lambda item: item[1]))
+    rates, source = (TEXT_ACCEPTANCE, _TEXT_SOURCE) if as_text else (ACCEPTANCE, _SOURCE)
+    shares = ", ".join(f"{share:.0%} in {text}" for text, share in sorted(rates.items(), key=lambda item: item[1]))
     return (
-        f"Acceptance rates are assumed as {_SOURCE} ({shares}). Other pairs differ; tokens of larger draft models "
+        f"Acceptance rates are assumed as {source} ({shares}). Other pairs differ; tokens of larger draft models "
         "are accepted more often. `localspec bench` measures the real gain."
     )
 

@@ -19,7 +19,7 @@ _OPTIONS = (
         envvar="LOCALSPEC_DRAFT",
         type=ModelName(),
         metavar="FILE",
-        help="The draft model: a small GGUF of the same family.",
+        help="The draft model: a small GGUF, best of the same family.",
     ),
     option(_WHAT, "-t", "--threads", default=0, type=THREADS, help=_THREADS_HELP),
     option(_WHAT, "-ngl", "--gpu-layers", "--n-gpu-layers", default=-1, type=GPU_LAYERS, help=GPU_HELP),

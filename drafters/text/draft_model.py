@@ -13,13 +13,14 @@ from itertools import accumulate, takewhile
 from drafters.base import NO_DRAFT, Draft, GoesOn, Hindsight
 from drafters.text.conversation import OwnPrompt
 from drafters.text.drafted_text import Controls, DraftedText
+from drafters.text.picking import Picking, SharedSpellings
 from drafters.text.respelling import Respelling
 from drafters.text.spelling import Spelling, whole_characters
 from models.base import LanguageModel, Logits, Vocab, common_prefix
 from models.errors import PairError
 from models.pair import text_reasons
 from models.sampling.confidence import share
-from models.sampling.sampler import Sampler
+from models.sampling.sampler import Sampler, SamplingParams
 from models.text.fim import text_order
 from models.text.marks import Marks
 from models.text.prompts import Message
@@ -62,6 +63,8 @@ class TextDraftModel:
         self._prompts = OwnPrompt(model)
         self._own = Spelling(model.vocab, self._prompts.marks)
         self._theirs = Spelling(target_vocab, Marks.of(target_vocab))
+        self._shared = SharedSpellings(self._own, self._theirs)
+        self._picking = Picking(Sampler(SamplingParams()), self._shared)
         self._text_order = text_order(target_vocab)
         self._controls = Controls(model.vocab)
         self._turns: tuple[Message, ...] = ()
@@ -81,9 +84,10 @@ class TextDraftModel:
         """Take the messages of the next answer's prompt; none for a prompt that is plain text."""
         self._turns = tuple(turns)
 
-    def begin(self, prompt: Sequence[int], sampler: Sampler) -> None:  # noqa: ARG002
+    def begin(self, prompt: Sequence[int], sampler: Sampler) -> None:
         """Start an answer; the own prompt is made when the first draft is asked for."""
         self._prompt = tuple(prompt)
+        self._picking = Picking(sampler, self._shared)
         self._view, self._spelled, self.skipped = None, 0, 0
 
     def propose(self, context: Sequence[int], limit: int) -> Draft:
@@ -123,14 +127,14 @@ class TextDraftModel:
         if limit <= 0 or room <= 1 or self._has_half:
             return NO_DRAFT
         offered = self._offered(given)[: room - 1]
-        text = DraftedText(self._own, Respelling(self._target, self._theirs, context), self._controls)
+        text = self._new_text(context)
         rows = self._decode([*view[len(self._cached) :], *offered], len(offered) + 1)
         for place, row in enumerate(rows):
             if not text.add(row) or text.own[place:] != offered[place : place + 1]:
                 break
         self._cut(len(view) + max(0, len(text.own) - 1))
         most = min(self.model.context_size - len(view), len(text.own) + _STEPS_A_TOKEN * limit)
-        while text.is_open and len(text.own) < most and text.settled < limit and goes_on(text.confidence):
+        while text.is_open and len(text.own) < most and text.length < limit and goes_on(text.confidence):
             text.add(self._decode(text.own[-1:], 1)[0])
         return text.draft(self.name, limit, self._end[bool(self._turns)])
 
@@ -150,6 +154,10 @@ class TextDraftModel:
     @property
     def _head(self) -> int:
         return 0 if self.model.vocab.bos is None else 1
+
+    def _new_text(self, context: Sequence[int]) -> DraftedText:
+        respelling = Respelling(self._target, self._theirs, context)
+        return DraftedText(self._own, respelling, self._controls, self._picking, len(context))
 
     def _offered(self, given: Sequence[int]) -> list[int]:
         """Return draft tokens of the target in the drafter's own, up to the first that is no text."""

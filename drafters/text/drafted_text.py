@@ -1,6 +1,5 @@
 """Text of one draft while a drafter writes it, with the confidence of each of the target's tokens in it."""
 
-from collections.abc import Sequence
 from enum import Enum
 from functools import cached_property
 from math import prod
@@ -9,11 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drafters.base import NO_DRAFT, Draft
+from drafters.text.picking import Picking
 from drafters.text.respelling import Respelled, Respelling
 from drafters.text.spelling import Spelling
 from models.base import Vocab
 from models.sampling.confidence import share
-from models.sampling.truncation import check_numbers
+
+_UNSETTLED = 0.93
+"""Share of the tokens at the end of a draft that stay as they are once the next letters are known.
+
+Measured over 32 answers of the 1.5B, drafts of three tokens: the last token is accepted in .91 of the places where it
+is in .98 once the draft goes on after it. To hold it back until then takes 1.4 steps more a round and gains nothing."""
 
 
 class Role(Enum):
@@ -46,8 +51,10 @@ class Controls:
 class DraftedText:
     """The drafter's own tokens of one draft, their bytes, and those bytes in the target's tokens."""
 
-    def __init__(self, own: Spelling, respelling: Respelling, controls: Controls) -> None:
-        """Take the drafter's spelling and roles, and the respelling for the context of this draft."""
+    def __init__(
+        self, own: Spelling, respelling: Respelling, controls: Controls, picking: Picking, position: int
+    ) -> None:
+        """Take the drafter's spelling, roles and choice; the respelling for a context of `position` tokens."""
         self.own: list[int] = []
         """The drafter's tokens so far."""
         self.is_open = True
@@ -55,6 +62,8 @@ class DraftedText:
         self._spelling = own
         self._respelling = respelling
         self._controls = controls
+        self._picking = picking
+        self._position = position
         self._bytes = bytearray()
         self._starts: list[int] = []
         self._shares: list[float] = []
@@ -62,9 +71,8 @@ class DraftedText:
         self._respelled = Respelled((), (), 0)
 
     def add(self, row: NDArray[np.float32]) -> bool:
-        """Add the likeliest token of a row, shape (vocabulary of the drafter,); return False where the text ends."""
-        token = int(row.argmax())
-        check_numbers(row[token])
+        """Add the token of a row, shape (vocabulary of the drafter,); return False where the text ends."""
+        token = self._picking.pick(row, self._position + self.length)
         role = self._controls.role(token)
         if role is not Role.TEXT:
             self.is_open, self._end_share = False, share(row, token) if role is Role.END else None
@@ -77,31 +85,29 @@ class DraftedText:
         return True
 
     @property
-    def settled(self) -> int:
-        """Return how many of the target's tokens no later byte can change."""
-        return self._respelled.settled
+    def length(self) -> int:
+        """Return the number of the target's tokens so far."""
+        return len(self._respelled.tokens)
 
     @property
     def confidence(self) -> tuple[float, ...]:
-        """Return the confidence, 0 to 1, of each of the target's tokens, the unsettled ones included."""
-        return self._confidence(self._respelled.starts)
+        """Return the confidence, 0 to 1, of each of the target's tokens so far."""
+        return self._confidence(self._respelled)
 
     def draft(self, source: str, limit: int, end: int | None) -> Draft:
-        """Return the settled tokens, at most `limit`, and the target's `end` token where the drafter ended."""
+        """Return the first `limit` tokens, with the target's `end` token after all of them where the drafter ended."""
         ended = self._end_share is not None
         spelled = self._respelling.tokens(bytes(self._bytes), is_final=ended) if ended else self._respelled
-        tokens, confidence = spelled.tokens[: spelled.settled], self._confidence(spelled.starts)[: spelled.settled]
-        if ended and end is not None and spelled.settled == len(spelled.tokens):
+        tokens, confidence = spelled.tokens, self._confidence(spelled)
+        if ended and end is not None and spelled.settled == len(tokens):
             tokens, confidence = (*tokens, end), (*confidence, self._end_share or 0.0)
         if not tokens:
             return NO_DRAFT
         return Draft(tokens[:limit], confidence=confidence[:limit], source=source)
 
-    def _confidence(self, starts: Sequence[int]) -> tuple[float, ...]:
+    def _confidence(self, spelled: Respelled) -> tuple[float, ...]:
         """Return the product of the confidence of those own tokens that begin in each of the target's tokens."""
-        own = [*zip(self._starts, self._shares, strict=True)]
-        ends = (*starts[1:], len(self._bytes))
-        # zip stops where there are no tokens.
-        return tuple(
-            prod(each for begun, each in own if start <= begun < end) for start, end in zip(starts, ends, strict=False)
-        )
+        own, starts = [*zip(self._starts, self._shares, strict=True)], spelled.starts
+        spans = zip(starts, (*starts[1:], len(self._bytes)), strict=False)
+        known = [prod(each for begun, each in own if start <= begun < end) for start, end in spans]
+        return tuple(each if place < spelled.settled else each * _UNSETTLED for place, each in enumerate(known))

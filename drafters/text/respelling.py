@@ -1,7 +1,9 @@
 """Drafted bytes as tokens of the target, spelled as the target's tokenizer would go on after its last tokens.
 
-A word that is not complete may be spelled in other tokens once its next letters are known, so the tokens of the last
-word are held back until the draft goes on after it. Method: Timor et al. 2025, arXiv 2502.05202, algorithm SLEM.
+A word that is not complete may be spelled in other tokens once its next letters are known. So all drafted bytes are
+spelled anew with each of the drafter's tokens, and the tokens of the last word count as not settled.
+
+Method: Timor et al. 2025, arXiv 2502.05202, algorithm SLEM.
 """
 
 from collections.abc import Sequence

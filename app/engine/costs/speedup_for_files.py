@@ -19,6 +19,8 @@ class Foreseen:
     target_bytes: float
     """Bytes that the target reads for each token."""
     draft_bytes: float
+    as_text: bool = False
+    """Whether the draft model has other tokens than the target, and drafts text."""
 
 
 def foresee(
@@ -38,7 +40,7 @@ def foresee(
     else:
         step, measured = draft_bytes / max(target_bytes, 1.0), False
     prediction = predict(step, target.verify if target else None, as_text=as_text)
-    return Foreseen(prediction, target, measured, target_bytes, draft_bytes)
+    return Foreseen(prediction, target, measured, target_bytes, draft_bytes, as_text)
 
 
 def foresee_file(

@@ -15,8 +15,6 @@ ACCEPTANCE = {"chat": 0.69, "summaries": 0.80, "code": 0.97}
 """Acceptance probability by kind of text: Qwen2.5-Coder 0.5B drafting for the 1.5B at temperature 0.7."""
 TEXT_ACCEPTANCE = {"questions": 0.58, "chat": 0.62, "code": 0.81}
 """The same for a draft model that drafts text: SmolLM2-135M for the 1.5B at temperature 0, drafts of three tokens."""
-TEXT_STEPS = 1.4
-"""Steps of such a model for each draft token: 4.2 for three of them."""
 CHEAP_ROW, DEAR_ROW = 0.15, 1.0
 """Assumed range of a further token's cost in a pass, over T(1), where nothing was measured.
 
@@ -111,8 +109,7 @@ def predict(step: float, verify: Mapping[int, float] | None, *, as_text: bool = 
 
     `as_text`: the draft model has other tokens than the target.
     """
-    each = step * TEXT_STEPS if as_text else step
-    dear, cheap = (Costs(verify or assumed_verify(row), each) for row in (DEAR_ROW, CHEAP_ROW))
+    dear, cheap = (Costs(verify or assumed_verify(row), step) for row in (DEAR_ROW, CHEAP_ROW))
     chances = _in_order(TEXT_ACCEPTANCE if as_text else ACCEPTANCE)
     cases = (Case(text, chance, best_gain(chance, dear), best_gain(chance, cheap)) for text, chance in chances)
     return Prediction(tuple(cases), step)

@@ -13,6 +13,9 @@ from models.llama.load import LlamaOptions, need_of
 from models.llama.memory import room_for
 from models.system.machine import available_memory
 
+TEXT_CONTEXT = 4096
+"""Tokens of context of a draft model that drafts text: it seldom reads more than the end of a long conversation."""
+
 
 def reason_against(
     target: Path, seconds: Mapping[int, float], draft: Path, memory: Path, options: LlamaOptions, caches: int

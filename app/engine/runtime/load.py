@@ -8,13 +8,13 @@ from pathlib import Path
 
 from app.engine.costs.draft_copy import DraftCopies, open_copy
 from app.engine.costs.exact_settings import Open, Strict
-from app.engine.costs.standing_model import reason_against
+from app.engine.costs.standing_model import TEXT_CONTEXT, reason_against
 from app.engine.costs.tuned import apply_tuned, load_tuned, load_tuned_draft
 from app.engine.decoding.round import Clock
 from drafters.base import ModelDrafter
 from drafters.draft_model import DraftModel
 from drafters.history.store import Place
-from drafters.registry import DrafterSpec
+from drafters.registry import AUTO, DrafterSpec
 from drafters.text.draft_model import TextDraftModel
 from models.abort import AbortFlag
 from models.base import LanguageModel
@@ -41,11 +41,9 @@ _SLOW_PATH = (
     "one is used. To fix it: uv sync --reinstall-package llama-cpp-python"
 )
 _AS_TEXT = (
-    "{} has other tokens than the target ({}), so it drafts text, which is spelled in the target's tokens. That takes "
-    "about two more steps of it for each draft than a model with the target's tokens."
+    "{} has other tokens than the target ({}), so it drafts text, which is spelled in the target's tokens. "
+    "A draft model with the target's tokens is accepted more often."
 )
-TEXT_CONTEXT = 4096
-"""Tokens of context of a draft model that drafts text: it seldom reads more than the end of a long conversation."""
 _log = logging.getLogger("localspec.engine")
 Progress = Callable[[str, float | None], None]
 """Receives the name of a loading file and the share of it that was read, or with None a step of the load in words."""
@@ -183,9 +181,19 @@ class ModelOpener:
         needs, draft = [need_of(path, options, plan.slots)], plan.drafter.model
         if draft and draft != TOY:
             needs.append(need_of(*self._draft_file(draft, plan.options, notes), plan.slots))
-        fit = fit_context(needs, room_for(needs, available_memory(), gpus()))
+        fit = fit_context(needs, room_for(needs, available_memory() - self._standing_bytes(path), gpus()))
         notes.append(fit.note)
         return replace(options, context_size=fit.context)
+
+    def _standing_bytes(self, target: Path) -> int:
+        """Return the memory that the plan's draft model for any target may take."""
+        plan, name = self._plan, self._plan.standing
+        if not name or str(plan.drafter) != AUTO or is_same_model(name, str(target)):
+            return 0
+        try:
+            return need_of(find_model(name), plan.options, plan.slots).plan(TEXT_CONTEXT).total
+        except LocalspecError:
+            return 0
 
     def _toy(self, options: LlamaOptions) -> LanguageModel:
         # A draft model has the markers that its target has.

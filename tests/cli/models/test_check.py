@@ -55,21 +55,7 @@ def test_a_good_pair_is_good_to_use(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (
-            {"tokenizer.ggml.tokens": Array(["a", "b", "AB", "<end>"])},
-            "token 2 is 'ab' for the target, 'AB' for the draft",
-        ),
-        (
-            {"tokenizer.ggml.tokens": Array(["b", "a", "ab", "<end>"])},
-            "token 0 is 'a' for the target, 'b' for the draft",
-        ),
-        ({"tokenizer.ggml.tokens": Array([*TOKENS, "more"])}, "token 4 ('more') exists only in the draft"),
-        ({"tokenizer.ggml.tokens": Array(TOKENS[:3])}, "token 3 ('<end>') exists only in the target"),
         ({"tokenizer.ggml.model": "bert"}, "the target's tokenizer is bpe, the draft's wpm"),
-        (
-            {"tokenizer.ggml.add_bos_token": True, "tokenizer.ggml.bos_token_id": 1},
-            "the first token added to a prompt differs: None and 1",
-        ),
         ({"general.architecture": "mamba"}, "recurrent memory with no snapshots, so it can't go back"),
     ],
 )
@@ -80,12 +66,47 @@ def test_each_refusal_names_the_first_difference_and_a_way_out(
     code, out = checked(capsys, *names)
     assert code == 4
     assert reason in " ".join(out.split())
-    assert "Not a pair." in out
+    assert "Not usable together." in out
     assert "--draft lookup" in out
     code, out = checked(capsys, *names, as_json=True)
     record = json.loads(out)
-    assert (code, record["exit_code"], record["pair"]) == (4, 4, False)
+    assert (code, record["exit_code"], record["pair"], record["drafts"]) == (4, 4, False, "not usable")
     assert any(reason in each for each in record["reasons"])
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        (
+            {"tokenizer.ggml.tokens": Array(["a", "b", "AB", "<end>"])},
+            "token 2 is 'ab' for the target, 'AB' for the draft",
+        ),
+        (
+            {"tokenizer.ggml.tokens": Array(["b", "a", "ab", "<end>"])},
+            "token 0 is 'a' for the target, 'b' for the draft",
+        ),
+        ({"tokenizer.ggml.tokens": Array([*TOKENS, "more"])}, "token 4 ('more') exists only in the draft"),
+        ({"tokenizer.ggml.tokens": Array(TOKENS[:3])}, "token 3 ('<end>') exists only in the target"),
+        (
+            {"tokenizer.ggml.add_bos_token": True, "tokenizer.ggml.bos_token_id": 1},
+            "the first token added to a prompt differs: None and 1",
+        ),
+    ],
+)
+def test_a_draft_model_with_other_tokens_drafts_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, object], difference: str
+) -> None:
+    names = pair(tmp_path, **change)
+    code, out = checked(capsys, *names)
+    assert code == 0
+    assert (
+        f"Other tokens, so the draft model drafts text, which is spelled in the target's tokens: - {difference}"
+        in " ".join(out.split())
+    )
+    code, out = checked(capsys, *names, as_json=True)
+    record = json.loads(out)
+    assert (code, record["pair"], record["drafts"], record["reasons"]) == (0, True, "as text", [])
+    assert any(difference in each for each in record["differences"])
 
 
 @pytest.mark.parametrize(
