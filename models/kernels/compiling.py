@@ -260,11 +260,11 @@ def _check_untried(failure: Path) -> None:
     try:
         if time.time() - failure.lstat().st_mtime > _RETRY_SECONDS:
             return
-        said = read_trusted(failure, _LONGEST_FAILURE).decode("utf-8", errors="replace")
+        failure_text = read_trusted(failure, _LONGEST_FAILURE).decode("utf-8", errors="replace")
     except (UntrustedError, OSError):
         return
     hint = f"To try again at once: rm {shlex.quote(str(failure))}. Or name another compiler: CXX=g++ or CXX=clang++."
-    raise CompilerError(f"That was tried before, and is not again within a day: {said}", hint=hint)
+    raise CompilerError(f"That was tried before, and is not again within a day: {failure_text}", hint=hint)
 
 
 def _remember(failure: Path, cause: str) -> None:

@@ -97,11 +97,11 @@ def is_safe(name: str) -> bool:
     return not any(part in ("", ".", "..") for part in name.split("/")) and not re.search(r"[\\:\0]", name)
 
 
-def file_of(repo: str, commit: str, revision: str, said: object) -> HubFile | None:
+def file_of(repo: str, commit: str, revision: str, entry: object) -> HubFile | None:
     """Return what the hub says of one file; None for what is no model file, or can't be checked."""
-    if not isinstance(said, dict):
+    if not isinstance(entry, dict):
         return None
-    name, lfs = said.get("rfilename"), said.get("lfs")
+    name, lfs = entry.get("rfilename"), entry.get("lfs")
     if (
         not isinstance(name, str)
         or not name.lower().endswith(".gguf")

@@ -175,8 +175,8 @@ class ChatTemplate:
             turn["tool_calls"] = [self._call(call, holders) for call in message.calls]
         parts = divided(message.text)
         thoughts = hide(message.thoughts or parts.thoughts)
-        if thoughts or parts.said != message.text:
-            turn["content"] = hide(parts.said)
+        if thoughts or parts.answer != message.text:
+            turn["content"] = hide(parts.answer)
         return {**turn, "reasoning_content": thoughts, "thinking": thoughts} if thoughts else turn
 
     def _call(self, call: Call, holders: Placeholders) -> Mapping[str, Any]:

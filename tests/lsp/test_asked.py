@@ -5,8 +5,8 @@ import time
 import pytest
 from lsprotocol import types
 
-from app.lsp.asked import asked_inline, asked_listed, bare_inline_item, inline_item, listed_item
 from app.lsp.documents import Documents
+from app.lsp.positions import asked_inline, asked_listed, bare_inline_item, inline_item, listed_item
 
 URI = "file:///src/a.py"
 FACE = "\N{GRINNING FACE}"

@@ -117,20 +117,20 @@ class ChatScreen(ConversationScreen):
         """Handle all waiting messages, and poll again after a pause: each drawing slows decoding."""
         mail = self.mailbox.take()
         for one in mail:
-            await self.heard(one)
+            await self.receive(one)
         if mail:
             self.set_timer(self._pace.rest(decoding=self.flow.running), self.collect)
 
     @survived
-    def heard(self, mail: Mail) -> None:
+    def receive(self, mail: Mail) -> None:
         """Handle one message of the engine."""
         if isinstance(mail, LoadProgress):
             self.flow.loading = (mail.name, mail.fraction)
             self.show_flow()
-        elif mail.said is None:
+        elif mail.message is None:
             self.over(mail.job)
         else:
-            hear(self, mail.said)
+            hear(self, mail.message)
 
     def over(self, job: int) -> None:
         """End a job, and send the message that waited for it."""
@@ -146,7 +146,7 @@ class ChatScreen(ConversationScreen):
             self.note(note)
         if self.waiting is not None and not self.busy and self.ready is not None:
             waiting, self.waiting = self.waiting, None
-            ask(self, waiting.said, waiting.instead_of)
+            ask(self, waiting.message, waiting.instead_of)
 
     @survived
     def action_does(self, name: str) -> None:

@@ -13,7 +13,7 @@ class Heard:
 
     job: int
     """Its number."""
-    said: engine.Message | None
+    message: engine.Message | None
     """None: the job is over."""
 
 

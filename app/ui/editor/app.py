@@ -123,13 +123,13 @@ def run_editor(request: Request, named: str) -> int:
 def engine_for(request: Request, flow: Flow, changed: Callable[[], object]) -> Engine:
     """Return the engine of a request. It updates a flow and calls `changed` after each update."""
     async_engine = WatchedEngine(request.plan, flow, time.monotonic, changed)
-    asked = request.settings
+    chat = request.settings
     settings = CompletionSettings(
-        sampling=asked.sampling,
-        draft_length=asked.draft_length,
-        adapt=asked.adapt,
-        accept=asked.accept,
-        allow_rounding=asked.allow_rounding,
+        sampling=chat.sampling,
+        draft_length=chat.draft_length,
+        adapt=chat.adapt,
+        accept=chat.accept,
+        allow_rounding=chat.allow_rounding,
     )
     return async_engine, Completer(async_engine, settings)
 

@@ -174,7 +174,7 @@ class Browsing(TranscriptView, can_focus=True):
             return
         entry = self._entries[self.selected]
         if self._code is None:
-            self.post_message(self.Copied(entry.said, "message"))
+            self.post_message(self.Copied(entry.body, "message"))
         elif (index := self._code_index(self._code)) < len(codes := entry.code_blocks()):
             self.post_message(self.Copied(codes[index], "code block"))
 
