@@ -29,12 +29,12 @@ class Excerpt:
 
     @property
     def characters(self) -> int:
-        """How long it is."""
+        """Length in characters."""
         return len(self.text)
 
     @property
     def lines(self) -> int:
-        """How many lines it has."""
+        """Number of lines."""
         return self.last - self.first + 1
 
     @property

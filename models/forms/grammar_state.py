@@ -24,7 +24,7 @@ from models.text.thoughts import CONTROL_MARKS
 from models.text.tool_calls import TOOL_MARKS
 
 Allowed = NDArray[np.bool_]
-"""Whether each token may come next, shape (vocabulary,)."""
+"""Mask of the tokens that may come next, shape (vocabulary,)."""
 _MARKS = frozenset(mark.encode() for mark in (*CONTROL_MARKS, *TOOL_MARKS))
 # The message of a grammar error may quote the user's text.
 T = TypeVar("T")

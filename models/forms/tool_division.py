@@ -43,12 +43,12 @@ class Calls:
     def __init__(self, form: CallFormat, tools: Sequence[Tool]) -> None:
         """Take how the model calls, and what it may call."""
         self.are_whole = False
-        """Whether something was called, up to the end of its arguments."""
+        """True if a call is complete, its arguments included."""
         self._form = form
         self._schemas = {tool.name: tool.schema.get("properties") or {} for tool in tools}
         self._is_opened = False
         self._text = self._blanks = ""
-        """What is still to be read, and blanks that belong to the answer if more of it follows."""
+        """Unread text, and blanks that belong to the answer if more of it follows."""
         self._index = -1
         self._texts: list[str] = []
         self._called: list[CallPiece] = []

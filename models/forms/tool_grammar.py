@@ -24,7 +24,7 @@ _SHARED = ("$defs", "definitions")
 _NOTES = {"type", "title", "description", "default", "examples", "deprecated"}
 """Keys of a schema that leave a string as free as it is without them."""
 _ODD = re.compile(r"[<>\n]|^$")
-"""What would be taken for a mark beside the name of an argument."""
+"""Names of arguments that would be read as a mark."""
 _LONGEST_CAUSE = 600
 
 

@@ -38,7 +38,7 @@ class PairFindings:
     target: ModelInfo
     draft: ModelInfo
     reasons: tuple[str, ...]
-    """Why they can't be used together; () for a good pair."""
+    """Reasons against using them together; () for a good pair."""
     notes: tuple[str, ...]
     """Differences that do no harm: the target alone decides when a text ends and how a chat is written."""
 

@@ -16,12 +16,12 @@ _NOT_RUN = 127
 _BUSY = 1.5
 """Processes that want each core from which on a machine is busy: the compilers alone are one for each."""
 _NO_ROOM = ("no space left", "quota exceeded", "read-only file system", "file too large")
-"""What a compiler, or the system through it, says of a place that can't be written."""
+"""Parts of a compiler's or the system's messages about a path that can't be written."""
 _PASSING = (
     "input/output error", "out of memory", "cannot allocate", "memory exhausted", "killed", "terminated signal",
     "too many open files", "resource temporarily unavailable", "text file busy",
 )  # fmt: skip
-"""What it says of a lack that may be over at the next start."""
+"""Parts of its messages about a shortage that may be over at the next start."""
 _OTHER = "Name another compiler: CXX=g++ or CXX=clang++."
 
 
@@ -31,7 +31,7 @@ class CompilerError(LocalspecError):
     def __init__(self, cause: str, *, hint: str = _OTHER, lasting: bool = False) -> None:
         super().__init__("The kernels can't be compiled.", cause=cause, hint=hint)
         self.lasting = lasting
-        """Whether the next try would very likely end in the same way."""
+        """True if the next try would very likely fail too."""
 
 
 def run_together(commands: Mapping[Path, Sequence[str]], at_once: int, seconds: float, abort: AbortFlag) -> None:

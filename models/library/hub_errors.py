@@ -14,7 +14,7 @@ _PASSING = (408, 429, 500, 502, 503, 504)
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _TOO_MANY, _BROKEN = 401, 403, 404, 429, 500
 _TOKEN = "Set HF_TOKEN to a token that may read it, or log in with `hf auth login`."
 _OTHER_TOKEN = "Invalid credentials"
-"""What the hub says first to a token that it does not know, whether or not there is such a repository."""
+"""Beginning of the hub's reply to an unknown token, for every repository."""
 _KEPT = "What has arrived is kept, and the same command resumes."
 _PROXIES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
 _SECRET = ("HF_TOKEN", *_PROXIES)
@@ -47,7 +47,7 @@ class Trouble:
     status: int | None = None
     """Of HTTP; None where no answer came to its end."""
     code: str = ""
-    """What the hub calls it, such as "GatedRepo"."""
+    """Code of the hub, such as "GatedRepo"."""
     wait: float | None = None
     """Seconds that the server asks to wait."""
     cut: bool = True
@@ -55,12 +55,12 @@ class Trouble:
 
     @property
     def passes(self) -> bool:
-        """Whether another attempt may do better."""
+        """True if another attempt may succeed."""
         return self.cut if self.status is None else self.status in _PASSING
 
     @property
     def title(self) -> str:
-        """What happened, in a sentence."""
+        """The failure in a sentence."""
         if self.status is None:
             return f"The connection to {self.address} failed."
         if self.status == _TOO_MANY:

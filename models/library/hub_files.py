@@ -38,17 +38,17 @@ class HubFile:
 
     @property
     def path(self) -> Path:
-        """Where the file is found once it was fetched."""
+        """Path of the file after its download."""
         return self.folder / "snapshots" / self.commit / self.name
 
     @property
     def blob(self) -> Path:
-        """Where its bytes are."""
+        """Path of its bytes."""
         return self.folder / "blobs" / self.sha256
 
     @property
     def partial(self) -> Path:
-        """Where its bytes are until all of them have come and were checked."""
+        """Path of its bytes until all have come and are checked."""
         return self.blob.with_name(f"{self.sha256}.incomplete")
 
     @property
@@ -58,12 +58,12 @@ class HubFile:
 
     @property
     def is_here(self) -> bool:
-        """Whether it is in the cache, whichever program fetched it."""
+        """True if it is in the cache, whichever program downloaded it."""
         return _size(self.path) == self.size
 
     @property
     def has_blob(self) -> bool:
-        """Whether its bytes are in the cache, perhaps for another revision."""
+        """True if its bytes are in the cache, perhaps for another revision."""
         return _size(self.blob) == self.size
 
     @property

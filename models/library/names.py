@@ -38,7 +38,7 @@ _FILE = re.compile(
 _PAGE = re.compile(rf"(?P<repo>{_PART}/{_PART})(?:/tree/(?P<branch>[^/?#]+))?/?(?:\?(?P<query>[^#]*))?(?:#.*)?")
 """The page of a repository, as a browser shows its address; the query may say which file is looked at."""
 PAIR = "pair:"
-"""What begins so names two models at once, by a card."""
+"""Prefix of names for two models at once, by a pair card."""
 _LONGEST_REF = 1 << 12
 MAIN = "main"
 """The branch that is meant where none is named."""

@@ -279,5 +279,5 @@ _KEYS: Mapping[str, Mapping[str, Check]] = {
         "llama_cpp_python": _text,
     },
 }
-"""What each table may hold, "" being what is outside of all."""
+"""Valid keys of each table; "" is the top level."""
 _NEEDED = ("format", "predicted_speed_up", "target", "draft", "draft_length", "made")

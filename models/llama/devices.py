@@ -58,7 +58,7 @@ class Device:
 
     @property
     def shares_memory(self) -> bool:
-        """Whether its memory is the machine's own; Metal calls itself a GPU like any other."""
+        """True if it uses the machine's own memory; Metal calls itself a GPU like any other."""
         return self.kind is Kind.INTEGRATED or self.back_end.startswith(_METAL)
 
 
@@ -67,15 +67,15 @@ class Build:
     """The llama.cpp that is installed."""
 
     features: dict[str, tuple[str, ...]]
-    """What each back end was built for, such as "AVX2", by the back end's name."""
+    """Features of the processor that each back end was built for, such as "AVX2", by its name."""
     back_ends: tuple[str, ...]
     devices: tuple[Device, ...]
     library: str = ""
     """Folder of its files."""
     without_kernels: str = ""
-    """Why kernels of our own do not work in it; "" if they do."""
+    """Reason that localspec's kernels do not work in it; "" if they do."""
     remedy: str = ""
-    """What would bring them into use; "" where nothing would."""
+    """Step that would bring them into use; "" for none."""
     kernel_types: tuple[str, ...] = ()
     """Types of weights that they read."""
 

@@ -50,7 +50,7 @@ class FirstDecode:
     """Result of a first decode that did not crash."""
 
     extra_buffers: bool
-    """Whether the engine's fast ways (AMX, rearranged weights, kernels of our own) are safe."""
+    """True if the engine's fast paths (AMX, rearranged weights, localspec's kernels) are safe."""
 
 
 def choose_extra_buffers(

@@ -39,11 +39,11 @@ class Outcome:
     code: int
     """Its exit code; negative for a signal, TIMED_OUT where it was ended here."""
     error: LocalspecError | None = None
-    """What it told of its failure; None where it told nothing."""
+    """Error that the child reported; None for none."""
     output: str = ""
     """The last line of what libraries wrote, an assertion that failed for the most part."""
     began: bool = False
-    """Whether the engine had started, so that the file was what was left."""
+    """True if the engine had started: the failure then comes from the file."""
 
 
 def watch(command: Sequence[str], seconds: float, variables: Mapping[str, str], abort: AbortFlag) -> Outcome:

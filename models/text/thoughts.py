@@ -29,7 +29,7 @@ _CHANNEL_HEADER = re.compile(
 )
 _RECIPIENT = " to=functions."
 BEGINNINGS = (*_PAIRS, _CHANNEL)
-"""What thoughts begin with."""
+"""Mark that begins thoughts."""
 CONTROL_MARKS = (*chain(*_PAIRS.items()), "<|channel>", *_HARMONY)
 """Marks that may be control tokens, which have no text: without this, the end of the thoughts would be invisible."""
 

@@ -50,7 +50,7 @@ class BenchPrompt:
     id: str
     class_name: str
     turns: tuple[str, ...] = ()
-    """What the user says, in order, in one conversation; empty for a hole to fill."""
+    """Messages of the user, in order, in one conversation; empty for a gap to fill."""
     prefix: str = ""
     suffix: str = ""
     grammar: Grammar | None = None

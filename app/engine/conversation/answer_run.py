@@ -21,7 +21,7 @@ from models.sampling.sampler import Sampler
 WATCH_SECONDS = 0.4
 """Seconds between two reports on an answer that is watched."""
 Events = Generator[Reading | Pass | Round]
-"""What a session yields for an answer."""
+"""Events of a session for an answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ class Choice:
     detail: str
     """Known facts, in one line."""
     reason: str = ""
-    """Why it can't be used, or a warning; "": none."""
+    """Reason against its use, or a warning; "": none."""
     usable: bool = True
 
 

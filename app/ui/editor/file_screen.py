@@ -109,7 +109,7 @@ class FileScreen(SparingScreen):
 
     @property
     def here(self) -> CursorPosition:
-        """Where the cursor is."""
+        """Position of the cursor."""
         return CursorPosition.among(self.name_for_model, self.area.document.lines, *self.area.cursor_location)
 
     @property

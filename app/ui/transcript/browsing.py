@@ -25,7 +25,7 @@ class _Code:
 
     piece: Piece
     number: int
-    """Which of the piece's code blocks it is, from 0."""
+    """Index among the piece's code blocks, from 0."""
     row: int
     """Its first row in the piece, at the width that is shown."""
 

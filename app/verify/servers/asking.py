@@ -27,7 +27,7 @@ class Asker:
         self._max_tokens = max_tokens
         self._seed = seed
         self._wording: dict[bool, int] = {}
-        """Which wording all servers took, for chats (True) and for holes to fill."""
+        """Wording that all servers accepted, for chats (True) and for gaps to fill (False)."""
         self.notes: list[str] = []
 
     def answers(self, prompt: BenchPrompt, messages: Messages) -> tuple[ServedAnswer, ...]:
