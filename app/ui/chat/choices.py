@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.catalog.listing import headers_file
 from app.engine.runtime.load import TOY, TOY_FIM
+from app.shell.paths import headers_file
 from drafters.registry import AUTO, FREE_DRAFTERS, OFF, names_to_offer
 from models.errors import ModelFileError
 from models.gguf.pair import pair_reasons

@@ -18,7 +18,7 @@ from app.complete.completer import Completer
 from app.complete.settings import CompletionSettings, Limits
 from app.engine.runtime.load import TOY, TOY_FIM, LoadPlan
 from app.flags.request import Request, ScreenSettings
-from app.shell.paths import log_file, state_folder
+from app.shell.paths import log_file, unsaved_folder
 from app.shell.safe_text import shown
 from app.shell.terminal import Terminal
 from app.ui.drawing.turns import keep_turns_short
@@ -146,5 +146,5 @@ def _keep_unsaved(unsaved: bytes | None, path: Path) -> str:
     """Write unsaved bytes to another file, and return a note about it; "": nothing was unsaved."""
     if unsaved is None:
         return ""
-    kept = write_aside(state_folder() / "unsaved", path.name, unsaved)
+    kept = write_aside(unsaved_folder(), path.name, unsaved)
     return f"the unsaved changes of {path} are in {kept}" if kept else f"{path} was not saved"
