@@ -46,7 +46,7 @@ def test_thoughts_are_kept_and_shown_apart(tmp_path: Path, monkeypatch: pytest.M
     assert parts.answer.strip() in shown
     assert " · thought " in shown
     assert parts.thoughts not in shown
-    folded = f"<details><summary>Thoughts</summary>\n\n{parts.thoughts}\n\n</details>\n\n{parts.said.strip()}"
+    folded = f"<details><summary>Thoughts</summary>\n\n{parts.thoughts}\n\n</details>\n\n{parts.answer.strip()}"
     assert folded in localspec_here("history", "export", home=tmp_path).stdout
 
 
