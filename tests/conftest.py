@@ -17,8 +17,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
-# A shell without job control starts background commands with SIGINT ignored, and child processes inherit that: each test
-# of Ctrl-C would then wait for its time limit.
+# A shell without job control starts background commands with SIGINT ignored, as are their children then: each test
+# of Ctrl-C would wait for its time limit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
