@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import ActiveBinding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.events import Key
-from textual.widgets import Footer, TextArea
+from textual.widgets import TextArea
 
 from app.chat_input.input_text import is_command
 from app.chat_input.keys import KEYS
@@ -22,6 +22,7 @@ from app.ui.chat.link import Link
 from app.ui.chat.mailbox import Mailbox, Pace
 from app.ui.chat.message_handlers import hear
 from app.ui.chat.messages import LoadProgress, Mail, MailCame
+from app.ui.drawing.key_footer import KeyFooter
 from app.ui.panel.panel import SpeculationPanel
 from app.ui.panel.status import StatusLine
 from app.ui.prompt.prompt import Prompt
@@ -51,7 +52,7 @@ class ChatScreen(ConversationScreen):
         with Vertical(id="bottom"):
             yield StatusLine(id="status")
             yield Prompt(id="prompt")
-            yield Footer(id="footer", compact=True, show_command_palette=False)
+            yield KeyFooter(id="footer", compact=True, show_command_palette=False)
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
